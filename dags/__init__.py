@@ -1,0 +1,1 @@
+"""Experiments, their expansion into a plan, and the DAG files."""

@@ -1,0 +1,1 @@
+"""What watches while the clients run."""

@@ -1,0 +1,1 @@
+"""From samples to tables, statistics, plots and the report."""

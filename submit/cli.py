@@ -1,0 +1,39 @@
+"""The command `tierbench`; its sub-commands tell the pipeline's sentence."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import tierbench
+from tierbench.errors import TierbenchError
+from tierbench.testbed import cli as testbed
+
+DESCRIPTION = """\
+Tierbench turns a question about storage access into HTCondor DAGs, runs them so that the numbers
+can be trusted, and hands back tables, plots and a verdict.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parsed = command_line().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
+    except TierbenchError as error:
+        print(f"tierbench: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print("tierbench: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read our output has seen enough
+        return 141
+
+
+def command_line() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tierbench", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"tierbench {tierbench.__version__}")
+    subcommands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    testbed.register(subcommands)
+    return parser

@@ -1,0 +1,103 @@
+"""How a testbed is put together: stage files, boot hosts, wire them, start the daemons in their order."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import TypeVar
+
+import tierbench
+from tierbench.testbed import filesystem, htcondor, kerberos, network, xrootd
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.rootfs import Say
+from tierbench.testbed.topology import Topology
+
+DELAY_LINE = "/usr/local/lib/tierbench/delayline.py"
+SOURCE = "/opt/tierbench"
+STAGES = ("dags", "submit", "wrappers", "monitors", "postprocess", "testbed", "site_configs")
+START_SECONDS = 5.0
+
+T = TypeVar("T")
+Hosts = dict[str, RunningHost]
+
+
+def assemble(hosts: Hosts, topology: Topology, rootfs: Path, say: Say) -> None:
+    """Bring all hosts and their daemons up; return when each of them answers."""
+    say(f"{len(hosts)} hosts")
+    _stage(hosts, topology)
+    binds = _stage_tierbench(hosts["ce"])
+    at_once(lambda host: host.namespaces.boot(host.name, rootfs, binds if host.name == "ce" else ()), hosts.values())
+
+    say("networks, and the WAN between the sites")
+    _wire(hosts, topology)
+
+    say("Kerberos realm, file system servers, HTCondor")
+    starts = (kerberos.start, filesystem.start_servers, htcondor.start)
+    at_once(lambda start: start(hosts, topology), starts)
+
+    say("mounts, by Kerberos ticket")
+    filesystem.start_mounts(hosts, topology)
+
+    say("xrootd servers")
+    xrootd.start(hosts, topology)
+
+    say("waiting for the pool to be complete")
+    htcondor.wait_until_complete(hosts, topology)
+
+
+def at_once(do: Callable[[T], None], things: Iterable[T]) -> None:
+    """Do it to all things side by side; the first failure is raised when all have ended."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(do, things))
+
+
+def _stage(hosts: Hosts, topology: Topology) -> None:
+    etc_hosts = "\n".join(topology.etc_hosts()) + "\n"
+    for host in hosts.values():
+        host.stage("/etc/hosts", etc_hosts)
+        host.stage("/etc/hostname", host.name + "\n")
+    hosts["wan"].stage(DELAY_LINE, Path(__file__).with_name("delayline.py").read_bytes())
+    for part in (kerberos, filesystem, xrootd, htcondor):
+        part.stage(hosts, topology)
+
+
+def _stage_tierbench(access_point: RunningHost) -> list[tuple[Path, str]]:
+    """Lay this very package out for the access point; return what its parts must be bound to there."""
+    command = f'#!/bin/sh\nPYTHONPATH={SOURCE} exec python3 -m tierbench "$@"\n'
+    access_point.stage("/usr/local/bin/tierbench", command, 0o755)
+    root = Path(tierbench.__file__).parent
+    for file in root.glob("*.py"):
+        access_point.stage_link(f"{SOURCE}/tierbench/{file.name}", f"../parts/root/{file.name}")
+    binds = [(root, f"{SOURCE}/parts/root")]
+    for stage in STAGES:
+        access_point.stage_link(f"{SOURCE}/tierbench/{stage}", f"../parts/{stage}")
+        module = import_module(f"tierbench.{stage}")
+        binds.append((Path(module.__file__ or "").parent, f"{SOURCE}/parts/{stage}"))
+    return binds
+
+
+def _wire(hosts: Hosts, topology: Topology) -> None:
+    wan, settings = hosts["wan"], topology.settings
+    pids = {name: host.pid for name, host in hosts.items()}
+    # From inside the wan's network, but with this machine's process numbers.
+    subprocess.run(
+        ["nsenter", "-t", str(wan.pid), "-n", "ip", "-batch", "-"],
+        input="\n".join(network.links(topology, pids)), text=True, check=True,
+    )  # fmt: skip
+    wan.script([*network.wan_lines(topology), *network.delay_lines(settings)])
+    at_once(lambda host: hosts[host.name].script(list(network.host_lines(host, topology))), topology.sited_hosts)
+    if wan.path("/run/wan-delay").read_text().strip() == "delay-line":
+        queues = map(str, network.QUEUES.values())
+        # Real-time priority: under load an ordinary process would be late by milliseconds.
+        wan.daemon("delayline", "chrt", "-f", "20", "python3", DELAY_LINE, str(settings.rtt_ms / 2e3), *queues)
+        wan.wait_until(lambda: delay_line_listens(wan), START_SECONDS, "the WAN's delay line did not start", "delayline.log")
+
+
+def delay_line_listens(wan: RunningHost) -> bool:
+    """Whether somebody takes the packets out of all of the WAN's queues."""
+    queues = wan.run("cat", "/proc/net/netfilter/nfnetlink_queue").stdout
+    listening = {line.split()[0] for line in queues.splitlines()}
+    return listening >= set(map(str, network.QUEUES.values()))

@@ -1,0 +1,143 @@
+"""tierbench testbed up | down | status | exec | shell"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from tierbench.errors import ConfigError
+from tierbench.testbed import settings
+from tierbench.testbed.status import findings
+from tierbench.testbed.testbed import Testbed
+
+DESCRIPTION = """\
+An emulated Tier-2/Tier-3 pair on this Linux machine, of real daemons: HTCondor, XRootD, MIT
+Kerberos, NAT and a WAN with delay and rate cap, each host in namespaces of its own. A stand-in
+(MooseFS behind a Kerberos gate) takes the place of Kerberized Lustre, which needs kernel modules.
+"""
+EXAMPLES = """\
+examples:
+  tierbench testbed up                                bring it up, as site-configs/testbed.toml says
+  tierbench testbed up --name far --set rtt_ms=53     another one beside it, farther away
+  tierbench testbed status                            ask every host and daemon how it is
+  tierbench testbed exec wn01 -- ping -c3 oss.uf.test
+  tierbench testbed exec --user bench ce -- condor_status
+  tierbench testbed shell dgt
+  tierbench testbed down                              leave nothing behind
+
+Testbeds and the cached root file systems live in $TIERBENCH_HOME (default /var/lib/tierbench).
+"""
+
+
+def register(subcommands: Any) -> None:
+    """Add `testbed` and its own sub-commands to the command line."""
+    parser = subcommands.add_parser(
+        "testbed",
+        help="an emulated Tier-2/Tier-3 pair on this machine",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    def verb(name: str, run: Any, **texts: str) -> argparse.ArgumentParser:
+        sub: argparse.ArgumentParser = verbs.add_parser(name, **texts)
+        sub.add_argument("--name", default="default", help="which testbed, if there are several (%(default)s)")
+        sub.set_defaults(run=run)
+        return sub
+
+    up = verb("up", _up, help="bring it up; finds it running if it is", description="Bring a testbed up.")
+    up.add_argument(
+        "--config",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="a site file with a [testbed] table (default: the testbed.toml that comes with tierbench)",
+    )
+    up.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override one setting, such as rtt_ms=53 or rates_mbps.wan=500; may be repeated",
+    )
+    verb("down", _down, help="take it down, whatever state it is in", description="Take a testbed down.")
+    verb(
+        "status",
+        _status,
+        help="ask every host and daemon how it is",
+        description="Ask every host and daemon how it is. Exit status 1 if any is not well or there is no testbed.",
+    )
+    execute = verb("exec", _exec, help="run a command on one of its hosts", description="Run a command on a host.")
+    execute.add_argument("--user", help="as whom (root); jobs are bench's")
+    execute.add_argument("host", metavar="HOST")
+    execute.add_argument("command", nargs="+", metavar="CMD", help="after --, so that its options are its own")
+    shell = verb("shell", _shell, help="a shell on one of its hosts", description="A shell on a host.")
+    shell.add_argument("--user", help="as whom (root); jobs are bench's")
+    shell.add_argument("host", metavar="HOST")
+
+
+class Progress:
+    """Says what is being done, and when it began."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+    def __call__(self, words: str) -> None:
+        print(f"{self.seconds:6.1f} s  {words}", file=sys.stderr, flush=True)
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    with resources.as_file(resources.files("tierbench.site_configs") / "testbed.toml") as shipped:
+        wanted = settings.load(arguments.config or shipped, arguments.set)
+    testbed, progress = Testbed(arguments.name), Progress()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill tidies up as Ctrl-C does
+    if testbed.up(wanted, progress):
+        print(f"testbed {testbed.name!r} is up after {progress.seconds:.1f} s: {', '.join(testbed.hosts)}")
+    else:
+        print(f"testbed {testbed.name!r} was up already")
+    return 0
+
+
+def _down(arguments: argparse.Namespace) -> int:
+    testbed, progress = Testbed(arguments.name), Progress()
+    if testbed.down():
+        print(f"testbed {testbed.name!r} is down after {progress.seconds:.1f} s; nothing is left of it")
+    else:
+        print(f"there was no testbed {testbed.name!r}")
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    testbed = Testbed(arguments.name)
+    found = findings(testbed)
+    for finding in found:
+        mark = "ok " if finding.well else "BAD"
+        print(f"{mark}  {finding.host:<5} {finding.thing:<15} {finding.seen}")
+    return 0 if all(finding.well for finding in found) else 1
+
+
+def _exec(arguments: argparse.Namespace) -> int:
+    return _become(arguments, arguments.command)
+
+
+def _shell(arguments: argparse.Namespace) -> int:
+    return _become(arguments, ["bash", "-i"])
+
+
+def _become(arguments: argparse.Namespace, command: list[str]) -> int:
+    host = Testbed(arguments.name).host(arguments.host)
+    if arguments.user and not host.succeeds("id", arguments.user):
+        raise ConfigError(f"{host.name} has no user {arguments.user!r}; jobs and their owner are bench's")
+    words = host.command(command, arguments.user)
+    os.execvp(words[0], words)  # noqa: S606 - becoming the command is the point: its signals, terminal, exit status

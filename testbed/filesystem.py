@@ -1,0 +1,141 @@
+"""The stand-in for Kerberized Lustre: MooseFS behind a Kerberos gate.
+
+As Lustre it has a metadata server, an object server and a client mount on each host, and it
+re-reads nothing that a client has cached. MooseFS knows no Kerberos; the gate admits a host's
+address to the servers' ports, and tells it the mount password, once it has logged in by ticket.
+"""
+
+from __future__ import annotations
+
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+
+from tierbench.testbed.files import filled, verbatim
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.kerberos import principals
+from tierbench.testbed.topology import DATA, FIU, MOUNT_POINT, REALM, UF, USER, Host, Topology
+
+CHUNKS = "/var/lib/mfs/chunks"
+MOUNT_COMMAND = "/usr/local/sbin/mount-remote"
+START_SECONDS = 10.0
+
+
+def servers(topology: Topology) -> tuple[Host, Host]:
+    """The metadata server and the object server."""
+    return topology.with_role("metadata")[0], topology.with_role("storage")[0]
+
+
+def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    """Configure the servers, their gates and every host that may mount."""
+    metadata, storage = servers(topology)
+    mds, oss = hosts[metadata.name], hosts[storage.name]
+    auth_code, password = secrets.token_hex(16), secrets.token_hex(16)
+
+    mds.stage("/etc/mfs/mfsmaster.cfg", filled("mfsmaster.cfg", auth_code=auth_code))
+    exports = filled("mfsexports.cfg", writers=UF.cidr, readers=FIU.cidr, password=password)
+    mds.stage("/etc/mfs/mfsexports.cfg", exports)
+    mds.stage("/etc/mfs/mfstopology.cfg", "")
+    chunkserver = filled("mfschunkserver.cfg", auth_code=auth_code, metadata_server=metadata.fqdn)
+    oss.stage("/etc/mfs/mfschunkserver.cfg", chunkserver)
+    oss.stage("/etc/mfs/mfshdd.cfg", f"{CHUNKS} {topology.settings.storage_gb}GiB\n")
+
+    admitted = [f"{name}@{REALM}\n" for host in topology.hosts if host.mounts for name in principals(host)]
+    for server in (mds, oss):
+        own = f"{metadata.address}, {storage.address}"
+        server.stage("/etc/tierbench-gate.nft", filled("gate.nft", servers=own))
+        server.stage("/etc/ssh/sshd_config", verbatim("sshd_config"))
+        server.stage("/usr/local/sbin/kerberos-gate", verbatim("kerberos-gate"), 0o755)
+        server.stage("/etc/mfs/mount.password", password + "\n", 0o600)
+        server.stage("/root/.k5login", "".join(admitted), 0o600)
+
+    for host in topology.hosts:
+        if host.mounts:
+            hosts[host.name].stage(MOUNT_COMMAND, mount_script(host, topology), 0o755)
+
+
+def mount_script(host: Host, topology: Topology) -> str:
+    metadata, storage = servers(topology)
+    return filled(
+        "mount-remote",
+        mount_point=MOUNT_POINT,
+        fqdn=host.fqdn,
+        metadata_server=metadata.fqdn,
+        object_server=storage.fqdn,
+        read_ahead=topology.settings.read_ahead_kb << 10,
+        access="rw" if host.nic_on(UF) else "ro",
+    )
+
+
+def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    """Start the metadata and the object server and their gates."""
+    metadata, storage = servers(topology)
+    mds, oss = hosts[metadata.name], hosts[storage.name]
+    mds.script([
+        "cp /var/lib/mfs/metadata.mfs.empty /var/lib/mfs/metadata.mfs",
+        "chown -R mfs:mfs /var/lib/mfs",
+    ])  # fmt: skip
+    oss.script([f"mkdir {CHUNKS}", "chown -R mfs:mfs /var/lib/mfs"])
+    mds.daemon("mfsmaster", "mfsmaster", "-f", "start")
+    oss.daemon("mfschunkserver", "mfschunkserver", "-f", "start")
+    known_hosts = ""
+    for server in (mds, oss):
+        server.script([
+            "nft -f /etc/tierbench-gate.nft",
+            "mkdir -p /run/sshd",
+            "ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key",
+        ])  # fmt: skip
+        server.daemon("sshd", "/usr/sbin/sshd", "-D", "-e")
+        key = server.path("/etc/ssh/ssh_host_ed25519_key.pub").read_text()
+        known_hosts += f"{server.host.fqdn} {key}"
+    for host in hosts.values():
+        if host.host.mounts:
+            host.put("/etc/ssh/ssh_known_hosts", known_hosts)
+
+
+def mount(host: RunningHost) -> None:
+    """Mount the remote file system on one host, by its own ticket."""
+    host.daemon("mount", MOUNT_COMMAND)
+    host.wait_until(
+        lambda: mounted(host), START_SECONDS, f"{host.name} did not mount {MOUNT_POINT}", "mount.log"
+    )
+
+
+def mounted(host: RunningHost) -> bool:
+    """Whether the mount is there and its metadata server answers."""
+    return host.succeeds("stat", f"{MOUNT_POINT}/.masterinfo", timeout=5)
+
+
+def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    """Mount wherever it may be mounted; make the place for the benchmark's files."""
+    mounting = [hosts[host.name] for host in topology.hosts if host.mounts]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(mount, mounting))
+    (writer,) = topology.with_role("wan-xrootd")
+    hosts[writer.name].script([
+        f"mfscreatesclass -M {MOUNT_POINT} -K A single >/dev/null",  # one copy of each file: there is one object server
+        f"mfssetsclass single {MOUNT_POINT} >/dev/null",
+        f"chmod 755 {MOUNT_POINT}",
+        f"install -d -o {USER} -g {USER} {DATA}",
+    ])  # fmt: skip
+
+
+def master_answers(metadata: RunningHost) -> bool:
+    """Whether the metadata server answers its own command-line tool."""
+    return "master version" in _ask_master(metadata, "-SIN")
+
+
+def objects_joined(metadata: RunningHost) -> bool:
+    """Whether the metadata server lists a living object server."""
+    return "Normal" in _ask_master(metadata, "-SCS")
+
+
+def _ask_master(metadata: RunningHost, section: str) -> str:
+    return metadata.run("mfscli", "-p", "-H", metadata.host.fqdn, section, check=False, timeout=5).stdout
+
+
+def gate_state(server: RunningHost) -> str:
+    """How many addresses the Kerberos gate has let in."""
+    listing = server.run("nft", "list", "set", "ip", "gate", "admitted", timeout=5).stdout
+    if not server.succeeds("sh", "-c", "kill -0 $(cat /run/sshd.pid)"):
+        raise HostError("its ssh daemon is dead")
+    return f"{listing.count('expires')} hosts admitted"

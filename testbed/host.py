@@ -1,0 +1,118 @@
+"""One running testbed host: its files and the commands and daemons in it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tierbench.errors import HostError
+from tierbench.testbed.namespaces import Namespaces, wait_until
+from tierbench.testbed.topology import Host
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class RunningHost:
+    """A host of the topology, and what is of it on this machine: a directory and namespaces."""
+
+    def __init__(self, host: Host, directory: Path) -> None:
+        self.host = host
+        self.name = host.name
+        self.namespaces = Namespaces(directory)
+        self._upper = directory / "upper"
+
+    @property
+    def pid(self) -> int:
+        """The process number of its init on this machine."""
+        pid = self.namespaces.pid
+        if pid is None:
+            raise HostError(f"host {self.name} is not running; `tierbench testbed status` tells more")
+        return pid
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def stage(self, path: str, content: str | bytes, mode: int = 0o644) -> None:
+        """Write a file of the host before it boots."""
+        _write(self._upper / path.lstrip("/"), content, mode)
+
+    def stage_link(self, path: str, target: str) -> None:
+        """Make a symbolic link of the host before it boots."""
+        link = self._upper / path.lstrip("/")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+
+    def put(self, path: str, content: str | bytes, mode: int = 0o644) -> None:
+        """Write a file of the running host."""
+        _write(self.path(path), content, mode)
+
+    def path(self, path: str) -> Path:
+        """Where this machine finds a path of the running host."""
+        return Path(f"/proc/{self.pid}/root") / path.lstrip("/")
+
+    def log(self, name: str) -> Path:
+        """Where this machine finds a log of the host, running or not."""
+        return self._upper / "var/log" / name
+
+    # -- commands ------------------------------------------------------------------------------------
+
+    def command(self, argv: Sequence[str], user: str | None = None) -> list[str]:
+        """The command line that runs `argv` in the host."""
+        home = f"/home/{user}" if user else "/root"
+        become = ["runuser", "-u", user, "--"] if user else []
+        terminal = os.environ.get("TERM", "dumb")
+        return [
+            "nsenter", "-t", str(self.pid), "-m", "-n", "-u", "-i", "-p", f"--wdns={home}", *become,
+            "env", "-i", f"PATH={PATH}", f"HOME={home}", f"TERM={terminal}", "LANG=C.UTF-8", *argv,
+        ]  # fmt: skip
+
+    def run(
+        self,
+        *argv: str,
+        user: str | None = None,
+        stdin: str = "",
+        check: bool = True,
+        timeout: float = 60.0,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the host; unless told otherwise its failure is an error with its last words."""
+        try:
+            result = subprocess.run(
+                self.command(argv, user), input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise HostError(f"{self.name}: {shlex.join(argv)}: no end after {timeout:g} s") from None
+        if check and result.returncode:
+            said = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-5:]
+            raise HostError(
+                f"{self.name}: {shlex.join(argv)}: exit status {result.returncode}\n  " + "\n  ".join(said)
+            )
+        return result
+
+    def succeeds(self, *argv: str, timeout: float = 10.0) -> bool:
+        """Whether a command ends well; a host that is down, or no answer in time, is a no."""
+        try:
+            return self.run(*argv, check=False, timeout=timeout).returncode == 0
+        except HostError:
+            return False
+
+    def script(self, lines: Sequence[str]) -> None:
+        """Run shell lines in the host as root, in one go, up to the first that fails."""
+        self.run("sh", "-eu", stdin="\n".join(lines) + "\n")
+
+    def daemon(self, name: str, *argv: str) -> None:
+        """Start a process that goes on in the host, with its output in the host's /var/log/NAME.log."""
+        start = f'setsid "$@" >>/var/log/{name}.log 2>&1 </dev/null & echo $! >/run/{name}.pid'
+        self.run("sh", "-c", start, "sh", *argv)
+
+    def wait_until(self, ready: Callable[[], bool], seconds: float, complaint: str, log: str) -> None:
+        """Poll until `ready`, or fail with the complaint and the last lines of one of the host's logs."""
+        wait_until(ready, seconds, complaint, self.log(log))
+
+
+def _write(path: Path, content: str | bytes, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path.chmod(mode)

@@ -1,0 +1,104 @@
+"""The wires of the testbed as command lines: links, addresses, rates, routes, NAT and the WAN's delay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.topology import FIU, NETWORKS, PRIVATE, UF, Host, Nic, Topology
+
+# The NFQUEUE numbers of the two directions through the delay line.
+QUEUES = {UF: 0, FIU: 1}
+SWITCHED = 200_000  # bytes that a switch port buffers beyond the bandwidth-delay product
+
+
+def port(host: Host, nic: Nic) -> str:
+    """The name of the switch port that a host's interface is plugged into."""
+    return f"{host.name}-{nic.device}"
+
+
+def links(topology: Topology, pids: Mapping[str, int]) -> Iterator[str]:
+    """`ip -batch` lines that plug every interface of every host into its switch (on the wan host)."""
+    for host in topology.hosts:
+        for nic in host.nics:
+            yield f"link add {port(host, nic)} type veth peer name {nic.device} netns {pids[host.name]}"
+
+
+def wan_lines(topology: Topology) -> Iterator[str]:
+    """Shell lines for the wan host: one switch a network, and the routed, capped line between the sites."""
+    settings = topology.settings
+    for name in ("iptables", "ip6tables", "arptables"):  # switched frames are none of our packet filter's business
+        yield f"[ ! -e /proc/sys/net/bridge/bridge-nf-call-{name} ] || echo 0 >/proc/sys/net/bridge/bridge-nf-call-{name}"
+    yield "ip link set lo up"
+    yield "echo 1 >/proc/sys/net/ipv4/ip_forward"
+    for network in NETWORKS:
+        yield f"ip link add {network.bridge} type bridge forward_delay 0"
+        yield f"ip link set {network.bridge} up"
+    for host in topology.hosts:
+        for nic in host.nics:
+            yield f"ip link set {port(host, nic)} master {nic.network.bridge} up"
+            yield rate_limit(port(host, nic), nic.rate_mbps, settings.rtt_ms)
+    for network in QUEUES:
+        yield f"ip addr add {network.prefix}.1/24 dev {network.bridge}"
+        yield rate_limit(network.bridge, settings.rates_mbps.wan, settings.rtt_ms)
+
+
+def delay_lines(settings: Settings) -> Iterator[str]:
+    """Shell lines for the wan host: netem where the kernel has it, else our own delay line. Tells which."""
+    if settings.rtt_ms == 0:
+        yield "echo none >/run/wan-delay"
+        return
+    one_way = f"{settings.rtt_ms / 2:g}ms"
+    netem = " && ".join(
+        f"tc qdisc add dev {network.bridge} parent 1:1 netem delay {one_way} limit 100000" for network in QUEUES
+    )
+    yield f"if {netem} 2>/dev/null; then echo netem >/run/wan-delay; else"
+    for network, queue in QUEUES.items():
+        yield f"  iptables-legacy -t mangle -A FORWARD -i {network.bridge} -j NFQUEUE --queue-num {queue}"
+    yield "  echo delay-line >/run/wan-delay"
+    yield "fi"
+
+
+def host_lines(host: Host, topology: Topology) -> Iterator[str]:
+    """Shell lines for any other host: its interfaces, routes and TCP tuning."""
+    settings = topology.settings
+    largest = settings.tcp_buffer_mb << 20
+    yield "ip link set lo up"
+    yield f"echo '4096 131072 {largest}' >/proc/sys/net/ipv4/tcp_rmem"
+    yield f"echo '4096 65536 {largest}' >/proc/sys/net/ipv4/tcp_wmem"
+    yield "echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save"
+    for nic in host.nics:
+        yield f"ip addr add {nic.address}/24 dev {nic.device}"
+        yield f"ip link set {nic.device} up"
+        yield rate_limit(nic.device, nic.rate_mbps, settings.rtt_ms)
+        yield route(nic.network.cidr, nic, settings, f"src {nic.address} scope link")
+    first = host.nics[0]
+    router = f"{first.network.prefix}.1"
+    yield route("default", first, settings, f"via {router}")
+    for other in topology.sited_hosts:
+        yield from direct_routes(host, other, settings)
+    if host.name == PRIVATE.router:
+        yield "echo 1 >/proc/sys/net/ipv4/ip_forward"
+        yield f"iptables-legacy -t nat -A POSTROUTING -s {PRIVATE.cidr} -o {first.device} -j MASQUERADE"
+
+
+def direct_routes(host: Host, other: Host, settings: Settings) -> Iterator[str]:
+    """A host of the private network reaches a public host that has a leg there by that leg, not by NAT."""
+    nic, leg = host.nic_on(PRIVATE), other.nic_on(PRIVATE)
+    if nic and leg and host.nics[0].network == PRIVATE != other.nics[0].network:
+        yield route(other.address, nic, settings, f"via {leg.address}")
+
+
+def route(destination: str, nic: Nic, settings: Settings, how: str) -> str:
+    # Congestion control by route: a namespace may not choose its own unless the whole machine allows it.
+    return f"ip route replace {destination} dev {nic.device} {how} congctl {settings.congestion_control}"
+
+
+def rate_limit(device: str, rate_mbps: int, rtt_ms: float) -> str:
+    """A token bucket whose queue holds at least the bandwidth-delay product of the WAN."""
+    in_flight = int(rate_mbps * 1e6 / 8 * rtt_ms / 1e3)
+    burst = max(65536, int(rate_mbps * 1e6 / 8 * 0.002))
+    return (
+        f"tc qdisc add dev {device} root handle 1: "
+        f"tbf rate {rate_mbps}mbit burst {burst} limit {in_flight + burst + SWITCHED}"
+    )

@@ -1,0 +1,166 @@
+"""The root file system that all hosts share: Debian's packages and ROOT, built once into a cache.
+
+Its name is a digest of its recipe, so a changed recipe makes another one and an unchanged recipe
+is used again without any network. A build becomes visible only when it is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TextIO
+
+from tierbench.errors import UnmetNeed
+from tierbench.testbed.topology import USER
+
+DEBIAN_PACKAGES = (
+    "condor",
+    "xrootd-server", "xrootd-client", "xrootd-fuse",
+    "krb5-kdc", "krb5-admin-server", "krb5-user",
+    "moosefs-master", "moosefs-chunkserver", "moosefs-client", "moosefs-cli",
+    "openssh-server", "openssh-client",
+    "iproute2", "iptables", "nftables", "iputils-ping", "iperf3",
+    "python3", "python3-numpy", "g++",
+    "fuse3", "procps", "tini", "util-linux-extra",
+)  # fmt: skip
+PYTHON_PACKAGES = ("ROOT==0.1a12", "htcondor==25.14.1")
+# ROOT opens a root:// URL as a local file if the host is this one and the path exists; never here.
+ROOTRC = "TFile.ForceRemote: 1\\nPath.ForceRemote: 1\\n"
+CUSTOMIZE = (
+    f"useradd --root $1 --create-home --shell /bin/bash {USER}",
+    "rm -rf $1/usr/share/doc $1/usr/share/man $1/usr/share/locale $1/var/lib/apt/lists $1/etc/resolv.conf",
+    "rm -f $1/etc/condor/config.d/* $1/etc/krb5.conf $1/etc/ssh/ssh_host_*",
+    "sed -i 's/^hosts:.*/hosts: files/' $1/etc/nsswitch.conf",
+)
+NEEDED_BYTES = 4 << 30
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides what is in a root file system."""
+
+    suite: str
+    debian_packages: tuple[str, ...] = DEBIAN_PACKAGES
+    python_packages: tuple[str, ...] = PYTHON_PACKAGES
+    customize: tuple[str, ...] = CUSTOMIZE
+    rootrc: str = ROOTRC
+
+    @property
+    def key(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+
+    def path(self, cache: Path) -> Path:
+        return cache / f"rootfs-{self.suite}-{self.key}"
+
+
+def cached(cache: Path, recipe: Recipe) -> bool:
+    return recipe.path(cache).is_dir()
+
+
+def check_needs(cache: Path) -> None:
+    """Raise if a build cannot succeed here; changes nothing."""
+    if shutil.which("mmdebstrap") is None:
+        raise UnmetNeed("mmdebstrap is needed to build the testbed's root file system: apt-get install mmdebstrap")
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode:
+        raise UnmetNeed(f"{sys.executable} has no pip, which is needed to fetch ROOT: apt-get install python3-venv")
+    check_space(cache, NEEDED_BYTES, "build the root file system")
+
+
+def check_space(directory: Path, needed: int, purpose: str) -> None:
+    """Raise if the file system that holds, or will hold, the directory has not enough room."""
+    while not directory.exists():
+        directory = directory.parent
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        raise UnmetNeed(
+            f"no room to {purpose}: {needed / 2**30:.1f} GiB are needed under {directory}, "
+            f"{free / 2**30:.1f} GiB are free; make room, or set TIERBENCH_HOME to a larger disk"
+        )
+
+
+def provide(cache: Path, recipe: Recipe, say: Say) -> Path:
+    """The root file system of the recipe, built now if it is not in the cache."""
+    final = recipe.path(cache)
+    if final.is_dir():
+        return final
+    cache.mkdir(parents=True, exist_ok=True)
+    with _only_builder(cache, say):
+        if final.is_dir():  # somebody else has built it while we waited
+            return final
+        for stale in cache.glob("*.partial"):  # only a builder that died leaves one, and we hold the lock
+            shutil.rmtree(stale)
+        partial = final.with_suffix(".partial")
+        log = final.with_suffix(".log")
+        try:
+            with log.open("w", encoding="utf-8") as output:
+                _bootstrap(recipe, partial, output, say)
+                _install_python_packages(recipe, partial, output, say)
+            partial.rename(final)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+    return final
+
+
+@contextmanager
+def _only_builder(cache: Path, say: Say) -> Iterator[None]:
+    with (cache / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another build of a root file system")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _bootstrap(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
+    options = [f"--customize-hook={hook}" for hook in recipe.customize]
+    if recipe.suite == "forky":  # a testing suite's release file is often older than it says it may be
+        options.append('--aptopt=Acquire::Check-Valid-Until "false"')
+    options.append('--aptopt=Acquire::Languages "none"')
+    options += [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")]
+    say(f"Debian {recipe.suite} with {len(recipe.debian_packages)} packages and what they need")
+    command = ["mmdebstrap", "--variant=apt", f"--include={','.join(recipe.debian_packages)}",
+               *options, recipe.suite, str(target)]  # fmt: skip
+    _logged(command, log, "the packages of Debian " + recipe.suite)
+
+
+def _install_python_packages(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
+    """Install wheels for the Python in there with the pip out here, which knows this machine's package index."""
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    python = subprocess.run(
+        ["chroot", str(target), "python3", "-c", ask], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    site = target / f"usr/local/lib/python{python}/dist-packages"
+    platforms = [f"--platform=manylinux_2_{minor}_{platform.machine()}" for minor in (34, 28, 17)]
+    say(f"{' and '.join(recipe.python_packages)} for Python {python}")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--pre", "--no-compile", "--no-deps",
+               "--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *platforms,
+               f"--target={site}", *recipe.python_packages]  # fmt: skip
+    _logged(command, log, "the Python packages")
+    (site / "ROOT/etc/system.rootrc").open("a").write(recipe.rootrc)
+
+
+def _logged(command: list[str], log: TextIO, what: str) -> None:
+    log.write(f"$ {' '.join(command)}\n")
+    log.flush()
+    if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode == 0:
+        return
+    lines = Path(log.name).read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line for line in lines if line.startswith(("E:", "ERROR:"))] or lines
+    raise UnmetNeed(
+        f"{what} could not be installed into the testbed's root file system; nothing was kept.\n"
+        + "\n".join(f"  {line}" for line in errors[-4:])
+        + f"\n  The whole log is {log.name}. Is a package source within reach?"
+    )

@@ -1,0 +1,69 @@
+"""What a user can choose about a testbed: the [testbed] table of a site file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from tierbench.errors import ConfigError
+from tierbench.spec import bounded, build, read_toml
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Line rates in Mb/s, in both directions."""
+
+    wan: int = bounded(1000, 1, 100_000)
+    storage: int = bounded(800, 1, 100_000)
+    server: int = bounded(1000, 1, 100_000)
+    worker: int = bounded(100, 1, 100_000)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One testbed; two with equal settings are alike."""
+
+    private_workers: int = bounded(2, 0, 99)
+    public_workers: int = bounded(2, 0, 99)
+    slots_per_worker: int = bounded(96, 1, 1000)
+    suite: Literal["trixie", "forky"] = "trixie"
+    rtt_ms: float = bounded(14.0, 0, 2000)
+    rates_mbps: Rates = field(default_factory=Rates)
+    congestion_control: Literal["cubic", "reno", "bbr"] = "cubic"
+    tcp_buffer_mb: int = bounded(64, 1, 1024)
+    read_ahead_kb: int = bounded(1024, 16, 65536)
+    storage_gb: int = bounded(10, 1, 10_000)
+
+
+def load(path: Path, overrides: list[str]) -> Settings:
+    """The [testbed] table of a site file, with `key=value` overrides from the command line."""
+    tables = read_toml(path)
+    if "testbed" not in tables:
+        raise ConfigError(f"{path}: has no [testbed] table, so it does not describe a testbed")
+    table = tables["testbed"]
+    for override in overrides:
+        _override(table, override)
+    source = f"{path} with --set {' '.join(overrides)}" if overrides else str(path)
+    return build(Settings, table, source, "testbed")
+
+
+def _override(table: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {override}: must be KEY=VALUE, for example rtt_ms=53")
+    *parents, name = key.strip().split(".")
+    for parent in parents:
+        table = table.setdefault(parent, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {override}: {parent} is not a table")
+    table[name] = _literal(text.strip())
+
+
+def _literal(text: str) -> Any:
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,166 @@
+"""A testbed by its name: find it, bring it up, take it down. All of it lies in one directory."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tierbench.errors import BusyError, ConfigError, HostError
+from tierbench.spec import build
+from tierbench.testbed import assembly, rootfs
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.namespaces import Namespaces
+from tierbench.testbed.needs import check_kernel, check_privilege
+from tierbench.testbed.rootfs import Say
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.topology import Topology, topology
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+
+
+def home() -> Path:
+    """Where testbeds and the cache of root file systems live."""
+    return Path(os.environ.get("TIERBENCH_HOME", "/var/lib/tierbench"))
+
+
+class Testbed:
+    """Two sites of hosts on this machine, or what is left of them."""
+
+    def __init__(self, name: str) -> None:
+        if not NAME.fullmatch(name):
+            raise ConfigError(f"{name!r} cannot name a testbed; use small letters, digits and -, a letter first")
+        self.name = name
+        self.directory = home() / "testbeds" / name
+        self._record = self.directory / "testbed.json"
+
+    # -- what there is -------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that it was brought up with."""
+        return build(Settings, self._recorded()["settings"], str(self._record), "settings")
+
+    @property
+    def topology(self) -> Topology:
+        return topology(self.settings)
+
+    @property
+    def exists(self) -> bool:
+        return self._record.exists()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it was brought up completely and all its hosts still run."""
+        if not self.exists or not self._recorded()["complete"]:
+            return False
+        return all(host.namespaces.pid is not None for host in self.hosts.values())
+
+    @property
+    def hosts(self) -> dict[str, RunningHost]:
+        """Its hosts, running or not."""
+        if not self.exists:
+            raise HostError(f"there is no testbed {self.name!r}; `tierbench testbed up` makes one")
+        return {host.name: RunningHost(host, self._hosts / host.name) for host in self.topology.hosts}
+
+    def host(self, name: str) -> RunningHost:
+        """One of its hosts."""
+        hosts = self.hosts
+        if name not in hosts:
+            raise ConfigError(f"testbed {self.name!r} has no host {name!r}; it has {', '.join(hosts)}")
+        return hosts[name]
+
+    @property
+    def _hosts(self) -> Path:
+        return self.directory / "hosts"
+
+    def _recorded(self) -> dict[str, Any]:
+        recorded: dict[str, Any] = json.loads(self._record.read_text(encoding="utf-8"))
+        return recorded
+
+    def _write_record(self, settings: Settings, complete: bool) -> None:
+        new = self._record.with_suffix(".new")
+        new.write_text(json.dumps({"settings": asdict(settings), "complete": complete}, indent=2))
+        new.rename(self._record)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """See to it that nobody else brings it up or down meanwhile."""
+        locks = home() / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        with (locks / self.name).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BusyError(f"testbed {self.name!r} is being brought up or down by another process") from None
+            yield
+
+    # -- up ------------------------------------------------------------------------------------------
+
+    def up(self, settings: Settings, say: Say) -> bool:
+        """Bring it up; False if it was up already. If that fails, nothing but logs is left of it."""
+        check_privilege()
+        with self._locked():
+            if self.is_up:
+                if self.settings != settings:
+                    raise BusyError(
+                        f"testbed {self.name!r} is up with other settings; take it down first, "
+                        "or give this one another name with --name"
+                    )
+                return False
+            recipe, cache = rootfs.Recipe(settings.suite), home() / "cache"
+            check_kernel()
+            if not rootfs.cached(cache, recipe):
+                rootfs.check_needs(cache)
+            rootfs.check_space(self.directory, settings.storage_gb << 30, "hold the testbed's storage")
+
+            self._remove()
+            base = rootfs.provide(cache, recipe, say)
+            self.directory.mkdir(parents=True)
+            self._write_record(settings, complete=False)
+            try:
+                assembly.assemble(self.hosts, self.topology, base, say)
+            except BaseException as error:
+                say("taking down what was started")
+                logs = self._remove(keep_logs=True)
+                if isinstance(error, HostError):
+                    raise HostError(f"{error}\n  All logs of this attempt are kept in {logs}") from None
+                raise
+            self._write_record(settings, complete=True)
+            return True
+
+    # -- down ----------------------------------------------------------------------------------------
+
+    def down(self) -> bool:
+        """Take it down, whatever state it is in; False if there was nothing of it."""
+        check_privilege()
+        with self._locked():
+            there = self.directory.exists()
+            self._remove()
+            return there
+
+    def _remove(self, keep_logs: bool = False) -> Path:
+        """End its hosts and delete its directory, but for the logs if they are wanted."""
+        ended = self.directory / "ended"
+        if self._hosts.exists():
+            # A host that is just booting records itself in `hosts`, or ends because it no longer can.
+            self._hosts.rename(ended)
+        for directory in ended.glob("*"):
+            Namespaces(directory).kill()
+        logs = self.directory / "logs"
+        if keep_logs:
+            for directory in ended.glob("*"):
+                shutil.copytree(directory / "upper/var/log", logs / directory.name, dirs_exist_ok=True)
+                shutil.copy(directory / "boot.log", logs / directory.name)
+            shutil.rmtree(ended)
+            self._record.unlink()
+        elif self.directory.exists():
+            shutil.rmtree(self.directory)
+        return logs

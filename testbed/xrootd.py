@@ -1,0 +1,86 @@
+"""The xrootd servers: on dgt for the private workers (LAN xrootd), on vmuf next to the storage (WAN xrootd).
+
+vmuf has a second, Kerberized door beside the open one of the thesis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tierbench.testbed.files import filled
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.kerberos import KEYTAB
+from tierbench.testbed.topology import KRB5_XROOTD_PORT, MOUNT_POINT, REALM, XROOTD_PORT, Host, Topology
+
+START_SECONDS = 10.0
+XROOTD_KEYTAB = "/etc/xrootd/xrootd.keytab"
+
+
+@dataclass(frozen=True)
+class Door:
+    """One xrootd server process: where clients reach it and whether they need a ticket."""
+
+    host: Host
+    port: int
+    kerberized: bool = False
+
+    @property
+    def name(self) -> str:
+        return "xrootd-krb5" if self.kerberized else "xrootd"
+
+    @property
+    def url(self) -> str:
+        return f"root://{self.host.fqdn}:{self.port}/"
+
+
+def doors(topology: Topology) -> list[Door]:
+    """All xrootd servers of the testbed."""
+    (lan,), (wan,) = topology.with_role("gateway"), topology.with_role("wan-xrootd")
+    return [Door(lan, XROOTD_PORT), Door(wan, XROOTD_PORT), Door(wan, KRB5_XROOTD_PORT, kerberized=True)]
+
+
+def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    for door in doors(topology):
+        hosts[door.host.name].stage(f"/etc/xrootd/{door.name}.cfg", _configuration(door))
+
+
+def _configuration(door: Door) -> str:
+    security = ""
+    if door.kerberized:
+        principal = f"xrootd/{door.host.fqdn}@{REALM}"
+        security = (
+            "xrootd.seclib libXrdSec.so\n"
+            f"sec.protocol krb5 {XROOTD_KEYTAB} {principal}\n"
+            "sec.protbind * only krb5"
+        )
+    return filled("xrootd.cfg", port=door.port, mount_point=MOUNT_POINT, security=security)
+
+
+def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    """Start all servers, which need their mounts, and wait until each answers."""
+    for door in doors(topology):
+        host = hosts[door.host.name]
+        lines = ["install -d -o xrootd -g xrootd /run/xrootd /var/spool/xrootd /var/log/xrootd"]
+        if door.kerberized:
+            lines.append(f"install -o xrootd -m 400 {KEYTAB} {XROOTD_KEYTAB}")
+        host.script(lines)
+        host.daemon(
+            door.name, "runuser", "-u", "xrootd", "--",
+            "xrootd", "-n", door.name, "-c", f"/etc/xrootd/{door.name}.cfg", "-k", "fifo",
+        )  # fmt: skip
+    for door in doors(topology):
+        host = hosts[door.host.name]
+        host.wait_until(
+            lambda d=door, h=host: answers(h, d),  # type: ignore[misc]
+            START_SECONDS,
+            f"{door.name} on {host.name} did not answer",
+            f"{door.name}.log",
+        )
+
+
+def answers(host: RunningHost, door: Door) -> bool:
+    """Whether the server answers on its own host; the Kerberized one is asked with that host's ticket."""
+    ask = ["xrdfs", f"{door.host.fqdn}:{door.port}", "stat", MOUNT_POINT]
+    if door.kerberized:
+        ask = ["env", "KRB5CCNAME=FILE:/run/mount.ccache", *ask]
+    return host.succeeds(*ask, timeout=5)

@@ -1,0 +1,29 @@
+"""The errors a user can act upon; the command line prints them without a traceback."""
+
+
+class TierbenchError(Exception):
+    """Something went wrong that its message explains: what, where, and what to do next."""
+
+    exit_status = 1
+
+
+class ConfigError(TierbenchError):
+    """A configuration file, or a setting given on the command line, cannot be used."""
+
+    exit_status = 2
+
+
+class UnmetNeed(TierbenchError):
+    """This machine lacks something without which nothing was started or changed."""
+
+    exit_status = 3
+
+
+class HostError(TierbenchError):
+    """A command failed on a testbed host, or a daemon there did not come up."""
+
+
+class BusyError(TierbenchError):
+    """Somebody else is at work on the same thing."""
+
+    exit_status = 4

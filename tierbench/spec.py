@@ -1,0 +1,128 @@
+"""Read TOML tables into frozen dataclasses; report everything that is wrong with them at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tierbench.errors import ConfigError
+
+T = TypeVar("T")
+
+
+def bounded(default: Any, low: float, high: float = math.inf) -> Any:
+    """A dataclass field whose number must lie in low … high."""
+    return dataclasses.field(default=default, metadata={"bounds": (low, high)})
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file, or an error that says where it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a directory; a TOML file is needed") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+
+
+def build(cls: type[T], table: Mapping[str, Any], source: str, key: str = "") -> T:
+    """Make a `cls` from a TOML table, or raise one ConfigError that names every wrong key."""
+    problems: list[str] = []
+    value = _dataclass(cls, table, key, problems)
+    if problems:
+        raise ConfigError("\n".join(f"{source}: {problem}" for problem in problems))
+    return typing.cast(T, value)
+
+
+def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
+    if not isinstance(table, Mapping):
+        problems.append(f"{key}: must be a table, not {_shown(table)}")
+        return None
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    hints = typing.get_type_hints(cls)
+    found = len(problems)
+    for name in table:
+        if name not in fields:
+            problems.append(f"{_join(key, name)}: unknown key{_suggestion(name, fields)}")
+    values = {}
+    for name, field in fields.items():
+        path = _join(key, name)
+        if name in table:
+            values[name] = _value(hints[name], table[name], path, problems)
+            _check_bounds(field, values[name], path, problems)
+        elif field.default is field.default_factory is dataclasses.MISSING:
+            problems.append(f"{path}: missing; {_expected(hints[name])} is needed")
+    if len(problems) > found:
+        return None
+    try:
+        return cls(**values)
+    except ValueError as error:  # a dataclass' own check across its fields, in __post_init__
+        problems.append(f"{key}: {error}" if key else str(error))
+        return None
+
+
+def _value(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        hint = next(a for a in arguments if a is not type(None))  # TOML has no null: only X | None
+        return _value(hint, value, path, problems)
+    if dataclasses.is_dataclass(hint):
+        return _dataclass(hint, value, path, problems)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_value(arguments[0], v, f"{path}[{i}]", problems) for i, v in enumerate(value))
+    if origin is dict and isinstance(value, Mapping):
+        return {k: _value(arguments[1], v, _join(path, k), problems) for k, v in value.items()}
+    if origin is typing.Literal and value in arguments:
+        return value
+    if hint is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(hint, type) and type(value) is hint:
+        return value
+    hints = _suggestion(value, arguments) if origin is typing.Literal else ""
+    problems.append(f"{path}: must be {_expected(hint)}, not {_shown(value)}{hints}")
+    return None
+
+
+def _check_bounds(field: dataclasses.Field[Any], value: Any, path: str, problems: list[str]) -> None:
+    if value is not None and "bounds" in field.metadata:
+        low, high = field.metadata["bounds"]
+        if not low <= value <= high:
+            limits = f"at least {low}" if high == math.inf else f"in {low} … {high}"
+            problems.append(f"{path}: must be {limits}, not {value}")
+
+
+def _expected(hint: Any) -> str:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return "one of " + ", ".join(f'"{a}"' for a in arguments)
+    if origin is tuple:
+        return "a list"
+    if origin is dict or dataclasses.is_dataclass(hint):
+        return "a table"
+    words = {str: "a text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
+    return words.get(hint, str(hint))
+
+
+def _shown(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower() if value in (True, False) else str(value)
+
+
+def _suggestion(word: object, known: typing.Iterable[object]) -> str:
+    names = [str(k) for k in known]
+    close = difflib.get_close_matches(str(word), names, n=1)
+    if close:
+        return f' (did you mean "{close[0]}"?)'
+    return f" (possible: {', '.join(names)})" if names else ""
+
+
+def _join(key: str, name: str) -> str:
+    return f"{key}.{name}" if key else name
