@@ -28,8 +28,8 @@ def assemble(hosts: Hosts, topology: Topology, rootfs: Path, say: Say) -> None:
     """Bring all hosts and their daemons up; return when each of them answers."""
     say(f"{len(hosts)} hosts")
     _stage(hosts, topology)
-    binds = _stage_tierbench(hosts["ce"])
-    at_once(lambda host: host.namespaces.boot(host.name, rootfs, binds if host.name == "ce" else ()), hosts.values())
+    binds = [(path, f"{SOURCE}/parts/{name}") for name, path in _package_parts().items()]
+    at_once(lambda host: host.namespaces.boot(host.name, rootfs, binds), hosts.values())
 
     say("networks, and the WAN between the sites")
     _wire(hosts, topology)
@@ -41,8 +41,9 @@ def assemble(hosts: Hosts, topology: Topology, rootfs: Path, say: Say) -> None:
     say("mounts, by Kerberos ticket")
     filesystem.start_mounts(hosts, topology)
 
-    say("xrootd servers")
+    say("xrootd servers, and their mounts on the private workers")
     xrootd.start(hosts, topology)
+    xrootd.start_mounts(hosts, topology)
 
     say("waiting for the pool to be complete")
     htcondor.wait_until_complete(hosts, topology)
@@ -59,24 +60,28 @@ def _stage(hosts: Hosts, topology: Topology) -> None:
     for host in hosts.values():
         host.stage("/etc/hosts", etc_hosts)
         host.stage("/etc/hostname", host.name + "\n")
+        _stage_tierbench(host)
     hosts["wan"].stage(DELAY_LINE, Path(__file__).with_name("delayline.py").read_bytes())
     for part in (kerberos, filesystem, xrootd, htcondor):
         part.stage(hosts, topology)
 
 
-def _stage_tierbench(access_point: RunningHost) -> list[tuple[Path, str]]:
-    """Lay this very package out for the access point; return what its parts must be bound to there."""
-    command = f'#!/bin/sh\nPYTHONPATH={SOURCE} exec python3 -m tierbench "$@"\n'
-    access_point.stage("/usr/local/bin/tierbench", command, 0o755)
-    root = Path(tierbench.__file__).parent
-    for file in root.glob("*.py"):
-        access_point.stage_link(f"{SOURCE}/tierbench/{file.name}", f"../parts/root/{file.name}")
-    binds = [(root, f"{SOURCE}/parts/root")]
+def _package_parts() -> dict[str, Path]:
+    """The folders of this very package, wherever it is installed."""
+    parts = {"root": Path(tierbench.__file__).parent}
     for stage in STAGES:
-        access_point.stage_link(f"{SOURCE}/tierbench/{stage}", f"../parts/{stage}")
-        module = import_module(f"tierbench.{stage}")
-        binds.append((Path(module.__file__ or "").parent, f"{SOURCE}/parts/{stage}"))
-    return binds
+        parts[stage] = Path(import_module(f"tierbench.{stage}").__file__ or "").parent
+    return parts
+
+
+def _stage_tierbench(host: RunningHost) -> None:
+    """Make the command `tierbench` of the host run this very package, whose parts are bound to it."""
+    command = f'#!/bin/sh\nPYTHONPATH={SOURCE} exec python3 -m tierbench "$@"\n'
+    host.stage("/usr/local/bin/tierbench", command, 0o755)
+    for file in Path(tierbench.__file__).parent.glob("*.py"):
+        host.stage_link(f"{SOURCE}/tierbench/{file.name}", f"../parts/root/{file.name}")
+    for stage in STAGES:
+        host.stage_link(f"{SOURCE}/tierbench/{stage}", f"../parts/{stage}")
 
 
 def _wire(hosts: Hosts, topology: Topology) -> None:

@@ -1,4 +1,4 @@
-"""The pool: access point and central manager on ce, a startd on every worker and on the storage server."""
+"""The pool: access point and central manager on ce, a startd on every worker and every server."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from tierbench.testbed.topology import TRUST_DOMAIN, Host, Topology
 
 CONFIG = "/etc/condor/config.d"
 START_SECONDS = 30.0
-DAEMONS = {
-    "access-point": "MASTER COLLECTOR NEGOTIATOR SCHEDD",
-    "worker": "MASTER STARTD",
-    "storage": "MASTER STARTD",
-}
+MANAGER_DAEMONS = "MASTER COLLECTOR NEGOTIATOR SCHEDD"
+EXECUTE_DAEMONS = "MASTER STARTD"
 
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
@@ -29,18 +26,18 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
             central_manager=access_point.fqdn,
             domain=TRUST_DOMAIN,
             address=host.address,
-            daemons=DAEMONS[host.role],
+            daemons=MANAGER_DAEMONS if host == access_point else EXECUTE_DAEMONS,
             slots=topology.settings.slots_per_worker,
         )
         hosts[host.name].stage(f"{CONFIG}/10-testbed.conf", common)
-        if host.role != "access-point":
+        if host != access_point:
             hosts[host.name].stage(f"{CONFIG}/50-tierbench.conf", admin_fragment(host))
     hosts[access_point.name].stage("/etc/condor/passwords.d/POOL", secrets.token_bytes(64), 0o600)
 
 
 def admin_fragment(host: Host) -> str:
     """What site-configs/htcondor gives the admin of such a host, with this host's network filled in."""
-    kind = "storage" if host.role == "storage" else "worker"
+    kind = "server" if host.is_server else "worker"
     fragments = resources.files("tierbench.site_configs") / "htcondor"
     text = (fragments / f"50-tierbench-{kind}.conf").read_text(encoding="utf-8")
     return text.replace('TierbenchNetwork = "public"', f'TierbenchNetwork = "{host.network_kind}"')

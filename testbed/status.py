@@ -77,6 +77,11 @@ def _daemons(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Ques
         yield Question(
             server.name, door.name, lambda h=server, d=door: _said_yes(xrootd.answers(h, d), f"answers at {d.url}")  # type: ignore[misc]
         )
+    for host in hosts.values():
+        if xrootd.has_xrootdfs(host.host):
+            yield Question(
+                host.name, "xrootdfs", lambda h=host: _said_yes(xrootd.xrootdfs_answers(h), f"{xrootd.XROOTDFS} answers")  # type: ignore[misc]
+            )
     (manager,) = (hosts[host.name] for host in topology.with_role("access-point"))
     for host in hosts.values():
         if host.host.in_pool:

@@ -19,6 +19,7 @@ REALM = "UF.TEST"
 TRUST_DOMAIN = "tierbench.test"
 USER = "bench"
 MOUNT_POINT = "/extenci"
+XROOTDFS_ROOT = "/xrootd-fs"
 DATA = f"{MOUNT_POINT}/tierbench"
 XROOTD_PORT = 1094
 KRB5_XROOTD_PORT = 1095
@@ -95,8 +96,13 @@ class Host:
         return self.role in ("gateway", "wan-xrootd") or (self.role == "worker" and self.network_kind == "public")
 
     @property
+    def is_server(self) -> bool:
+        """Whether it is one of the hosts along the data's way that are sampled and flushed by jobs."""
+        return self.role in ("storage", "wan-xrootd", "gateway")
+
+    @property
     def in_pool(self) -> bool:
-        return self.role in ("access-point", "worker", "storage")
+        return self.role in ("access-point", "worker") or self.is_server
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,20 @@ from dataclasses import dataclass
 from tierbench.testbed.files import filled
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.kerberos import KEYTAB
-from tierbench.testbed.topology import KRB5_XROOTD_PORT, MOUNT_POINT, REALM, XROOTD_PORT, Host, Topology
+from tierbench.testbed.topology import (
+    KRB5_XROOTD_PORT,
+    MOUNT_POINT,
+    PRIVATE,
+    REALM,
+    XROOTD_PORT,
+    XROOTDFS_ROOT,
+    Host,
+    Topology,
+)
 
 START_SECONDS = 10.0
 XROOTD_KEYTAB = "/etc/xrootd/xrootd.keytab"
+XROOTDFS = XROOTDFS_ROOT + MOUNT_POINT  # a file has the same path there as in its xrootd URL
 
 
 @dataclass(frozen=True)
@@ -84,3 +94,31 @@ def answers(host: RunningHost, door: Door) -> bool:
     if door.kerberized:
         ask = ["env", "KRB5CCNAME=FILE:/run/mount.ccache", *ask]
     return host.succeeds(*ask, timeout=5)
+
+
+def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    """Mount the LAN xrootd on every private worker, for programs that know only files."""
+    lan = topology.with_role("gateway")[0]
+    source = f"root://{lan.name}.{PRIVATE.zone}:{XROOTD_PORT}/{MOUNT_POINT}"
+    workers = [hosts[host.name] for host in topology.hosts if has_xrootdfs(host)]
+    for worker in workers:
+        worker.script([f"mkdir -p {XROOTDFS}"])
+        worker.daemon("xrootdfs", "xrootdfs", XROOTDFS, "-f", "-o", f"rdr={source},allow_other")
+    for worker in workers:
+        worker.wait_until(
+            lambda w=worker: xrootdfs_answers(w),  # type: ignore[misc]
+            START_SECONDS,
+            f"{worker.name} did not mount {XROOTDFS}",
+            "xrootdfs.log",
+        )
+        kilobytes = topology.settings.read_ahead_kb
+        worker.script([f"echo {kilobytes} >/sys/class/bdi/$(mountpoint -d {XROOTDFS})/read_ahead_kb"])
+
+
+def has_xrootdfs(host: Host) -> bool:
+    """Whether a host mounts the LAN xrootd through FUSE."""
+    return host.role == "worker" and not host.mounts
+
+
+def xrootdfs_answers(worker: RunningHost) -> bool:
+    return worker.succeeds("sh", "-c", f"mountpoint -q {XROOTDFS} && ls {XROOTDFS}", timeout=5)
