@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tierbench.testbed import cli as testbed
+
 import tierbench
 from tierbench.errors import TierbenchError
-from tierbench.testbed import cli as testbed
 
 DESCRIPTION = """\
 Tierbench turns a question about storage access into HTCondor DAGs, runs them so that the numbers

@@ -9,11 +9,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
-import tierbench
 from tierbench.testbed import filesystem, htcondor, kerberos, network, xrootd
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.topology import Topology
+
+import tierbench
 
 DELAY_LINE = "/usr/local/lib/tierbench/delayline.py"
 SOURCE = "/opt/tierbench"
@@ -98,7 +99,12 @@ def _wire(hosts: Hosts, topology: Topology) -> None:
         queues = map(str, network.QUEUES.values())
         # Real-time priority: under load an ordinary process would be late by milliseconds.
         wan.daemon("delayline", "chrt", "-f", "20", "python3", DELAY_LINE, str(settings.rtt_ms / 2e3), *queues)
-        wan.wait_until(lambda: delay_line_listens(wan), START_SECONDS, "the WAN's delay line did not start", "delayline.log")
+        wan.wait_until(
+            lambda: delay_line_listens(wan),
+            START_SECONDS,
+            "the WAN's delay line did not start",
+            "delayline.log",
+        )
 
 
 def delay_line_listens(wan: RunningHost) -> bool:

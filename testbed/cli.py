@@ -1,4 +1,4 @@
-"""tierbench testbed up | down | status | exec | shell"""
+"""tierbench testbed up | check | status | exec | shell | down"""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tierbench.errors import ConfigError
 from tierbench.testbed import settings
+from tierbench.testbed.check import check
 from tierbench.testbed.status import findings
 from tierbench.testbed.testbed import Testbed
+
+from tierbench.errors import ConfigError
 
 DESCRIPTION = """\
 An emulated Tier-2/Tier-3 pair on this Linux machine, of real daemons: HTCondor, XRootD, MIT
@@ -25,6 +27,7 @@ EXAMPLES = """\
 examples:
   tierbench testbed up                                bring it up, as site-configs/testbed.toml says
   tierbench testbed up --name far --set rtt_ms=53     another one beside it, farther away
+  tierbench testbed check                             read by each way from a real job on each worker
   tierbench testbed status                            ask every host and daemon how it is
   tierbench testbed exec wn01 -- ping -c3 oss.uf.test
   tierbench testbed exec --user bench ce -- condor_status
@@ -67,6 +70,14 @@ def register(subcommands: Any) -> None:
         metavar="KEY=VALUE",
         help="override one setting, such as rtt_ms=53 or rates_mbps.wan=500; may be repeated",
     )
+    check = verb(
+        "check",
+        _check,
+        help="read a file by each way of access from a job on each worker",
+        description="Read a file by each way of access, caches cold, from a real HTCondor job on each worker. "
+        "Exit status 1 if any file arrived damaged.",
+    )
+    check.add_argument("--mb", type=int, default=32, metavar="N", help="size of each file in MiB (%(default)s)")
     verb("down", _down, help="take it down, whatever state it is in", description="Take a testbed down.")
     verb(
         "status",
@@ -125,6 +136,23 @@ def _status(arguments: argparse.Namespace) -> int:
         mark = "ok " if finding.well else "BAD"
         print(f"{mark}  {finding.host:<5} {finding.thing:<15} {finding.seen}")
     return 0 if all(finding.well for finding in found) else 1
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    if arguments.mb < 1:
+        raise ConfigError(f"--mb {arguments.mb}: must be at least 1")
+    outcomes = check(Testbed(arguments.name), arguments.mb, Progress())
+    print(
+        f"{'way of access':<19} {'worker':<22} {'MiB':>4} {'s':>6} {'Mb/s':>6}  {'contents':<8}  sent by storage / read"
+    )
+    for outcome in outcomes:
+        for reading in outcome.readings:
+            rate = reading.bytes * 8 / 1e6 / reading.seconds
+            print(
+                f"{reading.way:<19} {reading.worker:<22} {reading.bytes >> 20:>4} {reading.seconds:>6.1f} {rate:>6.0f}"
+                f"  {'intact' if reading.intact else 'DAMAGED':<8}  {outcome.sent_per_byte_read:.3f}"
+            )
+    return 0 if all(reading.intact for outcome in outcomes for reading in outcome.readings) else 1
 
 
 def _exec(arguments: argparse.Namespace) -> int:

@@ -69,7 +69,7 @@ class Queue:
         reply = self.socket.recv(4096)
         kind, code = struct.unpack_from("=4xH10xi", reply)
         if kind == NLMSG_ERROR and code:
-            raise OSError(-code, "queue {}: {}".format(self.number, errno.errorcode.get(-code, code)))
+            raise OSError(-code, f"queue {self.number}: {errno.errorcode.get(-code, code)}")
 
     def take_in(self, delay):
         """Note what has arrived."""

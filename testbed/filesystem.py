@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from tierbench.testbed.files import filled, verbatim
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.kerberos import principals
+from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import DATA, FIU, MOUNT_POINT, REALM, UF, USER, Host, Topology
 
 CHUNKS = "/var/lib/mfs/chunks"
@@ -90,14 +91,16 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
     for host in hosts.values():
         if host.host.mounts:
             host.put("/etc/ssh/ssh_known_hosts", known_hosts)
+    mds.wait_until(partial(objects_joined, mds), START_SECONDS, "the object server did not join", "mfsmaster.log")
+    for server in (mds, oss):
+        complaint = f"the Kerberos gate of {server.name} did not answer"
+        server.wait_until(partial(gate_answers, server), START_SECONDS, complaint, "sshd.log")
 
 
 def mount(host: RunningHost) -> None:
     """Mount the remote file system on one host, by its own ticket."""
     host.daemon("mount", MOUNT_COMMAND)
-    host.wait_until(
-        lambda: mounted(host), START_SECONDS, f"{host.name} did not mount {MOUNT_POINT}", "mount.log"
-    )
+    host.wait_until(partial(mounted, host), START_SECONDS, f"{host.name} did not mount {MOUNT_POINT}", "mount.log")
 
 
 def mounted(host: RunningHost) -> bool:
@@ -112,7 +115,8 @@ def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
         list(pool.map(mount, mounting))
     (writer,) = topology.with_role("wan-xrootd")
     hosts[writer.name].script([
-        f"mfscreatesclass -M {MOUNT_POINT} -K A single >/dev/null",  # one copy of each file: there is one object server
+        # one copy of each file, since there is one object server
+            f"mfscreatesclass -M {MOUNT_POINT} -K A single >/dev/null",
         f"mfssetsclass single {MOUNT_POINT} >/dev/null",
         f"chmod 755 {MOUNT_POINT}",
         f"install -d -o {USER} -g {USER} {DATA}",
@@ -133,9 +137,12 @@ def _ask_master(metadata: RunningHost, section: str) -> str:
     return metadata.run("mfscli", "-p", "-H", metadata.host.fqdn, section, check=False, timeout=5).stdout
 
 
-def gate_state(server: RunningHost) -> str:
+def gate_answers(server: RunningHost) -> bool:
+    """Whether the gate's ssh daemon says who it is."""
+    return bool(server.run("ssh-keyscan", "-T", "2", server.host.fqdn, check=False, timeout=5).stdout)
+
+
+def admitted_hosts(server: RunningHost) -> int:
     """How many addresses the Kerberos gate has let in."""
     listing = server.run("nft", "list", "set", "ip", "gate", "admitted", timeout=5).stdout
-    if not server.succeeds("sh", "-c", "kill -0 $(cat /run/sshd.pid)"):
-        raise HostError("its ssh daemon is dead")
-    return f"{listing.count('expires')} hosts admitted"
+    return listing.count("expires")

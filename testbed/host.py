@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tierbench.errors import HostError
 from tierbench.testbed.namespaces import Namespaces, wait_until
 from tierbench.testbed.topology import Host
+
+from tierbench.errors import HostError
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -79,15 +80,18 @@ class RunningHost:
         """Run a command in the host; unless told otherwise its failure is an error with its last words."""
         try:
             result = subprocess.run(
-                self.command(argv, user), input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+                self.command(argv, user),
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise HostError(f"{self.name}: {shlex.join(argv)}: no end after {timeout:g} s") from None
         if check and result.returncode:
             said = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-5:]
-            raise HostError(
-                f"{self.name}: {shlex.join(argv)}: exit status {result.returncode}\n  " + "\n  ".join(said)
-            )
+            raise HostError(f"{self.name}: {shlex.join(argv)}: exit status {result.returncode}\n  " + "\n  ".join(said))
         return result
 
     def succeeds(self, *argv: str, timeout: float = 10.0) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from importlib import resources
 
-from tierbench.testbed.files import filled
 from tierbench.testbed.host import RunningHost
+from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import TRUST_DOMAIN, Host, Topology
 
 CONFIG = "/etc/condor/config.d"
@@ -44,16 +45,22 @@ def admin_fragment(host: Host) -> str:
 
 
 def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
-    """Hand every host its token and start the pool; it assembles by itself from there."""
+    """Start the central manager, then everybody else with a token; the pool assembles by itself from there.
+
+    A startd that finds no collector tries again only at its next update, so the collector comes first.
+    """
     (access_point,) = topology.with_role("access-point")
     manager = hosts[access_point.name]
     token = manager.run("condor_token_create", "-identity", f"condor@{TRUST_DOMAIN}").stdout
-    for host in topology.hosts:
-        if host.in_pool:
-            running = hosts[host.name]
-            running.put("/etc/condor/tokens.d/pool", token, 0o600)
-            running.script(["install -d -o condor -g condor /run/condor /run/lock/condor"])
-            running.daemon("condor_master", "condor_master", "-f")
+    members = [host.name for host in topology.hosts if host.in_pool and host != access_point]
+    for name in [manager.name, *members]:
+        host = hosts[name]
+        host.put("/etc/condor/tokens.d/pool", token, 0o600)
+        host.script(["install -d -o condor -g condor /run/condor /run/lock/condor"])
+        host.daemon("condor_master", "condor_master", "-f")
+        if host is manager:
+            collector = partial(manager.succeeds, "condor_status", "-collector")
+            manager.wait_until(collector, START_SECONDS, "the collector did not answer", "condor/CollectorLog")
 
 
 def wait_until_complete(hosts: dict[str, RunningHost], topology: Topology) -> None:
@@ -78,11 +85,6 @@ def reporting(manager: RunningHost) -> set[str]:
     return names
 
 
-def seen_in_pool(manager: RunningHost, host: RunningHost) -> str:
-    """What the collector says of a host's daemons, which have reported and have not gone silent."""
-    kind = "-schedd" if host.host.role == "access-point" else "-startd"
-    listing = manager.run("condor_status", kind, "-af", "Machine", timeout=10).stdout.split()
-    if host.host.fqdn not in listing:
-        raise HostError("the collector has not heard of it")
-    host.run("condor_who", "-daemons", timeout=10)
-    return "in the pool"
+def in_pool(manager: RunningHost, host: RunningHost) -> bool:
+    """Whether a host's own master is alive and the collector has heard of its daemons."""
+    return host.host.fqdn in reporting(manager) and host.succeeds("condor_who", "-daemons")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 
-from tierbench.testbed.files import filled
 from tierbench.testbed.host import RunningHost
+from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import REALM, USER, Host, Topology
 
 KEYTAB = "/etc/krb5.keytab"
+START_SECONDS = 10.0
 JOB_KEYTAB = f"/home/{USER}/jobs.keytab"
 
 
@@ -55,6 +57,8 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
         source = kdc.path(file)
         hosts[name].put(path, source.read_bytes(), mode=0o600)
         source.unlink()
+    asker = hosts[topology.with_role("gateway")[0].name]
+    kdc.wait_until(partial(gives_tickets, asker), START_SECONDS, "the KDC gave no tickets", "krb5kdc.log")
 
 
 def gives_tickets(asker: RunningHost) -> bool:

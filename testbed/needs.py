@@ -8,19 +8,25 @@ import subprocess
 
 from tierbench.errors import UnmetNeed
 
-PROGRAMS = {"unshare": "util-linux", "nsenter": "util-linux", "setsid": "util-linux", "ip": "iproute2", "tc": "iproute2"}
+PROGRAMS = {
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setsid": "util-linux",
+    "ip": "iproute2",
+    "tc": "iproute2",
+}
 
 # Each line prints what is missing; run by sh as first process of fresh namespaces.
 TRIALS = """
-mount -t tmpfs tmpfs /mnt && mkdir /mnt/lower /mnt/upper /mnt/work /mnt/root
-mount -t overlay overlay -o lowerdir=/mnt/lower,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root || echo 'overlay file systems (CONFIG_OVERLAY_FS)'
-mknod /mnt/fuse c 10 229 && (: </mnt/fuse) || echo 'FUSE (CONFIG_FUSE_FS)'
-ip link add v0 type veth peer name v1 || echo 'veth interfaces (CONFIG_VETH)'
-ip link add b0 type bridge || echo 'bridges (CONFIG_BRIDGE)'
-ip link add v2 type veth peer name v3
-tc qdisc add dev v2 root tbf rate 1mbit burst 10k limit 10k || echo 'the token bucket filter (CONFIG_NET_SCH_TBF)'
-tc qdisc add dev v3 root netem delay 1ms || { modprobe -q nfnetlink_queue; [ -e /proc/net/netfilter/nfnetlink_queue ]; } ||
-    echo 'a way to delay packets: netem (CONFIG_NET_SCH_NETEM) or NFQUEUE (CONFIG_NETFILTER_NETLINK_QUEUE)'
+lacks() { echo "$1 (CONFIG_$2)"; }
+mount -t tmpfs tmpfs /mnt && cd /mnt && mkdir lower upper work root
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root || lacks 'overlay file systems' OVERLAY_FS
+mknod fuse c 10 229 && (: <fuse) || lacks FUSE FUSE_FS
+ip link add v0 type veth peer name v1 || lacks 'veth interfaces' VETH
+ip link add b0 type bridge || lacks bridges BRIDGE
+tc qdisc add dev v0 root tbf rate 1mbit burst 10k limit 10k || lacks 'the token bucket filter' NET_SCH_TBF
+tc qdisc add dev v1 root netem delay 1ms || modprobe -q nfnetlink_queue || [ -e /proc/net/netfilter/nfnetlink_queue ] ||
+    lacks 'a way to delay packets, netem or NFQUEUE' 'NET_SCH_NETEM or CONFIG_NETFILTER_NETLINK_QUEUE'
 """
 
 

@@ -27,8 +27,8 @@ def links(topology: Topology, pids: Mapping[str, int]) -> Iterator[str]:
 def wan_lines(topology: Topology) -> Iterator[str]:
     """Shell lines for the wan host: one switch a network, and the routed, capped line between the sites."""
     settings = topology.settings
-    for name in ("iptables", "ip6tables", "arptables"):  # switched frames are none of our packet filter's business
-        yield f"[ ! -e /proc/sys/net/bridge/bridge-nf-call-{name} ] || echo 0 >/proc/sys/net/bridge/bridge-nf-call-{name}"
+    # Switched frames are none of our packet filter's business.
+    yield "for call in /proc/sys/net/bridge/bridge-nf-call-*; do [ ! -e $call ] || echo 0 >$call; done"
     yield "ip link set lo up"
     yield "echo 1 >/proc/sys/net/ipv4/ip_forward"
     for network in NETWORKS:

@@ -19,8 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from tierbench.errors import UnmetNeed
 from tierbench.testbed.topology import USER
+
+from tierbench.errors import UnmetNeed
 
 DEBIAN_PACKAGES = (
     "condor",

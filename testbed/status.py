@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
-from tierbench.errors import HostError
 from tierbench.testbed import assembly, filesystem, htcondor, kerberos, xrootd
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import MOUNT_POINT, Topology
+from tierbench.testbed.topology import MOUNT_POINT, Role, Topology
+
+from tierbench.errors import HostError
 
 
 @dataclass(frozen=True)
@@ -25,73 +27,67 @@ class Finding:
 
 @dataclass(frozen=True)
 class Question:
-    """Something to find out about a host; `ask` tells what it saw, or raises HostError."""
+    """Something to find out about a host: `ask` says yes or no, or itself tells what it saw."""
 
-    host: str
+    host: RunningHost
     thing: str
-    ask: Callable[[], str]
+    ask: Callable[[], bool | str]
+    yes: str = "answers"
 
     def put(self) -> Finding:
         try:
-            return Finding(self.host, self.thing, True, self.ask())
+            seen = self.ask()
         except HostError as error:
-            return Finding(self.host, self.thing, False, str(error).splitlines()[0])
+            seen, well = str(error).splitlines()[0], False
+        else:
+            well = bool(seen)
+            seen = seen if isinstance(seen, str) else self.yes if seen else "does not answer"
+        return Finding(self.host.name, self.thing, well, seen)
 
 
 def findings(testbed: Testbed) -> list[Finding]:
     """All findings, host by host in the topology's order."""
     topology, hosts = testbed.topology, testbed.hosts
-    questions = [*_hosts(hosts), *_daemons(hosts, topology)]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(Question.put, questions))
+        found = list(pool.map(Question.put, _questions(hosts, topology)))
     order = list(hosts)
     return sorted(found, key=lambda finding: order.index(finding.host))
 
 
-def _hosts(hosts: dict[str, RunningHost]) -> Iterator[Question]:
-    for name, host in hosts.items():
-        where = ", ".join(f"{nic.address} {nic.rate_mbps} Mb/s" for nic in host.host.nics)
-        yield Question(name, "host", lambda h=host, w=where: f"running as process {h.pid}; {w or 'switches and WAN'}")  # type: ignore[misc]
+def _questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+    def only(role: Role) -> RunningHost:
+        return hosts[topology.with_role(role)[0].name]
 
-
-def _daemons(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
-    wan = hosts["wan"]
-    yield Question("wan", "delay", lambda: _delay(wan, topology))
-    kdc = hosts[topology.with_role("kdc")[0].name]
-    asker = hosts[topology.with_role("gateway")[0].name]
-    yield Question(kdc.name, "krb5kdc", lambda: _said_yes(kerberos.gives_tickets(asker), "gives tickets"))
-    metadata, storage = (hosts[server.name] for server in filesystem.servers(topology))
-    yield Question(metadata.name, "mfsmaster", lambda: _said_yes(filesystem.master_answers(metadata), "answers"))
-    yield Question(
-        storage.name, "mfschunkserver", lambda: _said_yes(filesystem.objects_joined(metadata), "has joined the master")
-    )
+    wan, kdc, gateway, manager = only("wan"), only("kdc"), only("gateway"), only("access-point")
+    metadata, storage = only("metadata"), only("storage")
+    yield Question(wan, "delay", lambda: _delay(wan, topology))
+    yield Question(kdc, "krb5kdc", partial(kerberos.gives_tickets, gateway), "gives tickets")
+    yield Question(metadata, "mfsmaster", partial(filesystem.master_answers, metadata))
+    yield Question(storage, "mfschunkserver", partial(filesystem.objects_joined, metadata), "has joined the master")
     for server in (metadata, storage):
-        yield Question(server.name, "Kerberos gate", lambda s=server: filesystem.gate_state(s))  # type: ignore[misc]
-    for host in hosts.values():
-        if host.host.mounts:
-            yield Question(
-                host.name, "mount", lambda h=host: _said_yes(filesystem.mounted(h), f"{MOUNT_POINT} answers")  # type: ignore[misc]
-            )
+        yield Question(server, "Kerberos gate", partial(_gate, server))
     for door in xrootd.doors(topology):
         server = hosts[door.host.name]
-        yield Question(
-            server.name, door.name, lambda h=server, d=door: _said_yes(xrootd.answers(h, d), f"answers at {d.url}")  # type: ignore[misc]
-        )
+        yield Question(server, door.name, partial(xrootd.answers, server, door), f"answers at {door.url}")
     for host in hosts.values():
+        yield Question(host, "host", partial(_running, host))
+        if host.host.mounts:
+            yield Question(host, "mount", partial(filesystem.mounted, host), f"{MOUNT_POINT} answers")
         if xrootd.has_xrootdfs(host.host):
-            yield Question(
-                host.name, "xrootdfs", lambda h=host: _said_yes(xrootd.xrootdfs_answers(h), f"{xrootd.XROOTDFS} answers")  # type: ignore[misc]
-            )
-    (manager,) = (hosts[host.name] for host in topology.with_role("access-point"))
-    for host in hosts.values():
+            yield Question(host, "xrootdfs", partial(xrootd.xrootdfs_answers, host), f"{xrootd.XROOTDFS} answers")
         if host.host.in_pool:
-            yield Question(host.name, "HTCondor", lambda h=host: htcondor.seen_in_pool(manager, h))  # type: ignore[misc]
+            yield Question(host, "HTCondor", partial(htcondor.in_pool, manager, host), "in the pool")
 
 
-def _said_yes(yes: bool, words: str) -> str:
-    if not yes:
+def _running(host: RunningHost) -> str:
+    interfaces = ", ".join(f"{nic.address} {nic.rate_mbps} Mb/s" for nic in host.host.nics)
+    return f"running as process {host.pid}; {interfaces or 'switches and the WAN between them'}"
+
+
+def _gate(server: RunningHost) -> str:
+    if not filesystem.gate_answers(server):
         raise HostError("does not answer")
-    return words
+    return f"answers; {filesystem.admitted_hosts(server)} hosts admitted"
 
 
 def _delay(wan: RunningHost, topology: Topology) -> str:

@@ -13,8 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tierbench.errors import BusyError, ConfigError, HostError
-from tierbench.spec import build
 from tierbench.testbed import assembly, rootfs
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.namespaces import Namespaces
@@ -22,6 +20,9 @@ from tierbench.testbed.needs import check_kernel, check_privilege
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import Topology, topology
+
+from tierbench.errors import BusyError, ConfigError, HostError
+from tierbench.spec import build
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
@@ -66,8 +67,6 @@ class Testbed:
     @property
     def hosts(self) -> dict[str, RunningHost]:
         """Its hosts, running or not."""
-        if not self.exists:
-            raise HostError(f"there is no testbed {self.name!r}; `tierbench testbed up` makes one")
         return {host.name: RunningHost(host, self._hosts / host.name) for host in self.topology.hosts}
 
     def host(self, name: str) -> RunningHost:
@@ -82,6 +81,8 @@ class Testbed:
         return self.directory / "hosts"
 
     def _recorded(self) -> dict[str, Any]:
+        if not self.exists:
+            raise HostError(f"there is no testbed {self.name!r}; `tierbench testbed up` makes one")
         recorded: dict[str, Any] = json.loads(self._record.read_text(encoding="utf-8"))
         return recorded
 
@@ -121,17 +122,19 @@ class Testbed:
                 rootfs.check_needs(cache)
             rootfs.check_space(self.directory, settings.storage_gb << 30, "hold the testbed's storage")
 
-            self._remove()
+            self._end()
             base = rootfs.provide(cache, recipe, say)
             self.directory.mkdir(parents=True)
             self._write_record(settings, complete=False)
             try:
                 assembly.assemble(self.hosts, self.topology, base, say)
-            except BaseException as error:
+            except HostError as error:
                 say("taking down what was started")
-                logs = self._remove(keep_logs=True)
-                if isinstance(error, HostError):
-                    raise HostError(f"{error}\n  All logs of this attempt are kept in {logs}") from None
+                logs = self._end(keep_logs=True)
+                raise HostError(f"{error}\n  All logs of this attempt are kept in {logs}") from None
+            except BaseException:
+                say("taking down what was started")
+                self._end()
                 raise
             self._write_record(settings, complete=True)
             return True
@@ -143,22 +146,24 @@ class Testbed:
         check_privilege()
         with self._locked():
             there = self.directory.exists()
-            self._remove()
+            self._end()
             return there
 
-    def _remove(self, keep_logs: bool = False) -> Path:
-        """End its hosts and delete its directory, but for the logs if they are wanted."""
-        ended = self.directory / "ended"
+    def _end(self, keep_logs: bool = False) -> Path:
+        """End its hosts and delete its directory, but for the hosts' logs if they are wanted."""
+        ended, logs = self.directory / "ended", self.directory / "logs"
         if self._hosts.exists():
             # A host that is just booting records itself in `hosts`, or ends because it no longer can.
             self._hosts.rename(ended)
-        for directory in ended.glob("*"):
-            Namespaces(directory).kill()
-        logs = self.directory / "logs"
+        for host in ended.glob("*"):
+            Namespaces(host).kill()
         if keep_logs:
-            for directory in ended.glob("*"):
-                shutil.copytree(directory / "upper/var/log", logs / directory.name, dirs_exist_ok=True)
-                shutil.copy(directory / "boot.log", logs / directory.name)
+            for host in ended.glob("*"):
+                for log in [host / "boot.log", *(host / "upper/var/log").rglob("*")]:
+                    if log.is_file():
+                        kept = logs / host.name / log.name
+                        kept.parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copy(log, kept)
             shutil.rmtree(ended)
             self._record.unlink()
         elif self.directory.exists():

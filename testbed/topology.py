@@ -1,10 +1,10 @@
 """The emulated sites as pure data: networks, hosts, interfaces. Nothing here touches a machine.
 
-    UF (Tier-2)                    WAN                   FIU (Tier-3)
-    oss   object server  ──┐                     ┌── ce    HTCondor access point and central manager
-    mds   metadata       ──┤  uf ── wan ── fiu   ├── dgt   NAT gateway, LAN xrootd
-    kdc   Kerberos       ──┤  delay, rate cap    ├── wn..  public workers
-    vmuf  WAN xrootd     ──┘                     └── private ── wn.. private workers (behind dgt)
+UF (Tier-2)                    WAN                   FIU (Tier-3)
+oss   object server  ──┐                     ┌── ce    HTCondor access point and central manager
+mds   metadata       ──┤  uf ── wan ── fiu   ├── dgt   NAT gateway, LAN xrootd
+kdc   Kerberos       ──┤  delay, rate cap    ├── wn..  public workers
+vmuf  WAN xrootd     ──┘                     └── private ── wn.. private workers (behind dgt)
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ vmuf has a second, Kerberized door beside the open one of the thesis.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from tierbench.testbed.files import filled
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.kerberos import KEYTAB
+from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import (
     KRB5_XROOTD_PORT,
     MOUNT_POINT,
@@ -59,9 +60,7 @@ def _configuration(door: Door) -> str:
     if door.kerberized:
         principal = f"xrootd/{door.host.fqdn}@{REALM}"
         security = (
-            "xrootd.seclib libXrdSec.so\n"
-            f"sec.protocol krb5 {XROOTD_KEYTAB} {principal}\n"
-            "sec.protbind * only krb5"
+            f"xrootd.seclib libXrdSec.so\nsec.protocol krb5 {XROOTD_KEYTAB} {principal}\nsec.protbind * only krb5"
         )
     return filled("xrootd.cfg", port=door.port, mount_point=MOUNT_POINT, security=security)
 
@@ -75,13 +74,13 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
             lines.append(f"install -o xrootd -m 400 {KEYTAB} {XROOTD_KEYTAB}")
         host.script(lines)
         host.daemon(
-            door.name, "runuser", "-u", "xrootd", "--",
+            door.name, "setpriv", "--reuid=xrootd", "--regid=xrootd", "--init-groups",
             "xrootd", "-n", door.name, "-c", f"/etc/xrootd/{door.name}.cfg", "-k", "fifo",
         )  # fmt: skip
     for door in doors(topology):
         host = hosts[door.host.name]
         host.wait_until(
-            lambda d=door, h=host: answers(h, d),  # type: ignore[misc]
+            partial(answers, host, door),
             START_SECONDS,
             f"{door.name} on {host.name} did not answer",
             f"{door.name}.log",
@@ -106,7 +105,7 @@ def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
         worker.daemon("xrootdfs", "xrootdfs", XROOTDFS, "-f", "-o", f"rdr={source},allow_other")
     for worker in workers:
         worker.wait_until(
-            lambda w=worker: xrootdfs_answers(w),  # type: ignore[misc]
+            partial(xrootdfs_answers, worker),
             START_SECONDS,
             f"{worker.name} did not mount {XROOTDFS}",
             "xrootdfs.log",

@@ -50,9 +50,8 @@ def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
     fields = {f.name: f for f in dataclasses.fields(cls)}
     hints = typing.get_type_hints(cls)
     found = len(problems)
-    for name in table:
-        if name not in fields:
-            problems.append(f"{_join(key, name)}: unknown key{_suggestion(name, fields)}")
+    unknown = [name for name in table if name not in fields]
+    problems.extend(f"{_join(key, name)}: unknown key{_suggestion(name, fields)}" for name in unknown)
     values = {}
     for name, field in fields.items():
         path = _join(key, name)
@@ -113,7 +112,9 @@ def _expected(hint: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value).lower() if value in (True, False) else str(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _suggestion(word: object, known: typing.Iterable[object]) -> str:

@@ -1,0 +1,44 @@
+# make demo    set everything up and run the main job on the testbed
+# make test    set everything up and run all tests
+# Both may be run again at any time; what is there already is not done again.
+
+PYTHON ?= python3
+VENV := .venv
+TIERBENCH := $(VENV)/bin/tierbench
+STAGES := dags submit wrappers monitors postprocess testbed
+
+.PHONY: demo test unit lint setup clean
+
+demo: setup
+	$(TIERBENCH) testbed up --name demo
+	$(TIERBENCH) testbed check --name demo; status=$$?; $(TIERBENCH) testbed down --name demo; exit $$status
+
+test: setup lint
+	$(VENV)/bin/pytest
+
+unit: setup
+	$(VENV)/bin/pytest tests/unit
+
+lint: setup build/types/tierbench
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+setup: $(VENV)/installed
+	@sh testbed/files/install-needs
+
+$(VENV)/installed: pyproject.toml setup.py
+	@sh testbed/files/install-needs
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --editable '.[dev]'
+	touch $@
+
+# mypy does not know setuptools' mapping of tierbench.* onto our folders, so it is shown links.
+build/types/tierbench:
+	mkdir -p $@
+	ln -s ../../../tierbench/*.py $@
+	ln -s $(STAGES:%=../../../%) $@
+	ln -s ../../../site-configs $@/site_configs
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,175 @@
+"""Prove that a testbed works: real jobs on every worker read a file by each way of access."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.rootfs import Say
+from tierbench.testbed.templates import verbatim
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import DATA, PRIVATE, USER, XROOTD_PORT, Host, Topology
+
+from tierbench.errors import HostError
+
+JOBS_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way from a worker to the remote file system."""
+
+    name: str
+    workers: tuple[Host, ...]
+    prefix: str
+    caches: tuple[str, ...]  # the hosts whose mounts keep what has been read
+
+    def url(self, path: str) -> str:
+        return self.prefix + path
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one job has read, and how fast."""
+
+    way: str
+    worker: str
+    user: str
+    seconds: float
+    bytes: int
+    intact: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All readings by one way, and what the storage server's interface sent meanwhile."""
+
+    readings: tuple[Reading, ...]
+    sent: int
+
+    @property
+    def sent_per_byte_read(self) -> float:
+        return self.sent / sum(reading.bytes for reading in self.readings)
+
+
+def ways(topology: Topology) -> list[Way]:
+    """The four ways of the thesis."""
+    (lan,), (wan,) = topology.with_role("gateway"), topology.with_role("wan-xrootd")
+    workers = topology.with_role("worker")
+    private = tuple(host for host in workers if host.network_kind == "private")
+    public = tuple(host for host in workers if host.network_kind == "public")
+    lan_door = f"root://{lan.name}.{PRIVATE.zone}:{XROOTD_PORT}/"
+    wan_door = f"root://{wan.fqdn}:{XROOTD_PORT}/"
+    return [
+        Way("lan-xrootd", private, lan_door, (lan.name,)),
+        Way("wan-xrootd-private", private, wan_door, (wan.name,)),
+        Way("wan-xrootd-public", public, wan_door, (wan.name,)),
+        Way("direct", public, "", tuple(host.name for host in public)),
+    ]
+
+
+class Check:
+    """Makes files, flushes caches and runs jobs on one testbed."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self.topology, self._hosts = testbed.topology, testbed.hosts
+        self._writer = self._only("wan-xrootd")
+        self._access_point = self._only("access-point")
+        self._storage = self._only("storage")
+
+    def _only(self, role: str) -> RunningHost:
+        return next(self._hosts[host.name] for host in self.topology.hosts if host.role == role)
+
+    def make_files(self, megabytes: int, count: int) -> dict[str, str]:
+        """Make files of random bytes on the remote file system; their paths and digests."""
+        directory = f"{DATA}/check-{secrets.token_hex(4)}"
+        make = (
+            f"mkdir {directory}; cd {directory}; for n in $(seq {count}); do"
+            f" head -c {megabytes}M /dev/urandom >$n; done; sha256sum *"
+        )
+        lines = self._writer.run("sh", "-euc", make, user=USER, timeout=600).stdout.splitlines()
+        return {f"{directory}/{name}": digest for digest, name in map(str.split, lines)}
+
+    def remove_files(self, paths: dict[str, str]) -> None:
+        self._writer.run("rm", "-rf", *{path.rpartition("/")[0] for path in paths})
+
+    def flush(self, way: Way, paths: dict[str, str]) -> None:
+        """Drop the files from the caches of this way's mounts; the servers' own stay warm."""
+        for name in way.caches:
+            drop = "for f; do dd if=$f iflag=nocache count=0 status=none; done"
+            self._hosts[name].run("sh", "-euc", drop, "sh", *paths)
+
+    def sent(self) -> int:
+        """The bytes that the storage server's interface has sent so far."""
+        return int(self._storage.run("cat", "/sys/class/net/eth0/statistics/tx_bytes").stdout)
+
+    def read(self, way: Way, paths: dict[str, str], megabytes: int) -> Outcome:
+        """Read one of the files in a job on each of the way's workers, all at once."""
+        before = self.sent()
+        results = self._run_jobs([(worker, way.url(path)) for worker, path in zip(way.workers, paths, strict=False)])
+        sent = self.sent() - before
+        readings = []
+        for (worker, user, nanoseconds, digest), path in zip(results, paths, strict=False):
+            readings.append(
+                Reading(way.name, worker, user, int(nanoseconds) / 1e9, megabytes << 20, digest == paths[path])
+            )
+        return Outcome(tuple(readings), sent)
+
+    def _run_jobs(self, jobs: list[tuple[Host, str]]) -> list[list[str]]:
+        ce = self._access_point
+        directory = ce.run("mktemp", "-d", user=USER).stdout.strip()
+        ce.put(f"{directory}/read-and-hash", verbatim("read-and-hash"), 0o755)
+        ce.put(f"{directory}/jobs.sub", "\n".join(_submit_lines(jobs)) + "\n")
+        try:
+            here = ["env", "-C", directory]
+            ce.run(*here, "condor_submit", "jobs.sub", user=USER)
+            ce.run(
+                *here,
+                "condor_wait",
+                "-wait",
+                str(JOBS_SECONDS),
+                "jobs.log",
+                user=USER,
+                timeout=JOBS_SECONDS + 60,
+            )
+            lines = [ce.path(f"{directory}/{n}.out").read_text().split() for n in range(len(jobs))]
+            for number, ((worker, url), line) in enumerate(zip(jobs, lines, strict=True)):
+                if len(line) != 4:
+                    complaint = ce.path(f"{directory}/{number}.err").read_text().strip()
+                    raise HostError(f"the job on {worker.fqdn} could not read {url}: {complaint or 'no output'}")
+            return lines
+        finally:
+            ce.run("condor_rm", USER, user=USER, check=False)
+            ce.run("rm", "-rf", directory)
+
+
+def _submit_lines(jobs: list[tuple[Host, str]]) -> Iterator[str]:
+    yield "executable = read-and-hash"
+    yield "arguments = $(url)"
+    yield 'requirements = Machine == "$(worker)"'
+    yield "output = $(Process).out"
+    yield "error = $(Process).err"
+    yield "log = jobs.log"
+    yield "should_transfer_files = yes"
+    yield "request_memory = 64"
+    yield "queue worker, url from ("
+    for worker, url in jobs:
+        yield f"  {worker.fqdn}, {url}"
+    yield ")"
+
+
+def check(testbed: Testbed, megabytes: int, say: Say) -> list[Outcome]:
+    """Read by every way, cold, from a job on each worker."""
+    checking = Check(testbed)
+    outcomes = []
+    for way in ways(testbed.topology):
+        if not way.workers:
+            continue
+        say(f"{way.name}: {len(way.workers)} jobs, each reads {megabytes} MiB")
+        paths = checking.make_files(megabytes, len(way.workers))
+        checking.flush(way, paths)
+        outcomes.append(checking.read(way, paths, megabytes))
+        checking.remove_files(paths)
+    return outcomes

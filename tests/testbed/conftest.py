@@ -1,0 +1,44 @@
+"""One testbed for all tests of this folder, brought up once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from tierbench.testbed.check import Check
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.testbed import Testbed
+
+from tierbench.errors import TierbenchError
+
+SETTINGS = Settings(storage_gb=4)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/testbed" in str(item.path):
+            item.add_marker("testbed")
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+@pytest.fixture(scope="session")
+def testbed() -> Iterator[Testbed]:
+    if os.geteuid() != 0:
+        pytest.skip("a testbed takes root")
+    bed = Testbed(f"test-{os.getpid()}")
+    try:
+        bed.up(SETTINGS, say)
+    except TierbenchError as error:
+        pytest.exit(f"the testbed did not come up, so nothing was tested: {error}", returncode=4)
+    yield bed
+    bed.down()
+
+
+@pytest.fixture(scope="session")
+def check(testbed: Testbed) -> Check:
+    return Check(testbed)

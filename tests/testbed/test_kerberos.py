@@ -1,0 +1,82 @@
+"""The remote file system opens to whoever holds a ticket, and to nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tierbench.testbed import filesystem
+from tierbench.testbed.filesystem import MOUNT_COMMAND
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import MOUNT_POINT
+
+EMPTY_CACHE = ["env", "KRB5CCNAME=FILE:/run/empty.ccache"]
+
+
+@pytest.fixture
+def unmounted(testbed: Testbed) -> Iterator[RunningHost]:
+    """A public worker whose mount is away, whose admission is withdrawn and whose ticket is destroyed."""
+    worker = testbed.host("wn04")
+    worker.script([f"umount {MOUNT_POINT}", "kdestroy -q -c FILE:/run/mount.ccache"])
+    for server in ("mds", "oss"):
+        testbed.host(server).script([f"nft delete element ip gate admitted '{{ {worker.host.address} }}'"])
+    yield worker
+    filesystem.mount(worker)
+
+
+def test_the_mount_is_where_it_belongs_and_nowhere_else(testbed: Testbed) -> None:
+    with_mount = {name for name, host in testbed.hosts.items() if host.succeeds("mountpoint", "-q", MOUNT_POINT)}
+    assert with_mount == {"dgt", "vmuf", "wn03", "wn04"}
+
+
+def test_private_workers_have_no_keytab(testbed: Testbed) -> None:
+    assert not testbed.host("wn01").path("/etc/krb5.keytab").exists()
+
+
+def test_without_keytab_and_ticket_the_mount_is_refused(unmounted: RunningHost) -> None:
+    unmounted.script(["mv /etc/krb5.keytab /etc/hidden.keytab"])
+    try:
+        refused = unmounted.run(*EMPTY_CACHE, MOUNT_COMMAND, check=False)
+    finally:
+        unmounted.script(["mv /etc/hidden.keytab /etc/krb5.keytab"])
+    assert refused.returncode != 0
+    assert "keytab" in refused.stderr.lower()
+    assert not unmounted.succeeds("mountpoint", "-q", MOUNT_POINT)
+
+
+def test_the_gate_refuses_a_login_without_ticket(unmounted: RunningHost) -> None:
+    login = ["ssh", "-F", "none", "-o", "BatchMode=yes", "root@mds.uf.test", "true"]
+    refused = unmounted.run(*EMPTY_CACHE, *login, check=False)
+    assert refused.returncode == 255
+    assert "Permission denied" in refused.stderr
+
+
+def test_whoever_is_not_admitted_cannot_connect_to_the_file_system(unmounted: RunningHost) -> None:
+    for server in ("mds.uf.test/9421", "oss.uf.test/9422"):
+        assert not unmounted.succeeds("bash", "-c", f": </dev/tcp/{server}", timeout=5)
+
+
+def test_a_ticket_opens_the_way(unmounted: RunningHost) -> None:
+    filesystem.mount(unmounted)
+    assert unmounted.succeeds("ls", MOUNT_POINT)
+    unmounted.script([f"umount {MOUNT_POINT}"])
+
+
+def test_a_private_worker_cannot_mount_through_the_gateways_admission(testbed: Testbed) -> None:
+    worker = testbed.host("wn01")
+    worker.script(["mkdir -p /mnt/stolen"])
+    mount = worker.run("mfsmount", "/mnt/stolen", "-H", "mds.uf.test", "-o", "mfspassword=guess", check=False)
+    assert mount.returncode != 0
+    assert not worker.succeeds("mountpoint", "-q", "/mnt/stolen")
+
+
+def test_the_kerberized_xrootd_door_wants_a_ticket(testbed: Testbed) -> None:
+    worker = testbed.host("wn03")
+    ask = ["xrdfs", "vmuf.uf.test:1095", "stat", MOUNT_POINT]
+    refused = worker.run(*EMPTY_CACHE, *ask, check=False)
+    assert refused.returncode == 52
+    assert "Auth failed" in refused.stderr
+    ticket = ["env", "KRB5CCNAME=FILE:/tmp/jobs.ccache"]
+    worker.run(*ticket, "kinit", "-k", "-t", "/home/bench/jobs.keytab", f"jobs/{worker.host.fqdn}")
+    worker.run(*ticket, *ask)

@@ -1,0 +1,158 @@
+"""A testbed comes, is found again, and goes without a trace, whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.status import findings
+from tierbench.testbed.testbed import Testbed
+
+from tierbench.errors import BusyError, HostError
+
+from .conftest import SETTINGS, say
+from .test_network import round_trip_ms
+
+TINY = Settings(private_workers=1, public_workers=1, slots_per_worker=2, storage_gb=1)
+SETTLE_SECONDS = 20
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """The kernel takes namespaces apart in its own time."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def traces(testbed: Testbed) -> list[str]:
+    """All that this machine shows of a testbed: its directory, processes, mounts."""
+    found = [str(testbed.directory)] if testbed.directory.exists() else []
+    found += [line for line in Path("/proc/mounts").read_text().splitlines() if str(testbed.directory) in line]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            seen = (process / "cmdline").read_text() + (process / "mountinfo").read_text()
+        except OSError:
+            continue
+        if f"{testbed.directory}/" in seen:
+            found.append(f"{process.name}: {(process / 'comm').read_text()}")
+    return found
+
+
+def interfaces() -> set[str]:
+    return {path.name for path in Path("/sys/class/net").iterdir()}
+
+
+@pytest.fixture
+def tiny() -> Iterator[Testbed]:
+    """A second, small testbed of which nothing may be left at the end."""
+    if os.geteuid() != 0:
+        pytest.skip("a testbed takes root")
+    bed = Testbed(f"tiny-{os.getpid()}")
+    yield bed
+    bed.down()
+
+
+@contextmanager
+def coming_up(testbed: Testbed, words: str) -> Iterator[subprocess.Popen[str]]:
+    """An `up` by the command line in a process of its own, just when it has said these words."""
+    settings = ["private_workers=1", "public_workers=1", "slots_per_worker=2", "storage_gb=1"]
+    options = [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, "-m", "tierbench", "testbed", "up", "--name", testbed.name, *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        assert any(words in line for line in process.stderr)
+        yield process
+        process.stderr.read()
+
+
+def test_a_second_up_finds_it_running(testbed: Testbed) -> None:
+    pids = {name: host.pid for name, host in testbed.hosts.items()}
+    assert testbed.up(SETTINGS, say) is False
+    assert {name: host.pid for name, host in testbed.hosts.items()} == pids
+
+
+def test_up_with_other_settings_is_refused(testbed: Testbed) -> None:
+    with pytest.raises(BusyError, match="other settings"):
+        testbed.up(TINY, say)
+
+
+def test_all_is_well_on_a_fresh_testbed(testbed: Testbed) -> None:
+    assert [finding for finding in findings(testbed) if not finding.well] == []
+
+
+@pytest.mark.parametrize("rtt_ms", [0, 53])
+def test_another_testbed_beside_it_has_its_own_distance(testbed: Testbed, tiny: Testbed, rtt_ms: float) -> None:
+    before = interfaces()
+    tiny.up(Settings(**{**vars(TINY), "rtt_ms": rtt_ms}), say)
+    assert round_trip_ms(tiny.host("wn01"), "oss.uf.test") == pytest.approx(rtt_ms, abs=1)
+    assert round_trip_ms(testbed.host("wn01"), "oss.uf.test") == pytest.approx(14, abs=1)
+    assert interfaces() == before
+    tiny.down()
+    assert eventually(lambda: not traces(tiny)), traces(tiny)
+    assert testbed.is_up
+
+
+def test_an_interrupted_up_leaves_nothing(tiny: Testbed) -> None:
+    with coming_up(tiny, "HTCondor") as process:
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+    assert eventually(lambda: not traces(tiny)), traces(tiny)
+
+
+def test_down_clears_what_a_killed_up_left(tiny: Testbed) -> None:
+    with coming_up(tiny, "mounts") as process:
+        process.kill()
+    assert traces(tiny)
+    assert tiny.down() is True
+    assert eventually(lambda: not traces(tiny)), traces(tiny)
+
+
+def test_up_starts_afresh_where_a_killed_one_stopped(tiny: Testbed) -> None:
+    with coming_up(tiny, "Kerberos") as process:
+        process.kill()
+    assert tiny.up(TINY, say) is True
+    assert all(finding.well for finding in findings(tiny))
+
+
+def test_a_daemon_that_dies_during_up_is_named_with_its_last_words(tiny: Testbed) -> None:
+    def kill_the_master() -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                tiny.host("mds").script(["kill -9 $(cat /run/mfsmaster.pid)"])
+                return
+            except HostError:
+                time.sleep(0.02)
+
+    killer = Thread(target=kill_the_master)
+    killer.start()
+    with pytest.raises(HostError) as failure:
+        tiny.up(TINY, say)
+    killer.join()
+    assert "the object server did not join within" in str(failure.value)
+    assert "mfsmaster.log" in str(failure.value)
+    assert (tiny.directory / "logs/mds/mfsmaster.log").exists()
+    assert [trace for trace in traces(tiny) if trace != str(tiny.directory)] == []
+
+
+def test_status_names_dead_daemons_and_hosts(tiny: Testbed) -> None:
+    tiny.up(TINY, say)
+    tiny.host("dgt").script(["kill -9 $(cat /run/xrootd.pid)"])
+    tiny.host("wn02").namespaces.kill()
+    unwell = {(finding.host, finding.thing) for finding in findings(tiny) if not finding.well}
+    assert ("dgt", "xrootd") in unwell
+    assert ("wn02", "host") in unwell
+    assert ("vmuf", "xrootd") not in unwell
+    assert not tiny.is_up

@@ -1,0 +1,82 @@
+"""The physics of the emulated networks."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.testbed import Testbed
+
+
+def round_trip_ms(source: RunningHost, target: str) -> float:
+    answer = source.run("ping", "-c", "10", "-i", "0.05", "-q", target).stdout
+    median_enough = re.search(r"rtt min/avg/max/mdev = [\d.]+/([\d.]+)/", answer)
+    assert median_enough, answer
+    return float(median_enough.group(1))
+
+
+def iperf_mbps(client: RunningHost, server: RunningHost, streams: int) -> float:
+    """What the server sends to the client, as a file server would."""
+    server.run("sh", "-c", "iperf3 -s -1 -D")
+    server.wait_until(lambda: ":5201" in server.run("ss", "-ltn").stdout, 5, "iperf3 did not listen", "none")
+    answer = client.run("iperf3", "-J", "-R", "-t", "4", "-O", "2", "-P", str(streams), "-c", server.host.fqdn)
+    return float(json.loads(answer.stdout)["end"]["sum_received"]["bits_per_second"]) / 1e6
+
+
+@pytest.mark.parametrize("source", ["wn01", "wn03", "dgt", "ce"])
+def test_the_wan_has_the_configured_round_trip_time(testbed: Testbed, source: str) -> None:
+    assert round_trip_ms(testbed.host(source), "oss.uf.test") == pytest.approx(14, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("vmuf", "oss.uf.test"), ("wn01", "dgt.private.fiu.test"), ("wn03", "ce.fiu.test")]
+)
+def test_a_site_is_within_a_millisecond(testbed: Testbed, source: str, target: str) -> None:
+    assert round_trip_ms(testbed.host(source), target) < 1
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "streams", "rate"),
+    [
+        ("dgt", "vmuf", 4, 1000),  # the WAN: both ends and the line itself have this rate
+        ("wn03", "vmuf", 2, 100),  # a public worker's interface
+        ("wn01", "dgt", 1, 100),  # a private worker's
+        ("vmuf", "oss", 1, 800),  # the storage server's
+    ],
+)
+def test_links_have_their_configured_rates(testbed: Testbed, client: str, server: str, streams: int, rate: int) -> None:
+    measured = iperf_mbps(testbed.host(client), testbed.host(server), streams)
+    assert measured == pytest.approx(rate, rel=0.1)
+
+
+def test_a_private_worker_looks_like_the_gateway_from_outside(testbed: Testbed) -> None:
+    server, worker = testbed.host("vmuf"), testbed.host("wn01")
+    worker.run("xrdfs", "vmuf.uf.test:1094", "stat", "/extenci")
+    seen = re.findall(r"wn01|root\.\S+@\S+", server.log("xrootd.log").read_text())
+    assert any("198.18.2.10" in client or "dgt" in client for client in seen)
+    assert not any("192.168.2.101" in client for client in seen)
+
+
+def test_a_public_worker_is_seen_as_itself(testbed: Testbed) -> None:
+    server, worker = testbed.host("vmuf"), testbed.host("wn03")
+    worker.run("xrdfs", "vmuf.uf.test:1094", "stat", "/extenci")
+    assert worker.host.address in server.log("xrootd.log").read_text()
+
+
+def test_nobody_reaches_a_private_worker_from_outside(testbed: Testbed) -> None:
+    private = testbed.host("wn01").host.address
+    assert not testbed.host("vmuf").succeeds("ping", "-c", "1", "-W", "1", private)
+    assert testbed.host("ce").succeeds("ping", "-c", "1", "-W", "1", private)
+
+
+def test_without_the_delay_line_nothing_crosses_the_wan(testbed: Testbed) -> None:
+    wan, worker = testbed.host("wan"), testbed.host("wn03")
+    wan.script(["kill -STOP $(cat /run/delayline.pid)"])
+    try:
+        assert not worker.succeeds("ping", "-c", "2", "-i", "0.2", "-W", "1", "oss.uf.test")
+        assert worker.succeeds("ping", "-c", "1", "-W", "1", "ce.fiu.test")
+    finally:
+        wan.script(["kill -CONT $(cat /run/delayline.pid)"])
+    assert worker.succeeds("ping", "-c", "3", "-W", "2", "oss.uf.test")

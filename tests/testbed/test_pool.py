@@ -1,0 +1,82 @@
+"""The HTCondor pool: who gets which job, as whom, and who may speak to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+Submit = Callable[..., list[str]]
+
+
+@pytest.fixture
+def submit(testbed: Testbed) -> Iterator[Submit]:
+    """Run jobs to their end on the pool; returns what each of them printed."""
+    ce = testbed.host("ce")
+    directory = ce.run("mktemp", "-d", user=USER).stdout.strip()
+
+    def run(requirements: str, count: int = 1, *extra: str) -> list[str]:
+        lines = [
+            "executable = /bin/sh",
+            "transfer_executable = false",
+            "arguments = \"-c 'hostname --fqdn; id -un'\"",
+            f"requirements = {requirements}",
+            "output = $(Process).out",
+            "log = log",
+            "should_transfer_files = yes",
+            "request_memory = 16",
+            *extra,
+            f"queue {count}",
+        ]
+        ce.put(f"{directory}/job.sub", "\n".join(lines) + "\n")
+        ce.run("env", "-C", directory, "condor_submit", "job.sub", user=USER)
+        ce.run("env", "-C", directory, "condor_wait", "-wait", "60", "log", user=USER, timeout=90)
+        return [ce.path(f"{directory}/{n}.out").read_text() for n in range(count)]
+
+    yield run
+    ce.run("condor_rm", USER, user=USER, check=False)
+    ce.run("rm", "-rf", directory)
+
+
+@pytest.mark.parametrize(("network", "machines"), [("private", {"wn01", "wn02"}), ("public", {"wn03", "wn04"})])
+def test_the_network_attribute_pins_jobs(submit: Submit, network: str, machines: set[str]) -> None:
+    outputs = submit(f'TierbenchNetwork == "{network}"', 6)
+    assert {output.split(".")[0] for output in outputs} <= machines
+
+
+def test_jobs_run_as_the_ordinary_user(submit: Submit) -> None:
+    assert submit("true")[0].splitlines()[1] == USER
+
+
+def test_servers_take_service_jobs(submit: Submit) -> None:
+    assert submit('Machine == "oss.uf.test"', 1, "+TierbenchService = true")[0].startswith("oss")
+
+
+def test_servers_take_no_other_jobs(submit: Submit) -> None:
+    outputs = submit("true", 20)
+    assert {output.split(".")[0] for output in outputs} <= {"wn01", "wn02", "wn03", "wn04"}
+
+
+def test_workers_have_room_for_the_largest_batch(testbed: Testbed) -> None:
+    constraint = 'TierbenchNetwork == "private"'
+    answer = testbed.host("ce").run("condor_status", "-constraint", constraint, "-af", "TotalCpus").stdout
+    assert sum(map(float, answer.split())) >= 192
+
+
+def without_token(host: RunningHost, *command: str) -> str:
+    hidden = ["env", "_CONDOR_SEC_TOKEN_SYSTEM_DIRECTORY=/nowhere", "_CONDOR_SEC_TOKEN_DIRECTORY=/nowhere"]
+    result = host.run(*hidden, *command, check=False)
+    assert result.returncode != 0
+    return result.stderr + result.stdout
+
+
+def test_a_host_of_the_pool_is_refused_without_a_token(testbed: Testbed) -> None:
+    assert "uthenticat" in without_token(testbed.host("wn03"), "condor_status", "-any")
+
+
+def test_a_user_may_not_command_the_daemons(testbed: Testbed) -> None:
+    refused = testbed.host("ce").run("condor_off", "-daemon", "negotiator", user=USER, check=False)
+    assert refused.returncode != 0 or "ERROR" in refused.stderr

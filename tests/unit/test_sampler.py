@@ -1,0 +1,483 @@
+"""The sampler, run as the process it is on a host: on this machine's loopback, and on made-up /proc trees."""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "monitors" / "sampler.py"
+PATIENCE_S = 20
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@dataclass
+class Samples:
+    """A sample file, read the plain way."""
+
+    header: dict[str, Any]
+    lines: list[bytes]
+    trailer: dict[str, Any]
+
+    def __getitem__(self, column: str) -> list[int]:
+        names = [c["name"] for c in self.header["columns"]]
+        return [int(line.split()[names.index(column)]) for line in self.lines]
+
+    def ticks(self) -> list[int]:
+        """The number of the deadline that each record belongs to."""
+        origin, period_ns = self.header["clock_mono_ns"], self.header["period_s"] * 1e9
+        return [int((mono - origin) // period_ns) for mono in self["mono_ns"]]
+
+
+def read(path: Path) -> Samples:
+    first, *lines = path.read_bytes().splitlines(keepends=True)
+    trailer = json.loads(lines.pop()) if lines and lines[-1].startswith(b"{") else {}
+    return Samples(json.loads(first), lines, trailer)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "host.samples"
+
+
+@pytest.fixture
+def start(tmp_path: Path, out: Path) -> Iterator[Start]:
+    """Starts the sampler in an empty folder, on loopback at 50 Hz unless told otherwise."""
+    started: list[subprocess.Popen[bytes]] = []
+    folder = tmp_path / "job"
+    folder.mkdir()
+
+    def start(*options: str, stdout: int | None = None, script: Path = SCRIPT) -> subprocess.Popen[bytes]:
+        usual = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.02"]
+        command = [sys.executable, str(script), *usual, *options]
+        with out.open("wb") as file:
+            process = subprocess.Popen(command, cwd=folder, stdout=stdout or file, stderr=subprocess.PIPE)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def finish(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    _, stderr = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, stderr.decode()
+
+
+def records_in(out: Path, count: int) -> Callable[[], bool]:
+    return lambda: out.read_bytes().count(b"\n") > count
+
+
+def test_source_is_python_3_6() -> None:
+    ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 6))
+
+
+class TestFormat:
+    @pytest.fixture
+    def samples(self, start: Start, out: Path) -> Samples:
+        finish(start("--max-seconds", "0.2"))
+        return read(out)
+
+    def test_header_names_format_trial_role_and_interface(self, samples: Samples) -> None:
+        known = {"tierbench": "samples", "format": 1, "trial": "t", "role": "storage", "interface": "lo"}
+        assert samples.header.items() >= known.items()
+
+    def test_header_has_the_kernels_tuning(self, samples: Samples) -> None:
+        rmem = Path("/proc/sys/net/ipv4/tcp_rmem").read_text(encoding="ascii").split()
+        assert samples.header["tuning"]["net.ipv4.tcp_rmem"].split() == rmem
+
+    def test_widths_add_up_to_record_bytes(self, samples: Samples) -> None:
+        assert sum(1 + c["width"] for c in samples.header["columns"]) + 1 == samples.header["record_bytes"]
+
+    def test_every_record_has_exactly_record_bytes(self, samples: Samples) -> None:
+        assert {len(line) for line in samples.lines} == {samples.header["record_bytes"]}
+
+    def test_numbers_end_where_the_widths_say(self, samples: Samples) -> None:
+        line, end, cut = samples.lines[-1], 0, []
+        for column in samples.header["columns"]:
+            cut.append(line[end : end + 1 + column["width"]])
+            end += 1 + column["width"]
+        assert [int(field) for field in cut] == [int(field) for field in line.split()]
+
+    def test_trailer_counts_the_records(self, samples: Samples) -> None:
+        assert samples.trailer["records"] == len(samples.lines)
+
+    def test_no_busiest_core_before_there_is_an_interval(self, samples: Samples) -> None:
+        gauges = ("cpu_busiest", "cpu_busiest_busy_pct", "softirq_busiest_pct")
+        assert [samples[gauge][0] for gauge in gauges] == [-1, -1, -1]
+
+
+class TestEnd:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_a_signal_ends_it_with_a_trailer(self, start: Start, out: Path, number: int) -> None:
+        process = start()
+        until(records_in(out, 2))
+        process.send_signal(number)
+        assert (finish(process)[0], read(out).trailer["reason"]) == (0, "signal")
+
+    def test_the_stop_file_ends_it(self, start: Start, out: Path, tmp_path: Path) -> None:
+        process = start("--stop-file", "stop")
+        until(records_in(out, 2))
+        (tmp_path / "job" / "stop").touch()
+        assert (finish(process)[0], read(out).trailer["reason"]) == (0, "stop")
+
+    def test_it_ends_after_max_seconds(self, start: Start, out: Path) -> None:
+        assert (finish(start("--max-seconds", "0.1"))[0], read(out).trailer["reason"]) == (0, "time")
+
+    def test_a_long_period_does_not_delay_the_end(self, start: Start, out: Path) -> None:
+        process = start("--period", "1000")
+        until(records_in(out, 1))
+        process.terminate()
+        finish(process)
+        assert len(read(out).lines) == 2  # the first, and a last one off the grid
+
+    def test_it_ends_when_its_parent_is_gone(self, tmp_path: Path) -> None:
+        out = tmp_path / "orphan.samples"
+        command = f"{sys.executable} {SCRIPT} --trial t --role r --interface lo --period 0.02 >{out} & wait"
+        with subprocess.Popen(["sh", "-c", command]) as shell:
+            until(lambda: out.exists() and records_in(out, 2)())
+            shell.kill()
+        until(lambda: read(out).trailer)
+        assert read(out).trailer["reason"] == "parent"
+
+
+class TestRefusal:
+    def test_an_unknown_interface_is_exit_3_and_names_those_there_are(self, start: Start) -> None:
+        code, message = finish(start("--interface", "eth99"))
+        assert code == 3
+        assert "no interface eth99 here; there are:" in message
+        assert "lo" in message.split(":")[-1]
+
+    def test_an_unreadable_proc_is_exit_4(self, start: Start, tmp_path: Path) -> None:
+        assert finish(start("--proc", str(tmp_path / "none")))[0] == 4
+
+    @pytest.mark.parametrize("period", ["0", "nan", "-1", "0.001"])
+    def test_an_impossible_period_is_exit_2(self, start: Start, period: str) -> None:
+        assert finish(start("--period", period))[0] == 2
+
+    def test_chirp_without_its_client_is_exit_4(self, start: Start, tmp_path: Path) -> None:
+        (tmp_path / "job" / ".chirp.config").write_text("127.0.0.1 9 cookie", encoding="ascii")
+        code, message = finish(start())
+        assert (code, "htchirp.py must lie beside" in message) == (4, True)
+
+
+class TestOutput:
+    def test_a_reader_that_is_gone_is_exit_5(self, start: Start) -> None:
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        code, _ = finish(start(stdout=write_end))
+        os.close(write_end)
+        assert code == 5
+
+    def test_a_reader_that_never_reads_is_exit_6(self, start: Start) -> None:
+        read_end, write_end = os.pipe()
+        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4096)
+        code, _ = finish(start("--max-blocked-seconds", "0.3", stdout=write_end))
+        os.close(read_end)
+        os.close(write_end)
+        assert code == 6
+
+    def test_a_reader_that_pauses_loses_nothing(self, start: Start, out: Path) -> None:
+        read_end, write_end = os.pipe()
+        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4096)
+        process = start("--max-seconds", "1.5", stdout=write_end)
+        os.close(write_end)
+        time.sleep(1)  # 50 records; the pipe holds 10
+        with os.fdopen(read_end, "rb") as pipe:
+            out.write_bytes(pipe.read())
+        finish(process)
+        samples = read(out)
+        assert len(samples.lines) + samples.trailer["missed_ticks"] == 1.5 / 0.02 + 1
+
+
+class TestCadence:
+    @pytest.mark.parametrize("period_s", [0.1, 0.05])
+    def test_a_busy_machine_misses_no_tick_unsaid(self, start: Start, out: Path, period_s: float) -> None:
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+        try:
+            finish(start("--period", str(period_s), "--max-seconds", "2"))
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+        samples = read(out)
+        ticks, missed = samples.ticks(), samples.trailer["missed_ticks"]
+        assert len(ticks) + missed == round(2 / period_s) + 1
+        assert missed <= 0.2 * len(ticks)
+        assert ticks == sorted(set(ticks))
+
+    def test_deadlines_do_not_drift(self, start: Start, out: Path) -> None:
+        finish(start("--period", "0.01", "--max-seconds", "1"))
+        samples = read(out)
+        lags = [(mono - samples.header["clock_mono_ns"]) % 10_000_000 for mono in samples["mono_ns"]]
+        assert sorted(lags)[len(lags) // 2] < 5_000_000  # a drift of 0.05 ms a tick would be there half-way
+
+    def test_a_pause_shows_as_missed_ticks(self, start: Start, out: Path) -> None:
+        process = start("--period", "0.1")
+        until(records_in(out, 2))
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.65)
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        finish(process)
+        gaps = [b - a for a, b in zip(read(out)["mono_ns"], read(out)["mono_ns"][1:], strict=False)]
+        assert max(gaps) > 0.5e9
+
+    def test_a_pause_is_counted_in_the_trailer(self, start: Start, out: Path) -> None:
+        process = start("--period", "0.1")
+        until(records_in(out, 2))
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.65)
+        seen = out.read_bytes().count(b"\n")
+        process.send_signal(signal.SIGCONT)
+        until(records_in(out, seen + 1))
+        process.terminate()
+        finish(process)
+        trailer = read(out).trailer
+        assert trailer["late_ticks"] >= trailer["missed_ticks"] >= 5
+
+
+def test_loopback_bytes_are_counted(start: Start, out: Path) -> None:
+    process = start()
+    until(records_in(out, 1))
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sender:
+        receiver, _ = server.accept()
+        with receiver:
+            threading.Thread(target=sender.sendall, args=(bytes(1 << 20),)).start()
+            received = 0
+            while received < 1 << 20:
+                received += len(receiver.recv(1 << 16))
+    process.terminate()
+    finish(process)
+    rx = read(out)["rx_bytes"]
+    assert rx[-1] - rx[0] >= 1 << 20
+
+
+@dataclass
+class Host:
+    """A made-up host: /proc and /sys as plain files, which change in place as the kernel's do."""
+
+    root: Path
+
+    def options(self) -> list[str]:
+        return ["--proc", str(self.root / "proc"), "--sys", str(self.root / "sys"), "--interface", "eth0"]
+
+    def write(self, name: str, text: str) -> None:
+        """In one write, padded so that a shorter text needs no truncation in between."""
+        path = self.root / "proc" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+        os.pwrite(descriptor, text.ljust(4096, "\n").encode(), 0)
+        os.close(descriptor)
+
+    def network(self, rx_bytes: int, interface: str = "eth0") -> None:
+        heading = "Inter-|   Receive\n face |bytes    packets\n"
+        counters = f"{rx_bytes} 2 0 3 0 0 0 0 {rx_bytes + 1} 5 0 6 0 0 0 0"
+        self.write("self/net/dev", f"{heading}    lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n  {interface}: {counters}\n")
+
+    def cores(self, *cores: str) -> None:
+        lines = [f"cpu{n} {jiffies} 0 0" for n, jiffies in enumerate(cores)]
+        self.write("stat", "\n".join(["cpu  9 9 9 9 9 9 9 9 0 0", *lines, "intr 1 2 3\n"]))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    host = Host(tmp_path)
+    host.network(1000)
+    return host
+
+
+class TestHost:
+    def last(self, start: Start, out: Path, host: Host, column: str) -> int:
+        finish(start(*host.options(), "--max-seconds", "0.05"))
+        return read(out)[column][-1]
+
+    def test_a_32_bit_counter_is_passed_on_raw_through_its_wrap(self, start: Start, out: Path, host: Host) -> None:
+        host.network(2**32 - 10)
+        process = start(*host.options())
+        until(records_in(out, 2))
+        host.network(90)
+        until(records_in(out, len(read(out).lines) + 2))
+        process.terminate()
+        finish(process)
+        assert set(read(out)["rx_bytes"]) == {2**32 - 10, 90}
+
+    def test_a_vanished_interface_is_minus_one_until_it_returns(self, start: Start, out: Path, host: Host) -> None:
+        process = start(*host.options())
+        for interface in ("eth0", "gone", "eth0"):
+            host.network(1000, interface)
+            until(records_in(out, len(out.read_bytes().splitlines()) + 2))
+        process.terminate()
+        finish(process)
+        values = read(out)["rx_bytes"]
+        assert [value for i, value in enumerate(values) if i == 0 or values[i - 1] != value] == [1000, -1, 1000]
+
+    @pytest.mark.parametrize(
+        ("column", "value"),
+        [("rx_bytes", 1000), ("tx_bytes", 1001), ("rx_packets", 2), ("tx_packets", 5), ("rx_dropped", 3)],
+    )
+    def test_network_columns_are_the_right_ones(
+        self, start: Start, out: Path, host: Host, column: str, value: int
+    ) -> None:
+        assert self.last(start, out, host, column) == value
+
+    def test_a_number_too_wide_for_its_column_is_minus_one(self, start: Start, out: Path, host: Host) -> None:
+        host.network(2**64 - 2)
+        assert self.last(start, out, host, "rx_bytes") == -1
+
+    def test_a_number_too_wide_does_not_widen_the_record(self, start: Start, out: Path, host: Host) -> None:
+        host.network(2**64 - 2)
+        finish(start(*host.options(), "--max-seconds", "0.05"))
+        samples = read(out)
+        assert {len(line) for line in samples.lines} == {samples.header["record_bytes"]}
+
+    @pytest.mark.parametrize("column", ["tcp_retrans", "cpu_user", "cpu_busiest", "mem_cached_kb", "disk_read_bytes"])
+    def test_what_the_kernel_does_not_have_is_minus_one(self, start: Start, out: Path, host: Host, column: str) -> None:
+        assert self.last(start, out, host, column) == -1
+
+    def test_retransmits_are_found_by_their_name(self, start: Start, out: Path, host: Host) -> None:
+        host.write("self/net/snmp", "Ip: A\nIp: 1\nTcp: InSegs Odd OutSegs RetransSegs\nTcp: 11 12 13 14\n")
+        assert self.last(start, out, host, "tcp_retrans") == 14
+
+    def test_disks_are_added_up_without_partitions_and_loops(self, start: Start, out: Path, host: Host) -> None:
+        for disk in ("sda/device", "sdb/device", "loop0"):
+            (host.root / "sys/block" / disk).mkdir(parents=True)
+        lines = [f"8 0 {name} 0 0 2 0 0 0 4 0 0 0 0" for name in ("sda", "sda1", "sdb", "loop0")]
+        host.write("diskstats", "\n".join(lines) + "\n")
+        assert self.last(start, out, host, "disk_read_bytes") == 2 * 2 * 512
+
+    @pytest.mark.parametrize(
+        ("column", "value"), [("cpu_busiest", 1), ("cpu_busiest_busy_pct", 75), ("softirq_busiest_pct", 40)]
+    )
+    def test_busiest_cores_are_those_of_the_interval(
+        self, start: Start, out: Path, host: Host, column: str, value: int
+    ) -> None:
+        host.cores("500 0 0 100 0 0 0 0", "0 0 0 100 0 0 0 0")
+        process = start(*host.options())
+        until(records_in(out, 2))
+        host.cores("500 0 0 106 0 0 4 0", "75 0 0 125 0 0 0 0")
+        until(records_in(out, len(read(out).lines) + 2))
+        process.terminate()
+        finish(process)
+        assert value in read(out)[column]
+
+    def test_auto_takes_the_default_route_of_lowest_metric(self, start: Start, out: Path, host: Host) -> None:
+        routes = ["Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT"]
+        routes += ["lo 00000000 0 0003 0 0 200 00000000 0 0 0", "eth0 00000000 0 0003 0 0 100 00000000 0 0 0"]
+        host.write("self/net/route", "\n".join([*routes, "lo 0000007F 0 0001 0 0 0 000000FF 0 0 0"]))
+        finish(start(*host.options(), "--interface", "auto", "--max-seconds", "0.05"))
+        assert read(out).header["interface"] == "eth0"
+
+    def test_auto_without_a_default_route_is_exit_3(self, start: Start, host: Host) -> None:
+        assert finish(start(*host.options(), "--interface", "auto"))[0] == 3
+
+
+class AccessPoint(threading.Thread):
+    """The far end of chirp, as far as a sampler speaks with it."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.logged: list[str] = []
+        self.requests = 0
+        self.stop = self.hangs_up = False
+
+    def run(self) -> None:
+        while True:
+            try:
+                connection, _ = self.server.accept()
+            except OSError:
+                return
+            with connection, connection.makefile("rb") as lines:
+                for line in lines:
+                    connection.sendall(self.reply(line.decode()).encode())
+                    if self.hangs_up:
+                        break
+
+    def reply(self, line: str) -> str:
+        command, _, argument = line.strip().partition(" ")
+        self.requests += 1
+        if command == "ulog":
+            self.logged.append(argument.replace("\\ ", " "))
+        absent = command == "getfile" and not self.stop
+        return "-3\n" if absent else "0\n"
+
+    def close(self) -> None:
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.server.close()
+        self.join()
+
+
+class TestChirp:
+    @pytest.fixture
+    def access_point(self, tmp_path: Path) -> Iterator[AccessPoint]:
+        access_point = AccessPoint()
+        config = f"127.0.0.1 {access_point.server.getsockname()[1]} cookie\n"
+        (tmp_path / "job" / ".chirp.config").write_text(config, encoding="ascii")
+        access_point.start()
+        yield access_point
+        access_point.close()
+
+    @pytest.fixture
+    def shipped(self, tmp_path: Path) -> Path:
+        """The sampler with htchirp.py beside it, as HTCondor lays them out."""
+        bindings = importlib.util.find_spec("htcondor2")
+        if bindings is None or bindings.origin is None:
+            pytest.skip("htchirp.py comes with HTCondor's Python bindings, which are not installed")
+        shutil.copy(Path(bindings.origin).parent / "htchirp" / "htchirp.py", tmp_path)
+        return Path(shutil.copy(SCRIPT, tmp_path))
+
+    def test_it_announces_itself_in_the_event_log(
+        self, start: Start, shipped: Path, access_point: AccessPoint, out: Path
+    ) -> None:
+        start(script=shipped)
+        until(lambda: access_point.logged)
+        assert access_point.logged == [f"TIERBENCH SAMPLING {read(out).header['host']}"]
+
+    def test_the_access_points_stop_file_ends_it(
+        self, start: Start, shipped: Path, access_point: AccessPoint, out: Path
+    ) -> None:
+        process = start("--stop-file", "stop", script=shipped)
+        until(lambda: access_point.logged)
+        access_point.stop = True
+        assert (finish(process)[0], read(out).trailer["reason"]) == (0, "stop")
+
+    def test_a_closed_connection_does_not_make_it_spin(
+        self, start: Start, shipped: Path, access_point: AccessPoint
+    ) -> None:
+        access_point.hangs_up = True
+        process = start("--period", "1", "--stop-file", "stop", script=shipped)
+        until(lambda: access_point.requests >= 2)
+        before = cpu_seconds(process.pid)
+        time.sleep(1.5)
+        assert cpu_seconds(process.pid) - before < 0.75
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,106 @@
+"""What a testbed needs is checked before anything is changed, and its absence is told in one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, or gives up root's rights")
+
+
+def tierbench(*arguments: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tierbench", *arguments],
+        env={**os.environ, "TIERBENCH_HOME": str(home), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", tmp_path], check=True)
+    yield tmp_path
+    subprocess.run(["umount", tmp_path], check=True)
+
+
+def only_line(result: subprocess.CompletedProcess[str]) -> str:
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    return lines[0]
+
+
+@root_only
+def test_without_root_it_says_so(tmp_path: Path) -> None:
+    up = "from tierbench.submit.cli import main; raise SystemExit(main(['testbed', 'up']))"
+    code = f"import os, tierbench.submit.cli; os.setuid(65534); {up}"
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TIERBENCH_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 3
+    assert "takes root" in only_line(result)
+
+
+@root_only
+def test_a_full_disk_is_found_before_anything_is_written(small_disk: Path) -> None:
+    result = tierbench("testbed", "up", home=small_disk)
+    assert result.returncode == 3
+    assert "no room to build" in only_line(result)
+    assert {path.name for path in small_disk.iterdir()} <= {"locks"}
+
+
+@root_only
+def test_an_unreachable_package_source_leaves_no_half_root_file_system(tmp_path: Path) -> None:
+    result = tierbench("testbed", "up", home=tmp_path, http_proxy="http://127.0.0.1:9/")
+    assert result.returncode == 3
+    assert "could not be installed" in result.stderr
+    assert "Is a package source within reach?" in result.stderr
+    assert list((tmp_path / "cache").glob("rootfs-*/")) == []
+    assert not (tmp_path / "testbeds").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("rtt_sm=14", 'testbed.rtt_sm: unknown key (did you mean "rtt_ms"?)'),
+        ("rtt_ms=fast", 'testbed.rtt_ms: must be a number, not "fast"'),
+        ("rtt_ms=-1", "testbed.rtt_ms: must be in 0 … 2000, not -1.0"),
+        ("suite=trixy", '(did you mean "trixie"?)'),
+        ("rates_mbps.wam=10", '(did you mean "wan"?)'),
+        ("rtt_ms", "must be KEY=VALUE"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_would_do(tmp_path: Path, setting: str, complaint: str) -> None:
+    result = tierbench("testbed", "up", "--set", setting, home=tmp_path)
+    assert result.returncode == 2
+    assert complaint in only_line(result)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_site_file_without_a_testbed_is_refused(tmp_path: Path) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text('name = "x"\n')
+    result = tierbench("testbed", "up", "--config", str(site), home=tmp_path)
+    assert result.returncode == 2
+    assert "has no [testbed] table" in only_line(result)
+
+
+def test_a_testbed_that_is_not_there_is_said_not_to_be(tmp_path: Path) -> None:
+    result = tierbench("testbed", "status", home=tmp_path)
+    assert result.returncode == 1
+    assert only_line(result).endswith("there is no testbed 'default'; `tierbench testbed up` makes one")
+
+
+def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    result = tierbench("testbed", "down", "--name", "../x", home=tmp_path)
+    assert result.returncode == 2
+    assert "cannot name a testbed" in only_line(result)

@@ -1,0 +1,57 @@
+"""The topology is data that can be reasoned about without a machine."""
+
+from __future__ import annotations
+
+import pytest
+from tierbench.testbed.network import host_lines, links, wan_lines
+from tierbench.testbed.settings import Rates, Settings
+from tierbench.testbed.topology import PRIVATE, Topology, topology
+
+
+@pytest.fixture
+def small() -> Topology:
+    return topology(Settings(private_workers=2, public_workers=1))
+
+
+def test_every_address_is_given_once() -> None:
+    largest = topology(Settings(private_workers=99, public_workers=50))
+    addresses = [nic.address for host in largest.hosts for nic in host.nics]
+    assert len(addresses) == len(set(addresses))
+    assert all(int(address.rpartition(".")[2]) < 255 for address in addresses)
+
+
+def test_private_workers_come_first_and_have_one_private_leg(small: Topology) -> None:
+    first, second, third = small.with_role("worker")
+    assert (first.fqdn, second.fqdn) == ("wn01.private.fiu.test", "wn02.private.fiu.test")
+    assert third.fqdn == "wn03.fiu.test"
+    assert first.nics[0].network == PRIVATE
+
+
+def test_only_hosts_with_public_names_mount(small: Topology) -> None:
+    assert [host.name for host in small.hosts if host.mounts] == ["vmuf", "dgt", "wn03"]
+
+
+def test_every_interface_is_plugged_in(small: Topology) -> None:
+    pids = {host.name: number for number, host in enumerate(small.hosts)}
+    assert len(list(links(small, pids))) == sum(len(host.nics) for host in small.hosts)
+
+
+def test_every_link_is_capped_at_both_ends() -> None:
+    plan = topology(Settings(private_workers=1, public_workers=0, rates_mbps=Rates(worker=77)))
+    (worker,) = plan.with_role("worker")
+    lines = [*wan_lines(plan), *host_lines(worker, plan)]
+    assert sum("rate 77mbit" in line for line in lines) == 2
+
+
+def test_private_workers_reach_the_access_point_without_nat(small: Topology) -> None:
+    worker, access_point = small.host("wn01"), small.host("ce")
+    leg = access_point.nic_on(PRIVATE)
+    assert leg
+    assert any(
+        f"{access_point.address} " in line and f"via {leg.address}" in line for line in host_lines(worker, small)
+    )
+
+
+def test_only_the_gateway_translates_addresses(small: Topology) -> None:
+    translating = [host.name for host in small.sited_hosts if any("MASQUERADE" in x for x in host_lines(host, small))]
+    assert translating == ["dgt"]
