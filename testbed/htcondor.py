@@ -8,7 +8,7 @@ from importlib import resources
 
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.templates import filled
-from tierbench.testbed.topology import TRUST_DOMAIN, Host, Topology
+from tierbench.testbed.topology import TRUST_DOMAIN, USER, Host, Topology
 
 CONFIG = "/etc/condor/config.d"
 START_SECONDS = 30.0
@@ -52,6 +52,11 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
     (access_point,) = topology.with_role("access-point")
     manager = hosts[access_point.name]
     token = manager.run("condor_token_create", "-identity", f"condor@{TRUST_DOMAIN}").stdout
+    # New bindings reject how an older HTCondor authenticates local users, so users here have tokens too.
+    user_token = manager.run("condor_token_create", "-identity", f"{USER}@{TRUST_DOMAIN}").stdout
+    tokens = f"/home/{USER}/.condor/tokens.d"
+    manager.put(f"{tokens}/pool", user_token, 0o600)
+    manager.script([f"chown -R {USER}:{USER} /home/{USER}/.condor", f"chmod 700 {tokens}"])
     members = [host.name for host in topology.hosts if host.in_pool and host != access_point]
     for name in [manager.name, *members]:
         host = hosts[name]

@@ -1,0 +1,136 @@
+"""From sample files to tables, against pandas reading the same data from CSV, differencing and grouping.
+
+Twice: all counters, and the sent bytes only, which pandas reads from a CSV that holds nothing else.
+
+usage: python benchmarks/read_samples.py [--samples 10000000] [--pandas PYTHON] [--folder DIR]
+
+Each contender is a process of its own; its time and its peak memory are printed, and the ratios to
+pandas. The data is synthetic: 10 hosts, 10,000 samples a file, 25 columns each. PYTHON is one that has
+pandas, such as of a scratch venv. All is read from the page cache where that is large enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve()
+HOSTS = 10
+RECORDS = 10_000
+
+PANDAS = """
+import sys, pandas
+table = pandas.read_csv(sys.argv[1], dtype={"trial": "category", "host": "category"})
+stream = ["trial", "host"]
+counters = [name for name in sys.argv[2].split(",") if name in table]
+steps = table.groupby(stream, observed=True)[["mono_ns", *counters]].diff()
+rates = steps[counters].div(steps["mono_ns"] / 1e9, axis=0)
+rates[stream] = table[stream]
+print(rates.groupby(stream, observed=True).agg(["mean", "std", "max"]).shape, file=sys.stderr)
+"""
+
+GROUPED = """
+import sys
+from pathlib import Path
+import numpy as np
+from tierbench.postprocess.counters import intervals
+from tierbench.postprocess.samples import read_samples
+counters = sys.argv[2].split(",")
+groups = 0
+for path in sorted(Path(sys.argv[1]).glob("trials/*/samples/*")):
+    found = intervals(read_samples(path, only=counters))
+    for name in counters:
+        rate = (found.differences[name] / found.seconds)[1:]
+        rate.mean(), np.std(rate, ddof=1), rate.max()
+    groups += 1
+print(groups, file=sys.stderr)
+"""
+
+TABLES = """
+import sys
+from pathlib import Path
+from tierbench.postprocess.tables import tables
+print(len(tables(Path(sys.argv[1])).trials), file=sys.stderr)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=10_000_000)
+    parser.add_argument("--pandas", default=sys.executable, metavar="PYTHON", help="a python that has pandas")
+    parser.add_argument("--folder", type=Path, help="where there is room for 12 GB (default: the temporary folder)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        run, wide, narrow = Path(folder, "run"), Path(folder, "wide.csv"), Path(folder, "narrow.csv")
+        print(f"writing {options.samples:,} synthetic samples", flush=True)
+        counters = write_data(run, wide, narrow, max(1, options.samples // HOSTS // RECORDS))
+        os.sync()  # or writing the data back would slow down whoever comes first
+        print(f"{'':44} {'seconds':>8} {'GB peak':>8} {'of pandas':>10}")
+        pandas = report("all counters: pandas", options.pandas, PANDAS, wide, counters)
+        report("all counters: tierbench", sys.executable, GROUPED, run, counters, pandas)
+        report("all tables, samples.csv written: tierbench", sys.executable, TABLES, run, counters, pandas)
+        pandas = report("sent bytes only: pandas", options.pandas, PANDAS, narrow, "tx_bytes")
+        report("sent bytes only: tierbench", sys.executable, GROUPED, run, "tx_bytes", pandas)
+
+
+def report(name: str, python: str, program: str, data: Path, counters: str, pandas: float | None = None) -> float:
+    """Run a contender, print how it did, return its seconds."""
+    before = time.perf_counter()
+    process = subprocess.Popen([python, "-c", program, str(data), counters], stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - before
+    if status:
+        sys.exit(f"{name}: failed; does {python} have what it needs?")
+    ratio = f"{seconds / pandas:10.2f}" if pandas else f"{1:10.2f}"
+    print(f"{name:44} {seconds:8.1f} {usage.ru_maxrss / 1e6:8.2f} {ratio}", flush=True)
+    return seconds
+
+
+def write_data(run: Path, wide: Path, narrow: Path, trials: int) -> str:
+    """The run directory and the CSVs of the same numbers; return the counters' names."""
+    sys.path.insert(0, str(HERE.parents[1]))
+    from tests.unit import synthetic_run
+
+    busy = ("rx_bytes", "rx_packets", "tx_packets", "tcp_retrans", "tcp_in_segs", "tcp_out_segs", "cpu_system")
+    records = [
+        synthetic_run.record(
+            tick - 5,
+            tx_bytes=10**10 + tick * 119_843_751 + tick * tick % 70_001,
+            disk_read_bytes=0,
+            disk_written_bytes=0,
+            **{name: tick * (1013 + 7 * number) for number, name in enumerate(busy)},
+        )
+        for tick in range(RECORDS)
+    ]
+    names = list(synthetic_run.WIDTHS)
+    values = [record.decode().split() for record in records]
+    columns = {name: names.index(name) for name in ("mono_ns", "tx_bytes")}
+    with wide.open("w") as wide_file, narrow.open("w") as narrow_file:
+        print("trial", "host", *names, sep=",", file=wide_file)
+        print("trial", "host", *columns, sep=",", file=narrow_file)
+        for trial in range(trials):
+            folder = synthetic_run.write_trial(run, jobs=1, repeat=trial, index=trial)
+            for path in folder.glob("samples/*"):
+                path.unlink()
+            for number in range(HOSTS):
+                host = f"host{number}"
+                head = synthetic_run.header(host=host, role="storage" if number == 0 else "worker")
+                path = folder / f"samples/{host}.samples"
+                path.write_bytes(b"".join([json.dumps(head).encode(), b"\n", *records, synthetic_run.trailer(RECORDS)]))
+                lead = f"{folder.name},{host},"
+                wide_file.writelines(f"{lead}{','.join(line)}\n" for line in values)
+                narrow_file.writelines(
+                    f"{lead}{line[columns['mono_ns']]},{line[columns['tx_bytes']]}\n" for line in values
+                )
+    gauges = {"mono_ns", "wall_ns", "cpu_busiest", "cpu_busiest_busy_pct", "softirq_busiest_pct", "mem_cached_kb"}
+    return ",".join(name for name in names if name not in gauges)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""How fast the testbed's links and ways of access are, and what that costs this machine's cores.
+
+usage: python benchmarks/testbed_ways.py [--workers N] [--mb N]       (as root; a few minutes)
+
+Brings a testbed of its own up, measures each link with iperf3, then reads by each way with one
+stream and with sixteen, caches cold; prints rates in Mb/s and the share of this machine's cores
+that was busy. docs/testbed.md holds reference figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tierbench.testbed.check import Check, Way, ways
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.testbed import Testbed
+
+LINKS = [("the WAN", "dgt", "vmuf", 4), ("storage server", "vmuf", "oss", 1), ("worker", "wn01", "dgt", 1)]
+
+
+def busy_jiffies() -> tuple[int, int]:
+    """Of all cores since boot: (busy, all)."""
+    user, nice, system, idle, iowait, *rest = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    return user + nice + system + sum(rest), user + nice + system + idle + iowait + sum(rest)
+
+
+def measured(do: Callable[[], None]) -> tuple[float, float]:
+    """Seconds that it took, and the busy share of all cores meanwhile."""
+    busy, total, start = *busy_jiffies(), time.monotonic()
+    do()
+    busy_after, total_after = busy_jiffies()
+    return time.monotonic() - start, (busy_after - busy) / (total_after - total)
+
+
+def iperf(client: RunningHost, server: RunningHost, streams: int) -> float:
+    server.run("sh", "-c", "iperf3 -s -1 -D")
+    server.wait_until(lambda: ":5201" in server.run("ss", "-ltn").stdout, 5, "iperf3 did not listen", "none")
+    command = ["iperf3", "-J", "-R", "-t", "5", "-O", "2", "-P", str(streams), "-c", server.host.fqdn]
+    return float(json.loads(client.run(*command).stdout)["end"]["sum_received"]["bits_per_second"]) / 1e6
+
+
+def read(hosts: dict[str, RunningHost], way: Way, paths: list[str]) -> None:
+    """Read every path at once, the workers in turn."""
+
+    def one(numbered: tuple[int, str]) -> None:
+        number, path = numbered
+        worker = hosts[way.workers[number % len(way.workers)].name]
+        url = way.url(path)
+        command = ["xrdcp", "--silent", "-f", url, "/dev/null"] if way.prefix else ["cp", url, "/dev/null"]
+        worker.run(*command, timeout=600)
+
+    with ThreadPoolExecutor(len(paths)) as pool:
+        list(pool.map(one, enumerate(paths)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=8, help="private and public workers, each (%(default)s)")
+    parser.add_argument("--mb", type=int, default=64, help="MiB of each file (%(default)s)")
+    arguments = parser.parse_args()
+    testbed = Testbed(f"bench-{os.getpid()}")
+    settings = Settings(private_workers=arguments.workers, public_workers=arguments.workers, slots_per_worker=4)
+    try:
+        seconds, _ = measured(lambda: testbed.up(settings, lambda words: print(words, file=sys.stderr)) and None)
+        print(f"up with {2 * arguments.workers} workers: {seconds:.1f} s")
+        hosts, check = testbed.hosts, Check(testbed)
+        print(f"{'link':<28} {'Mb/s':>6}")
+        for name, client, server, streams in LINKS:
+            print(f"{name:<28} {iperf(hosts[client], hosts[server], streams):>6.0f}", flush=True)
+        print(f"{'way':<20} {'streams':>7} {'Mb/s':>6} {'cores busy':>10}")
+        files = check.make_files(arguments.mb, 16)
+        for way in ways(testbed.topology):
+            for paths in ([*files][:1], [*files]):
+                check.flush(way, files)
+                seconds, busy = measured(lambda way=way, paths=paths: read(hosts, way, paths))  # type: ignore[misc]
+                rate = len(paths) * arguments.mb * 2**20 * 8 / 1e6 / seconds
+                print(f"{way.name:<20} {len(paths):>7} {rate:>6.0f} {busy:>9.0%}", flush=True)
+    finally:
+        testbed.down()
+
+
+if __name__ == "__main__":
+    main()
