@@ -9,12 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
+import tierbench
 from tierbench.testbed import filesystem, htcondor, kerberos, network, xrootd
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.topology import Topology
-
-import tierbench
 
 DELAY_LINE = "/usr/local/lib/tierbench/delayline.py"
 SOURCE = "/opt/tierbench"

@@ -6,13 +6,12 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tierbench.errors import HostError
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.templates import verbatim
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import DATA, PRIVATE, USER, XROOTD_PORT, Host, Topology
-
-from tierbench.errors import HostError
 
 JOBS_SECONDS = 300
 

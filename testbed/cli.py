@@ -11,12 +11,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from tierbench.errors import ConfigError
 from tierbench.testbed import settings
 from tierbench.testbed.check import check
 from tierbench.testbed.status import findings
 from tierbench.testbed.testbed import Testbed
-
-from tierbench.errors import ConfigError
 
 DESCRIPTION = """\
 An emulated Tier-2/Tier-3 pair on this Linux machine, of real daemons: HTCondor, XRootD, MIT

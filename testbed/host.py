@@ -8,10 +8,9 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tierbench.errors import HostError
 from tierbench.testbed.namespaces import Namespaces, wait_until
 from tierbench.testbed.topology import Host
-
-from tierbench.errors import HostError
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

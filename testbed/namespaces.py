@@ -15,9 +15,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tierbench.testbed.templates import FILES
-
 from tierbench.errors import HostError
+from tierbench.testbed.templates import FILES
 
 BOOT_SECONDS = 20.0
 

@@ -19,9 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from tierbench.testbed.topology import USER
-
 from tierbench.errors import UnmetNeed
+from tierbench.testbed.topology import USER
 
 DEBIAN_PACKAGES = (
     "condor",

@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from tierbench.errors import HostError
 from tierbench.testbed import assembly, filesystem, htcondor, kerberos, xrootd
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import MOUNT_POINT, Role, Topology
-
-from tierbench.errors import HostError
 
 
 @dataclass(frozen=True)

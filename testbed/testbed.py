@@ -13,6 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tierbench.errors import BusyError, ConfigError, HostError
+from tierbench.spec import build
 from tierbench.testbed import assembly, rootfs
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.namespaces import Namespaces
@@ -20,9 +22,6 @@ from tierbench.testbed.needs import check_kernel, check_privilege
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import Topology, topology
-
-from tierbench.errors import BusyError, ConfigError, HostError
-from tierbench.spec import build
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+
+from tierbench.errors import TierbenchError
 from tierbench.testbed.check import Check
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
-
-from tierbench.errors import TierbenchError
 
 SETTINGS = Settings(storage_gb=4)
 

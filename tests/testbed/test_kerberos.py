@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from tierbench.testbed import filesystem
 from tierbench.testbed.filesystem import MOUNT_COMMAND
 from tierbench.testbed.host import RunningHost

@@ -13,11 +13,11 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+
+from tierbench.errors import BusyError, HostError
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.status import findings
 from tierbench.testbed.testbed import Testbed
-
-from tierbench.errors import BusyError, HostError
 
 from .conftest import SETTINGS, say
 from .test_network import round_trip_ms

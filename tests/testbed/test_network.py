@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import DATA, USER
 

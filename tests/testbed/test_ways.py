@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from tierbench.testbed.check import Check, Way, ways
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import topology

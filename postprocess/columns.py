@@ -1,0 +1,198 @@
+"""Every column of every CSV: the one source of the headers, of schema.json and of docs/tables.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tierbench.dags import names
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a CSV; a field of it is empty where the value is not known."""
+
+    name: str
+    type: Literal["text", "integer", "number"]
+    unit: str
+    meaning: str
+    decimals: int = 0
+
+
+def _text(name: str, meaning: str) -> Column:
+    return Column(name, "text", "", meaning)
+
+
+def _count(name: str, meaning: str, unit: str = "1") -> Column:
+    return Column(name, "integer", unit, meaning)
+
+
+def _number(name: str, unit: str, meaning: str, decimals: int = 3) -> Column:
+    return Column(name, "number", unit, meaning, decimals)
+
+
+CONFIGURATION = (
+    _text("configuration", "way of access and workload, as access/workload"),
+    _text("access", "way of access"),
+    _text("workload", "what the clients did"),
+    _count("jobs", "clients in the batch"),
+)
+TRIAL = (
+    _text("trial", "human name of the trial"),
+    *CONFIGURATION,
+    _count("repeat", "which repetition of this configuration and batch"),
+)
+
+SAMPLES = (
+    *TRIAL,
+    _text("host", "sampled host"),
+    _text("role", "what the host does on the path: storage, gateway, xrootd, worker, metadata"),
+    _text("interface", "network interface whose counters are given"),
+    _count("wall_ns", "sampler's wall clock, since 1970 UTC", "ns"),
+    _number("time_s", "s", "time since the window began (go, or the first client's begin without a gate)", 6),
+    _number("interval_s", "s", "time since the previous sample, by the monotonic clock; the rates are over it", 6),
+    _count("rx_bytes", "interface's counter of received bytes, as the kernel gave it", "B"),
+    _count("tx_bytes", "interface's counter of sent bytes, as the kernel gave it", "B"),
+    _number("rx_mbps", "Mb/s", "received"),
+    _number("tx_mbps", "Mb/s", "sent"),
+    _number("rx_packets_per_s", "1/s", "packets received", 1),
+    _number("tx_packets_per_s", "1/s", "packets sent", 1),
+    _number("rx_dropped_per_s", "1/s", "received packets dropped", 1),
+    _number("tx_dropped_per_s", "1/s", "packets to be sent dropped", 1),
+    _number("tcp_retrans_per_s", "1/s", "TCP segments sent again, by the whole host", 1),
+    _number("tcp_out_segs_per_s", "1/s", "TCP segments sent, by the whole host", 1),
+    _number("cpu_busy_pct", "%", "CPU time not idle and not waiting for I/O, of all cores", 1),
+    _number("cpu_iowait_pct", "%", "CPU time idle but waiting for I/O, of all cores", 1),
+    _number("cpu_softirq_pct", "%", "CPU time in softirq (the network's share), of all cores", 1),
+    _count("cpu_busiest", "number of the busiest core"),
+    _count("cpu_busiest_busy_pct", "how busy that core was", "%"),
+    _count("softirq_busiest_pct", "share of softirq on the core which had most of it", "%"),
+    _count("mem_cached_kb", "page cache", "KiB"),
+    _number("disk_read_mbps", "Mb/s", "read from disks"),
+    _number("disk_written_mbps", "Mb/s", "written to disks"),
+    _text(
+        "flag",
+        "gap: a sample is missing before this one; wrap: a 32-bit counter wrapped, corrected; "
+        "reset: a counter began anew, its rates are not known",
+    ),
+)
+
+JOBS = (
+    *TRIAL,
+    _count("client", "number of the client in its trial, from 0"),
+    _text("host", "worker it ran on"),
+    _text("slot", "HTCondor slot it ran in"),
+    _text("program", "kind of client"),
+    _text("status", "ok; what it said went wrong; lost: it began and never ended; never-started"),
+    _text("message", "the client's own words about the status"),
+    _text("url", "what it read"),
+    _count("starts", "how often it was started; only the last start is told here"),
+    _count("start_wall_ns", "process started, since 1970 UTC", "ns"),
+    _count("begin_wall_ns", "began to work, after the gate if there was one", "ns"),
+    _count("opened_wall_ns", "had opened its file", "ns"),
+    _count("first_byte_wall_ns", "had its first byte", "ns"),
+    _count("end_wall_ns", "ended", "ns"),
+    _number("begin_after_go_ms", "ms", "begin relative to the go time of the gate"),
+    _number("open_s", "s", "begin to opened, by the wall clock", 6),
+    _number("first_byte_s", "s", "begin to first byte, by the wall clock", 6),
+    _number("run_s", "s", "begin to end, by the monotonic clock", 6),
+    _count("bytes_expected", "size of its replica", "B"),
+    _count("bytes_app", "bytes the application read", "B"),
+    _count("bytes_client", "bytes the process or the client library read", "B"),
+    _text("bytes_source", "who counted bytes_client"),
+    _number("rate_mbps", "Mb/s", "bytes_app over run_s"),
+    _count("events", "events read"),
+    _number("events_per_s", "1/s", "events over run_s"),
+    _number("cpu_user_s", "s", "CPU time in user mode"),
+    _number("cpu_system_s", "s", "CPU time in the kernel"),
+    _number("cpu_efficiency", "1", "CPU time over run_s", 4),
+    _count("exit_status", "exit status of what the wrapper ran"),
+    _text("detail", "what only this kind of client has to tell, as JSON"),
+)
+
+TRIALS = (
+    *TRIAL,
+    _text("trial_id", "name of the trial's folder"),
+    _count("position", "place of the trial in the plan's order"),
+    _text("state", "complete, or incomplete: a client was not ok, or samples or files are missing"),
+    _text("reasons", "why it is incomplete, in words, separated by semicolons"),
+    _text("pool", "pool of workers"),
+    _text("protocol", "protocol by which the clients read"),
+    _text("program", "kind of client"),
+    _text("gate", "yes: all clients began at one go time; no: HTCondor's natural start"),
+    _count("jobs_ok", "clients that ended ok"),
+    _count("jobs_failed", "clients that did not, for whatever reason"),
+    _count("submit_wall_ns", "clients submitted, by the job event log, since 1970 UTC", "ns"),
+    _count("go_wall_ns", "the window begins: go time of the gate, or the first client's begin", "ns"),
+    _count("end_wall_ns", "the window ends: last client's end", "ns"),
+    _number("window_s", "s", "the window: go to last end"),
+    _number("wall_time_s", "s", "submission to last end, the thesis' wall time"),
+    _number("natural_skew_ms", "ms", "first to last client's process start"),
+    _number("start_skew_ms", "ms", "first to last client's begin, after the gate if there was one"),
+    _number("mean_mbps", "Mb/s", "sent by the storage servers over the window"),
+    _number("volatility_mbps", "Mb/s", "sample standard deviation of the rates of single samples in the window"),
+    _number("volatility_5s_mbps", "Mb/s", "the same of the rates over 5 s each, as in the thesis"),
+    _number("peak_mbps", "Mb/s", "highest rate of a single sample in the window"),
+    _count("bytes_expected", "sizes of all replicas", "B"),
+    _count("bytes_app", "read by the applications", "B"),
+    _count("bytes_client", "read by the processes or client libraries", "B"),
+    _count("bytes_server", "sent by the storage servers' interfaces over the window", "B"),
+    _number("closure", "1", "bytes_server over bytes_app, less 1: what the wire carried beyond the data", 5),
+    _count("events", "events read by all clients"),
+    _number("events_per_s", "1/s", "events over the window"),
+    _number("cpu_s", "s", "CPU time of all clients"),
+    _number("cpu_efficiency", "1", "CPU time of the clients over the sum of their run times", 4),
+    _number("sample_period_s", "s", "period of the samplers"),
+    _count("samples", "samples of the storage servers in the window"),
+    _count("late_ticks", "ticks at which a sampler was late, as the samplers themselves say"),
+    _count("gaps", "intervals of the storage servers' samplers in the window with a sample missing"),
+    _number("longest_gap_s", "s", "longest interval between two samples of a storage server in the window"),
+    _count("wraps", "wraps of 32-bit counters in all the trial's samples, corrected"),
+    _count("resets", "counters that began anew, in all the trial's samples"),
+    _count("samplers_cut", "samplers that ended without their last line (killed)"),
+    _count("resident_bytes", "bytes of the replicas still in the workers' page caches after the flush", "B"),
+)
+
+# What summary.csv averages.
+SUMMARISED = (
+    "mean_mbps", "volatility_mbps", "volatility_5s_mbps", "peak_mbps", "window_s", "wall_time_s", "start_skew_ms",
+    "natural_skew_ms", "closure", "events_per_s", "cpu_efficiency",
+)  # fmt: skip
+
+
+def _mean_and_spread(column: Column) -> tuple[Column, Column]:
+    mean = f"mean over the trials of {column.name}: {column.meaning}"
+    spread = f"sample standard deviation over the trials of {column.name}"
+    return (
+        _number(column.name, column.unit, mean, column.decimals),
+        _number(f"{column.name}_sd", column.unit, spread, column.decimals),
+    )
+
+
+SUMMARY = (
+    *CONFIGURATION,
+    _count("trials", "complete trials, over which the rest is taken"),
+    _count("trials_left_out", "trials that are not complete"),
+    *(column for trial in TRIALS if trial.name in SUMMARISED for column in _mean_and_spread(trial)),
+)
+
+FILES = {
+    names.SAMPLES_CSV: ("host, interface and sample", SAMPLES),
+    names.JOBS_CSV: ("client", JOBS),
+    names.TRIALS_CSV: ("trial", TRIALS),
+    names.SUMMARY_CSV: ("configuration and batch size", SUMMARY),
+}
+
+
+def schema() -> dict[str, Any]:
+    """What schema.json says of the CSVs beside it."""
+    files = {
+        name: {
+            "one_row_per": row,
+            "columns": [{"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning} for c in columns],
+        }
+        for name, (row, columns) in FILES.items()
+    }
+    return {"schema_version": SCHEMA_VERSION, "encoding": "utf-8", "missing": "", "files": files}

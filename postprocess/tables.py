@@ -1,0 +1,116 @@
+"""Writes the CSVs of a run: first each trial's own, then all trials' together, and schema.json."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tierbench.dags import names
+from tierbench.errors import TierbenchError
+from tierbench.postprocess.columns import FILES, Column, schema
+from tierbench.postprocess.metrics import Row, job_row, leading, summary_rows, trial_row
+from tierbench.postprocess.rates import sample_lines
+from tierbench.postprocess.trial import TrialData, read_trial
+
+PER_TRIAL = (names.SAMPLES_CSV, names.JOBS_CSV, names.TRIALS_CSV)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The rows of a run's trials.csv and summary.csv."""
+
+    trials: list[Row]
+    summary: list[Row]
+
+
+def tables(run: Path) -> Tables:
+    """Write the CSVs of all trials of a run directory."""
+    folders = [path.parent for path in (run / names.TRIALS).glob(f"*/{names.TRIAL}")]
+    if not folders:
+        raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
+    trials = sorted(((trial_tables(folder), folder) for folder in folders), key=lambda pair: pair[0]["position"])
+    rows = [row for row, _ in trials]
+    for name in PER_TRIAL:
+        with _replaced(run / name) as file:
+            file.write(_header(name))
+            for _, folder in trials:
+                _append(folder / name, file)
+    summary = summary_rows(rows)
+    _write(run / names.SUMMARY_CSV, summary)
+    with _replaced(run / names.SCHEMA) as file:
+        file.write(json.dumps(schema(), indent=1, ensure_ascii=False).encode() + b"\n")
+    return Tables(rows, summary)
+
+
+def trial_tables(folder: Path) -> Row:
+    """Write the CSVs of one trial into its folder; return its row of trials.csv."""
+    data = read_trial(folder)
+    _write_samples(folder / names.SAMPLES_CSV, data)
+    _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs])
+    row = trial_row(data)
+    _write(folder / names.TRIALS_CSV, [row])
+    return row
+
+
+def _write_samples(path: Path, data: TrialData) -> None:
+    with _replaced(path) as file:
+        file.write(_header(path.name))
+        for sampled in data.sampled:
+            samples = sampled.samples
+            shared = [*leading(data.trial).values(), samples.host, samples.role, samples.header["interface"]]
+            lead = _csv([shared]).decode().rstrip("\n")
+            for lines in sample_lines(sampled, lead, data.begin_ns):
+                file.write(lines)
+
+
+def _write(path: Path, rows: Iterable[Row]) -> None:
+    columns = FILES[path.name][1]
+    with _replaced(path) as file:
+        file.write(_header(path.name))
+        file.write(_csv([_field(column, row.get(column.name)) for column in columns] for row in rows))
+
+
+def _append(part: Path, file: BinaryIO) -> None:
+    """Add a table without its header."""
+    with part.open("rb") as source:
+        source.readline()
+        shutil.copyfileobj(source, file, 1 << 20)
+
+
+def _header(name: str) -> bytes:
+    return _csv([[column.name for column in FILES[name][1]]])
+
+
+def _csv(lines: Iterable[Sequence[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue().encode()
+
+
+def _field(column: Column, value: Any) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    if column.type == "number":
+        return f"{round(value, column.decimals) + 0.0:.{column.decimals}f}"  # + 0.0: no minus before a zero
+    return str(value)
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[BinaryIO]:
+    """A file to be written beside the path, which takes its place when it is whole."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,160 @@
+"""Reads all that a trial left in its folder; what is missing or broken is told in words, not raised."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tierbench.dags import names
+from tierbench.errors import TierbenchError
+from tierbench.postprocess.counters import Intervals, intervals
+from tierbench.postprocess.jobs import Job, read_jobs
+from tierbench.postprocess.samples import Samples, UnreadableSamples, read_samples
+
+QUARTER_HOUR_S = 900
+LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
+SUBMITTED, EXECUTING = "000", "001"
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A host's samples and the differences between them."""
+
+    samples: Samples
+    intervals: Intervals
+
+
+@dataclass(frozen=True)
+class TrialData:
+    """A trial's definition and what it left behind."""
+
+    trial: dict[str, Any]
+    jobs: list[Job]
+    sampled: list[Sampled]
+    go_wall_ns: int | None
+    submit_wall_ns: int | None
+    resident_bytes: int | None
+    outcome: list[str]  # what the trial itself said went wrong
+    troubles: list[str]  # what is missing or broken in its folder
+
+    @property
+    def storage(self) -> list[Sampled]:
+        return [sampled for sampled in self.sampled if sampled.samples.role == "storage"]
+
+    @property
+    def begin_ns(self) -> int | None:
+        """The window begins at the go time, or where there is none with the first client's begin."""
+        begins: list[int] = [job.go["wall_ns"] for job in self.jobs if job.go]
+        return self.go_wall_ns or min(begins, default=None)
+
+    @property
+    def end_ns(self) -> int | None:
+        """The window ends with the last client that told its end."""
+        ends: list[int] = [job.end["wall_ns"] for job in self.jobs if job.end]
+        return max(ends, default=None)
+
+
+def read_trial(folder: Path) -> TrialData:
+    """All that is in a trial's folder."""
+    trial = _definition(folder / names.TRIAL)
+    troubles: list[str] = []
+    jobs = read_jobs(folder, trial["jobs"])
+    sampled = _read_all_samples(folder / names.SAMPLES, trial, troubles)
+    go = _json(folder / names.GO, troubles) or {}
+    outcome = _json(folder / names.OUTCOME, troubles) or {}
+    told: list[int] = [job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")]
+    return TrialData(
+        trial,
+        jobs,
+        sampled,
+        go_wall_ns=go.get("go_wall_ns") or min(told, default=None),
+        submit_wall_ns=_submission(folder / names.CLIENTS_LOG, jobs),
+        resident_bytes=_resident_bytes(folder, trial, troubles),
+        outcome=_outcome_reasons(outcome),
+        troubles=troubles,
+    )
+
+
+def _outcome_reasons(outcome: dict[str, Any]) -> list[str]:
+    """What the trial's last step said; but the clients one by one are left to the tables, which count them."""
+    state, reasons = outcome.get("state", "complete"), outcome.get("reasons", [])
+    if state != "complete" and not reasons:
+        return [f"its last step called it {state}"]
+    return [reason for reason in reasons if not reason.startswith("client ")]
+
+
+def _definition(path: Path) -> dict[str, Any]:
+    try:
+        trial: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise TierbenchError(f"{path}: no such file; is {path.parent} a trial's folder of a run directory?") from None
+    except (OSError, ValueError) as error:
+        raise TierbenchError(f"{path}: cannot be read: {error}") from None
+    return trial
+
+
+def _json(path: Path, troubles: list[str]) -> dict[str, Any] | None:
+    """A JSON object that may not be there."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        content = None
+    if not isinstance(content, dict):
+        troubles.append(f"{path.name} is not what it should be")
+        return None
+    return content
+
+
+def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str]) -> list[Sampled]:
+    sampled = []
+    paths = {path.name.removesuffix(".samples"): path for path in sorted(folder.glob("*.samples"))}
+    troubles.extend(
+        f"no samples from {sampler['host']} ({sampler['role']})"
+        for sampler in trial["samplers"]
+        if sampler["host"] not in paths
+    )
+    for path in paths.values():
+        try:
+            samples = read_samples(path)
+        except UnreadableSamples as error:
+            troubles.append(str(error))
+            continue
+        sampled.append(Sampled(samples, intervals(samples)))
+        if samples.damage:
+            troubles.append(f"samples of {samples.host}: {samples.damage}")
+    return sampled
+
+
+def _resident_bytes(folder: Path, trial: dict[str, Any], troubles: list[str]) -> int | None:
+    """What the flush left in all the workers' page caches; not known unless each of them told."""
+    reports = [_json(folder / names.flush_report(host), troubles) or {} for host in trial["flush"]["hosts"]]
+    told = [report["resident_bytes_after"] for report in reports if "resident_bytes_after" in report]
+    return sum(told) if told and len(told) == len(reports) else None
+
+
+def _submission(log: Path, jobs: list[Job]) -> int | None:
+    """When the clients were submitted, by HTCondor's job event log.
+
+    The log has the access point's local time without a zone. The zone is found by what both the log
+    and the clients know, when the first of them began; zones differ by quarters of an hour.
+    """
+    try:
+        events = LOG_EVENT.findall(log.read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:
+        return None
+    last_cluster = max((int(cluster) for _, cluster, _, _ in events), default=0)
+    first: dict[str, float] = {}
+    for kind, cluster, day, time in events:
+        if int(cluster) == last_cluster:
+            first.setdefault(kind, datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=UTC).timestamp())
+    starts: list[int] = [job.start["wall_ns"] for job in jobs if job.start]
+    if not starts or not first.keys() >= {SUBMITTED, EXECUTING}:
+        return None
+    zone_s = round((min(starts) / 1e9 - first[EXECUTING]) / QUARTER_HOUR_S) * QUARTER_HOUR_S
+    return round((first[SUBMITTED] + zone_s) * 1e9)

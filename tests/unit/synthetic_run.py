@@ -1,0 +1,137 @@
+"""Writes run directories of known truth, for tests; everything in them says that it is synthetic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+GO_NS = 1_800_000_000_000_000_000
+MONO_NS = 5_000_000_000_000  # the monotonic clock at go
+OSS, GATEWAY = "oss.uf.test", "dgt.fiu.test"
+WIDTHS = {
+    "mono_ns": 18, "wall_ns": 19, "rx_bytes": 19, "tx_bytes": 19, "rx_packets": 16, "tx_packets": 16,
+    "rx_dropped": 14, "tx_dropped": 14, "tcp_retrans": 14, "tcp_in_segs": 16, "tcp_out_segs": 16,
+    "cpu_user": 14, "cpu_nice": 14, "cpu_system": 14, "cpu_idle": 14, "cpu_iowait": 14, "cpu_irq": 14,
+    "cpu_softirq": 14, "cpu_steal": 14, "cpu_busiest": 5, "cpu_busiest_busy_pct": 4, "softirq_busiest_pct": 4,
+    "mem_cached_kb": 12, "disk_read_bytes": 19, "disk_written_bytes": 19,
+}  # fmt: skip
+RECORD_BYTES = sum(WIDTHS.values()) + len(WIDTHS) + 1
+
+
+def steady(mbps: float) -> Callable[[float], int]:
+    """A counter that rises at one rate; its argument is seconds since go."""
+    return lambda time: 10**9 + round((time + 100) * mbps * 1e6 / 8)
+
+
+def ramps(mbps: float, up_s: float, level_s: float, down_s: float) -> Callable[[float], int]:
+    """A counter whose rate rises from go, stays and falls again, each linearly."""
+
+    def total(time: float) -> int:
+        rising = min(max(time, 0), up_s)
+        level = min(max(time - up_s, 0), level_s)
+        falling = min(max(time - up_s - level_s, 0), down_s)
+        area = rising**2 / (2 * up_s) + level + falling - falling**2 / (2 * down_s)
+        return 10**9 + round(area * mbps * 1e6 / 8)
+
+    return total
+
+
+def ticks(begin: float, end: float, period: float = 1.0) -> list[float]:
+    """The times of a sampler that is never late."""
+    return [begin + period * number for number in range(round((end - begin) / period) + 1)]
+
+
+def header(**changes: Any) -> dict[str, Any]:
+    """The first line of a sample file."""
+    columns = [{"name": name, "width": width, "unit": "1"} for name, width in WIDTHS.items()]
+    return {
+        "tierbench": "samples", "format": 1, "synthetic": True, "trial": "synthetic", "host": OSS, "role": "storage",
+        "boot_id": "synthetic", "interface": "eth0", "period_s": 1.0, "clock_wall_ns": GO_NS, "clock_mono_ns": MONO_NS,
+        "columns": columns, "record_bytes": RECORD_BYTES, "kernel": "synthetic", "ncpu": 2, "tuning": {},
+        "link_speed_mbps": 10_000, **changes,
+    }  # fmt: skip
+
+
+def record(time: float, **values: int) -> bytes:
+    """One sample, at so many seconds since go; a host half busy, with what is given."""
+    since_ns = round(time * 1e9)
+    jiffies = round((time + 1000) * 100)
+    defaults = {
+        "mono_ns": MONO_NS + since_ns, "wall_ns": GO_NS + since_ns, "cpu_user": jiffies, "cpu_idle": jiffies,
+        "cpu_busiest": 1, "cpu_busiest_busy_pct": 60, "disk_read_bytes": -1, "disk_written_bytes": -1,
+    }  # fmt: skip
+    numbers = {**dict.fromkeys(WIDTHS, 0), **defaults, **values}
+    return ("".join(f" {numbers[name]:{width}d}" for name, width in WIDTHS.items()) + "\n").encode()
+
+
+def trailer(records: int, late_ticks: int = 0) -> bytes:
+    """The last line of a sampler that was told to stop."""
+    line = {"tierbench": "end", "reason": "stop", "records": records, "late_ticks": late_ticks, "wall_ns": GO_NS}
+    return json.dumps(line).encode() + b"\n"
+
+
+def write_samples(
+    path: Path, times: Sequence[float], tx_bytes: Callable[[float], int], *, cut: bool = False, **changes: Any
+) -> None:
+    """A sampler's file; cut off in its last record, as of a killed sampler, if so asked."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    records = b"".join(record(time, tx_bytes=tx_bytes(time)) for time in times)
+    head = json.dumps(header(**changes)).encode() + b"\n"
+    path.write_bytes(head + (records[:-50] if cut else records + trailer(len(times))))
+
+
+def write_client(path: Path, *, begin_s: float, end_s: float, size: int, **end: Any) -> None:
+    """A client that read its file between these times since go."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    index = int(path.stem)
+    events: list[tuple[float, dict[str, Any]]] = [
+        (-4 + index, {
+            "event": "start", "format": 1, "trial": "synthetic", "index": index, "host": "wn01.private.fiu.test",
+            "slot": f"slot1_{index}", "pid": 1, "boot_id": "synthetic", "client": "root",
+            "url": f"root://synthetic/{index}", "expected_bytes": size, "python": "3.13.5",
+        }),
+        (-1, {"event": "ready"}),
+        (begin_s, {"event": "go", "go_wall_ns": GO_NS}),
+        (end_s, {
+            "event": "end", "status": "ok", "message": "", "opened_wall_ns": GO_NS + round((begin_s + 0.1) * 1e9),
+            "first_byte_wall_ns": GO_NS + round((begin_s + 0.2) * 1e9), "bytes_app": size, "bytes_client": size,
+            "bytes_source": "TFile", "events": 1000, "cpu_user_s": 1.0, "cpu_system_s": 1.0, "exit_status": 0,
+            "detail": {}, **end,
+        }),
+    ]  # fmt: skip
+    lines = [
+        json.dumps({**event, "wall_ns": GO_NS + round(time * 1e9), "mono_ns": MONO_NS + round(time * 1e9)})
+        for time, event in events
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_trial(
+    run: Path, *, mbps: float = 400.0, jobs: int = 4, repeat: int = 1, index: int = 0, **changes: Any
+) -> Path:
+    """A trial of 20 s in which the storage server sends at one rate, 2 % of it being protocol."""
+    name = f"lan-xrootd.root.x{jobs:03d}.r{repeat}"
+    folder = run / "trials" / name
+    folder.mkdir(parents=True)
+    size = round(mbps * 1e6 / 8 * 20 / 1.02 / jobs)
+    trial = {
+        "format": 1, "synthetic": True, "id": name, "name": f"lan-xrootd/root \N{MULTIPLICATION SIGN}{jobs} #{repeat}",
+        "configuration": "lan-xrootd/root", "access": "lan-xrootd", "workload": "root", "client": "root", "jobs": jobs,
+        "repeat": repeat, "index": index, "pool": "private", "requirements": "synthetic", "protocol": "xrootd",
+        "workers": ["wn01.private.fiu.test"], "flush": {"strategy": "fadvise", "hosts": []},
+        "samplers": [{"host": OSS, "interface": "eth0", "role": "storage", "via": "pool"}],
+        "sample_period_s": 1.0, "gate": True, "options": {}, "bytes": size * jobs, **changes,
+    }  # fmt: skip
+    (folder / "trial.json").write_text(json.dumps(trial), encoding="utf-8")
+    (folder / "go.json").write_text(json.dumps({"format": 1, "go_wall_ns": GO_NS}), encoding="utf-8")
+    (folder / "clients.log").write_text(
+        "000 (007.000.000) 2027-01-15 03:59:50.500 Job submitted from host: <10.0.0.1:9618>\n...\n"
+        "001 (007.000.000) 2027-01-15 03:59:56.200 Job executing on host: <10.0.0.2:9618>\n...\n",
+        encoding="utf-8",
+    )
+    for client in range(jobs):
+        write_client(folder / f"clients/{client}.jsonl", begin_s=client * 1e-3, end_s=20 - client, size=size)
+    write_samples(folder / f"samples/{OSS}.samples", ticks(-2.3, 22.7), steady(mbps))
+    return folder

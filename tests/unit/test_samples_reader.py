@@ -1,0 +1,191 @@
+"""What is read from a sample file, and how counters that fell are understood."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tierbench.postprocess.counters import intervals
+from tierbench.postprocess.digits import Choice, Number, csv_lines, integers
+from tierbench.postprocess.samples import UnreadableSamples, read_samples
+
+from tests.unit import synthetic_run as synthetic
+
+SAMPLER = Path(__file__).parents[2] / "monitors/sampler.py"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "oss.samples"
+
+
+def write_counter(path, values, name="tx_bytes", **header):
+    """A sample file in which one counter has these values, a second apart."""
+    records = [synthetic.record(second, **{name: value}) for second, value in enumerate(values)]
+    path.write_bytes(json.dumps(synthetic.header(**header)).encode() + b"\n" + b"".join(records))
+    return intervals(read_samples(path))
+
+
+@pytest.mark.parametrize("width", range(1, 20))
+def test_columns_of_every_width_are_read(width):
+    values = [0, 1, 9, min(10**width, 2**63) - 1, 10 ** (width - 1)]
+    block = "".join(f" 7777777 {value:{width}d} 99999999\n" for value in values).encode()
+    assert integers(block, len(block) // len(values), 9, width).tolist() == values
+
+
+def test_a_first_column_narrower_than_a_word_is_read():
+    assert integers(b" 42 1234567890\n -1 1234567890\n", 15, 1, 2).tolist() == [42, -1]
+
+
+def test_numbers_are_written_as_python_writes_them():
+    rng = np.random.default_rng(1)
+    values = np.concatenate([rng.normal(size=500) * 10.0 ** rng.integers(-4, 9, 500), [0.0, -0.0, -0.0004, 1e9]])
+    lines = csv_lines("synthetic", [Number(values, 3)], len(values)).decode().splitlines()
+    assert lines == [f"synthetic,{round(value * 1000) / 1000 + 0.0:.3f}" for value in values]
+
+
+def test_numbers_not_known_are_written_empty():
+    assert csv_lines("a", [Number(np.array([np.nan, 1.5, np.inf]), 1), Number(np.array([1, -2, 0]))], 3) == (
+        b"a,,1\na,1.5,-2\na,,0\n"
+    )
+
+
+def test_choices_are_written_as_their_texts():
+    assert csv_lines("a", [Choice(np.array([1, 0]), ("", "gap")), Number(np.array([7, 8]))], 2) == b"a,gap,7\na,,8\n"
+
+
+def test_more_records_than_a_chunk_are_all_read(path):
+    path.write_bytes(json.dumps(synthetic.header()).encode() + b"\n" + synthetic.record(0, tx_bytes=5) * 40_000)
+    assert read_samples(path).columns["tx_bytes"].sum() == 200_000
+
+
+def test_only_the_wanted_columns_and_the_clock_are_kept(path):
+    synthetic.write_samples(path, [0, 1], synthetic.steady(1))
+    assert read_samples(path, only=["tx_bytes"]).columns.keys() == {"mono_ns", "tx_bytes"}
+
+
+def test_columns_are_found_by_the_header_whatever_their_order(path):
+    columns = [{"name": "tx_bytes", "width": 6}, {"name": "new_thing", "width": 3}, {"name": "mono_ns", "width": 12}]
+    header = synthetic.header(columns=columns, record_bytes=25)
+    path.write_bytes(json.dumps(header).encode() + b"\n    123   9   5000000000\n")
+    assert read_samples(path).columns["tx_bytes"].tolist() == [123]
+
+
+def test_what_the_sampler_writes_is_read(path):
+    with path.open("wb") as file:
+        command = [sys.executable, SAMPLER, "--trial=t", "--role=storage", "--interface=lo", "--period=0.05"]
+        subprocess.run([*command, "--max-seconds=0.3"], stdout=file, check=True, timeout=20)
+    samples = read_samples(path)
+    assert samples.damage is None
+    assert len(samples) == samples.trailer["records"]
+    assert (np.diff(samples.time_ns) > 0).all()
+
+
+def test_a_cut_off_last_record_is_left_out_and_reported(path):
+    synthetic.write_samples(path, [0, 1, 2], synthetic.steady(1), cut=True)
+    samples = read_samples(path)
+    assert len(samples) == 2
+    assert samples.damage == "the last record is cut off, after 2 whole ones"
+    assert samples.trailer is None
+
+
+def test_a_cut_off_trailer_costs_no_record(path):
+    synthetic.write_samples(path, [0, 1, 2], synthetic.steady(1))
+    path.write_bytes(path.read_bytes()[:-20])
+    samples = read_samples(path)
+    assert (len(samples), samples.damage, samples.trailer) == (3, None, None)
+
+
+def test_records_before_a_damaged_one_are_kept(path):
+    synthetic.write_samples(path, [0, 1, 2, 3], synthetic.steady(1))
+    content = bytearray(path.read_bytes())
+    second_end = content.index(b"\n") + 2 * synthetic.RECORD_BYTES
+    content[second_end] = ord("x")
+    path.write_bytes(content)
+    samples = read_samples(path)
+    assert len(samples) == 1
+    assert samples.damage.startswith("record 2 of 4 is damaged")
+
+
+def test_fewer_records_than_the_trailer_says_are_reported(path):
+    head = json.dumps(synthetic.header()).encode() + b"\n"
+    path.write_bytes(head + synthetic.record(0) + synthetic.trailer(2))
+    assert read_samples(path).damage == "holds 1 records, but the sampler wrote 2"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"Traceback (most recent call last):\n", "does not begin with the header"),
+        (json.dumps(synthetic.header(format=9)).encode() + b"\n", "has format 9"),
+        (json.dumps(synthetic.header(columns=[])).encode() + b"\n", "has no column mono_ns, tx_bytes"),
+        (json.dumps(synthetic.header(record_bytes=7)).encode() + b"\n", "do not add up"),
+    ],
+)
+def test_a_file_without_samples_is_refused_with_the_reason(path, content, words):
+    path.write_bytes(content)
+    with pytest.raises(UnreadableSamples, match=words):
+        read_samples(path)
+
+
+def test_a_header_alone_is_a_file_of_no_samples(path):
+    path.write_bytes(json.dumps(synthetic.header()).encode() + b"\n")
+    assert len(read_samples(path)) == len(intervals(read_samples(path)).seconds) == 0
+
+
+def test_a_32_bit_wrap_is_corrected(path):
+    found = write_counter(path, [2**32 - 300, 2**32 - 200, 50, 150])
+    assert found.differences["tx_bytes"].tolist()[1:] == [100, 250, 100]
+    assert found.wrap.tolist() == [False, False, True, False]
+
+
+def test_a_counter_that_began_anew_makes_its_interval_unknown(path):
+    found = write_counter(path, [1000, 2000, 10, 110])
+    np.testing.assert_equal(found.differences["tx_bytes"][1:], [1000, np.nan, 100])
+    assert found.reset.tolist() == [False, False, True, False]
+
+
+def test_a_fall_of_a_counter_that_has_been_above_32_bits_is_no_wrap(path):
+    found = write_counter(path, [2**32 + 5, 2**32 + 6, 2**32 - 100, 2**32 - 90])
+    assert found.reset.tolist() == [False, False, True, False]
+
+
+def test_a_wrap_by_more_than_the_link_can_carry_is_a_reset(path):
+    found = write_counter(path, [2**32 - 20_000_000, 1000], link_speed_mbps=100)
+    assert found.reset.tolist() == [False, True]
+
+
+def test_without_a_link_speed_a_wrap_by_more_than_half_the_range_is_a_reset(path):
+    found = write_counter(path, [2**31 - 1000, 1000], link_speed_mbps=None)
+    assert found.reset.tolist() == [False, True]
+
+
+def test_counters_that_fall_together_have_begun_anew(path):
+    head = json.dumps(synthetic.header()).encode() + b"\n"
+    before = synthetic.record(0, tx_bytes=2**32 - 10, tx_packets=900, rx_bytes=7)
+    path.write_bytes(head + before + synthetic.record(1, tx_bytes=10, tx_packets=5, rx_bytes=9))
+    found = intervals(read_samples(path))
+    assert found.reset.tolist() == [False, True]
+    assert np.isnan(found.differences["rx_bytes"][1])
+
+
+def test_a_step_back_of_iowait_is_no_reset(path):
+    found = write_counter(path, [100, 99, 103], name="cpu_iowait")
+    assert found.differences["cpu_iowait"].tolist()[1:] == [0, 4]
+    assert not found.reset.any()
+
+
+def test_a_counter_the_kernel_has_not_is_not_known(path):
+    found = write_counter(path, [-1, -1], name="tcp_retrans")
+    assert np.isnan(found.differences["tcp_retrans"]).all()
+    assert not found.reset.any()
+
+
+def test_a_missing_tick_is_a_gap(path):
+    synthetic.write_samples(path, [0, 1, 3, 4], synthetic.steady(80))
+    found = intervals(read_samples(path))
+    assert found.gap.tolist() == [False, False, True, False]
+    assert (found.differences["tx_bytes"] / found.seconds)[2] == pytest.approx(1e7)

@@ -1,0 +1,156 @@
+"""The metrics of trials with known truth, and of several trials together."""
+
+import numpy as np
+import pytest
+from tierbench.postprocess.metrics import summary_rows, trial_row
+from tierbench.postprocess.trial import read_trial
+
+from tests.unit import synthetic_run as synthetic
+
+MB = 1e6 / 8
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return synthetic.write_trial(tmp_path)
+
+
+def resample(folder, times, counter, **changes):
+    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", times, counter, **changes)
+    return trial_row(read_trial(folder))
+
+
+def test_a_steady_rate_is_recovered(folder):
+    row = trial_row(read_trial(folder))
+    assert row["mean_mbps"] == pytest.approx(400, rel=1e-6)
+    assert row["peak_mbps"] == pytest.approx(400, rel=1e-6)
+    assert row["volatility_mbps"] == pytest.approx(0, abs=1e-3)
+    assert row["bytes_server"] == pytest.approx(400 * MB * 20, rel=1e-6)
+
+
+@pytest.mark.parametrize("period", [0.1, 1.0])
+def test_the_mean_over_ramps_is_recovered(folder, period):
+    times = synthetic.ticks(-2.35, 22.65, period)
+    row = resample(folder, times, synthetic.ramps(800, up_s=6, level_s=8, down_s=6), period_s=period)
+    assert row["mean_mbps"] == pytest.approx(800 * 14 / 20, rel=0.005)
+
+
+def test_the_peak_of_ramps_is_their_level(folder):
+    row = resample(folder, synthetic.ticks(-3, 23), synthetic.ramps(800, up_s=6, level_s=8, down_s=6))
+    assert row["peak_mbps"] == pytest.approx(800, rel=1e-6)
+
+
+def test_volatility_is_the_standard_deviation_of_the_samples_rates(folder):
+    rates = np.random.default_rng(1).uniform(100, 700, 26)
+    totals = dict(zip(synthetic.ticks(-3, 22), np.cumsum(rates * MB).astype(int).tolist(), strict=True))
+    row = resample(folder, list(totals), totals.__getitem__)
+    assert row["volatility_mbps"] == pytest.approx(np.std(rates[4:24], ddof=1), rel=1e-5)
+    assert row["volatility_5s_mbps"] == pytest.approx(np.std(rates[4:24].reshape(4, 5).mean(axis=1), ddof=1), rel=1e-5)
+
+
+def test_bytes_are_whole_across_a_gap(folder):
+    times = [time for time in synthetic.ticks(-2.3, 22.7) if not 5 < time < 9]
+    row = resample(folder, times, synthetic.steady(400))
+    assert row["bytes_server"] == pytest.approx(400 * MB * 20, rel=1e-6)
+    assert (row["gaps"], row["longest_gap_s"]) == (1, pytest.approx(5))
+    assert row["state"] == "complete"
+
+
+def test_bytes_are_whole_across_wraps(folder):
+    steady = synthetic.steady(8000)
+    row = resample(folder, synthetic.ticks(-2.3, 22.7), lambda time: steady(time) % 2**32)
+    assert row["mean_mbps"] == pytest.approx(8000, rel=1e-6)
+    assert row["wraps"] == 6
+
+
+def test_a_reset_leaves_the_mean_and_takes_the_bytes(folder):
+    steady = synthetic.steady(400)
+    row = resample(folder, synthetic.ticks(-2.3, 22.7), lambda time: steady(time) - (steady(10) if time > 10 else 0))
+    assert row["mean_mbps"] == pytest.approx(400, rel=1e-6)
+    assert (row["bytes_server"], row["closure"], row["resets"]) == (None, None, 1)
+    assert "not known over 1.0 s" in row["reasons"]
+
+
+def test_a_stepped_wall_clock_does_not_move_the_samples(folder):
+    path = folder / f"samples/{synthetic.OSS}.samples"
+    before = trial_row(read_trial(folder))
+    lines = path.read_bytes().splitlines(keepends=True)
+    stepped = (
+        [lines[0]]
+        + [
+            synthetic.record(time, tx_bytes=synthetic.steady(400)(time), wall_ns=synthetic.GO_NS + 10**12)
+            for time in synthetic.ticks(-2.3, 22.7)
+        ]
+        + [lines[-1]]
+    )
+    path.write_bytes(b"".join(stepped))
+    assert trial_row(read_trial(folder)) == before
+
+
+def test_several_storage_servers_are_added_up(folder):
+    synthetic.write_samples(
+        folder / "samples/oss2.uf.test.samples", synthetic.ticks(-4.7, 24.3), synthetic.steady(100), host="oss2.uf.test"
+    )
+    row = trial_row(read_trial(folder))
+    assert row["mean_mbps"] == pytest.approx(500, rel=1e-6)
+    assert row["peak_mbps"] == pytest.approx(500, rel=1e-6)
+    assert row["bytes_server"] == pytest.approx(500 * MB * 20, rel=1e-6)
+
+
+def test_other_hosts_do_not_count_as_storage(folder):
+    synthetic.write_samples(
+        folder / "samples/dgt.samples", synthetic.ticks(-3, 23), synthetic.steady(900), host="dgt", role="gateway"
+    )
+    assert trial_row(read_trial(folder))["mean_mbps"] == pytest.approx(400, rel=1e-6)
+
+
+def test_closure_is_what_the_wire_carried_beyond_the_data(folder):
+    assert trial_row(read_trial(folder))["closure"] == pytest.approx(0.02, abs=1e-6)
+
+
+def test_the_window_goes_from_go_to_the_last_end(folder):
+    assert trial_row(read_trial(folder))["window_s"] == 20
+
+
+def test_wall_time_begins_with_the_submission_in_whatever_zone_the_log_is(folder):
+    assert trial_row(read_trial(folder))["wall_time_s"] == pytest.approx(29.5)
+
+
+def test_skews_are_told_of_the_start_and_of_the_begin(folder):
+    row = trial_row(read_trial(folder))
+    assert (row["natural_skew_ms"], row["start_skew_ms"]) == (3000, pytest.approx(3))
+
+
+def test_without_a_gate_the_window_begins_with_the_first_client(tmp_path):
+    folder = synthetic.write_trial(tmp_path, gate=False)
+    (folder / "go.json").unlink()
+    for client in range(4):
+        path = folder / f"clients/{client}.jsonl"
+        text = path.read_text().replace(f'"go_wall_ns": {synthetic.GO_NS}', '"go_wall_ns": null')
+        path.write_text(text)
+    row = trial_row(read_trial(folder))
+    assert (row["go_wall_ns"], row["gate"], row["state"]) == (synthetic.GO_NS, "no", "complete")
+
+
+def test_a_window_shorter_than_a_period_has_a_mean_and_no_volatility(tmp_path):
+    folder = synthetic.write_trial(tmp_path, jobs=1)
+    synthetic.write_client(folder / "clients/0.jsonl", begin_s=0, end_s=0.4, size=1000)
+    row = trial_row(read_trial(folder))
+    assert row["mean_mbps"] == pytest.approx(400, rel=1e-6)
+    assert (row["volatility_mbps"], row["volatility_5s_mbps"], row["peak_mbps"]) == (None, None, None)
+
+
+def test_the_summary_is_over_the_means_of_complete_trials(tmp_path):
+    rates = [390.0, 400.0, 425.0]
+    rows = [trial_row(read_trial(synthetic.write_trial(tmp_path, mbps=r, repeat=n))) for n, r in enumerate(rates)]
+    lost = synthetic.write_trial(tmp_path, mbps=10, repeat=9)
+    (lost / "clients/0.jsonl").unlink()
+    [summary] = summary_rows([*rows, trial_row(read_trial(lost))])
+    assert summary["mean_mbps"] == pytest.approx(405, rel=1e-6)
+    assert summary["mean_mbps_sd"] == pytest.approx(np.std(rates, ddof=1), rel=1e-5)
+    assert (summary["trials"], summary["trials_left_out"]) == (3, 1)
+
+
+def test_one_trial_has_no_spread(folder):
+    [summary] = summary_rows([trial_row(read_trial(folder))])
+    assert summary["mean_mbps_sd"] is None

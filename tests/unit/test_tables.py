@@ -1,0 +1,209 @@
+"""The CSVs of a run, also of trials in which something went wrong."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.errors import TierbenchError
+from tierbench.postprocess.columns import FILES
+from tierbench.postprocess.show import show
+from tierbench.postprocess.tables import tables, trial_tables
+
+DOCUMENT = Path(__file__).parents[2] / "docs/tables.md"
+
+
+@pytest.fixture
+def run(tmp_path):
+    for repeat in (1, 2):
+        synthetic.write_trial(tmp_path, repeat=repeat, index=2 - repeat)
+    return tmp_path
+
+
+@pytest.fixture
+def folder(run):
+    return run / "trials/lan-xrootd.root.x004.r1"
+
+
+def rows(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_table_has_the_columns_of_its_schema(run, name):
+    tables(run)
+    schema = json.loads((run / "schema.json").read_text(encoding="utf-8"))
+    with (run / name).open(encoding="utf-8", newline="") as file:
+        lines = list(csv.reader(file))
+    assert lines[0] == [column["name"] for column in schema["files"][name]["columns"]]
+    assert {len(line) for line in lines} == {len(lines[0])}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_documentation_lists_each_column(name):
+    chapter = DOCUMENT.read_text(encoding="utf-8").partition(f"## {name}")[2].partition("\n## ")[0]
+    listed = [line.split("|") for line in chapter.splitlines() if line.startswith("| `")]
+    documented = [(cells[1].strip(" `"), cells[2].strip(), cells[3].strip()) for cells in listed]
+    assert documented == [(column.name, column.unit, column.meaning) for column in FILES[name][1]]
+
+
+def test_a_run_has_a_row_per_sample_client_trial_and_batch(run):
+    tables(run)
+    assert {name: len(rows(run / name)) for name in FILES} == {
+        "samples.csv": 52, "jobs.csv": 8, "trials.csv": 2, "summary.csv": 1,
+    }  # fmt: skip
+
+
+def test_trials_are_in_the_order_of_the_plan(run):
+    assert [row["repeat"] for row in tables(run).trials] == [2, 1]
+
+
+def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs(folder):
+    trial_tables(folder)
+    [row] = rows(folder / "trials.csv")
+    assert [name for name, value in row.items() if not value] == ["reasons", "resident_bytes"]
+
+
+def test_rates_of_samples_are_in_the_table(folder):
+    trial_tables(folder)
+    samples = rows(folder / "samples.csv")
+    assert [row["tx_mbps"] for row in samples] == ["", *["400.000"] * 25]
+    assert samples[0]["time_s"] == "-2.300000"
+    assert samples[1]["cpu_busy_pct"] == "50.0"
+
+
+def test_times_of_clients_are_in_the_table(folder):
+    trial_tables(folder)
+    row = rows(folder / "jobs.csv")[2]
+    assert (row["begin_after_go_ms"], row["open_s"], row["first_byte_s"], row["run_s"]) == (
+        "2.000", "0.100000", "0.200000", "17.998000",
+    )  # fmt: skip
+
+
+def test_resident_bytes_are_known_when_each_flush_has_told(tmp_path):
+    folder = synthetic.write_trial(tmp_path, flush={"strategy": "fadvise", "hosts": ["wn01", "wn02"]})
+    (folder / "flush").mkdir()
+    (folder / "flush/wn01.json").write_text(json.dumps({"resident_bytes_after": 4096}))
+    assert trial_tables(folder)["resident_bytes"] is None
+    (folder / "flush/wn02.json").write_text(json.dumps({"resident_bytes_after": 0}))
+    assert trial_tables(folder)["resident_bytes"] == 4096
+
+
+def test_running_twice_gives_the_same_files(run):
+    def contents():
+        tables(run)
+        return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+    assert contents() == contents()
+
+
+def test_a_folder_without_trials_is_refused(tmp_path):
+    with pytest.raises(TierbenchError, match="has no trials"):
+        tables(tmp_path)
+
+
+def lose_client(folder):
+    path = folder / "clients/2.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+def break_off_end(folder):
+    path = folder / "clients/2.jsonl"
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def never_start(folder):
+    (folder / "clients/1.jsonl").unlink()
+    (folder / "clients/3.jsonl").write_bytes(b"")
+
+
+def fail_client(folder):
+    synthetic.write_client(folder / "clients/0.jsonl", begin_s=0, end_s=20, size=9, status="short-read", events=None)
+
+
+def start_again(folder):
+    path = folder / "clients/0.jsonl"
+    path.write_bytes(path.read_bytes() * 2)
+
+
+def lose_samples(folder):
+    (folder / f"samples/{synthetic.OSS}.samples").unlink()
+
+
+def empty_samples(folder):
+    (folder / f"samples/{synthetic.OSS}.samples").write_bytes(b"")
+
+
+def kill_sampler(folder):
+    path = folder / f"samples/{synthetic.OSS}.samples"
+    synthetic.write_samples(path, synthetic.ticks(-3, 12), synthetic.steady(400), cut=True)
+
+
+def start_sampler_late(folder):
+    path = folder / f"samples/{synthetic.OSS}.samples"
+    synthetic.write_samples(path, synthetic.ticks(2.5, 23.5), synthetic.steady(400))
+
+
+def lose_gate(folder):
+    (folder / "go.json").unlink()
+    for path in folder.glob("clients/*"):
+        path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+
+
+def remove_trial(folder):
+    outcome = {"format": 1, "state": "incomplete", "reasons": ["the trial was removed", "client 0 lost"]}
+    (folder / "outcome.json").write_text(json.dumps(outcome))
+
+
+def tear_outcome(folder):
+    (folder / "outcome.json").write_text("{")
+
+
+def empty_folder(folder):
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name != "trial.json":
+            path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("mishap", "reason"),
+    [
+        (lose_client, "1 of 4 clients lost (2)"),
+        (break_off_end, "1 of 4 clients lost (2)"),
+        (never_start, "2 of 4 clients never-started (1, 3)"),
+        (fail_client, "1 of 4 clients short-read (0)"),
+        (start_again, "client 0 was started 2 times"),
+        (lose_samples, "no samples from oss.uf.test (storage)"),
+        (empty_samples, "is empty; the sampler never ran"),
+        (kill_sampler, "samples of oss.uf.test end 9.0 s before the window"),
+        (start_sampler_late, "samples of oss.uf.test begin 2.5 s after the window"),
+        (lose_gate, "the gate never opened"),
+        (remove_trial, "the trial was removed"),
+        (tear_outcome, "outcome.json is not what it should be"),
+        (empty_folder, "has not run"),
+    ],
+)
+def test_a_mishap_is_a_reason_in_the_trials_row(run, folder, mishap, reason):
+    mishap(folder)
+    tables(run)
+    row = rows(run / "trials.csv")[1]
+    assert row["state"] == "incomplete"
+    assert reason in row["reasons"]
+    assert len(rows(folder / "jobs.csv")) == 4
+
+
+def test_a_mishap_costs_no_other_trial(run, folder):
+    empty_folder(folder)
+    assert tables(run).trials[0]["state"] == "complete"
+
+
+def test_what_is_shown_has_each_trial_its_reasons_and_the_summary(run, folder):
+    lose_client(folder)
+    tables(run)
+    text = show(run)
+    assert "#2   4  400.0" in text
+    assert "#1: 1 of 4 clients lost (2)" in text
+    assert "lan-xrootd/root     4       1  400.0" in text
