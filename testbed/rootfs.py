@@ -20,18 +20,20 @@ from pathlib import Path
 from typing import TextIO
 
 from tierbench.errors import UnmetNeed
+from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import USER
 
 DEBIAN_PACKAGES = (
     "condor",
-    "xrootd-server", "xrootd-client", "xrootd-fuse",
+    "xrootd-server", "xrootd-client",
     "krb5-kdc", "krb5-admin-server", "krb5-user",
     "moosefs-master", "moosefs-chunkserver", "moosefs-client", "moosefs-cli",
-    "openssh-server", "openssh-client",
+    "openssh-server-gssapi", "openssh-client-gssapi",
     "iproute2", "iptables", "nftables", "iputils-ping", "iperf3",
     "python3", "python3-numpy", "g++",
     "fuse3", "procps", "tini", "util-linux-extra",
 )  # fmt: skip
+XROOTDFS_PACKAGES = ("xrootd-fuse",)
 PYTHON_PACKAGES = ("ROOT==0.1a12", "htcondor==25.14.1")
 # ROOT opens a root:// URL as a local file if the host is this one and the path exists; never here.
 ROOTRC = "TFile.ForceRemote: 1\\nPath.ForceRemote: 1\\n"
@@ -46,12 +48,18 @@ NEEDED_BYTES = 4 << 30
 Say = Callable[[str], None]
 
 
+def recipe(settings: Settings) -> Recipe:
+    """What a testbed with these settings needs."""
+    packages = DEBIAN_PACKAGES + (XROOTDFS_PACKAGES if settings.has_xrootdfs else ())
+    return Recipe(settings.suite, packages)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """All that decides what is in a root file system."""
 
     suite: str
-    debian_packages: tuple[str, ...] = DEBIAN_PACKAGES
+    debian_packages: tuple[str, ...]
     python_packages: tuple[str, ...] = PYTHON_PACKAGES
     customize: tuple[str, ...] = CUSTOMIZE
     rootrc: str = ROOTRC

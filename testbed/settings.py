@@ -35,6 +35,11 @@ class Settings:
     read_ahead_kb: int = bounded(1024, 16, 65536)
     storage_gb: int = bounded(10, 1, 10_000)
 
+    @property
+    def has_xrootdfs(self) -> bool:
+        """Whether the suite's XRootD still has its FUSE client, which XRootD 6 gave up."""
+        return self.suite == "trixie"
+
 
 def load(path: Path, overrides: list[str]) -> Settings:
     """The [testbed] table of a site file, with `key=value` overrides from the command line."""

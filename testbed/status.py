@@ -72,7 +72,7 @@ def _questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Qu
         yield Question(host, "host", partial(_running, host))
         if host.host.mounts:
             yield Question(host, "mount", partial(filesystem.mounted, host), f"{MOUNT_POINT} answers")
-        if xrootd.has_xrootdfs(host.host):
+        if host.host in xrootd.xrootdfs_workers(topology):
             yield Question(host, "xrootdfs", partial(xrootd.xrootdfs_answers, host), f"{xrootd.XROOTDFS} answers")
         if host.host.in_pool:
             yield Question(host, "HTCondor", partial(htcondor.in_pool, manager, host), "in the pool")

@@ -115,7 +115,7 @@ class Testbed:
                         "or give this one another name with --name"
                     )
                 return False
-            recipe, cache = rootfs.Recipe(settings.suite), home() / "cache"
+            recipe, cache = rootfs.recipe(settings), home() / "cache"
             check_kernel()
             if not rootfs.cached(cache, recipe):
                 rootfs.check_needs(cache)

@@ -99,7 +99,7 @@ def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
     """Mount the LAN xrootd on every private worker, for programs that know only files."""
     lan = topology.with_role("gateway")[0]
     source = f"root://{lan.name}.{PRIVATE.zone}:{XROOTD_PORT}/{MOUNT_POINT}"
-    workers = [hosts[host.name] for host in topology.hosts if has_xrootdfs(host)]
+    workers = [hosts[host.name] for host in xrootdfs_workers(topology)]
     for worker in workers:
         worker.script([f"mkdir -p {XROOTDFS}"])
         worker.daemon("xrootdfs", "xrootdfs", XROOTDFS, "-f", "-o", f"rdr={source},allow_other")
@@ -114,9 +114,9 @@ def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
         worker.script([f"echo {kilobytes} >/sys/class/bdi/$(mountpoint -d {XROOTDFS})/read_ahead_kb"])
 
 
-def has_xrootdfs(host: Host) -> bool:
-    """Whether a host mounts the LAN xrootd through FUSE."""
-    return host.role == "worker" and not host.mounts
+def xrootdfs_workers(topology: Topology) -> list[Host]:
+    """The workers that mount the LAN xrootd through FUSE: the private ones, if there is such a client."""
+    return [host for host in topology.with_role("worker") if not host.mounts and topology.settings.has_xrootdfs]
 
 
 def xrootdfs_answers(worker: RunningHost) -> bool:
