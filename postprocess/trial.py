@@ -134,7 +134,7 @@ def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str]) 
 def _resident_bytes(folder: Path, trial: dict[str, Any], troubles: list[str]) -> int | None:
     """What the flush left in all the workers' page caches; not known unless each of them told."""
     reports = [_json(folder / names.flush_report(host), troubles) or {} for host in trial["flush"]["hosts"]]
-    told = [report["resident_bytes_after"] for report in reports if "resident_bytes_after" in report]
+    told = [report["resident_after_bytes"] for report in reports if "resident_after_bytes" in report]
     return sum(told) if told and len(told) == len(reports) else None
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tierbench.testbed import cli as testbed
-
 import tierbench
 from tierbench.errors import TierbenchError
+from tierbench.submit import commands
+from tierbench.testbed import cli as testbed
 
 DESCRIPTION = """\
 Tierbench turns a question about storage access into HTCondor DAGs, runs them so that the numbers
@@ -36,5 +36,6 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tierbench {tierbench.__version__}")
     subcommands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    commands.register(subcommands)
     testbed.register(subcommands)
     return parser

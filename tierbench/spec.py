@@ -51,7 +51,7 @@ def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
     hints = typing.get_type_hints(cls)
     found = len(problems)
     unknown = [name for name in table if name not in fields]
-    problems.extend(f"{_join(key, name)}: unknown key{_suggestion(name, fields)}" for name in unknown)
+    problems.extend(f"{_join(key, name)}: unknown key{suggestion(name, fields)}" for name in unknown)
     values = {}
     for name, field in fields.items():
         path = _join(key, name)
@@ -86,7 +86,7 @@ def _value(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
         return float(value)
     if isinstance(hint, type) and type(value) is hint:
         return value
-    hints = _suggestion(value, arguments) if origin is typing.Literal else ""
+    hints = suggestion(value, arguments) if origin is typing.Literal else ""
     problems.append(f"{path}: must be {_expected(hint)}, not {_shown(value)}{hints}")
     return None
 
@@ -117,7 +117,8 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _suggestion(word: object, known: typing.Iterable[object]) -> str:
+def suggestion(word: object, known: typing.Iterable[object]) -> str:
+    """What was probably meant, as an appendix to a complaint; or else all that is possible."""
     names = [str(k) for k in known]
     close = difflib.get_close_matches(str(word), names, n=1)
     if close:

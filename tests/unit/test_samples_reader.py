@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.counters import intervals
 from tierbench.postprocess.digits import Choice, Number, csv_lines, integers
 from tierbench.postprocess.samples import UnreadableSamples, read_samples
-
-from tests.unit import synthetic_run as synthetic
 
 SAMPLER = Path(__file__).parents[2] / "monitors/sampler.py"
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tierbench.postprocess.metrics import summary_rows, trial_row
-from tierbench.postprocess.trial import read_trial
 
 from tests.unit import synthetic_run as synthetic
+from tierbench.postprocess.metrics import summary_rows, trial_row
+from tierbench.postprocess.trial import read_trial
 
 MB = 1e6 / 8
 

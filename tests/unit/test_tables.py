@@ -86,9 +86,9 @@ def test_times_of_clients_are_in_the_table(folder):
 def test_resident_bytes_are_known_when_each_flush_has_told(tmp_path):
     folder = synthetic.write_trial(tmp_path, flush={"strategy": "fadvise", "hosts": ["wn01", "wn02"]})
     (folder / "flush").mkdir()
-    (folder / "flush/wn01.json").write_text(json.dumps({"resident_bytes_after": 4096}))
+    (folder / "flush/wn01.json").write_text(json.dumps({"resident_after_bytes": 4096}))
     assert trial_tables(folder)["resident_bytes"] is None
-    (folder / "flush/wn02.json").write_text(json.dumps({"resident_bytes_after": 0}))
+    (folder / "flush/wn02.json").write_text(json.dumps({"resident_after_bytes": 0}))
     assert trial_tables(folder)["resident_bytes"] == 4096
 
 

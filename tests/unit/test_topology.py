@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tierbench.testbed.network import host_lines, links, wan_lines
 from tierbench.testbed.settings import Rates, Settings
 from tierbench.testbed.topology import PRIVATE, Topology, topology

@@ -1,0 +1,108 @@
+"""The parts of a DAG file as objects, each of which yields its own lines of DAGMan's language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Job:
+    """A node with a submit file, and the macros that it sets there."""
+
+    name: str
+    submit: str
+    macros: Mapping[str, object] = field(default_factory=dict)
+    keyword: ClassVar[str] = "JOB"
+
+    def lines(self) -> Iterator[str]:
+        yield f"{self.keyword} {self.name} {self.submit}"
+        if self.macros:
+            yield f"VARS {self.name} " + " ".join(f'{macro}="{_escaped(v)}"' for macro, v in self.macros.items())
+
+
+class Service(Job):
+    """A node that is submitted first, not waited for, and removed when the DAG ends."""
+
+    keyword = "SERVICE"
+
+
+class Final(Job):
+    """The node that runs last, whatever has happened; it decides on success."""
+
+    keyword = "FINAL"
+
+
+@dataclass(frozen=True)
+class SubDag:
+    """A node that is a DAG of its own, run in a directory of its own; the highest priority comes first."""
+
+    name: str
+    dag: str
+    directory: str
+    priority: int
+
+    def lines(self) -> Iterator[str]:
+        yield f"SUBDAG EXTERNAL {self.name} {self.dag} DIR {self.directory}"
+        yield f"PRIORITY {self.name} {self.priority}"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The children wait for all the parents."""
+
+    parents: Sequence[str]
+    children: Sequence[str]
+
+    def lines(self) -> Iterator[str]:
+        yield f"PARENT {' '.join(self.parents)} CHILD {' '.join(self.children)}"
+
+
+@dataclass(frozen=True)
+class OneAtATime:
+    """All nodes so far share a category of which DAGMan has only one in the queue."""
+
+    category: str
+
+    def lines(self) -> Iterator[str]:
+        yield f"CATEGORY ALL_NODES {self.category}"
+        yield f"MAXJOBS {self.category} 1"
+
+
+@dataclass(frozen=True)
+class Tries:
+    """Before each try of any node so far a script runs in the node's directory; a failed one is tried again."""
+
+    script: str
+    retries: int
+
+    def lines(self) -> Iterator[str]:
+        yield f"SCRIPT PRE ALL_NODES {self.script}"
+        if self.retries:
+            yield f"RETRY ALL_NODES {self.retries}"
+
+
+Part = Job | SubDag | Edge | OneAtATime | Tries
+
+
+@dataclass(frozen=True)
+class Dag:
+    """A DAG file: what it says about itself, DAGMan's configuration, and its parts."""
+
+    comment: Sequence[str]
+    config: str
+    parts: Sequence[Part]
+
+    def lines(self) -> Iterator[str]:
+        yield from (f"# {line}" for line in self.comment)
+        yield f"CONFIG {self.config}"
+        for part in self.parts:
+            yield from part.lines()
+
+    def text(self) -> str:
+        return "\n".join(self.lines()) + "\n"
+
+
+def _escaped(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace('"', '\\"')

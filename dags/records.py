@@ -1,0 +1,106 @@
+"""What a trial's own files say: trial.json, from which all that runs and all that reads takes it, and replicas.txt."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from tierbench.dags.experiment import Experiment
+from tierbench.dags.plan import Plan, ReplicaSet, Trial
+from tierbench.dags.workloads import CmsswWorkload, Workload
+from tierbench.site_configs.site import Access, Site
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class FlushedHost:
+    """A host whose caches a trial empties first, and where it sees the replicas ("" where it does not)."""
+
+    host: str
+    directory: str
+
+
+def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> dict[str, Any]:
+    """The content of trial.json."""
+    configuration = trial.configuration
+    access = site.access[configuration.access]
+    workload = experiment.workloads[configuration.workload]
+    flushed = flushed_hosts(site, experiment, plan, trial)
+    return {
+        "format": FORMAT,
+        "id": trial.id,
+        "name": trial.name,
+        "configuration": configuration.name,
+        "access": configuration.access,
+        "workload": configuration.workload,
+        "client": configuration.client,
+        "jobs": trial.jobs,
+        "repeat": trial.repeat,
+        "index": trial.index,
+        "pool": access.pool,
+        "requirements": site.pools[access.pool].requirements,
+        "protocol": access.protocol,
+        "kerberos": dataclasses.asdict(access.kerberos) if access.kerberos else None,
+        "workers": list(plan.pools[access.pool]),
+        "flush": {
+            "strategy": site.flush.strategy if flushed else "none",
+            "hosts": [host.host for host in flushed],
+        },
+        "samplers": [
+            {"host": sampler.host, "interface": sampler.interface, "role": sampler.role, "via": sampler.via}
+            for sampler in site.samplers.values()
+        ],
+        "sample_period_s": experiment.sample_period_s,
+        "gate": experiment.gate,
+        "options": _options(workload),
+        "bytes": trial.bytes,
+    }
+
+
+def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> list[FlushedHost]:
+    """The workers of the trial's pool, and the hosts along the way whose mounts hold caches."""
+    if not experiment.flush or site.flush.strategy == "none":
+        return []
+    access = site.access[trial.configuration.access]
+    directory = plan.replicas[trial.replicas].directory
+    seen_by_workers = access.url(directory) if access.protocol == "file" else ""
+    return [
+        *(FlushedHost(host, seen_by_workers) for host in plan.pools[access.pool]),
+        *(FlushedHost(host, directory) for host in access.path),
+    ]
+
+
+class ReplicaLists:
+    """The text of replicas.txt for any trial: a line for each client, its URL and what the file holds.
+
+    The size is left empty where the catalogue was not at hand.
+    """
+
+    def __init__(self, site: Site, plan: Plan) -> None:
+        self._site, self._plan = site, plan
+        self._lines: dict[tuple[str, str], list[str]] = {}
+
+    def text(self, trial: Trial) -> str:
+        key = (trial.configuration.access, trial.replicas)
+        if key not in self._lines:
+            self._lines[key] = _lines(self._site.access[key[0]], self._plan.replicas[key[1]])
+        lines = self._lines[key]
+        end = trial.offset + trial.jobs
+        return "".join(lines[trial.offset : end]) + "".join(lines[: max(0, end - len(lines))])
+
+
+def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
+    url = access.url(replicas.directory)
+    sizes = replicas.sizes or [""] * replicas.count
+    return [f"{url}/{name}\t{size}\n" for name, size in zip(replicas.files, sizes, strict=True)]
+
+
+def _options(workload: Workload) -> Mapping[str, Any]:
+    options = dataclasses.asdict(workload.options)
+    if isinstance(workload, CmsswWorkload):
+        options["pset"] = PurePath(workload.options.pset).name  # it travels with the programs
+    return options

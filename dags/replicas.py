@@ -1,0 +1,94 @@
+"""The kinds of replica sets that an experiment can ask for."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import ClassVar, Literal
+
+from tierbench.spec import bounded
+
+Codec = Literal["none", "zlib-1", "lz4-4", "zstd-5"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replicas:
+    """A set of files, all alike and each unique, of about the same size."""
+
+    kind: str
+    count: int = bounded(dataclasses.MISSING, 1, 1_000_000)
+    size_mb: float = bounded(dataclasses.MISSING, 0.001, 10_000_000)
+
+    @property
+    def suffix(self) -> str:
+        return ".root"
+
+    @property
+    def nominal_bytes(self) -> int:
+        """About how large each is; what it really is, the catalogue beside the files says."""
+        return round(self.size_mb * 1_000_000)
+
+    def directory(self, name: str) -> str:
+        """The set's folder on the storage: the same for sets that only differ in their count."""
+        recipe = {key: value for key, value in dataclasses.asdict(self).items() if key != "count"}
+        digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
+        return f"{name}-{digest[:6]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeReplicas(Replicas):
+    """ROOT files with one tree of random numbers: so many branches, each an array of so many leaves."""
+
+    kind: Literal["tree"]
+    branches: int = bounded(20, 1, 10_000)
+    leaves: int = bounded(1000, 1, 1_000_000)
+    basket_kb: int = bounded(32, 1, 65_536)
+    codec: Codec = "zlib-1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiggsReplicas(Replicas):
+    """ROOT files with events in which to look for Higgs bosons that decay to four leptons."""
+
+    kind: Literal["higgs"]
+    basket_kb: int = bounded(32, 1, 65_536)
+    codec: Codec = "zlib-1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopiedReplicas(Replicas):
+    """Copies, under unique names, of the files that a glob pattern finds on the storage."""
+
+    kind: Literal["copies"]
+    source: str
+
+    def __post_init__(self) -> None:
+        if not self.source.startswith("/"):
+            raise ValueError(f'source: must be an absolute path or pattern on the storage, not "{self.source}"')
+
+    @property
+    def suffix(self) -> str:
+        return PurePath(self.source).suffix
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomReplicas(Replicas):
+    """Files of random bytes, which nothing on the way can compress."""
+
+    kind: Literal["random"]
+    SUFFIX: ClassVar[str] = ".dat"
+
+    @property
+    def suffix(self) -> str:
+        return self.SUFFIX
+
+
+KINDS: dict[str, type[Replicas]] = {
+    "tree": TreeReplicas,
+    "higgs": HiggsReplicas,
+    "copies": CopiedReplicas,
+    "random": RandomReplicas,
+}

@@ -1,0 +1,121 @@
+"""Write a plan's run directory. This is the one module of the plan's making that touches the disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from tierbench.dags import names
+from tierbench.dags.experiment import Experiment
+from tierbench.dags.plan import Plan, to_json
+from tierbench.dags.records import ReplicaLists, trial_record
+from tierbench.dags.text import configuration_dag, dagman_config, experiment_dag, trial_dag
+from tierbench.dags.workloads import CmsswWorkload
+from tierbench.errors import ConfigError, UnmetNeed
+from tierbench.site_configs.site import Site
+
+
+def write_run(plan: Plan, site: Site, experiment: Experiment, directory: Path) -> None:
+    """Make a run directory, complete or not at all."""
+    if directory.exists():
+        raise ConfigError(f"{directory}: is there already; a run gets a directory of its own")
+    _check_workers(plan, site, experiment)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    try:
+        unfinished.chmod(0o755)
+        _write_plan(plan, site, experiment, unfinished)
+        _copy_shipped(experiment, unfinished)
+        _write_trials(plan, site, experiment, unfinished)
+        unfinished.rename(directory)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def _check_workers(plan: Plan, site: Site, experiment: Experiment) -> None:
+    """Caches are emptied on each worker by name, so the names must be known."""
+    unknown = [name for name, workers in plan.pools.items() if not workers]
+    if unknown and experiment.flush and site.flush.strategy != "none":
+        raise ConfigError(
+            f"site {site.name}: pools.{unknown[0]}: no workers are known, so their caches cannot be flushed;"
+            f" list them there (workers), write the run where the pool can be asked, or set flush = false"
+        )
+
+
+def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> None:
+    (run / names.PLAN).write_text(to_json(plan), encoding="utf-8")
+    (run / names.SITE).write_text(_json(site), encoding="utf-8")
+    (run / names.EXPERIMENT).write_text(_json(experiment), encoding="utf-8")
+    (run / names.DAGMAN_CONFIG).write_text(dagman_config(), encoding="utf-8")
+    (run / names.EXPERIMENT_DAG).write_text(experiment_dag(plan, experiment).text(), encoding="utf-8")
+    for configuration in plan.configurations:
+        path = run / names.configuration_dag(configuration.id)
+        path.write_text(configuration_dag(plan, experiment, configuration).text(), encoding="utf-8")
+
+
+def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path) -> None:
+    (run / names.TRIALS).mkdir()
+    replicas = ReplicaLists(site, plan)
+    for trial in plan.trials:
+        directory = run / names.trial_directory(trial.id)
+        directory.mkdir()
+        for folder in names.FILLED:
+            (directory / folder).mkdir()
+        record = trial_record(site, experiment, plan, trial)
+        (directory / names.TRIAL).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        dag = trial_dag(site, experiment, plan, trial)
+        (directory / names.TRIAL_DAG).write_text(dag.text(), encoding="utf-8")
+        (directory / names.REPLICAS).write_text(replicas.text(trial), encoding="utf-8")
+
+
+def _copy_shipped(experiment: Experiment, run: Path) -> None:
+    """The submit files, and all that they send to workers and servers."""
+    for folder in (names.SUBMIT, names.SCRIPTS, names.PROGRAMS):
+        (run / folder).mkdir()
+    for target, source in shipped_files():
+        copy = run / target
+        copy.write_bytes(source.read_bytes())
+        copy.chmod(0o755 if copy.suffix == ".py" else 0o644)
+    for workload in experiment.workloads.values():
+        if isinstance(workload, CmsswWorkload) and workload.options.pset:
+            pset = Path(workload.options.pset)
+            shutil.copyfile(pset, run / names.PROGRAMS / pset.name)
+
+
+def shipped_files() -> Iterator[tuple[str, Any]]:
+    """Where in a run directory each file goes that comes with tierbench."""
+    for source in sorted(resources.files("tierbench.submit").iterdir(), key=lambda file: file.name):
+        if source.name.endswith(".sub"):
+            yield f"{names.SUBMIT}/{source.name}", source
+    yield f"{names.SCRIPTS}/htchirp.py", _htchirp()
+    for script in ("gate.py", "finish.py"):
+        yield f"{names.SCRIPTS}/{script}", resources.files("tierbench.submit") / script
+    yield f"{names.SCRIPTS}/sampler.py", resources.files("tierbench.monitors") / "sampler.py"
+    yield f"{names.SCRIPTS}/{names.FRESH}", resources.files("tierbench.dags") / names.FRESH
+    for source in sorted(resources.files("tierbench.wrappers").iterdir(), key=lambda file: file.name):
+        if source.name.endswith(".py") and source.name != "__init__.py":
+            yield f"{names.SCRIPTS}/{source.name}", source
+        elif source.name.endswith((".C", ".h")):
+            yield f"{names.PROGRAMS}/{source.name}", source
+
+
+def _htchirp() -> Path:
+    """HTCondor's own client for talking from a job to its access point; it comes with the Python bindings."""
+    bindings = importlib.util.find_spec("htcondor2")
+    if bindings is None or bindings.origin is None:
+        raise UnmetNeed(
+            "the HTCondor Python bindings are missing, of which each job takes a file: pip install htcondor"
+        )
+    return Path(bindings.origin).parent / "htchirp" / "htchirp.py"
+
+
+def _json(definition: Any) -> str:
+    return json.dumps(dataclasses.asdict(definition), indent=1, ensure_ascii=False) + "\n"

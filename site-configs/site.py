@@ -1,0 +1,194 @@
+"""What a site offers: pools of workers, ways of access, storage, what to sample and how to flush."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tierbench.definitions import find, misnamed, unknown
+from tierbench.errors import ConfigError
+from tierbench.spec import bounded, build, read_toml
+
+SHIPPED = Path(__file__).parent
+
+DOOR = re.compile(r"root://[^/\s]+/")  # the second slash of root://host//path belongs to the path
+HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers that are alike in what they can reach."""
+
+    requirements: str
+    description: str = ""
+    workers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_expression(self.requirements)
+        _check_hosts(self.workers)
+
+
+@dataclass(frozen=True)
+class Kerberos:
+    """Who a client is to the storage: it gets a ticket from the keytab before it reads."""
+
+    principal: str
+    keytab: str
+
+    def __post_init__(self) -> None:
+        for value in (self.principal, self.keytab):
+            if not re.fullmatch(r"\S+", value):
+                raise ValueError(f'principal and keytab must be single words, not "{value}"')
+
+
+@dataclass(frozen=True)
+class Access:
+    """A way from the workers of one pool to the replicas."""
+
+    pool: str
+    protocol: Literal["xrootd", "file"]
+    prefix: str = ""
+    description: str = ""
+    path: tuple[str, ...] = ()
+    kerberos: Kerberos | None = None
+
+    def __post_init__(self) -> None:
+        if self.protocol == "xrootd" and not DOOR.fullmatch(self.prefix):
+            raise ValueError(f'prefix: must be like "root://host:1094/" for protocol "xrootd", not "{self.prefix}"')
+        if self.protocol == "file" and self.prefix and (self.prefix[0] != "/" or self.prefix[-1] == "/"):
+            raise ValueError(f'prefix: must be "" or like "/xrootd-fs" for protocol "file", not "{self.prefix}"')
+        _check_hosts(self.path)
+
+    def url(self, path: str) -> str:
+        """How a client names the file that has this absolute path on the storage."""
+        return self.prefix + path
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where the replicas lie, and the server whose interface tells what was read of them."""
+
+    replicas: str
+    sampled: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"(/[^/\s]+)+", self.replicas):
+            raise ValueError(f'replicas: must be an absolute directory without spaces, not "{self.replicas}"')
+        _check_hosts((self.sampled,))
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A host whose counters are read during a trial, by a job there or over ssh from the access point."""
+
+    host: str
+    interface: str
+    role: Literal["storage", "gateway", "xrootd", "worker", "metadata"]
+    via: Literal["pool", "ssh"] = "pool"
+    requirements: str = ""
+
+    def __post_init__(self) -> None:
+        _check_hosts((self.host,))
+        if not re.fullmatch(r"[^\s/]+", self.interface):
+            raise ValueError(f'interface: must be a name like "eth0", not "{self.interface}"')
+        if self.requirements:
+            _check_expression(self.requirements)
+
+
+@dataclass(frozen=True)
+class Flush:
+    """How caches are emptied here, and the helper that may do so where it takes privilege."""
+
+    strategy: Literal["drop_caches", "fadvise", "lustre", "none"] = "drop_caches"
+    helper: str = "/usr/local/sbin/tierbench-flush"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"/\S+", self.helper):
+            raise ValueError(f'helper: must be an absolute path without spaces, not "{self.helper}"')
+
+
+@dataclass(frozen=True)
+class Links:
+    """What the links can carry, in Mb/s, where it is known."""
+
+    wan: float | None = bounded(None, 0.001)
+    storage: float | None = bounded(None, 0.001)
+    worker: float | None = bounded(None, 0.001)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """All that a site offers; experiments choose from it by the names of its accesses."""
+
+    name: str
+    description: str = ""
+    scale: float = bounded(1.0, 0.000001, 1_000_000)
+    pools: dict[str, Pool]
+    access: dict[str, Access]
+    storage: Storage
+    samplers: dict[str, Sampler]
+    flush: Flush = field(default_factory=Flush)
+    links: Links = field(default_factory=Links)
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise ValueError("name: must not be empty")
+
+
+def find_site(name_or_path: str) -> Site:
+    """A site that comes with tierbench, by its name, or one of the user's own, by its path."""
+    return load_site(find("site", SHIPPED, name_or_path))
+
+
+def load_site(path: Path) -> Site:
+    """The site that a file describes."""
+    tables = read_toml(path)
+    tables.pop("testbed", None)  # how to build the testbed is read by the testbed alone
+    site = build(Site, tables, str(path))
+    problems = list(_problems(site))
+    if problems:
+        raise ConfigError("\n".join(f"{path}: {problem}" for problem in problems))
+    return site
+
+
+def _problems(site: Site) -> Iterator[str]:
+    for key, names in (("pools", site.pools), ("access", site.access), ("samplers", site.samplers)):
+        yield from misnamed(key, names)
+        if not names:
+            yield f"{key}: is empty; at least one [{key}.NAME] table is needed"
+    for name, access in site.access.items():
+        if access.pool not in site.pools:
+            yield unknown(f"access.{name}.pool", access.pool, site.pools)
+    storage = [name for name, sampler in site.samplers.items() if sampler.role == "storage"]
+    if site.samplers and len(storage) != 1:
+        found = " and ".join(storage) or "none"
+        yield f'samplers: exactly one must have role = "storage", which is what the rates are taken from; {found} has'
+    for name in storage:
+        if site.samplers[name].host != site.storage.sampled:
+            yield (
+                f'samplers.{name}.host: the role "storage" belongs to storage.sampled,'
+                f' "{site.storage.sampled}", not to "{site.samplers[name].host}"'
+            )
+    yield from _sampled_twice(site)
+
+
+def _sampled_twice(site: Site) -> Iterator[str]:
+    by_host: dict[str, str] = {}
+    for name, sampler in site.samplers.items():
+        first = by_host.setdefault(sampler.host, name)
+        if first != name:
+            yield f'samplers.{name}.host: "{sampler.host}" is sampled by samplers.{first} already; one per host'
+
+
+def _check_hosts(hosts: tuple[str, ...]) -> None:
+    for host in hosts:
+        if not HOST.fullmatch(host):
+            raise ValueError(f'"{host}" is not a host name')
+
+
+def _check_expression(expression: str) -> None:
+    if not expression.strip() or "\n" in expression:
+        raise ValueError('requirements: must be a ClassAd expression on one line, like TierbenchNetwork == "private"')

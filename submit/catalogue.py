@@ -1,0 +1,43 @@
+"""The sizes of an experiment's replicas, from the catalogues beside them, by whichever way is open from here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tierbench.dags import names
+from tierbench.dags.experiment import Experiment
+from tierbench.site_configs.site import Site
+
+FETCH_SECONDS = 20
+
+
+def catalogues(site: Site, experiment: Experiment) -> dict[str, list[int]]:
+    """For each set of replicas whose catalogue can be read: its files' sizes, in the order of their names."""
+    found = {}
+    for name, replicas in experiment.used_replicas.items():
+        directory = f"{site.storage.replicas}/{replicas.directory(name)}"
+        text = next(_read(site, f"{directory}/{names.CATALOGUE}"), None)
+        if text is not None:
+            files = sorted(json.loads(text)["files"], key=lambda entry: str(entry["name"]))
+            found[name] = [int(entry["bytes"]) for entry in files]
+    return found
+
+
+def _read(site: Site, path: str) -> Iterator[str]:
+    """The text of a file on the storage, by each way that works from this host."""
+    for url in dict.fromkeys(access.url(path) for access in site.access.values()):
+        if url.startswith("/"):
+            if Path(url).is_file():
+                yield Path(url).read_text(encoding="utf-8")
+            continue
+        try:
+            copy = subprocess.run(
+                ["xrdcp", "--silent", url, "-"], capture_output=True, text=True, timeout=FETCH_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):  # no xrdcp here, or nobody answers: other ways may do
+            continue
+        if copy.returncode == 0:
+            yield copy.stdout

@@ -1,0 +1,229 @@
+"""The sub-commands from experiment to tables: plan, write, run, watch, stop, tables, replicas."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tierbench.dags import names
+from tierbench.dags.experiment import Experiment, find_experiment, shipped_experiments
+from tierbench.dags.plan import Plan, expand
+from tierbench.dags.write import write_run
+from tierbench.errors import ConfigError, TierbenchError
+from tierbench.site_configs.site import Site, find_site
+from tierbench.submit import pool, programs
+from tierbench.submit import replicas as replica_files
+from tierbench.submit.catalogue import catalogues
+from tierbench.submit.pool import PoolError, Slots
+from tierbench.submit.preview import preview
+from tierbench.submit.progress import Run
+from tierbench.submit.watch import watch
+
+REMOVAL_SECONDS = 60
+
+
+def register(subcommands: Any) -> None:
+    """Add the sub-commands to the command line, in the order in which they are used."""
+
+    def command(name: str, run: Any, text: str, **more: Any) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = subcommands.add_parser(name, help=text, description=text + ".", **more)
+        parser.set_defaults(run=run)
+        return parser
+
+    def experiment_at_site(parser: argparse.ArgumentParser) -> None:
+        known = ", ".join(shipped_experiments())
+        parser.add_argument("experiment", metavar="EXPERIMENT", help=f"a name ({known}) or a TOML file of your own")
+        parser.add_argument("--site", required=True, help="a name (testbed, fiu-uf-2014) or a TOML file of your own")
+
+    def run_directory(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("directory", metavar="RUN", type=Path, help="a run directory")
+
+    plan = command("plan", _plan, "Show just what would happen, and what is missing for it; changes nothing")
+    experiment_at_site(plan)
+
+    replicas = command("replicas", _replicas, "Make, or verify, the unique files that an experiment's clients read")
+    experiment_at_site(replicas)
+    replicas.add_argument("--verify", action="store_true", help="read all that is there and compare checksums")
+    replicas.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="at once (%(default)s)")
+    replicas.add_argument("--directory", type=Path, help="where, if not at the site's storage.replicas")
+
+    write = command("write", _write, "Write a run directory, whose DAGs can be given to condor_submit_dag by hand")
+    experiment_at_site(write)
+    write.add_argument("--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)")
+
+    run = command("run", _run, "Write a run directory, submit its DAG, watch it, make its tables")
+    experiment_at_site(run)
+    run.add_argument("--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)")
+
+    resume = command("submit", _submit, "Submit a run directory's DAG, or what is not complete of it")
+    run_directory(resume)
+
+    attach = command("watch", _watch, "Watch a run; Ctrl-C stops the watching, not the run")
+    run_directory(attach)
+
+    stop = command("stop", _stop, "End a run cleanly; what was measured is kept")
+    run_directory(stop)
+
+    tables = command("tables", _tables, "Turn samples and job records into CSVs, and show them; can be repeated")
+    run_directory(tables)
+    tables.add_argument("--trial", action="store_true", help="RUN is the directory of a single trial")
+
+
+def say(words: str) -> None:
+    """Tell what is going on, beside the command's result."""
+    print(words, file=sys.stderr, flush=True)
+
+
+# -- from definitions to a run directory ---------------------------------------------------------------
+
+
+def _definitions(arguments: argparse.Namespace) -> tuple[Site, Experiment]:
+    return find_site(arguments.site), find_experiment(arguments.experiment)
+
+
+def _expand(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots] | str]:
+    """The plan, with all that the live pool and the storage can tell; and the pool's slots, or why not."""
+    slots: dict[str, Slots] | str
+    try:
+        slots = {name: pool.matching_slots(offer.requirements) for name, offer in site.pools.items()}
+        workers = {name: found.machines for name, found in slots.items()}
+    except PoolError as error:
+        slots, workers = str(error), {}
+    return expand(site, experiment, workers, catalogues(site, experiment)), slots
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    site, experiment = _definitions(arguments)
+    plan, slots = _expand(site, experiment)
+    print("\n".join(preview(plan, site, experiment, slots)))
+    return 0
+
+
+def _write(arguments: argparse.Namespace) -> int:
+    print(_written(arguments).directory)
+    return 0
+
+
+def _written(arguments: argparse.Namespace) -> Run:
+    site, experiment = _definitions(arguments)
+    plan, slots = _expand(site, experiment)
+    if isinstance(slots, str):
+        say(f"the pool could not be asked ({slots}); workers are those that the site's file lists")
+    unknown = [name for name, replicas in plan.replicas.items() if replicas.sizes is None]
+    if unknown:
+        say(f"the replicas {', '.join(unknown)} have no catalogue that can be read from here: their sizes are unknown")
+    directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    write_run(plan, site, experiment, directory)
+    clients = {workload.client for workload in experiment.workloads.values()}
+    if clients & {"root", "higgs"}:
+        say(programs.ship(directory / names.PROGRAMS))
+    return Run(directory)
+
+
+# -- running ---------------------------------------------------------------------------------------------
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    run = _written(arguments)
+    say(f"{run.directory}: {len(run.plan['trials'])} trials")
+    return _submit_and_watch(run)
+
+
+def _submit(arguments: argparse.Namespace) -> int:
+    run = Run(arguments.directory)
+    if run.cluster is not None and pool.in_queue(run.cluster):
+        raise ConfigError(f"{run.directory}: is in the queue already, as job {run.cluster}; `tierbench watch` shows it")
+    return _submit_and_watch(run)
+
+
+def _submit_and_watch(run: Run) -> int:
+    run.record_submission(pool.submit_dag(run.directory / names.EXPERIMENT_DAG))
+    say(f"submitted as job {run.cluster}")
+    return _watch_to_the_end(run)
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    return _watch_to_the_end(Run(arguments.directory))
+
+
+def _watch_to_the_end(run: Run) -> int:
+    cluster = _submitted(run)
+    try:
+        watch(run, partial(pool.in_queue, cluster))
+    except KeyboardInterrupt:
+        say(f"\nno longer watching; the run goes on. `tierbench watch {run.directory}` shows it again,")
+        say(f"`tierbench stop {run.directory}` ends it")
+        return 130
+    _show_tables(run.directory)
+    unfinished = [trial for trial in run.trials() if not trial.complete]
+    if unfinished:
+        say(f"{len(unfinished)} trials are not complete; `tierbench submit {run.directory}` repeats those")
+    return 1 if unfinished else 0
+
+
+def _submitted(run: Run) -> int:
+    if run.cluster is None:
+        raise ConfigError(f"{run.directory}: was not submitted by tierbench; `tierbench submit` does that")
+    return run.cluster
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    run = Run(arguments.directory)
+    cluster = _submitted(run)
+    pool.remove(cluster, "tierbench stop")
+    say(f"job {cluster} removed; waiting for the trial at work to close its books")
+    deadline = time.monotonic() + REMOVAL_SECONDS
+    while pool.in_queue(cluster):
+        if time.monotonic() > deadline:
+            raise TierbenchError(
+                f"job {cluster} is still in the queue after {REMOVAL_SECONDS} s; see condor_q {cluster}"
+            )
+        time.sleep(0.5)
+    _show_tables(run.directory)
+    return 0
+
+
+# -- results ---------------------------------------------------------------------------------------------
+
+
+def _tables(arguments: argparse.Namespace) -> int:
+    if arguments.trial:
+        from tierbench.postprocess.tables import trial_tables
+
+        trial_tables(arguments.directory)
+    else:
+        _show_tables(Run(arguments.directory).directory)
+    return 0
+
+
+def _show_tables(directory: Path) -> None:
+    try:
+        from tierbench.postprocess.show import show
+        from tierbench.postprocess.tables import tables
+    except ImportError as error:
+        raise TierbenchError(
+            f"tables need numpy: {error}; `tierbench tables {directory}` where it is installed"
+        ) from None
+    tables(directory)
+    print(show(directory))
+
+
+def _replicas(arguments: argparse.Namespace) -> int:
+    site, experiment = _definitions(arguments)
+    parent = arguments.directory or Path(site.storage.replicas)
+    complaints = []
+    for name, replicas in experiment.used_replicas.items():
+        if arguments.verify:
+            complaints += replica_files.verify(replicas, name, parent, arguments.processes)
+        else:
+            replica_files.make(replicas, name, parent, arguments.processes, say)
+    for complaint in complaints:
+        print(complaint)
+    if arguments.verify and not complaints:
+        print("all replicas are there and intact")
+    return 1 if complaints else 0

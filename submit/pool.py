@@ -1,0 +1,92 @@
+"""The side that talks to HTCondor: what the pool has, submit a DAG, ask after it, remove it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tierbench.errors import TierbenchError
+
+HOW_TO_GET_BINDINGS = "pip install htcondor, of the version of your pool"
+
+
+class PoolError(TierbenchError):
+    """HTCondor cannot be asked, or says no."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """What matches a requirement in the live pool: the cores on each machine."""
+
+    cores: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.cores.values())
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        return tuple(sorted(self.cores))
+
+
+@contextmanager
+def _plain_errors(what: str) -> Iterator[Any]:
+    """The bindings, with their errors told as ours."""
+    try:
+        import htcondor2
+    except ImportError:
+        raise PoolError(f"cannot {what}: the HTCondor Python bindings are missing ({HOW_TO_GET_BINDINGS})") from None
+    try:
+        yield htcondor2
+    except (htcondor2.HTCondorException, OSError, RuntimeError) as error:
+        raise PoolError(f"cannot {what}: {' '.join(str(error).split())}") from None
+
+
+def matching_slots(requirements: str) -> Slots:
+    """The cores of the pool that a job with these requirements could ever get."""
+    with _plain_errors("ask the pool for its slots") as htcondor2:
+        # Dynamic slots are parts of the partitionable ones, which count all cores.
+        constraint = f"({requirements}) && DynamicSlot =!= True"
+        ads = htcondor2.Collector().query(htcondor2.AdTypes.Startd, constraint, ["Machine", "TotalSlotCpus", "Cpus"])
+        cores: Counter[str] = Counter()
+        for ad in ads:
+            cores[ad["Machine"]] += int(ad.get("TotalSlotCpus", ad.get("Cpus", 0)))
+        return Slots(dict(cores))
+
+
+def versions() -> tuple[str, str]:
+    """The version of the bindings and of the scheduler that jobs are submitted to."""
+    with _plain_errors("ask the scheduler for its version") as htcondor2:
+        schedds = htcondor2.Collector().locateAll(htcondor2.DaemonType.Schedd)
+        here = htcondor2.Collector().locate(htcondor2.DaemonType.Schedd)
+        version = here.get("CondorVersion") or schedds[0].get("CondorVersion", "unknown")
+        return htcondor2.version().split()[1], str(version).split()[1]
+
+
+def submit_dag(dag: Path) -> int:
+    """Submit a DAG, or what a rescue file says is left of it; the number of its cluster."""
+    before = Path.cwd()
+    os.chdir(dag.parent)  # a DAG's paths are relative to where it is submitted
+    try:
+        with _plain_errors(f"submit {dag}") as htcondor2:
+            description = htcondor2.Submit.from_dag(dag.name, {"update_submit": True})
+            return int(htcondor2.Schedd().submit(description).cluster())
+    finally:
+        os.chdir(before)
+
+
+def in_queue(cluster: int) -> bool:
+    """Whether a submitted DAG is still in the queue, in whatever state."""
+    with _plain_errors("ask the scheduler for its queue") as htcondor2:
+        return bool(htcondor2.Schedd().query(f"ClusterId == {cluster}", ["ClusterId"]))
+
+
+def remove(cluster: int, reason: str) -> None:
+    """Remove a submitted DAG; DAGMan then removes its jobs and runs its final nodes."""
+    with _plain_errors(f"remove job {cluster}") as htcondor2:
+        htcondor2.Schedd().act(htcondor2.JobAction.Remove, f"ClusterId == {cluster}", reason=reason)

@@ -1,0 +1,92 @@
+"""What `tierbench plan` prints: just what will happen, what is there for it and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tierbench.dags.experiment import Experiment
+from tierbench.dags.plan import Plan, Trial
+from tierbench.site_configs.site import Site
+from tierbench.submit.pool import Slots
+
+# Seconds of a trial in which nothing is read: flush, start, gate, tables.
+OVERHEAD_S = 8.0
+
+
+def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str) -> Iterator[str]:
+    """Lines of text; `slots` are the live pool's, or why it could not be asked."""
+    yield f"{plan.experiment} at {plan.site}" + (f" (rates 1:{1 / plan.scale:g})" if plan.scale != 1 else "")
+    yield plan.question
+    yield ""
+    width = max(len(trial.name) for trial in plan.trials)
+    yield f"{'':>5}  {'trial':<{width}}  {'reads MB':>10}  replicas"
+    for number, trial in enumerate(plan.trials, 1):
+        last = (trial.offset + trial.jobs - 1) % plan.replicas[trial.replicas].count + 1
+        yield (
+            f"{number:>5}  {trial.name:<{width}}  {_megabytes(trial)}"
+            f"  {trial.replicas} {trial.offset + 1:04d}-{last:04d}"
+        )
+    total = sum(trial.bytes or trial.nominal_bytes for trial in plan.trials)
+    seconds = sum(_estimate_s(plan, site, trial) for trial in plan.trials)
+    yield ""
+    yield f"{len(plan.trials)} trials read {total / 1e9:.2f} GB; at the links' full rate that takes {_span(seconds)}"
+    yield ""
+    yield from _pools(plan, site, slots)
+    yield ""
+    yield from _missing(plan, site, experiment, slots)
+
+
+def _megabytes(trial: Trial) -> str:
+    if trial.bytes is None:
+        return f"~{trial.nominal_bytes / 1e6:>9.1f}"
+    return f"{trial.bytes / 1e6:>10.1f}"
+
+
+def _estimate_s(plan: Plan, site: Site, trial: Trial) -> float:
+    """A lower bound: what the slowest link that is known takes for the trial's bytes."""
+    access = site.access[trial.configuration.access]
+    workers = min(len(plan.pools[access.pool]) or trial.jobs, trial.jobs)
+    ceilings = [rate for rate in (site.links.wan, site.links.storage) if rate]
+    if site.links.worker:
+        ceilings.append(site.links.worker * workers)
+    reading = (trial.bytes or trial.nominal_bytes) * 8 / 1e6 / min(ceilings) if ceilings else 0.0
+    return OVERHEAD_S + reading
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 7200 else f"about {seconds / 3600:.1f} h"
+
+
+def _pools(plan: Plan, site: Site, slots: dict[str, Slots] | str) -> Iterator[str]:
+    for name, workers in plan.pools.items():
+        yield f"pool {name}: {site.pools[name].requirements}"
+        if isinstance(slots, str):
+            yield f"       {len(workers)} workers by the site's file"
+        else:
+            machines = ", ".join(slots[name].machines) or "none"
+            yield f"       matched now by {slots[name].total} cores on {machines}"
+
+
+def _missing(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str) -> Iterator[str]:
+    """What would have to be there, and what could not be looked at."""
+    found = False
+    if isinstance(slots, str):
+        found = True
+        yield f"not checked: the live pool ({slots})"
+    else:
+        for name in plan.pools:
+            largest = max(trial.jobs for trial in plan.trials if trial.configuration.pool == name)
+            if slots[name].total < largest:
+                found = True
+                yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}"
+    for name, replicas in plan.replicas.items():
+        if replicas.sizes is None:
+            found = True
+            yield (
+                f"missing: the catalogue of replicas {name} in {replicas.directory}; where the storage is mounted,"
+                f" `tierbench replicas {experiment.name} --site {site.name}` makes the {replicas.count} files"
+            )
+    if not found:
+        yield "nothing is missing"

@@ -1,0 +1,140 @@
+"""The ROOT programs: compiled once for the ROOT found here, or run as macros where there is no compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from tierbench.errors import UnmetNeed
+
+READERS = ("root_read", "higgs")
+PROGRAMS = (*READERS, "make_tree")
+SOURCES = (*(f"{program}.C" for program in PROGRAMS), "replica.h")
+LIBRARIES = ("Core", "RIO", "Tree", "TreePlayer", "Net", "Hist", "MathCore", "GenVector", "Thread")
+INTERPRETED = "workers will interpret them, which takes several times the CPU"
+
+
+class NotCompiled(UnmetNeed):
+    """The programs cannot be compiled here; the macros do the same, slower."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """An installation of ROOT, and how to compile against it."""
+
+    executable: str
+    version: str
+    flags: tuple[str, ...]
+
+
+def ship(directory: Path) -> str:
+    """Put the programs that read into a directory from which jobs take them; what was done, in words."""
+    try:
+        built = build(directory)
+    except NotCompiled as reason:
+        return f"ROOT programs are not compiled ({reason}); {INTERPRETED}"
+    return f"{' and '.join(path.name for path in built)} compiled for ROOT {find_root().version}"
+
+
+def build(directory: Path) -> list[Path]:
+    """The programs that read, compiled and copied into a directory."""
+    cache = _compiled()
+    return [Path(shutil.copy2(cache / program, directory)) for program in READERS]
+
+
+def command(program: str, arguments: Sequence[str | float]) -> list[str]:
+    """The command line that runs a program here, compiled if that is possible and as a macro if not."""
+    try:
+        return [str(_compiled() / program), *map(str, arguments)]
+    except NotCompiled:
+        macro = resources.files("tierbench.wrappers") / f"{program}.C"
+        call = ",".join(json.dumps(_number(argument)) for argument in arguments)
+        return [find_root().executable, "-l", "-b", "-q", f"{macro}({call})"]
+
+
+def find_root() -> Root:
+    """ROOT as Python's package, which is not imported for it, or as root-config finds it."""
+    package = importlib.util.find_spec("ROOT")
+    if package and package.origin and (wheel := Path(package.origin).parent / "bin/root.exe").exists():
+        return _wheel(wheel.parents[1])
+    if configuration := shutil.which("root-config"):
+        return _installed(configuration)
+    raise UnmetNeed(
+        "there is no ROOT here: install it so that root-config is on the PATH, or with `pip install --pre ROOT`"
+    )
+
+
+def _wheel(home: Path) -> Root:
+    """CERN's wheel: its root-config does not work, and its bundled libraries are found only if told where."""
+    library = home / "lib"
+    flags = (
+        "-O2", "-std=c++17", "-pthread", f"-I{home / 'include'}", f"-L{library}",
+        f"-Wl,-rpath,{library}", f"-Wl,-rpath-link,{home.parent / 'root.libs'}",
+        *(f"-l{name}" for name in LIBRARIES),
+    )  # fmt: skip
+    return Root(str(home / "bin/root.exe"), importlib.metadata.version("ROOT"), flags)
+
+
+def _installed(configuration: str) -> Root:
+    def ask(*questions: str) -> str:
+        return subprocess.run([configuration, *questions], capture_output=True, text=True, check=True).stdout.strip()
+
+    flags = ("-O2", *ask("--cflags", "--libs").split(), "-lTreePlayer", "-lGenVector", f"-Wl,-rpath,{ask('--libdir')}")
+    return Root(str(Path(ask("--bindir")) / "root.exe"), ask("--version"), flags)
+
+
+def _compiled() -> Path:
+    """The directory of the programs as compiled for this ROOT from these sources; compiled now if it is not there."""
+    if shutil.which("g++") is None:
+        raise NotCompiled("there is no g++ here")
+    try:
+        root = find_root()
+    except UnmetNeed as error:
+        raise NotCompiled(str(error)) from None
+    sources = {name: (resources.files("tierbench.wrappers") / name).read_bytes() for name in SOURCES}
+    recipe = json.dumps([root.version, root.flags, {name: text.decode() for name, text in sources.items()}])
+    digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tierbench"
+    cache = home / f"programs-{digest}"
+    if not cache.is_dir():
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=home) as scratch:
+            partial = Path(scratch, "programs")
+            partial.mkdir()
+            for name, text in sources.items():
+                (partial / name).write_bytes(text)
+            for program in PROGRAMS:
+                _compile(partial, program, root)
+            try:
+                partial.rename(cache)
+            except OSError:
+                if not cache.is_dir():  # else somebody was quicker
+                    raise
+    return cache
+
+
+def _compile(directory: Path, program: str, root: Root) -> None:
+    source = f"{program}.C"
+    command = ["g++", "-x", "c++", source, "-x", "none", "-o", program, *root.flags]
+    result = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    if result.returncode:
+        complaint = (result.stderr.strip().splitlines() or ["no message"])[0]
+        raise NotCompiled(f"{source} does not compile against ROOT {root.version}: {complaint}")
+
+
+def _number(argument: str | float) -> str | float:
+    """An argument as C++ takes it: numbers are not texts there."""
+    try:
+        return float(argument)
+    except ValueError:
+        return argument

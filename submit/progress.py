@@ -1,0 +1,103 @@
+"""How far a run has come, read from its directory alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from tierbench.dags import names
+from tierbench.errors import ConfigError
+
+
+class Stage(Enum):
+    """What a trial is at."""
+
+    WAITING = "waiting"
+    FLUSHING = "flushing caches"
+    GATHERING = "clients gathering at the gate"
+    READING = "reading"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class TrialProgress:
+    """One trial as its files tell it; the clients are counted only while it runs."""
+
+    directory: Path
+    name: str
+    jobs: int
+    stage: Stage
+    ready: int = 0
+    done: int = 0
+    complete: bool = False
+    reasons: tuple[str, ...] = ()
+
+
+class Run:
+    """A run directory, whatever it has come to."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+        if not (self.directory / names.PLAN).is_file():
+            raise ConfigError(
+                f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one"
+            )
+        self.plan: dict[str, Any] = _json(self.directory / names.PLAN)
+        self.sampled_host: str = _json(self.directory / names.SITE)["storage"]["sampled"]
+        self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.plan["trials"]]
+
+    @property
+    def cluster(self) -> int | None:
+        """The job number of its DAG, once it was submitted by `tierbench run`."""
+        path = self.directory / names.SUBMITTED
+        return int(_json(path)["cluster"]) if path.is_file() else None
+
+    def record_submission(self, cluster: int) -> None:
+        (self.directory / names.SUBMITTED).write_text(json.dumps({"format": 1, "cluster": cluster}) + "\n")
+
+    def trials(self) -> Iterator[TrialProgress]:
+        """All trials in the plan's order."""
+        for planned, directory in zip(self.plan["trials"], self.trial_directories, strict=True):
+            yield progress(directory, planned["name"], planned["jobs"])
+
+
+def progress(directory: Path, name: str, jobs: int) -> TrialProgress:
+    outcome = directory / names.OUTCOME
+    if outcome.is_file():
+        said = _json(outcome)
+        complete = said["state"] == "complete"
+        return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, complete, tuple(said["reasons"]))
+    events = [_events(directory / names.client_output(index)) for index in range(jobs)]
+    ready, done = (sum(event in said for said in events) for event in ("ready", "end"))
+    if (directory / names.GO).is_file() or any("go" in said for said in events):
+        stage = Stage.READING
+    elif (directory / names.CLIENTS_LOG).is_file():
+        stage = Stage.GATHERING
+    elif any((directory / names.FLUSH).iterdir()):
+        stage = Stage.FLUSHING
+    else:
+        stage = Stage.WAITING
+    return TrialProgress(directory, name, jobs, stage, ready, done)
+
+
+def _events(output: Path) -> set[str]:
+    """The kinds of records that a client has written so far."""
+    try:
+        lines = output.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return set()
+    found = set()
+    for line in lines:
+        try:
+            found.add(json.loads(line)["event"])
+        except (ValueError, KeyError):  # a line that is still being written
+            continue
+    return found
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))

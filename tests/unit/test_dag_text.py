@@ -1,0 +1,322 @@
+"""The run directory: DAGs in DAGMan's language, the trials' files, and all that is shipped with them.
+
+DAGMan of HTCondor 23.9.6 has run what is frozen here, with stand-ins for the submit files: trials in
+this order, failed ones tried again with their flush, the others not kept from running.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags import fresh, names
+from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.nodes import Job
+from tierbench.dags.plan import Plan, Trial, expand, from_json
+from tierbench.dags.records import ReplicaLists, trial_record
+from tierbench.dags.text import configuration_dag, dagman_config, experiment_dag, trial_dag
+from tierbench.dags.write import shipped_files, write_run
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import Kerberos, Site, find_site
+
+POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    return find_site("testbed")
+
+
+@pytest.fixture(scope="module")
+def quick() -> Experiment:
+    return find_experiment("quick")
+
+
+@pytest.fixture(scope="module")
+def plan(site: Site, quick: Experiment) -> Plan:
+    return expand(site, quick, POOL)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, plan: Plan, site: Site, quick: Experiment) -> Path:
+    directory = tmp_path_factory.mktemp("runs") / "quick"
+    write_run(plan, site, quick, directory)
+    return directory
+
+
+def the_trial(plan: Plan, trial_id: str = "lan-xrootd.root.x004.r1") -> Trial:
+    return next(trial for trial in plan.trials if trial.id == trial_id)
+
+
+TRIAL_DAG = r"""
+# In this directory: condor_submit_dag trial.dag
+CONFIG ../../dagman.config
+SERVICE sampler-oss.uf.test ../../submit/sampler.sub
+VARS sampler-oss.uf.test {trial} host="oss.uf.test" interface="eth0" role="storage" {period} {oss}
+SERVICE sampler-dgt.fiu.test ../../submit/sampler.sub
+VARS sampler-dgt.fiu.test {trial} host="dgt.fiu.test" interface="eth0" role="gateway" {period} {dgt}
+SERVICE sampler-vmuf.uf.test ../../submit/sampler.sub
+VARS sampler-vmuf.uf.test {trial} host="vmuf.uf.test" interface="eth0" role="xrootd" {period} {vmuf}
+SERVICE gate ../../submit/gate.sub
+JOB flush-wn01.private.fiu.test ../../submit/flush.sub
+VARS flush-wn01.private.fiu.test machine="wn01.private.fiu.test" {flush} directory=""
+JOB flush-dgt.fiu.test ../../submit/flush.sub
+VARS flush-dgt.fiu.test machine="dgt.fiu.test" {flush} directory="{directory}"
+JOB clients ../../submit/clients.sub
+VARS clients {trial} client="root" jobs="4" flags="--gate go.json" {pool}
+PARENT flush-wn01.private.fiu.test flush-dgt.fiu.test CHILD clients
+FINAL finish ../../submit/finish.sub
+VARS finish dag_status="$(DAG_STATUS)" failed_count="$(FAILED_COUNT)"
+"""
+LONG_WORDS = {
+    "trial": 'trial="lan-xrootd.root.x004.r1"',
+    "period": 'period="0.2"',
+    "oss": r'host_requirements="Machine == \"oss.uf.test\""',
+    "dgt": r'host_requirements="Machine == \"dgt.fiu.test\""',
+    "vmuf": r'host_requirements="Machine == \"vmuf.uf.test\""',
+    "flush": 'strategy="fadvise" helper="/usr/local/sbin/tierbench-flush"',
+    "directory": "/extenci/tierbench/replicas/root-tree-2bd0a4",
+    "pool": r'pool_requirements="TierbenchNetwork == \"private\""',
+}
+
+
+def test_a_trial_is_sampled_flushed_read_and_finished(site: Site, quick: Experiment, plan: Plan) -> None:
+    trial = the_trial(plan)
+    assert trial_dag(site, quick, plan, trial).text() == f"# {trial.name}" + TRIAL_DAG.format(**LONG_WORDS)
+
+
+def test_trials_run_one_at_a_time_by_priority_and_are_tried_again_from_fresh(plan: Plan, quick: Experiment) -> None:
+    lines = list(experiment_dag(plan, quick).lines())
+    nodes = []
+    for place, trial in enumerate(plan.trials):
+        nodes.append(f"SUBDAG EXTERNAL {trial.id} trial.dag DIR trials/{trial.id}")
+        nodes.append(f"PRIORITY {trial.id} {24 - place}")
+    assert lines[3:] == [
+        "CONFIG dagman.config",
+        *nodes,
+        "CATEGORY ALL_NODES trials",
+        "MAXJOBS trials 1",
+        "SCRIPT PRE ALL_NODES ../../scripts/fresh.py",
+        "RETRY ALL_NODES 1",
+    ]
+
+
+def test_no_trial_waits_for_the_success_of_another(plan: Plan, quick: Experiment) -> None:
+    assert "PARENT" not in experiment_dag(plan, quick).text()
+
+
+def test_without_retries_there_is_no_retry(plan: Plan, quick: Experiment) -> None:
+    assert "RETRY" not in experiment_dag(plan, dataclasses.replace(quick, retries=0)).text()
+
+
+def test_a_configurations_dag_has_its_trials_in_the_plans_order(plan: Plan, quick: Experiment) -> None:
+    configuration = plan.configurations[0]
+    found = re.findall(r"^SUBDAG EXTERNAL (\S+)", configuration_dag(plan, quick, configuration).text(), re.MULTILINE)
+    assert found == [trial.id for trial in plan.trials if trial.configuration == configuration]
+
+
+def test_a_healthy_trial_survives_dagmans_miscount_of_services() -> None:
+    assert "DAGMAN_USE_STRICT = 0\n" in dagman_config()
+
+
+def test_quotes_and_backslashes_are_escaped() -> None:
+    assert list(Job("a", "a.sub", {"x": 'say "a\\b"'}).lines())[1] == r'VARS a x="say \"a\\b\""'
+
+
+def test_without_a_gate_clients_are_not_told_to_wait(site: Site, quick: Experiment, plan: Plan) -> None:
+    text = trial_dag(site, dataclasses.replace(quick, gate=False), plan, the_trial(plan)).text()
+    assert 'flags=""' in text
+    assert "SERVICE gate" not in text
+
+
+def test_without_a_flush_clients_start_at_once(site: Site, quick: Experiment, plan: Plan) -> None:
+    text = trial_dag(site, dataclasses.replace(quick, flush=False), plan, the_trial(plan)).text()
+    assert "flush" not in text
+    assert "PARENT" not in text
+
+
+def test_a_host_out_of_the_pool_is_sampled_over_ssh(site: Site, quick: Experiment, plan: Plan) -> None:
+    oss = dataclasses.replace(site.samplers["oss"], via="ssh")
+    remote = dataclasses.replace(site, samplers={"oss": oss})
+    assert "SERVICE sampler-oss.uf.test ../../submit/sampler-ssh.sub\n" in (
+        trial_dag(remote, quick, plan, the_trial(plan)).text()
+    )
+
+
+def test_clients_are_told_where_their_ticket_comes_from(site: Site, quick: Experiment, plan: Plan) -> None:
+    lan = dataclasses.replace(site.access["lan-xrootd"], kerberos=Kerberos("host/{host}@UF.TEST", "/etc/krb5.keytab"))
+    kerberized = dataclasses.replace(site, access={**site.access, "lan-xrootd": lan})
+    text = trial_dag(kerberized, quick, plan, the_trial(plan)).text()
+    assert 'flags="--gate go.json --principal host/{host}@UF.TEST --keytab /etc/krb5.keytab"' in text
+
+
+def test_workers_flush_their_own_mount_and_the_gateway_its_own(site: Site) -> None:
+    chep = find_experiment("chep-2013")
+    plan = expand(site, chep, POOL)
+    text = trial_dag(site, chep, plan, the_trial(plan, "lan-xrootdfs.dd.x032.r1")).text()
+    seen = re.findall(r'^VARS flush-(\S+?)\..* directory="([^"]*)"', text, re.MULTILINE)
+    directory = plan.replicas["plain"].directory
+    assert seen == [("wn01", f"/xrootd-fs{directory}"), ("dgt", directory)]
+
+
+def test_each_client_finds_its_replica_in_its_line(site: Site, plan: Plan) -> None:
+    trial = next(t for t in plan.trials if t.offset + t.jobs > 24 and t.configuration.access == "wan-xrootd-private")
+    lines = ReplicaLists(site, plan).text(trial).splitlines()
+    prefix = f"root://vmuf.uf.test:1094/{plan.replicas['root-tree'].directory}/root-tree-"
+    assert lines == [f"{prefix}{(trial.offset + n) % 24 + 1:04d}.root\t" for n in range(trial.jobs)]
+
+
+def test_sizes_stand_beside_replicas_where_they_are_known(site: Site, quick: Experiment) -> None:
+    plan = expand(site, quick, POOL, {"root-tree": [7] * 24})
+    assert {line.split("\t")[1] for line in ReplicaLists(site, plan).text(plan.trials[0]).splitlines()} == {"7"}
+
+
+def test_trial_json_holds_what_runs_and_reads_needs(site: Site, quick: Experiment, plan: Plan) -> None:
+    record = trial_record(site, quick, plan, the_trial(plan))
+    assert {key: record[key] for key in ("id", "jobs", "client", "gate", "workers", "flush", "bytes")} == {
+        "id": "lan-xrootd.root.x004.r1",
+        "jobs": 4,
+        "client": "root",
+        "gate": True,
+        "workers": ["wn01.private.fiu.test"],
+        "flush": {"strategy": "fadvise", "hosts": ["wn01.private.fiu.test", "dgt.fiu.test"]},
+        "bytes": None,
+    }
+
+
+def test_a_run_directory_holds_its_plan(run: Path, plan: Plan) -> None:
+    assert from_json((run / names.PLAN).read_text()) == plan
+
+
+def test_a_run_directory_has_a_dag_per_configuration_and_one_for_all(run: Path, plan: Plan) -> None:
+    expected = {f"{configuration.id}.dag" for configuration in plan.configurations} | {names.EXPERIMENT_DAG}
+    assert {path.name for path in run.glob("*.dag")} == expected
+
+
+def test_a_run_directory_has_a_directory_per_trial(run: Path, plan: Plan) -> None:
+    assert {path.name for path in (run / names.TRIALS).iterdir()} == {trial.id for trial in plan.trials}
+
+
+def test_every_file_that_a_dag_names_is_there(run: Path, plan: Plan) -> None:
+    missing = []
+    for trial in plan.trials:
+        directory = run / names.trial_directory(trial.id)
+        named = re.findall(
+            r"^(?:JOB|SERVICE|FINAL) \S+ (\S+)|^CONFIG (\S+)", (directory / names.TRIAL_DAG).read_text(), re.M
+        )
+        missing += [name for pair in named for name in pair if name and not (directory / name).is_file()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("kind", ["sampler", "gate", "flush", "clients", "finish"])
+def test_a_node_sets_every_macro_of_its_submit_file(run: Path, plan: Plan, kind: str) -> None:
+    trial = (run / names.trial_directory(plan.trials[0].id) / names.TRIAL_DAG).read_text()
+    (vars_line,) = re.findall(rf"^(?:JOB|SERVICE|FINAL) \S+ \S+/{kind}\.sub\n(?:VARS \S+ (.*))?", trial, re.MULTILINE)[
+        :1
+    ]
+    submit = (run / names.SUBMIT / f"{kind}.sub").read_text()
+    used = set(re.findall(r"\$\((\w+)\)", re.sub(r"^#.*", "", submit, flags=re.MULTILINE)))
+    assert used - set(re.findall(r"(\w+)=", vars_line)) - {"Process", "Cluster"} == set()
+
+
+def test_scripts_can_be_executed(run: Path) -> None:
+    assert all(path.stat().st_mode & 0o111 for path in (run / names.SCRIPTS).glob("*.py"))
+
+
+def test_a_run_directory_is_the_same_wherever_it_lies(run: Path) -> None:
+    texts = [path.read_text() for path in run.rglob("*") if path.suffix in (".dag", ".config", ".json", ".txt")]
+    assert not any(str(run) in text for text in texts)
+
+
+def test_a_directory_that_is_there_is_left_alone(run: Path, plan: Plan, site: Site, quick: Experiment) -> None:
+    with pytest.raises(ConfigError, match=r"is there already"):
+        write_run(plan, site, quick, run)
+
+
+def test_a_run_without_known_workers_is_refused(tmp_path: Path, site: Site, quick: Experiment) -> None:
+    with pytest.raises(ConfigError, match=r"pools\.private: no workers are known"):
+        write_run(expand(site, quick, {}), site, quick, tmp_path / "run")
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path, plan: Plan, site: Site, quick: Experiment) -> None:
+    broken = dataclasses.replace(site, access={})
+    with pytest.raises(KeyError):
+        write_run(plan, broken, quick, tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+# fresh.py, run as DAGMan runs it
+
+
+@pytest.fixture
+def tried(run: Path, tmp_path: Path) -> Path:
+    """A trial's directory after a try."""
+    directory = tmp_path / "trial"
+    source = next((run / names.TRIALS).iterdir())
+    subprocess.run(["cp", "-r", source, directory], check=True)
+    (directory / "trial.dag.rescue001").write_text("DONE flush")
+    (directory / names.GO).write_text("{}")
+    (directory / names.client_output(0)).write_text("{}")
+    return directory
+
+
+def freshened(directory: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, fresh.__file__], cwd=directory, capture_output=True, text=True, check=False)
+
+
+def test_a_trial_is_made_as_it_was_written(tried: Path) -> None:
+    assert freshened(tried).returncode == 0
+    assert {path.name for path in tried.iterdir()} == {*names.WRITTEN, *names.FILLED, names.TRIES}
+    assert not any((tried / names.CLIENTS).iterdir())
+
+
+def test_what_an_earlier_try_has_measured_is_kept(tried: Path) -> None:
+    freshened(tried)
+    assert (tried / names.TRIES / "1" / names.client_output(0)).read_text() == "{}"
+
+
+def test_every_try_has_a_folder_of_its_own(tried: Path) -> None:
+    freshened(tried)
+    (tried / names.OUTCOME).write_text("{}")
+    freshened(tried)
+    assert {path.name for path in (tried / names.TRIES).iterdir()} == {"1", "2"}
+
+
+def test_a_fresh_trial_stays_as_it_is(tried: Path) -> None:
+    freshened(tried)
+    before = sorted(str(path) for path in tried.rglob("*"))
+    freshened(tried)
+    assert sorted(str(path) for path in tried.rglob("*")) == before
+
+
+def test_no_other_directory_is_tidied(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    assert freshened(tmp_path).returncode == 2
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_fresh_knows_the_names_of_a_trials_files() -> None:
+    assert (fresh.WRITTEN, fresh.FILLED, fresh.TRIES) == (names.WRITTEN, names.FILLED, names.TRIES)
+
+
+@pytest.mark.parametrize(
+    ("script", "used"),
+    [
+        ("scripts/gate.py", (names.GO, names.CLIENTS_LOG, names.SAMPLES, names.TRIAL)),
+        ("scripts/finish.py", (names.STOP, names.OUTCOME, names.CLIENTS, names.SAMPLES, names.TRIAL)),
+    ],
+)
+def test_shipped_scripts_use_the_names_of_a_trials_files(script: str, used: tuple[str, ...]) -> None:
+    text = dict(shipped_files())[script].read_text()
+    assert [name for name in used if f'"{name}"' not in text] == []
+
+
+def test_site_and_experiment_are_kept_as_they_were_resolved(run: Path) -> None:
+    assert json.loads((run / names.EXPERIMENT).read_text())["replicas"]["root-tree"]["codec"] == "zlib-1"
+    assert json.loads((run / names.SITE).read_text())["scale"] == 0.1

@@ -1,0 +1,200 @@
+"""An experiment file says what is required; a variant is the few lines that differ."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierbench.dags.experiment import Experiment, find_experiment, load_experiment, shipped_experiments
+from tierbench.dags.replicas import TreeReplicas
+from tierbench.dags.workloads import (
+    CLIENTS,
+    CmsswOptions,
+    CmsswWorkload,
+    DdOptions,
+    HiggsOptions,
+    RootOptions,
+    RootWorkload,
+    XrdcpOptions,
+)
+from tierbench.errors import ConfigError
+from tierbench.wrappers import client
+
+EXPERIMENT = """
+name = "small"
+question = "Is it fast?"
+access = ["bridge", "mount"]
+batches = [1, 2]
+
+[workloads.read]
+client = "root"
+replicas = "trees"
+options = { cache_mb = 8 }
+
+[replicas.trees]
+kind = "tree"
+count = 4
+size_mb = 10
+branches = 3
+"""
+
+Load = Callable[..., Experiment]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Read the small experiment with one piece of its text replaced."""
+
+    def read(old: str = "", new: str = "") -> Experiment:
+        assert old in EXPERIMENT
+        path = tmp_path / "small.toml"
+        path.write_text(EXPERIMENT.replace(old, new, 1) if old else EXPERIMENT)
+        return load_experiment(path)
+
+    return read
+
+
+@pytest.fixture
+def extend(tmp_path: Path, load: Load) -> Callable[[str], Experiment]:
+    """Read a variant of the small experiment."""
+
+    def read(text: str) -> Experiment:
+        load()
+        path = tmp_path / "variant.toml"
+        path.write_text(f'extends = "./small.toml"\n{text}')
+        return load_experiment(path)
+
+    return read
+
+
+@pytest.mark.parametrize("name", shipped_experiments())
+def test_a_shipped_experiment_loads_under_its_own_name(name: str) -> None:
+    assert find_experiment(name).name == name
+
+
+def test_an_unknown_experiment_comes_with_a_guess() -> None:
+    with pytest.raises(ConfigError, match=r'there is no experiment "quik" \(did you mean "quick"\?\)'):
+        find_experiment("quik")
+
+
+def test_a_workload_has_its_clients_own_options(load: Load) -> None:
+    workload = load().workloads["read"]
+    assert isinstance(workload, RootWorkload)
+    assert workload.options.cache_mb == 8
+
+
+def test_a_set_of_replicas_has_its_kinds_own_keys(load: Load) -> None:
+    replicas = load().replicas["trees"]
+    assert isinstance(replicas, TreeReplicas)
+    assert replicas.branches == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('client = "root"', 'client = "rot"', r'workloads\.read\.client: there is no "rot" \(did you mean "root"\?\)'),
+        ('client = "root"', "", r'workloads\.read\.client: missing; one of "dd"'),
+        ("cache_mb = 8", "streams = 8", r"workloads\.read\.options\.streams: unknown key"),
+        ("cache_mb = 8", "cache_mb = -2", r"workloads\.read\.options\.cache_mb: must be in -1"),
+        ('replicas = "trees"', 'replicas = "tree"', r'workloads\.read\.replicas: there is no "tree" \(did you mean'),
+        ("batches = [1, 2]", "batches = [1, 5]", r"replicas\.trees\.count: 4 replicas are too few for the 5 clients"),
+        ("batches = [1, 2]", "batches = [0]", r"batches: a batch has at least 1 client, not 0"),
+        ("batches = [1, 2]", "batches = [2, 2]", r"batches: names 2 twice"),
+        ("batches = [1, 2]", "batches = []", r"batches: must not be empty"),
+        ("branches = 3", 'source = "/x/*"', r"replicas\.trees\.source: unknown key"),
+        ('kind = "tree"', 'kind = "trees"', r'replicas\.trees\.kind: there is no "trees"'),
+        ("batches = [1, 2]", "batches = [1]\nsample_period_s = 0.01", r"sample_period_s: must be in 0\.05"),
+        ("[workloads.read]", "[workloads.Read]", r"workloads\.Read: a name is made of small letters"),
+    ],
+)
+def test_what_is_wrong_is_named(load: Load, old: str, new: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        load(old, new)
+
+
+def test_wrong_things_in_several_tables_are_reported_at_once(load: Load) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load('client = "root"', 'client = "rot"\n[replicas.more]\nkind = "tar"\n[elsewhere]')
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_root_does_not_read_random_bytes(load: Load) -> None:
+    with pytest.raises(ConfigError, match=r'client "root" cannot read replicas of kind "random"'):
+        load('kind = "tree"\ncount = 4\nsize_mb = 10\nbranches = 3', 'kind = "random"\ncount = 4\nsize_mb = 10')
+
+
+def test_a_variant_says_only_what_differs(extend: Callable[[str], Experiment], load: Load) -> None:
+    variant = extend('name = "larger"\n[replicas.trees]\nsize_mb = 20\n')
+    trees = dataclasses.replace(load().replicas["trees"], size_mb=20.0)
+    assert variant == dataclasses.replace(load(), name="larger", replicas={"trees": trees})
+
+
+def test_a_variants_list_replaces_the_other(extend: Callable[[str], Experiment]) -> None:
+    assert extend('name = "larger"\nbatches = [4]').batches == (4,)
+
+
+def test_a_variant_can_extend_a_shipped_experiment(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "quick"\nname = "mine"\nrepeats = 9\n')
+    assert load_experiment(path) == dataclasses.replace(find_experiment("quick"), name="mine", repeats=9)
+
+
+def test_a_variant_has_a_name_of_its_own(extend: Callable[[str], Experiment]) -> None:
+    with pytest.raises(ConfigError, match=r"variant\.toml: name: missing"):
+        extend("repeats = 2")
+
+
+def test_going_round_in_circles_is_noticed(tmp_path: Path) -> None:
+    for one, other in (("a", "b"), ("b", "a")):
+        (tmp_path / f"{one}.toml").write_text(f'extends = "./{other}.toml"\nname = "{one}"\n')
+    with pytest.raises(ConfigError, match=r"extends this one in turn"):
+        load_experiment(tmp_path / "a.toml")
+
+
+def test_more_replicas_of_the_same_recipe_share_their_folder(extend: Callable[[str], Experiment], load: Load) -> None:
+    more = extend('name = "more"\n[replicas.trees]\ncount = 9\n').replicas["trees"]
+    assert more.directory("trees") == load().replicas["trees"].directory("trees")
+
+
+def test_replicas_of_another_recipe_have_another_folder(extend: Callable[[str], Experiment], load: Load) -> None:
+    larger = extend('name = "larger"\n[replicas.trees]\nsize_mb = 20\n').replicas["trees"]
+    assert larger.directory("trees") != load().replicas["trees"].directory("trees")
+
+
+def test_inherited_replicas_that_nobody_reads_are_not_used(extend: Callable[[str], Experiment]) -> None:
+    more = '[workloads.read]\nreplicas = "others"\n[replicas.others]\nkind = "tree"\ncount = 2\nsize_mb = 1\n'
+    assert list(extend(f'name = "other"\n{more}').used_replicas) == ["others"]
+
+
+def test_a_pset_is_found_beside_its_experiment(tmp_path: Path) -> None:
+    (tmp_path / "analysis_cfg.py").write_text("")
+    replicas = '[replicas.trees]\nkind = "copies"\ncount = 4\nsize_mb = 10\nsource = "/store/*.root"\n'
+    options = 'options = { release = "CMSSW_10_6_30", pset = "analysis_cfg.py" }'
+    text = EXPERIMENT.replace('client = "root"', 'client = "cmssw"').replace("options = { cache_mb = 8 }", options)
+    (tmp_path / "cms.toml").write_text(text[: text.index("[replicas")] + replicas)
+    workload = load_experiment(tmp_path / "cms.toml").workloads["read"]
+    assert isinstance(workload, CmsswWorkload)
+    assert workload.options.pset == str(tmp_path / "analysis_cfg.py")
+
+
+OPTIONS = (
+    ("dd", DdOptions()),
+    ("xrdcp", XrdcpOptions()),
+    ("root", RootOptions()),
+    ("higgs", HiggsOptions()),
+    ("cmssw", CmsswOptions(pset="analysis_cfg.py", release="CMSSW_10_6_30")),
+)
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS)
+def test_the_client_takes_every_option_that_a_workload_can_have(name: str, options: Any) -> None:
+    client.CLIENTS[name].check(json.loads(json.dumps(dataclasses.asdict(options))))
+
+
+def test_every_client_that_is_shipped_can_be_asked_for() -> None:
+    assert set(CLIENTS) == set(client.CLIENTS)

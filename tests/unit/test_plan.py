@@ -1,0 +1,138 @@
+"""The plan is a pure function of site, experiment, pool and seed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import pytest
+
+from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.plan import Plan, ReplicaSet, expand, from_json, to_json
+from tierbench.dags.workloads import DdWorkload
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import Site, find_site
+
+POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn03.fiu.test", "wn04.fiu.test"]}
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    return find_site("testbed")
+
+
+@pytest.fixture(scope="module")
+def quick() -> Experiment:
+    return find_experiment("quick")
+
+
+@pytest.fixture(scope="module")
+def plan(site: Site, quick: Experiment) -> Plan:
+    return expand(site, quick, POOL)
+
+
+def files_of(plan: Plan, index: int) -> set[int]:
+    trial = plan.trials[index]
+    count = plan.replicas[trial.replicas].count
+    return {(trial.offset + n) % count for n in range(trial.jobs)}
+
+
+def test_every_repetition_holds_every_configuration_and_batch_once(plan: Plan, quick: Experiment) -> None:
+    cells = Counter((t.repeat, t.configuration.id, t.jobs) for t in plan.trials)
+    expected = Counter((r, f"{a}.root", b) for r in (1, 2) for a in quick.access for b in quick.batches)
+    assert cells == expected
+
+
+def test_repetitions_follow_one_another(plan: Plan) -> None:
+    assert [t.repeat for t in plan.trials] == sorted(t.repeat for t in plan.trials)
+
+
+def test_configurations_are_interleaved(plan: Plan) -> None:
+    first_round = [t.configuration.id for t in plan.trials if t.repeat == 1]
+    assert first_round != sorted(first_round)
+
+
+def test_the_same_seed_gives_the_same_plan(site: Site, quick: Experiment, plan: Plan) -> None:
+    assert expand(site, quick, POOL) == plan
+
+
+def test_another_seed_gives_another_order(site: Site, quick: Experiment, plan: Plan) -> None:
+    other = expand(site, dataclasses.replace(quick, seed=2), POOL)
+    assert [t.id for t in other.trials] != [t.id for t in plan.trials]
+
+
+def test_a_trial_is_named_for_people_and_for_files(plan: Plan) -> None:
+    names = {t.id: t.name for t in plan.trials}
+    assert names["lan-xrootd.root.x004.r2"] == "lan-xrootd/root ×4 #2"  # noqa: RUF001
+
+
+def test_trials_are_numbered_in_their_order(plan: Plan) -> None:
+    assert [t.index for t in plan.trials] == list(range(len(plan.trials)))
+
+
+def test_consecutive_trials_read_different_files(plan: Plan) -> None:
+    shared = [files_of(plan, i) & files_of(plan, i + 1) for i in range(len(plan.trials) - 1)]
+    assert not any(shared)
+
+
+def test_each_client_of_a_trial_has_a_file_of_its_own(plan: Plan) -> None:
+    assert all(len(files_of(plan, t.index)) == t.jobs for t in plan.trials)
+
+
+def test_bytes_are_those_of_the_catalogue(site: Site, quick: Experiment) -> None:
+    sizes = [1000 + n for n in range(24)]
+    plan = expand(site, quick, POOL, {"root-tree": sizes})
+    assert [t.bytes for t in plan.trials] == [sum(sizes[n] for n in files_of(plan, t.index)) for t in plan.trials]
+
+
+def test_without_a_catalogue_bytes_are_nominal_only(plan: Plan) -> None:
+    trial = plan.trials[0]
+    assert (trial.bytes, trial.nominal_bytes) == (None, trial.jobs * 16_000_000)
+
+
+def test_a_short_catalogue_is_refused(site: Site, quick: Experiment) -> None:
+    with pytest.raises(ConfigError, match=r"replicas\.root-tree: 24 are needed and the catalogue .* lists 3"):
+        expand(site, quick, POOL, {"root-tree": [1, 2, 3]})
+
+
+def test_bytes_go_on_at_the_sets_beginning() -> None:
+    replicas = ReplicaSet("s", "/d", ".root", 3, 0, sizes=(1, 10, 100))
+    assert replicas.bytes_of(2, 2) == 101
+
+
+def test_workers_that_the_site_lists_are_not_asked_for(site: Site, quick: Experiment) -> None:
+    listed = dataclasses.replace(site.pools["private"], workers=("wn77.private.fiu.test",))
+    own = dataclasses.replace(site, pools={**site.pools, "private": listed})
+    assert expand(own, quick, POOL).pools["private"] == ("wn77.private.fiu.test",)
+
+
+def test_a_plan_can_be_made_without_a_pool(site: Site, quick: Experiment) -> None:
+    assert expand(site, quick, {}).pools == {"private": (), "public": ()}
+
+
+def test_an_access_that_the_site_does_not_offer_comes_with_a_guess(site: Site, quick: Experiment) -> None:
+    asking = dataclasses.replace(quick, access=("lan-xrotd",))
+    with pytest.raises(ConfigError, match=r'quick at site testbed: access: there is no "lan-xrotd" \(did you mean'):
+        expand(site, asking, POOL)
+
+
+def test_a_client_is_kept_from_a_protocol_that_it_does_not_speak(site: Site, quick: Experiment) -> None:
+    dd = {"dd": DdWorkload(client="dd", replicas="root-tree")}
+    with pytest.raises(ConfigError, match=r'client "dd" cannot read by access "lan-xrootd".*"direct", "lan-xrootdfs"'):
+        expand(site, dataclasses.replace(quick, workloads=dd), POOL)
+
+
+def test_a_workloads_own_accesses_take_the_place_of_the_others(site: Site) -> None:
+    plan = expand(site, find_experiment("chep-2013"), POOL)
+    assert {c.access for c in plan.configurations if c.workload == "dd"} == {"lan-xrootdfs", "direct"}
+
+
+@pytest.mark.parametrize("catalogue", [None, {"root-tree": list(range(24))}])
+def test_a_plan_survives_its_file(site: Site, quick: Experiment, catalogue: dict[str, list[int]] | None) -> None:
+    plan = expand(site, quick, POOL, catalogue)
+    assert from_json(to_json(plan)) == plan
+
+
+def test_a_plan_of_another_format_is_refused(plan: Plan) -> None:
+    with pytest.raises(ConfigError, match=r"has format 2; this tierbench reads format 1"):
+        from_json(to_json(plan).replace('"format": 1', '"format": 2', 1))

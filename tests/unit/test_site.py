@@ -1,0 +1,122 @@
+"""A site file says what is offered; what does not fit together in it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tierbench.definitions import shipped
+from tierbench.errors import ConfigError
+from tierbench.site_configs import site as site_module
+from tierbench.site_configs.site import Site, find_site, load_site
+from tierbench.spec import read_toml
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.topology import XROOTDFS_ROOT, topology
+
+SITE = """
+name = "small"
+
+[pools.all]
+requirements = 'TierbenchNetwork == "public"'
+
+[access.bridge]
+pool = "all"
+protocol = "xrootd"
+prefix = "root://door.example:1094/"
+path = ["door.example"]
+
+[access.mount]
+pool = "all"
+protocol = "file"
+
+[storage]
+replicas = "/data/replicas"
+sampled = "oss.example"
+
+[samplers.oss]
+host = "oss.example"
+interface = "eth0"
+role = "storage"
+"""
+
+Load = Callable[..., Site]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Read the small site with one piece of its text replaced."""
+
+    def read(old: str = "", new: str = "") -> Site:
+        assert old in SITE
+        path = tmp_path / "small.toml"
+        path.write_text(SITE.replace(old, new, 1) if old else SITE)
+        return load_site(path)
+
+    return read
+
+
+@pytest.mark.parametrize("name", shipped(site_module.SHIPPED))
+def test_a_shipped_site_loads_under_its_own_name(name: str) -> None:
+    assert find_site(name).name == name
+
+
+def test_an_unknown_site_comes_with_a_guess() -> None:
+    with pytest.raises(ConfigError, match=r'there is no site "testbd" \(did you mean "testbed"\?\)'):
+        find_site("testbd")
+
+
+def test_the_url_keeps_the_paths_own_slash(load: Load) -> None:
+    assert load().access["bridge"].url("/data/f") == "root://door.example:1094//data/f"
+
+
+def test_a_path_is_its_own_url_on_a_mount(load: Load) -> None:
+    assert load().access["mount"].url("/data/f") == "/data/f"
+
+
+def test_the_testbeds_own_table_is_left_to_it(load: Load) -> None:
+    assert load('name = "small"', 'name = "small"\ntestbed = { anything = 1 }').name == "small"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('pool = "all"', 'pool = "al"', r'access\.bridge\.pool: there is no "al" \(did you mean "all"\?\)'),
+        ('prefix = "root://door.example:1094/"', "", r'access\.bridge: prefix: must be like "root://host:1094/"'),
+        ('protocol = "file"', 'protocol = "file"\nprefix = "/m/"', r'access\.mount: prefix: must be "" or like'),
+        ('protocol = "file"', 'protocol = "nfs"', r'must be one of "xrootd", "file", not "nfs"'),
+        ("[access.mount]", '[access."My Mount"]', r"access\.My Mount: a name is made of small letters"),
+        ('role = "storage"', 'role = "gateway"', r'exactly one must have role = "storage".* none has'),
+        ('host = "oss.example"', 'host = "mds.example"', r"samplers\.oss\.host: the role \"storage\" belongs to"),
+        ('"/data/replicas"', '"data"', r"storage: replicas: must be an absolute directory"),
+        ("requirements = 'TierbenchNetwork == \"public\"'", 'requirements = ""', r"pools\.all: requirements: must be"),
+        ('name = "small"', 'name = "small"\nscale = 0', r"scale: must be"),
+    ],
+)
+def test_what_does_not_fit_is_named(load: Load, old: str, new: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        load(old, new)
+
+
+def test_a_host_is_sampled_once(load: Load) -> None:
+    second = '\n[samplers.again]\nhost = "oss.example"\ninterface = "eth1"\nrole = "gateway"\n'
+    with pytest.raises(ConfigError, match=r'"oss\.example" is sampled by samplers\.oss already'):
+        load('role = "storage"\n', f'role = "storage"\n{second}')
+
+
+def test_the_testbeds_site_names_hosts_of_its_topology() -> None:
+    site = find_site("testbed")
+    named = {sampler.host for sampler in site.samplers.values()}
+    named |= {host for access in site.access.values() for host in access.path}
+    assert named <= {host.fqdn for host in topology(Settings()).hosts if host.is_server}
+
+
+def test_the_testbeds_site_mounts_xrootd_where_the_testbed_does() -> None:
+    assert find_site("testbed").access["lan-xrootdfs"].prefix == XROOTDFS_ROOT
+
+
+def test_the_testbeds_links_are_what_it_is_built_with() -> None:
+    tables = read_toml(site_module.SHIPPED / "testbed.toml")
+    rates = {key: value for key, value in tables["testbed"]["rates_mbps"].items() if key in tables["links"]}
+    assert tables["links"] == rates

@@ -1,0 +1,42 @@
+"""Definitions that come with the package, or lie in files of the user's: how they are found and named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tierbench.errors import ConfigError
+from tierbench.spec import suggestion
+
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def find(kind: str, folder: Path, name_or_path: str) -> Path:
+    """The file that comes with tierbench under this name; what looks like a path is one."""
+    if "/" in name_or_path or name_or_path.endswith(".toml"):
+        return Path(name_or_path)
+    known = shipped(folder)
+    if name_or_path not in known:
+        raise ConfigError(
+            f'there is no {kind} "{name_or_path}"{suggestion(name_or_path, known)};'
+            " a file of your own is given by its path"
+        )
+    return folder / f"{name_or_path}.toml"
+
+
+def shipped(folder: Path) -> list[str]:
+    """The names of the definitions in a folder of the package."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def misnamed(key: str, names: Iterable[str]) -> Iterator[str]:
+    """What is wrong with names that have to serve in file names, DAG nodes and CSV columns."""
+    for name in names:
+        if not NAME.fullmatch(name):
+            yield f'{key}.{name}: a name is made of small letters, digits and single hyphens, like "lan-xrootd"'
+
+
+def unknown(key: str, name: str, known: Iterable[str]) -> str:
+    """What is wrong with a reference to something that is not there."""
+    return f'{key}: there is no "{name}"{suggestion(name, known)}'

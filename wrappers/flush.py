@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Empty this host's caches of the replicas, then measure how much of them is still in memory.
+
+Shipped to a worker as one file. Needs Python 3.6; the strategies drop_caches and lustre need root's helper, which an
+admin installs with one line for sudo. Standard output is one JSON object; docs/clients.md tells what it holds.
+Files that do not exist here, as on a worker that reads by XRootD only, have no pages here, and are not counted.
+Nobody but root and a file's owner is told of its pages: of others' files the report does not say what is resident.
+
+Exit codes:
+    0  what was found is reported, whatever its status: a warm cache is for the trial's verdict to judge
+    1  only with --strict: reported, and the status is not "ok"
+    2  called wrongly, or the list of files cannot be read; nothing was reported
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import ctypes
+import json
+import mmap
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+FORMAT = 1
+PRIVILEGED = ("drop_caches", "lustre")
+HELPER = "/usr/local/sbin/tierbench-flush"
+HELPER_TIMEOUT_S = 300
+AT_ONCE = 32  # a file's metadata may be a round trip of a WAN away, and there are hundreds of files
+WINDOW = 1 << 30  # of a file's pages looked at in one go
+WARM_SHARE = 0.01  # more than this still in memory is a warm cache
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.mmap.argtypes = (
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_longlong
+)  # fmt: skip
+LIBC.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+LIBC.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+class Refusal(Exception):
+    """The caches could not be emptied: a status, and why."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Pages(NamedTuple):
+    """A file, and what of it is in memory, which the kernel does not tell everybody."""
+
+    bytes: int
+    resident: "int | None"
+    here: bool
+
+
+NOTHING = Pages(0, 0, False)
+
+
+def main() -> int:
+    arguments = command_line()
+    try:
+        found = listed(arguments.paths_from) if arguments.paths_from else files_in(arguments.directory)
+        paths = list(dict.fromkeys(found))
+    except OSError as error:
+        print(f"flush: {error}", file=sys.stderr)
+        return 2
+    begin = time.monotonic()
+    status, message = "ok", ""
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
+        before = list(threads.map(pages_of, paths))
+        try:
+            flush(arguments.strategy, arguments.helper, paths, threads)
+        except Refusal as refusal:
+            status, message = refusal.status, str(refusal)
+        after = list(threads.map(pages_of, paths))
+    resident = {"resident_before_bytes": resident_bytes(before), "resident_after_bytes": resident_bytes(after)}
+    total, left = sum(file.bytes for file in after), resident["resident_after_bytes"]
+    if status == "ok" and left is None:
+        status, message = (
+            "unmeasured",
+            "of some files only root or their owner is told what is in memory",
+        )
+    elif status == "ok" and left and left > WARM_SHARE * total:
+        status, message = "still-warm", f"{100 * left / total:.1f} % of the files are still in memory"
+    report = {
+        "format": FORMAT, "host": socket.getfqdn(), "strategy": arguments.strategy,
+        "files": sum(file.here for file in after), "bytes": total,
+        **{name: value for name, value in resident.items() if value is not None},
+        "wall_ns": int(time.time() * 1e9), "seconds": round(time.monotonic() - begin, 3),
+        "status": status, "message": message,
+    }  # fmt: skip
+    print(json.dumps(report))
+    return 1 if arguments.strict and status != "ok" else 0
+
+
+def command_line() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--strategy", required=True, choices=(*PRIVILEGED, "fadvise", "none"), help="how to flush")
+    parser.add_argument("--helper", default=HELPER, help=f"root's helper, called through sudo (default {HELPER})")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 unless the status is ok")
+    files = parser.add_mutually_exclusive_group(required=True)
+    files.add_argument("--paths-from", type=Path, metavar="FILE", help="a list of replicas: URL TAB BYTES")
+    files.add_argument("--directory", metavar="DIR", help="all files in here; empty: this host has none")
+    return parser.parse_args()
+
+
+def listed(replicas: Path) -> "Iterator[str]":
+    """The local paths in a list of replicas; what is read by XRootD is no matter of this host's."""
+    for line in replicas.read_text().splitlines():
+        url = line.partition("\t")[0]
+        if url.startswith("file://"):
+            url = url[len("file://") :]
+        if url.startswith("/"):
+            yield url
+
+
+def files_in(directory: str) -> "Iterator[str]":
+    """The files directly in a directory, which need not exist here."""
+    if directory:
+        with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+            for entry in entries:
+                yield entry.path
+
+
+def flush(strategy: str, helper: str, paths: "Iterable[str]", threads: concurrent.futures.Executor) -> None:
+    if strategy == "fadvise":
+        list(threads.map(forget, paths))
+    elif strategy in PRIVILEGED:
+        ask_root(helper, strategy)
+
+
+def forget(path: str) -> None:
+    """Have the kernel drop one file's clean pages."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def ask_root(helper: str, strategy: str) -> None:
+    """Call the helper, which only root may have written and which sudo lets us call without a password."""
+    if not Path(helper).exists():
+        raise Refusal("no-helper", f"there is no {helper} here; site-configs/tierbench-flush is what an admin installs")
+    command = [helper, strategy] if os.geteuid() == 0 else ["sudo", "-n", helper, strategy]
+    try:
+        result = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=HELPER_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Refusal("refused", f"{' '.join(command)}: {error}") from None
+    if result.returncode:
+        raise Refusal("refused", f"{' '.join(command)}: {result.stdout.decode(errors='replace').strip()}")
+
+
+def pages_of(path: str) -> Pages:
+    """A regular file's size and how much of it is in memory; looking does not read any of it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return NOTHING
+    status = os.fstat(descriptor)
+    try:
+        if not stat.S_ISREG(status.st_mode):
+            return NOTHING
+        # Of anybody else's file the kernel says that all of it is in memory.
+        if os.geteuid() not in (0, status.st_uid) and not os.access(path, os.W_OK):
+            return Pages(status.st_size, None, True)
+        windows = range(0, status.st_size, WINDOW)
+        resident = sum(resident_part(descriptor, offset, min(WINDOW, status.st_size - offset)) for offset in windows)
+        return Pages(status.st_size, resident, True)
+    except OSError:
+        return Pages(status.st_size, None, True)  # its file system has no pages to show
+    finally:
+        os.close(descriptor)
+
+
+def resident_bytes(files: "Iterable[Pages]") -> "int | None":
+    """How much of the files is in memory, if that is known of each."""
+    known = [file.resident for file in files]
+    return None if None in known else sum(filter(None, known))
+
+
+def resident_part(descriptor: int, offset: int, length: int) -> int:
+    """How much of a part of a file is in memory, page by page."""
+    address = LIBC.mmap(None, length, mmap.PROT_READ, mmap.MAP_PRIVATE, descriptor, offset)
+    if address == MAP_FAILED:
+        raise OSError(ctypes.get_errno(), "mmap failed")
+    try:
+        pages = ctypes.create_string_buffer(-(-length // mmap.PAGESIZE))
+        if LIBC.mincore(address, length, pages):
+            raise OSError(ctypes.get_errno(), "mincore failed")
+        resident = sum(byte & 1 for byte in pages.raw)
+    finally:
+        LIBC.munmap(address, length)
+    return min(resident * mmap.PAGESIZE, length)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
