@@ -11,7 +11,7 @@ STAGES := dags submit wrappers monitors postprocess testbed
 
 demo: setup
 	$(TIERBENCH) testbed up --name demo
-	$(TIERBENCH) testbed check --name demo; status=$$?; $(TIERBENCH) testbed down --name demo; exit $$status
+	$(TIERBENCH) testbed run quick --name demo; status=$$?; $(TIERBENCH) testbed down --name demo; exit $$status
 
 test: setup lint
 	$(VENV)/bin/pytest
@@ -36,7 +36,7 @@ $(VENV)/installed: pyproject.toml setup.py
 # mypy does not know setuptools' mapping of tierbench.* onto our folders, so it is shown links.
 build/types/tierbench:
 	mkdir -p $@
-	ln -s ../../../tierbench/*.py $@
+	for file in tierbench/*.py; do ln -s ../../../$$file $@; done
 	ln -s $(STAGES:%=../../../%) $@
 	ln -s ../../../site-configs $@/site_configs
 

@@ -35,6 +35,7 @@ TRIES = "tries"  # what an earlier try of the trial has left
 
 # The scripts that DAGs name
 FRESH = "fresh.py"
+FINISH = "finish.py"
 
 CATALOGUE = "catalogue.json"  # beside the replicas, on the storage
 

@@ -28,10 +28,16 @@ class Service(Job):
     keyword = "SERVICE"
 
 
-class Final(Job):
-    """The node that runs last, whatever has happened; it decides on success."""
+@dataclass(frozen=True)
+class Final:
+    """What runs last, whatever has happened, and decides on success: a script, for which no job is submitted."""
 
-    keyword = "FINAL"
+    name: str
+    script: str
+
+    def lines(self) -> Iterator[str]:
+        yield f"FINAL {self.name} {self.name}.sub NOOP"
+        yield f"SCRIPT POST {self.name} {self.script} $DAG_STATUS $FAILED_COUNT"
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class Tries:
             yield f"RETRY ALL_NODES {self.retries}"
 
 
-Part = Job | SubDag | Edge | OneAtATime | Tries
+Part = Job | Final | SubDag | Edge | OneAtATime | Tries
 
 
 @dataclass(frozen=True)

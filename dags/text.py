@@ -56,8 +56,9 @@ def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: 
         SubDag(trial.id, names.TRIAL_DAG, names.trial_directory(trial.id), priority=len(trials) - position)
         for position, trial in enumerate(trials)
     ]
-    fresh = f"{RUN_DIRECTORY}/{names.SCRIPTS}/{names.FRESH}"
-    return Dag(usage, names.DAGMAN_CONFIG, [*nodes, OneAtATime("trials"), Tries(fresh, experiment.retries)])
+    return Dag(
+        usage, names.DAGMAN_CONFIG, [*nodes, OneAtATime("trials"), Tries(_script(names.FRESH), experiment.retries)]
+    )
 
 
 def trial_dag(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> Dag:
@@ -99,7 +100,7 @@ def _trial_parts(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
     )
     if flushes:
         yield Edge([flush.name for flush in flushes], ["clients"])
-    yield Final("finish", _submit("finish"), {"dag_status": "$(DAG_STATUS)", "failed_count": "$(FAILED_COUNT)"})
+    yield Final("finish", _script(names.FINISH))
 
 
 def _sampler(sampler: Sampler, trial: Trial, period_s: float) -> Service:
@@ -122,6 +123,10 @@ def _client_flags(access: Access, experiment: Experiment) -> Iterator[str]:
         yield f"--gate {names.GO}"
     if access.kerberos:
         yield f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}"
+
+
+def _script(name: str) -> str:
+    return f"{RUN_DIRECTORY}/{names.SCRIPTS}/{name}"
 
 
 def _submit(kind: str) -> str:

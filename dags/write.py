@@ -96,7 +96,7 @@ def shipped_files() -> Iterator[tuple[str, Any]]:
         if source.name.endswith(".sub"):
             yield f"{names.SUBMIT}/{source.name}", source
     yield f"{names.SCRIPTS}/htchirp.py", _htchirp()
-    for script in ("gate.py", "finish.py"):
+    for script in ("gate.py", names.FINISH):
         yield f"{names.SCRIPTS}/{script}", resources.files("tierbench.submit") / script
     yield f"{names.SCRIPTS}/sampler.py", resources.files("tierbench.monitors") / "sampler.py"
     yield f"{names.SCRIPTS}/{names.FRESH}", resources.files("tierbench.dags") / names.FRESH

@@ -139,7 +139,12 @@ TRIALS = (
     _count("bytes_app", "read by the applications", "B"),
     _count("bytes_client", "read by the processes or client libraries", "B"),
     _count("bytes_server", "sent by the storage servers' interfaces over the window", "B"),
-    _number("closure", "1", "bytes_server over bytes_app, less 1: what the wire carried beyond the data", 5),
+    _number(
+        "closure",
+        "1",
+        "bytes_server over bytes_client (or bytes_app), less 1: what the wire carried beyond",
+        5,
+    ),
     _count("events", "events read by all clients"),
     _number("events_per_s", "1/s", "events over the window"),
     _number("cpu_s", "s", "CPU time of all clients"),

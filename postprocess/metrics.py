@@ -72,7 +72,8 @@ def trial_row(data: TrialData) -> Row:
     window_s = _times(1e-9, _difference(end, begin))
     reasons = _reasons(data)
     ok = sum(job.ok for job in jobs)
-    bytes_app, events, cpu_s = (_sum(jobs, what) for what in (_end("bytes_app"), _end("events"), _cpu_s))
+    bytes_app, bytes_client = _sum(jobs, _end("bytes_app")), _sum(jobs, _end("bytes_client"))
+    events, cpu_s = _sum(jobs, _end("events")), _sum(jobs, _cpu_s)
     return {
         **leading(trial),
         "trial_id": trial["id"],
@@ -98,9 +99,9 @@ def trial_row(data: TrialData) -> Row:
         "peak_mbps": sent.peak_mbps,
         "bytes_expected": trial["bytes"] or _sum(jobs, lambda job: job.start.get("expected_bytes")),
         "bytes_app": bytes_app,
-        "bytes_client": _sum(jobs, _end("bytes_client")),
+        "bytes_client": bytes_client,
         "bytes_server": None if sent.bytes is None else round(sent.bytes),
-        "closure": _plus(-1, _ratio(sent.bytes, bytes_app)),
+        "closure": _plus(-1, _ratio(sent.bytes, bytes_client or bytes_app)),
         "events": events,
         "events_per_s": _ratio(events, window_s),
         "cpu_s": cpu_s,

@@ -216,7 +216,7 @@ def _show_tables(directory: Path) -> None:
 def _replicas(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
     parent = arguments.directory or Path(site.storage.replicas)
-    complaints = []
+    complaints: list[str] = []
     for name, replicas in experiment.used_replicas.items():
         if arguments.verify:
             complaints += replica_files.verify(replicas, name, parent, arguments.processes)

@@ -81,9 +81,10 @@ def submit_dag(dag: Path) -> int:
 
 
 def in_queue(cluster: int) -> bool:
-    """Whether a submitted DAG is still in the queue, in whatever state."""
+    """Whether a submitted DAG, or the DAG of a trial that it has started, is still in the queue."""
     with _plain_errors("ask the scheduler for its queue") as htcondor2:
-        return bool(htcondor2.Schedd().query(f"ClusterId == {cluster}", ["ClusterId"]))
+        constraint = f"ClusterId == {cluster} || DAGManJobId =?= {cluster}"
+        return bool(htcondor2.Schedd().query(constraint, ["ClusterId"]))
 
 
 def remove(cluster: int, reason: str) -> None:

@@ -105,6 +105,7 @@ def current_rate_mbps(samples: Path) -> float | None:
             records = [file.read(size).split() for _ in range(2)]
             columns = [column["name"] for column in header["columns"]]
             before, after = (dict(zip(columns, map(int, record), strict=True)) for record in records)
-            return (after["tx_bytes"] - before["tx_bytes"]) * 8e3 / (after["mono_ns"] - before["mono_ns"])
+            rate: float = (after["tx_bytes"] - before["tx_bytes"]) * 8e3 / (after["mono_ns"] - before["mono_ns"])
+            return rate
     except (OSError, ValueError, KeyError, ZeroDivisionError):  # being written, or its trailer
         return None

@@ -1,4 +1,4 @@
-"""tierbench testbed up | check | status | exec | shell | down"""
+"""tierbench testbed up | check | run | status | exec | shell | down"""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 from tierbench.errors import ConfigError
 from tierbench.testbed import settings
 from tierbench.testbed.check import check
+from tierbench.testbed.run import run
 from tierbench.testbed.status import findings
 from tierbench.testbed.testbed import Testbed
 
@@ -27,6 +28,7 @@ examples:
   tierbench testbed up                                bring it up, as site-configs/testbed.toml says
   tierbench testbed up --name far --set rtt_ms=53     another one beside it, farther away
   tierbench testbed check                             read by each way from a real job on each worker
+  tierbench testbed run quick                         an experiment, with all that it needs
   tierbench testbed status                            ask every host and daemon how it is
   tierbench testbed exec wn01 -- ping -c3 oss.uf.test
   tierbench testbed exec --user bench ce -- condor_status
@@ -77,6 +79,19 @@ def register(subcommands: Any) -> None:
         "Exit status 1 if any file arrived damaged.",
     )
     check.add_argument("--mb", type=int, default=32, metavar="N", help="size of each file in MiB (%(default)s)")
+    experiment = verb(
+        "run",
+        _run,
+        help="run an experiment on it, and bring the run directory home",
+        description="Make an experiment's replicas on the testbed's storage, run it on its access point, "
+        "bring the run directory home.",
+    )
+    experiment.add_argument(
+        "experiment", metavar="EXPERIMENT", help="a name, such as quick, or a TOML file of your own"
+    )
+    experiment.add_argument(
+        "--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)"
+    )
     verb("down", _down, help="take it down, whatever state it is in", description="Take a testbed down.")
     verb(
         "status",
@@ -152,6 +167,11 @@ def _check(arguments: argparse.Namespace) -> int:
                 f"  {'intact' if reading.intact else 'DAMAGED':<8}  {outcome.sent_per_byte_read:.3f}"
             )
     return 0 if all(reading.intact for outcome in outcomes for reading in outcome.readings) else 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    name = f"{Path(arguments.experiment).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return run(Testbed(arguments.name), arguments.experiment, arguments.into or Path("runs") / name, Progress())
 
 
 def _exec(arguments: argparse.Namespace) -> int:

@@ -35,12 +35,12 @@ QUEUE_LENGTH = 100_000
 PACKET_ID_OFFSET = 16 + 4 + 4
 
 
-def attribute(kind, payload):
+def attribute(kind: int, payload: bytes) -> bytes:
     padding = b"\0" * (-len(payload) % 4)
     return struct.pack("=HH", 4 + len(payload), kind) + payload + padding
 
 
-def message(kind, flags, queue, attributes):
+def message(kind: int, flags: int, queue: int, attributes: bytes) -> bytes:
     body = struct.pack("=BBH", socket.AF_UNSPEC, 0, socket.htons(queue)) + attributes
     return struct.pack("=IHHII", 16 + len(body), NFNL_SUBSYS_QUEUE << 8 | kind, flags, 0, 0) + body
 
@@ -48,9 +48,9 @@ def message(kind, flags, queue, attributes):
 class Queue:
     """One direction of the line: packets in the order they came, each with the time it is due."""
 
-    def __init__(self, number):
+    def __init__(self, number: int) -> None:
         self.number = number
-        self.waiting = collections.deque()
+        self.waiting: collections.deque[tuple[float, int]] = collections.deque()
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 32 << 20)
         self.socket.setsockopt(SOL_NETLINK, NETLINK_NO_ENOBUFS, 1)
@@ -64,14 +64,14 @@ class Queue:
         )
         self.socket.setblocking(False)
 
-    def _configure(self, attributes):
+    def _configure(self, attributes: bytes) -> None:
         self.socket.send(message(NFQNL_MSG_CONFIG, NLM_F_REQUEST | NLM_F_ACK, self.number, attributes))
         reply = self.socket.recv(4096)
         kind, code = struct.unpack_from("=4xH10xi", reply)
         if kind == NLMSG_ERROR and code:
             raise OSError(-code, f"queue {self.number}: {errno.errorcode.get(-code, code)}")
 
-    def take_in(self, delay):
+    def take_in(self, delay: float) -> None:
         """Note what has arrived."""
         while True:
             try:
@@ -81,7 +81,7 @@ class Queue:
             (number,) = struct.unpack_from("!I", packet, PACKET_ID_OFFSET)
             self.waiting.append((time.monotonic() + delay, number))
 
-    def let_go(self, now):
+    def let_go(self, now: float) -> None:
         """Release all that is due, with a single verdict."""
         last = None
         while self.waiting and self.waiting[0][0] <= now:
@@ -91,7 +91,7 @@ class Queue:
             self.socket.send(message(NFQNL_MSG_VERDICT_BATCH, NLM_F_REQUEST, self.number, verdict))
 
 
-def main(delay, numbers):
+def main(delay: float, numbers: "list[int]") -> None:
     queues = [Queue(number) for number in numbers]
     while True:
         due = min((queue.waiting[0][0] for queue in queues if queue.waiting), default=None)

@@ -18,7 +18,7 @@ from tierbench.testbed.topology import DATA, FIU, MOUNT_POINT, REALM, UF, USER, 
 
 CHUNKS = "/var/lib/mfs/chunks"
 MOUNT_COMMAND = "/usr/local/sbin/mount-remote"
-START_SECONDS = 10.0
+START_SECONDS = 30.0  # on a busy machine; an idle one takes less than one
 
 
 def servers(topology: Topology) -> tuple[Host, Host]:

@@ -10,7 +10,7 @@ from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import REALM, USER, Host, Topology
 
 KEYTAB = "/etc/krb5.keytab"
-START_SECONDS = 10.0
+START_SECONDS = 30.0
 JOB_KEYTAB = f"/home/{USER}/jobs.keytab"
 
 
@@ -56,6 +56,8 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
     for (name, path), file in keytabs.items():
         source = kdc.path(file)
         hosts[name].put(path, source.read_bytes(), mode=0o600)
+        if path == JOB_KEYTAB:
+            hosts[name].script([f"chown {USER}:{USER} {JOB_KEYTAB}"])
         source.unlink()
     asker = hosts[topology.with_role("gateway")[0].name]
     kdc.wait_until(partial(gives_tickets, asker), START_SECONDS, "the KDC gave no tickets", "krb5kdc.log")

@@ -22,7 +22,7 @@ from tierbench.testbed.topology import (
     Topology,
 )
 
-START_SECONDS = 10.0
+START_SECONDS = 30.0
 XROOTD_KEYTAB = "/etc/xrootd/xrootd.keytab"
 XROOTDFS = XROOTDFS_ROOT + MOUNT_POINT  # a file has the same path there as in its xrootd URL
 

@@ -181,7 +181,8 @@ def read_options(text: str) -> "dict[str, Any]":
 def perform(client: "Client", arguments: argparse.Namespace, record: "Record", interrupts: "Interrupts") -> Run:
     """Prepare all, wait for the go, let the client read, and tell how it went."""
     wanted = {name: str(value) for name, value in client.options["environment"].items()}
-    environment = {**os.environ, "LC_ALL": "C", **wanted}
+    # HTCondor may give a job no PATH at all, and then ROOT complains that it finds no compiler.
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ, "LC_ALL": "C", **wanted}
     if arguments.keytab:
         environment["KRB5CCNAME"] = f"FILE:{client.job.scratch}/krb5cc"
         get_ticket(arguments.keytab, arguments.principal, environment)

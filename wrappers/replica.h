@@ -166,7 +166,11 @@ public:
         const bool written = std::fflush(out) == 0;
         if (out != stdout)
             std::fclose(out);
-        return written && status_ == "ok" ? 0 : 1;
+        if (status_ != "ok") {
+            std::fflush(nullptr);
+            ::_exit(1); // closing a file whose connection has broken can crash, or wait for minutes
+        }
+        return written ? 0 : 2;
     }
 
 private:

@@ -71,8 +71,8 @@ VARS flush-dgt.fiu.test machine="dgt.fiu.test" {flush} directory="{directory}"
 JOB clients ../../submit/clients.sub
 VARS clients {trial} client="root" jobs="4" flags="--gate go.json" {pool}
 PARENT flush-wn01.private.fiu.test flush-dgt.fiu.test CHILD clients
-FINAL finish ../../submit/finish.sub
-VARS finish dag_status="$(DAG_STATUS)" failed_count="$(FAILED_COUNT)"
+FINAL finish finish.sub NOOP
+SCRIPT POST finish ../../scripts/finish.py $DAG_STATUS $FAILED_COUNT
 """
 LONG_WORDS = {
     "trial": 'trial="lan-xrootd.root.x004.r1"',
@@ -208,13 +208,13 @@ def test_every_file_that_a_dag_names_is_there(run: Path, plan: Plan) -> None:
     for trial in plan.trials:
         directory = run / names.trial_directory(trial.id)
         named = re.findall(
-            r"^(?:JOB|SERVICE|FINAL) \S+ (\S+)|^CONFIG (\S+)", (directory / names.TRIAL_DAG).read_text(), re.M
+            r"^(?:JOB|SERVICE|SCRIPT POST) \S+ (\S+)|^CONFIG (\S+)", (directory / names.TRIAL_DAG).read_text(), re.M
         )
         missing += [name for pair in named for name in pair if name and not (directory / name).is_file()]
     assert missing == []
 
 
-@pytest.mark.parametrize("kind", ["sampler", "gate", "flush", "clients", "finish"])
+@pytest.mark.parametrize("kind", ["sampler", "gate", "flush", "clients"])
 def test_a_node_sets_every_macro_of_its_submit_file(run: Path, plan: Plan, kind: str) -> None:
     trial = (run / names.trial_directory(plan.trials[0].id) / names.TRIAL_DAG).read_text()
     (vars_line,) = re.findall(rf"^(?:JOB|SERVICE|FINAL) \S+ \S+/{kind}\.sub\n(?:VARS \S+ (.*))?", trial, re.MULTILINE)[
