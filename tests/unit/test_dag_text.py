@@ -96,7 +96,7 @@ def test_trials_run_one_at_a_time_by_priority_and_are_tried_again_from_fresh(pla
     nodes = []
     for place, trial in enumerate(plan.trials):
         nodes.append(f"SUBDAG EXTERNAL {trial.id} trial.dag DIR trials/{trial.id}")
-        nodes.append(f"PRIORITY {trial.id} {24 - place}")
+        nodes.append(f"PRIORITY {trial.id} {len(plan.trials) - place}")
     assert lines[3:] == [
         "CONFIG dagman.config",
         *nodes,
