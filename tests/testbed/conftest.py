@@ -1,4 +1,7 @@
-"""One testbed for all tests of this folder, brought up once."""
+"""One testbed for all tests of this folder, brought up once.
+
+TIERBENCH_TEST_SUITE=forky runs them on HTCondor 25.14 and XRootD 6.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from tierbench.testbed.check import Check
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
 
-SETTINGS = Settings(storage_gb=4)
+SETTINGS = Settings(storage_gb=4, suite=os.environ.get("TIERBENCH_TEST_SUITE", "trixie"))  # type: ignore[arg-type]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
