@@ -49,7 +49,7 @@ def register(subcommands: Any) -> None:
     replicas = command("replicas", _replicas, "Make, or verify, the unique files that an experiment's clients read")
     experiment_at_site(replicas)
     replicas.add_argument("--verify", action="store_true", help="read all that is there and compare checksums")
-    replicas.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="at once (%(default)s)")
+    replicas.add_argument("--processes", type=int, default=4 * (os.cpu_count() or 1), help="at once (%(default)s)")
     replicas.add_argument("--directory", type=Path, help="where, if not at the site's storage.replicas")
 
     write = command("write", _write, "Write a run directory, whose DAGs can be given to condor_submit_dag by hand")

@@ -47,8 +47,11 @@ class Catalogue:
         self.entries[entry.name] = entry
         files = [dataclasses.asdict(self.entries[name]) for name in sorted(self.entries)]
         unfinished = self._path.with_suffix(".new")
-        unfinished.write_text(json.dumps({"format": 1, "set": self.name, "files": files}, indent=1) + "\n")
-        unfinished.replace(self._path)
+        try:
+            unfinished.write_text(json.dumps({"format": 1, "set": self.name, "files": files}, indent=1) + "\n")
+            unfinished.replace(self._path)
+        except OSError as error:
+            raise TierbenchError(f"{self._path}: cannot be written: {error.strerror}") from None
 
     def lacks(self, name: str) -> bool:
         """Whether a replica still has to be made: not listed, gone, or of another size than listed."""
@@ -75,7 +78,8 @@ def make(replicas: Replicas, name: str, parent: Path, processes: int, say: Calla
         try:
             for count, entry in enumerate(made, 1):
                 catalogue.add(entry)
-                say(f"{name}: made {count} of {len(missing)}, {entry.name}, {entry.bytes / 1e6:.1f} MB")
+                if count % max(1, len(missing) // 10) == 0 or count == len(missing):
+                    say(f"{name}: made {count} of {len(missing)}")
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

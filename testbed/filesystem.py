@@ -8,6 +8,7 @@ address to the servers' ports, and tells it the mount password, once it has logg
 from __future__ import annotations
 
 import secrets
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -38,7 +39,10 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
     mds.stage("/etc/mfs/mfstopology.cfg", "")
     chunkserver = filled("mfschunkserver.cfg", auth_code=auth_code, metadata_server=metadata.fqdn)
     oss.stage("/etc/mfs/mfschunkserver.cfg", chunkserver)
-    oss.stage("/etc/mfs/mfshdd.cfg", f"{CHUNKS} {topology.settings.storage_gb}GiB\n")
+    # Told what to leave of the disk, not what to use: it would count each small file as a chunk of 64 MiB.
+    free = shutil.disk_usage(oss.namespaces.directory.parent).free
+    leave = max(0, free - (topology.settings.storage_gb << 30))
+    oss.stage("/etc/mfs/mfshdd.cfg", f"{CHUNKS} -{leave >> 20}MiB\n")
 
     admitted = [f"{name}@{REALM}\n" for host in topology.hosts if host.mounts for name in principals(host)]
     for server in (mds, oss):
