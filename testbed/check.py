@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tierbench.errors import HostError
+from tierbench.site_configs.site import find_site
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.templates import verbatim
 from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import DATA, PRIVATE, USER, XROOTD_PORT, Host, Topology
+from tierbench.testbed.topology import DATA, USER, Host, Topology
 
 JOBS_SECONDS = 300
+THESIS_WAYS = ("lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct")
 
 
 @dataclass(frozen=True)
@@ -54,19 +56,15 @@ class Outcome:
 
 
 def ways(topology: Topology) -> list[Way]:
-    """The four ways of the thesis."""
-    (lan,), (wan,) = topology.with_role("gateway"), topology.with_role("wan-xrootd")
-    workers = topology.with_role("worker")
-    private = tuple(host for host in workers if host.network_kind == "private")
-    public = tuple(host for host in workers if host.network_kind == "public")
-    lan_door = f"root://{lan.name}.{PRIVATE.zone}:{XROOTD_PORT}/"
-    wan_door = f"root://{wan.fqdn}:{XROOTD_PORT}/"
-    return [
-        Way("lan-xrootd", private, lan_door, (lan.name,)),
-        Way("wan-xrootd-private", private, wan_door, (wan.name,)),
-        Way("wan-xrootd-public", public, wan_door, (wan.name,)),
-        Way("direct", public, "", tuple(host.name for host in public)),
-    ]
+    """The four ways of the thesis, as the testbed's site file offers them."""
+    site = find_site("testbed")
+    found = []
+    for name in THESIS_WAYS:
+        access = site.access[name]
+        workers = tuple(host for host in topology.with_role("worker") if host.network_kind == access.pool)
+        mounts = [host.fqdn for host in workers] if access.protocol == "file" else access.path
+        found.append(Way(name, workers, access.prefix, tuple(fqdn.partition(".")[0] for fqdn in mounts)))
+    return found
 
 
 class Check:
