@@ -10,8 +10,8 @@ STAGES := dags submit wrappers monitors postprocess testbed
 .PHONY: demo test unit lint setup clean
 
 demo: setup
-	$(TIERBENCH) testbed up --name demo
-	$(TIERBENCH) testbed run quick --name demo; status=$$?; $(TIERBENCH) testbed down --name demo; exit $$status
+	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'exit 130' INT TERM; \
+	$(TIERBENCH) testbed up --name demo && $(TIERBENCH) testbed run quick --name demo
 
 test: setup lint
 	$(VENV)/bin/pytest
@@ -34,7 +34,8 @@ $(VENV)/installed: pyproject.toml setup.py
 	touch $@
 
 # mypy does not know setuptools' mapping of tierbench.* onto our folders, so it is shown links.
-build/types/tierbench:
+build/types/tierbench: $(wildcard tierbench/*.py)
+	rm -rf $@
 	mkdir -p $@
 	for file in tierbench/*.py; do ln -s ../../../$$file $@; done
 	ln -s $(STAGES:%=../../../%) $@

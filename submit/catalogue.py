@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
@@ -16,21 +18,26 @@ FETCH_SECONDS = 20
 
 def catalogues(site: Site, experiment: Experiment) -> dict[str, list[int]]:
     """For each set of replicas whose catalogue can be read: its files' sizes, in the order of their names."""
-    found = {}
-    for name, replicas in experiment.used_replicas.items():
-        directory = f"{site.storage.replicas}/{replicas.directory(name)}"
-        text = next(_read(site, f"{directory}/{names.CATALOGUE}"), None)
-        if text is not None:
-            files = sorted(json.loads(text)["files"], key=lambda entry: str(entry["name"]))
-            found[name] = [int(entry["bytes"]) for entry in files]
-    return found
+    listed = {name: entries(site, experiment, name) for name in experiment.used_replicas}
+    return {
+        name: [int(entry["bytes"]) for entry in sorted(files, key=lambda entry: str(entry["name"]))]
+        for name, files in listed.items()
+        if files is not None
+    }
+
+
+def entries(site: Site, experiment: Experiment, name: str) -> list[dict[str, Any]] | None:
+    """What the catalogue of one set says of each file, or None where it cannot be read."""
+    directory = f"{site.storage.replicas}/{experiment.replicas[name].directory(name)}"
+    text = next(_read(site, f"{directory}/{names.CATALOGUE}"), None)
+    return None if text is None else list(json.loads(text)["files"])
 
 
 def _read(site: Site, path: str) -> Iterator[str]:
     """The text of a file on the storage, by each way that works from this host."""
     for url in dict.fromkeys(access.url(path) for access in site.access.values()):
         if url.startswith("/"):
-            if Path(url).is_file():
+            with contextlib.suppress(OSError):  # no such mount here, or not for us
                 yield Path(url).read_text(encoding="utf-8")
             continue
         try:

@@ -20,7 +20,7 @@ from tierbench.submit import pool, programs
 from tierbench.submit import replicas as replica_files
 from tierbench.submit.catalogue import catalogues
 from tierbench.submit.pool import PoolError, Slots
-from tierbench.submit.preview import preview
+from tierbench.submit.preview import missing, preview
 from tierbench.submit.progress import Run
 from tierbench.submit.watch import watch
 
@@ -86,6 +86,10 @@ def _definitions(arguments: argparse.Namespace) -> tuple[Site, Experiment]:
     return find_site(arguments.site), find_experiment(arguments.experiment)
 
 
+def _asked(arguments: argparse.Namespace) -> str:
+    return f"{arguments.experiment} --site {arguments.site}"
+
+
 def _expand(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots] | str]:
     """The plan, with all that the live pool and the storage can tell; and the pool's slots, or why not."""
     slots: dict[str, Slots] | str
@@ -100,7 +104,7 @@ def _expand(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots] 
 def _plan(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
-    print("\n".join(preview(plan, site, experiment, slots)))
+    print("\n".join(preview(plan, site, slots, _asked(arguments))))
     return 0
 
 
@@ -112,11 +116,8 @@ def _write(arguments: argparse.Namespace) -> int:
 def _written(arguments: argparse.Namespace) -> Run:
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
-    if isinstance(slots, str):
-        say(f"the pool could not be asked ({slots}); workers are those that the site's file lists")
-    unknown = [name for name, replicas in plan.replicas.items() if replicas.sizes is None]
-    if unknown:
-        say(f"the replicas {', '.join(unknown)} have no catalogue that can be read from here: their sizes are unknown")
+    for line in missing(plan, slots, _asked(arguments)):
+        say(line)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     write_run(plan, site, experiment, directory)
     clients = {workload.client for workload in experiment.workloads.values()}
@@ -215,6 +216,8 @@ def _show_tables(directory: Path) -> None:
 
 def _replicas(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
+    if arguments.processes < 1:
+        raise ConfigError(f"--processes {arguments.processes}: must be at least 1")
     parent = arguments.directory or Path(site.storage.replicas)
     complaints: list[str] = []
     for name, replicas in experiment.used_replicas.items():

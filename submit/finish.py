@@ -28,7 +28,7 @@ REMOVED = "4"  # DAGMan's word for "somebody has removed me"
 
 def main(dag_status: str, failed_nodes: str) -> int:
     try:
-        trial = json.loads(Path("trial.json").read_text())
+        trial = json.loads(Path("trial.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         print(f"finish: trial.json: {error}", file=sys.stderr)
         return 2
@@ -45,7 +45,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
     record("incomplete" if reasons else "complete", reasons)
     make_tables()
     for reason in reasons:
-        print(reason)
+        print(ascii(reason))
     return 1 if reasons else 0
 
 
@@ -94,7 +94,7 @@ def client_reasons(trial: "dict[str, Any]") -> "list[str]":
 def last_record(path: Path) -> "dict[str, Any] | None":
     """The last whole line of a client's output; it is its "end" record unless the client was lost."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return None
     for line in reversed(lines):

@@ -28,7 +28,7 @@ ENDED = re.compile(rb"^(?:005|009|012) \(\d+\.(\d+)\.\d+\)", re.MULTILINE)  # te
 
 def main() -> int:
     try:
-        trial = json.loads(Path("trial.json").read_text())
+        trial = json.loads(Path("trial.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         print(f"gate: trial.json: {error}", file=sys.stderr)
         return 2

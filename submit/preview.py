@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, Trial
 from tierbench.site_configs.site import Site
 from tierbench.submit.pool import Slots
 
 # Seconds of a trial in which nothing is read: flush, start, gate, tables.
-OVERHEAD_S = 8.0
+OVERHEAD_S = 12.0
 
 
-def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str) -> Iterator[str]:
-    """Lines of text; `slots` are the live pool's, or why it could not be asked."""
+def preview(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str) -> Iterator[str]:
+    """Lines of text; `slots` are the live pool's, or why it could not be asked; `asked` is what the user gave."""
     yield f"{plan.experiment} at {plan.site}" + (f" (rates 1:{1 / plan.scale:g})" if plan.scale != 1 else "")
     yield plan.question
     yield ""
@@ -33,7 +32,7 @@ def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
     yield ""
     yield from _pools(plan, site, slots)
     yield ""
-    yield from _missing(plan, site, experiment, slots)
+    yield from list(missing(plan, slots, asked)) or ["nothing is missing"]
 
 
 def _megabytes(trial: Trial) -> str:
@@ -69,24 +68,18 @@ def _pools(plan: Plan, site: Site, slots: dict[str, Slots] | str) -> Iterator[st
             yield f"       matched now by {slots[name].total} cores on {machines}"
 
 
-def _missing(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str) -> Iterator[str]:
+def missing(plan: Plan, slots: dict[str, Slots] | str, asked: str) -> Iterator[str]:
     """What would have to be there, and what could not be looked at."""
-    found = False
     if isinstance(slots, str):
-        found = True
         yield f"not checked: the live pool ({slots})"
     else:
         for name in plan.pools:
             largest = max(trial.jobs for trial in plan.trials if trial.configuration.pool == name)
             if slots[name].total < largest:
-                found = True
                 yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}"
     for name, replicas in plan.replicas.items():
         if replicas.sizes is None:
-            found = True
             yield (
                 f"missing: the catalogue of replicas {name} in {replicas.directory}; where the storage is mounted,"
-                f" `tierbench replicas {experiment.name} --site {site.name}` makes the {replicas.count} files"
+                f" `tierbench replicas {asked}` makes the {replicas.count} files"
             )
-    if not found:
-        yield "nothing is missing"

@@ -66,22 +66,25 @@ class Run:
 
 
 def progress(directory: Path, name: str, jobs: int) -> TrialProgress:
-    outcome = directory / names.OUTCOME
-    if outcome.is_file():
-        said = _json(outcome)
+    """What a trial is at; one whose files are just being put aside for another try is waiting."""
+    try:
+        return _progress(directory, name, jobs)
+    except FileNotFoundError:
+        return TrialProgress(directory, name, jobs, Stage.WAITING)
+
+
+def _progress(directory: Path, name: str, jobs: int) -> TrialProgress:
+    if (directory / names.OUTCOME).is_file():
+        said = _json(directory / names.OUTCOME)
         complete = said["state"] == "complete"
         return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, complete, tuple(said["reasons"]))
+    if not (directory / names.CLIENTS_LOG).is_file():
+        stage = Stage.FLUSHING if any((directory / names.FLUSH).iterdir()) else Stage.WAITING
+        return TrialProgress(directory, name, jobs, stage)
     events = [_events(directory / names.client_output(index)) for index in range(jobs)]
     ready, done = (sum(event in said for said in events) for event in ("ready", "end"))
-    if (directory / names.GO).is_file() or any("go" in said for said in events):
-        stage = Stage.READING
-    elif (directory / names.CLIENTS_LOG).is_file():
-        stage = Stage.GATHERING
-    elif any((directory / names.FLUSH).iterdir()):
-        stage = Stage.FLUSHING
-    else:
-        stage = Stage.WAITING
-    return TrialProgress(directory, name, jobs, stage, ready, done)
+    reading = (directory / names.GO).is_file() or any("go" in said for said in events)
+    return TrialProgress(directory, name, jobs, Stage.READING if reading else Stage.GATHERING, ready, done)
 
 
 def _events(output: Path) -> set[str]:

@@ -62,17 +62,21 @@ class Catalogue:
 def make(replicas: Replicas, name: str, parent: Path, processes: int, say: Callable[[str], None]) -> Catalogue:
     """Make what is missing of a set; what an interrupted call has finished is kept."""
     directory = parent / replicas.directory(name)
+    here = "run this where the storage is mounted and may be written"
+    if not parent.parent.is_dir():  # never to be made: it would hide that the storage is not mounted
+        raise TierbenchError(f"{parent.parent} is not there; {here}")
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        parent.mkdir(exist_ok=True)
+        directory.mkdir(exist_ok=True)
     except OSError as error:
-        raise TierbenchError(
-            f"cannot make {directory}: {error.strerror}; run this where the storage is mounted and may be written"
-        ) from None
+        raise TierbenchError(f"cannot make {directory}: {error.strerror}; {here}") from None
     catalogue = Catalogue(directory, name)
     wanted = [names.replica_file(name, number, replicas.suffix) for number in range(1, replicas.count + 1)]
     missing = [(number, file) for number, file in enumerate(wanted, 1) if catalogue.lacks(file)]
     _check_space(directory, len(missing) * replicas.nominal_bytes)
     say(f"{name}: {len(wanted) - len(missing)} of {len(wanted)} files are there, in {directory}")
+    if missing and isinstance(replicas, TreeReplicas | HiggsReplicas):
+        programs.command("make_tree", [])  # compiled now, and not by each of the many
     with ThreadPoolExecutor(processes) as pool:
         made = pool.map(lambda numbered: _make_one(replicas, directory / numbered[1], numbered[0]), missing)
         try:
@@ -103,7 +107,11 @@ def _complaint(catalogue: Catalogue, name: str) -> str | None:
         return f"{path}: is not there"
     if path.stat().st_size != entry.bytes:
         return f"{path}: has {path.stat().st_size} bytes, not {entry.bytes}"
-    if _sha256(path) != entry.sha256:
+    try:
+        intact = _sha256(path) == entry.sha256
+    except OSError as error:
+        return f"{path}: cannot be read: {error.strerror}"
+    if not intact:
         return f"{path}: its contents have changed (other checksum than in the catalogue)"
     return None
 

@@ -38,15 +38,16 @@ class View:
         self._out = out
         self._live = out.isatty()
         self._told: set[Path] = set()
-        self._durations: list[float] = []
+        self._durations: dict[Path, float] = {}
         self.all_finished = False
 
     def show(self, trials: list[TrialProgress], run: Run) -> None:
         """Tell of trials that have finished since, and what the one at work is at."""
+        self._told -= {trial.directory for trial in trials if trial.stage is not Stage.FINISHED}  # tried again
         for trial in trials:
             if trial.stage is Stage.FINISHED and trial.directory not in self._told:
                 self._told.add(trial.directory)
-                self._durations.append(_duration(trial.directory))
+                self._durations[trial.directory] = _duration(trial.directory)
                 self._lasting(_finished_line(trial, len(self._told), len(trials)))
         self.all_finished = len(self._told) == len(trials)
         if self._live and not self.all_finished:
@@ -75,7 +76,7 @@ class View:
     def _time_left(self, trials: int) -> str:
         if not self._durations:
             return ""
-        seconds = sum(self._durations) / len(self._durations) * (trials - len(self._told))
+        seconds = sum(self._durations.values()) / len(self._durations) * (trials - len(self._told))
         return f"; about {seconds / 60:.0f} min left" if seconds >= 60 else f"; about {seconds:.0f} s left"
 
 
@@ -87,8 +88,11 @@ def _finished_line(trial: TrialProgress, number: int, count: int) -> str:
 
 def _duration(directory: Path) -> float:
     """Seconds from the trial's first trace to its outcome."""
-    traces = [path.stat().st_mtime for path in (directory / names.FLUSH).glob("*")]
-    ended = (directory / names.OUTCOME).stat().st_mtime
+    try:
+        traces = [path.stat().st_mtime for path in (directory / names.FLUSH).glob("*")]
+        ended = (directory / names.OUTCOME).stat().st_mtime
+    except FileNotFoundError:  # just put aside for another try
+        return 0.0
     return max(0.0, ended - min(traces, default=ended))
 
 

@@ -119,9 +119,11 @@ class Check:
         directory = ce.run("mktemp", "-d", user=USER).stdout.strip()
         ce.put(f"{directory}/read-and-hash", verbatim("read-and-hash"), 0o755)
         ce.put(f"{directory}/jobs.sub", "\n".join(_submit_lines(jobs)) + "\n")
+        cluster = ""
         try:
             here = ["env", "-C", directory]
-            ce.run(*here, "condor_submit", "jobs.sub", user=USER)
+            submitted = ce.run(*here, "condor_submit", "-terse", "jobs.sub", user=USER).stdout
+            cluster = submitted.partition(".")[0]
             ce.run(
                 *here,
                 "condor_wait",
@@ -138,7 +140,8 @@ class Check:
                     raise HostError(f"the job on {worker.fqdn} could not read {url}: {complaint or 'no output'}")
             return lines
         finally:
-            ce.run("condor_rm", USER, user=USER, check=False)
+            if cluster:
+                ce.run("condor_rm", cluster, user=USER, check=False)
             ce.run("rm", "-rf", directory)
 
 

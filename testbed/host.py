@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tierbench.errors import HostError
 from tierbench.testbed.namespaces import Namespaces, wait_until
-from tierbench.testbed.topology import Host
+from tierbench.testbed.topology import USER, Host
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -60,7 +60,7 @@ class RunningHost:
 
     def command(self, argv: Sequence[str], user: str | None = None) -> list[str]:
         """The command line that runs `argv` in the host."""
-        home = f"/home/{user}" if user else "/root"
+        home = {None: "/root", "root": "/root", USER: f"/home/{USER}"}.get(user, "/")
         become = ["runuser", "-u", user, "--"] if user else []
         terminal = os.environ.get("TERM", "dumb")
         return [

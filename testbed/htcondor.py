@@ -92,4 +92,4 @@ def reporting(manager: RunningHost) -> set[str]:
 
 def in_pool(manager: RunningHost, host: RunningHost) -> bool:
     """Whether a host's own master is alive and the collector has heard of its daemons."""
-    return host.host.fqdn in reporting(manager) and host.succeeds("condor_who", "-daemons")
+    return host.host.fqdn in reporting(manager) and host.succeeds("sh", "-c", "kill -0 $(cat /run/condor_master.pid)")

@@ -74,10 +74,18 @@ class Namespaces:
 def wait_until(ready: Callable[[], bool], seconds: float, complaint: str, log: Path) -> None:
     """Poll until `ready`, or fail with the complaint and the log's last lines."""
     deadline = time.monotonic() + seconds
-    while not ready():
+    while not _yes(ready):
         if time.monotonic() > deadline:
             raise HostError(f"{complaint} within {seconds:g} s; {_last_words(log)}")
         time.sleep(0.05)
+
+
+def _yes(ready: Callable[[], bool]) -> bool:
+    """Whether it is ready; who cannot be asked is not."""
+    try:
+        return ready()
+    except HostError:
+        return False
 
 
 def _last_words(log: Path, count: int = 5) -> str:

@@ -36,7 +36,7 @@ DEBIAN_PACKAGES = (
 XROOTDFS_PACKAGES = ("xrootd-fuse",)
 PYTHON_PACKAGES = ("ROOT==0.1a12", "htcondor==25.14.1")
 # ROOT opens a root:// URL as a local file if the host is this one and the path exists; never here.
-ROOTRC = "TFile.ForceRemote: 1\\nPath.ForceRemote: 1\\n"
+ROOTRC = "TFile.ForceRemote: 1\nPath.ForceRemote: 1\n"
 CUSTOMIZE = (
     f"useradd --root $1 --create-home --shell /bin/bash {USER}",
     "rm -rf $1/usr/share/doc $1/usr/share/man $1/usr/share/locale $1/var/lib/apt/lists $1/etc/resolv.conf",
@@ -157,7 +157,8 @@ def _install_python_packages(recipe: Recipe, target: Path, log: TextIO, say: Say
                "--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *platforms,
                f"--target={site}", *recipe.python_packages]  # fmt: skip
     _logged(command, log, "the Python packages")
-    (site / "ROOT/etc/system.rootrc").open("a").write(recipe.rootrc)
+    with (site / "ROOT/etc/system.rootrc").open("a", encoding="utf-8") as rootrc:
+        rootrc.write(recipe.rootrc)
 
 
 def _logged(command: list[str], log: TextIO, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -23,11 +24,13 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     writer, access_point = (testbed.host(testbed.topology.with_role(r)[0].name) for r in ("wan-xrootd", "access-point"))
     if Path(experiment).is_file():
         experiment = _taken_along(Path(experiment), writer, access_point)
+    there = f"{HOME}/runs/{into.name}"
+    if access_point.path(there).exists():
+        raise ConfigError(f"the testbed has a run {there} already; give this one another name with --into")
     say("replicas")
     definition = [experiment, "--site", "testbed"]
     if _inside(writer, "replicas", *definition):
         raise HostError("the replicas could not be made, so nothing was run")
-    there = f"{HOME}/runs/{into.name}"
     access_point.run("mkdir", "-p", f"{HOME}/runs", user=USER)
     say("run")
     status = _inside(access_point, "run", *definition, "--into", there)
@@ -41,8 +44,12 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
 
 
 def _inside(host: RunningHost, *arguments: str) -> int:
-    """The exit status of a tierbench command on a host, which speaks for itself meanwhile."""
-    return subprocess.run(host.command(["tierbench", *arguments], USER), check=False).returncode
+    """The exit status of a tierbench command on a host, which speaks, and answers Ctrl-C, for itself."""
+    ours = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        return subprocess.run(host.command(["tierbench", *arguments], USER), check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, ours)
 
 
 def _taken_along(definition: Path, *hosts: RunningHost) -> str:

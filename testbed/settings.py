@@ -10,6 +10,9 @@ from tierbench.errors import ConfigError
 from tierbench.spec import bounded, build, read_toml
 
 
+MOST_WORKERS = 150  # the addresses that a site's network has for them
+
+
 @dataclass(frozen=True)
 class Rates:
     """Line rates in Mb/s, in both directions."""
@@ -35,6 +38,10 @@ class Settings:
     read_ahead_kb: int = bounded(256, 16, 65536)
     storage_gb: int = bounded(10, 1, 10_000)
 
+    def __post_init__(self) -> None:
+        if self.private_workers + self.public_workers > MOST_WORKERS:
+            raise ValueError(f"private_workers and public_workers: together at most {MOST_WORKERS}")
+
     @property
     def has_xrootdfs(self) -> bool:
         """Whether the suite's XRootD still has its FUSE client, which XRootD 6 gave up."""
@@ -47,7 +54,7 @@ def load(path: Path, overrides: list[str]) -> Settings:
     if "testbed" not in tables:
         raise ConfigError(f"{path}: has no [testbed] table, so it does not describe a testbed")
     table = tables["testbed"]
-    for override in overrides:
+    for override in overrides if isinstance(table, dict) else ():
         _override(table, override)
     source = f"{path} with --set {' '.join(overrides)}" if overrides else str(path)
     return build(Settings, table, source, "testbed")

@@ -90,7 +90,7 @@ def _gate(server: RunningHost) -> str:
 
 
 def _delay(wan: RunningHost, topology: Topology) -> str:
-    means = wan.path("/run/wan-delay").read_text().strip()
+    means = wan.run("cat", "/run/wan-delay").stdout.strip()
     if means == "none":
         return "no delay configured"
     if means == "delay-line" and not assembly.delay_line_listens(wan):

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -28,7 +29,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 def home() -> Path:
     """Where testbeds and the cache of root file systems live."""
-    return Path(os.environ.get("TIERBENCH_HOME", "/var/lib/tierbench"))
+    return Path(os.environ.get("TIERBENCH_HOME") or "/var/lib/tierbench").absolute()
 
 
 class Testbed:
@@ -107,6 +108,7 @@ class Testbed:
     def up(self, settings: Settings, say: Say) -> bool:
         """Bring it up; False if it was up already. If that fails, nothing but logs is left of it."""
         check_privilege()
+        os.umask(0o022)  # what we write are other machines' system files
         with self._locked():
             if self.is_up:
                 if self.settings != settings:
@@ -127,7 +129,7 @@ class Testbed:
             self._write_record(settings, complete=False)
             try:
                 assembly.assemble(self.hosts, self.topology, base, say)
-            except HostError as error:
+            except (HostError, OSError, subprocess.SubprocessError) as error:
                 say("taking down what was started")
                 logs = self._end(keep_logs=True)
                 raise HostError(f"{error}\n  All logs of this attempt are kept in {logs}") from None

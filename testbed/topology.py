@@ -112,9 +112,6 @@ class Topology:
     settings: Settings
     hosts: tuple[Host, ...]
 
-    def host(self, name: str) -> Host:
-        return next(host for host in self.hosts if host.name == name)
-
     @property
     def sited_hosts(self) -> list[Host]:
         """The hosts at the sites: all but the WAN between them."""

@@ -155,7 +155,7 @@ def command_line() -> argparse.Namespace:
 def replica(path: Path, index: int) -> "tuple[str, int | None]":
     """URL and size of the replica in a line of the list, the first being line 0."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise UsageError(f"the list of replicas cannot be read: {error}") from None
     if not 0 <= index < len(lines):
@@ -169,7 +169,7 @@ def replica(path: Path, index: int) -> "tuple[str, int | None]":
 def read_options(text: str) -> "dict[str, Any]":
     """The client's own options, given as JSON or as a file of it, for example trial.json."""
     try:
-        table = json.loads(text if text.startswith("{") else Path(text).read_text())
+        table = json.loads(text if text.startswith("{") else Path(text).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"--options {text}: {error}") from None
     options = table.get("options", table) if isinstance(table, dict) else None

@@ -45,7 +45,7 @@ def test_every_link_is_capped_at_both_ends() -> None:
 
 
 def test_private_workers_reach_the_access_point_without_nat(small: Topology) -> None:
-    worker, access_point = small.host("wn01"), small.host("ce")
+    (worker, *_), (access_point,) = small.with_role("worker"), small.with_role("access-point")
     leg = access_point.nic_on(PRIVATE)
     assert leg
     assert any(
