@@ -7,7 +7,7 @@ import sys
 
 import tierbench
 from tierbench.errors import TierbenchError
-from tierbench.submit import commands
+from tierbench.submit import commands, doctor
 from tierbench.testbed import cli as testbed
 
 DESCRIPTION = """\
@@ -36,6 +36,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tierbench {tierbench.__version__}")
     subcommands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    doctor.register(subcommands)
     commands.register(subcommands)
     testbed.register(subcommands)
     return parser

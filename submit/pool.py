@@ -35,7 +35,7 @@ class Slots:
 
 
 @contextmanager
-def _plain_errors(what: str) -> Iterator[Any]:
+def plain_errors(what: str) -> Iterator[Any]:
     """The bindings, with their errors told as ours."""
     try:
         import htcondor2
@@ -49,7 +49,7 @@ def _plain_errors(what: str) -> Iterator[Any]:
 
 def matching_slots(requirements: str) -> Slots:
     """The cores of the pool that a job with these requirements could ever get."""
-    with _plain_errors("ask the pool for its slots") as htcondor2:
+    with plain_errors("ask the pool for its slots") as htcondor2:
         # Dynamic slots are parts of the partitionable ones, which count all cores.
         constraint = f"({requirements}) && DynamicSlot =!= True"
         ads = htcondor2.Collector().query(htcondor2.AdTypes.Startd, constraint, ["Machine", "TotalSlotCpus", "Cpus"])
@@ -61,7 +61,7 @@ def matching_slots(requirements: str) -> Slots:
 
 def versions() -> tuple[str, str]:
     """The version of the bindings and of the scheduler that jobs are submitted to."""
-    with _plain_errors("ask the scheduler for its version") as htcondor2:
+    with plain_errors("ask the scheduler for its version") as htcondor2:
         schedds = htcondor2.Collector().locateAll(htcondor2.DaemonType.Schedd)
         here = htcondor2.Collector().locate(htcondor2.DaemonType.Schedd)
         version = here.get("CondorVersion") or schedds[0].get("CondorVersion", "unknown")
@@ -73,7 +73,7 @@ def submit_dag(dag: Path) -> int:
     before = Path.cwd()
     os.chdir(dag.parent)  # a DAG's paths are relative to where it is submitted
     try:
-        with _plain_errors(f"submit {dag}") as htcondor2:
+        with plain_errors(f"submit {dag}") as htcondor2:
             description = htcondor2.Submit.from_dag(dag.name, {"update_submit": True})
             return int(htcondor2.Schedd().submit(description).cluster())
     finally:
@@ -82,12 +82,12 @@ def submit_dag(dag: Path) -> int:
 
 def in_queue(cluster: int) -> bool:
     """Whether a submitted DAG, or the DAG of a trial that it has started, is still in the queue."""
-    with _plain_errors("ask the scheduler for its queue") as htcondor2:
+    with plain_errors("ask the scheduler for its queue") as htcondor2:
         constraint = f"ClusterId == {cluster} || DAGManJobId =?= {cluster}"
         return bool(htcondor2.Schedd().query(constraint, ["ClusterId"]))
 
 
 def remove(cluster: int, reason: str) -> None:
     """Remove a submitted DAG; DAGMan then removes its jobs and runs its final nodes."""
-    with _plain_errors(f"remove job {cluster}") as htcondor2:
+    with plain_errors(f"remove job {cluster}") as htcondor2:
         htcondor2.Schedd().act(htcondor2.JobAction.Remove, f"ClusterId == {cluster}", reason=reason)

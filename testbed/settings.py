@@ -9,7 +9,6 @@ from typing import Any, Literal
 from tierbench.errors import ConfigError
 from tierbench.spec import bounded, build, read_toml
 
-
 MOST_WORKERS = 150  # the addresses that a site's network has for them
 
 
