@@ -1,0 +1,514 @@
+"""An experiment from its definition to its tables on a real pool and real storage, also when things go wrong.
+
+One experiment is measured alone. The small runs after it show courses of events, not rates, so they run all at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierbench.dags import names
+from tierbench.postprocess.columns import FILES
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.namespaces import wait_until
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+HOME = f"/home/{USER}/experiments"  # DAGMan does not want its logs below /tmp
+RUN_SECONDS = 400
+WITH_MOUNT = {"dgt.fiu.test", "vmuf.uf.test", "wn03.fiu.test", "wn04.fiu.test"}
+
+# The server's counter is interpolated at the window's edges, so the period is short beside windows of a second or two.
+MEASURED = """
+name = "measured"
+question = "Do all four ways deliver all files, and do the numbers hold together?"
+access = ["lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct"]
+batches = [2]
+repeats = 1
+sample_period_s = 0.05
+
+[workloads.root]
+client = "root"
+replicas = "tree"
+
+[workloads.dd]
+client = "dd"
+replicas = "tree"
+access = ["direct"]
+
+[replicas.tree]
+kind = "tree"
+count = 10
+size_mb = 16
+"""
+
+SMALL = """
+name = "{name}"
+question = "Does the run take the course that it should?"
+access = ["{access}"]
+batches = {batches}
+repeats = 1
+sample_period_s = 0.2
+retries = 1
+gate = {gate}
+
+[workloads.copy]
+client = "xrdcp"
+replicas = "{replicas}"
+
+[replicas.short]
+kind = "random"
+count = 2
+size_mb = 1
+
+[replicas.long]
+kind = "random"
+count = 4
+size_mb = 128
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run's end: the exit status of the command that watched it, and the run directory as it was then."""
+
+    status: int
+    directory: Path
+
+    def trial(self, trial: str) -> Path:
+        return self.directory / names.trial_directory(trial)
+
+    @property
+    def trials(self) -> list[Path]:
+        """The trials' folders, in the plan's order."""
+        return [self.trial(trial["id"]) for trial in content(self.directory / names.PLAN)["trials"]]
+
+    def rows(self, table: str) -> list[dict[str, str]]:
+        with (self.directory / table).open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+
+@dataclass(frozen=True)
+class Stopped(Ran):
+    """A run that was stopped, and the jobs of it that were in the queue after that."""
+
+    left_in_queue: str
+
+
+def content(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def outcome(trial: Path) -> dict[str, Any]:
+    """What a trial's last step said of it."""
+    said: dict[str, Any] = content(trial / names.OUTCOME)
+    return said
+
+
+def last_line(path: Path) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+    return said
+
+
+class AccessPoint:
+    """The testbed's access point and its user, who runs experiments there."""
+
+    def __init__(self, testbed: Testbed, copies: Path) -> None:
+        self._ce: RunningHost = testbed.host("ce")
+        self._writer: RunningHost = testbed.host("vmuf")
+        self._copies = copies
+
+    def define(self, name: str, text: str) -> None:
+        for host in (self._ce, self._writer):
+            host.put(f"{HOME}/{name}.toml", text)
+            host.run("chown", USER, HOME)
+
+    def make_replicas(self, name: str) -> None:
+        self._writer.run("tierbench", "replicas", *_definition(name), user=USER, timeout=RUN_SECONDS)
+
+    def write(self, name: str) -> Path:
+        """A run directory of an experiment, as this machine sees it."""
+        self.tierbench("write", *_definition(name), "--into", f"{HOME}/{name}")
+        return self.there(name)
+
+    def run(self, name: str) -> Ran:
+        return self._ran("run", *_definition(name), "--into", f"{HOME}/{name}", run=name)
+
+    def submit(self, name: str, copy: str = "") -> Ran:
+        return self._ran("submit", f"{HOME}/{name}", run=name, copy=copy)
+
+    def tierbench(self, *arguments: str, check: bool = True) -> int:
+        return self.command("tierbench", *arguments, check=check)[0]
+
+    def command(self, *command: str, check: bool = True) -> tuple[int, str]:
+        result = self._ce.run(*command, user=USER, check=check, timeout=RUN_SECONDS)
+        return result.returncode, result.stdout
+
+    def there(self, name: str) -> Path:
+        return self._ce.path(f"{HOME}/{name}")
+
+    def copy(self, name: str, copy: str = "") -> Path:
+        """A run directory as it is now; it may go on to change."""
+        return Path(shutil.copytree(self.there(name), self._copies / (copy or name)))
+
+    def _ran(self, *arguments: str, run: str, copy: str = "") -> Ran:
+        return Ran(self.tierbench(*arguments, check=False), self.copy(run, copy))
+
+
+def _definition(name: str) -> list[str]:
+    return [f"{HOME}/{name}.toml", "--site", "testbed"]
+
+
+@pytest.fixture(scope="module")
+def access_point(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> AccessPoint:
+    return AccessPoint(testbed, tmp_path_factory.mktemp("runs"))
+
+
+# -- one experiment, measured ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def measured(access_point: AccessPoint) -> Ran:
+    """One trial of each of the four ways with root, and one of dd."""
+    access_point.define("measured", MEASURED)
+    access_point.make_replicas("measured")
+    return access_point.run("measured")
+
+
+def test_all_trials_are_complete(measured: Ran) -> None:
+    assert {
+        row["trial_id"]: row["reasons"] for row in measured.rows(names.TRIALS_CSV) if row["state"] != "complete"
+    } == {}
+    assert len(measured.rows(names.TRIALS_CSV)) == 5
+
+
+def test_the_command_succeeds(measured: Ran) -> None:
+    assert measured.status == 0
+
+
+def test_no_trial_was_tried_twice(measured: Ran) -> None:
+    assert [trial.name for trial in measured.trials if (trial / names.TRIES).exists()] == []
+
+
+def test_behind_the_gate_clients_start_together(measured: Ran) -> None:
+    """On a quiet machine within a millisecond (docs/runs.md); without a gate they are hundreds apart."""
+    skews = {row["trial_id"]: float(row["start_skew_ms"]) for row in measured.rows(names.TRIALS_CSV)}
+    assert {trial: skew for trial, skew in skews.items() if skew > 50} == {}
+
+
+@pytest.mark.parametrize(("program", "most"), [("dd", 0.05), ("root", 0.08)])
+def test_the_server_sent_what_the_clients_read(measured: Ran, program: str, most: float) -> None:
+    """And a little more: headers, what TCP sends again, and what a mount reads of a file where ROOT skips parts."""
+    rows = [row for row in measured.rows(names.TRIALS_CSV) if row["program"] == program]
+    assert rows
+    assert {row["trial_id"]: row["closure"] for row in rows if not 0 <= float(row["closure"]) <= most} == {}
+
+
+def test_each_client_ran_on_a_worker_of_its_pool(measured: Ran) -> None:
+    pools = {trial["name"]: trial["workers"] for trial in (content(folder / names.TRIAL) for folder in measured.trials)}
+    assert [row for row in measured.rows(names.JOBS_CSV) if row["host"] not in pools[row["trial"]]] == []
+
+
+def test_each_client_read_a_replica_of_its_own(measured: Ran) -> None:
+    files = [Path(row["url"]).name for row in measured.rows(names.JOBS_CSV)]
+    assert len(set(files)) == len(files) == 10
+
+
+def test_each_client_read_all_of_its_replica(measured: Ran) -> None:
+    read = [row for row in measured.rows(names.JOBS_CSV) if row["program"] == "dd"]
+    assert [row["bytes_app"] for row in read] == [row["bytes_expected"] for row in read]
+    events = {row["events"] for row in measured.rows(names.JOBS_CSV) if row["program"] == "root"}
+    assert len(events) == 1  # all of them, for the replicas are alike
+    assert events != {""}
+
+
+def test_no_replica_was_in_memory_when_the_clients_began(measured: Ran) -> None:
+    for trial in measured.trials:
+        for host in content(trial / names.TRIAL)["flush"]["hosts"]:
+            report = content(trial / names.flush_report(host))
+            assert (report["status"], report["resident_after_bytes"]) == ("ok", 0), (trial.name, host)
+
+
+def test_the_flush_saw_the_replicas_on_each_mount_along_the_way(measured: Ran) -> None:
+    direct, lan = "direct.root.x002.r1", "lan-xrootd.root.x002.r1"
+    flushed = {
+        (trial, path.stem): content(path)["files"]
+        for trial in (direct, lan)
+        for path in (measured.trial(trial) / names.FLUSH).glob("*.json")
+    }
+    assert {(trial, host) for (trial, host), files in flushed.items() if files} == {
+        (direct, "wn03.fiu.test"),
+        (direct, "wn04.fiu.test"),
+        (lan, "dgt.fiu.test"),
+    }
+
+
+def test_the_tables_have_the_columns_of_their_schema(measured: Ran) -> None:
+    described = content(measured.directory / names.SCHEMA)["files"]
+    for table in names.TABLES:
+        columns = list(measured.rows(table)[0])
+        assert columns == [column["name"] for column in described[table]["columns"]]
+        assert columns == [column.name for column in FILES[table][1]]
+
+
+def test_the_tables_are_made_again_alike(access_point: AccessPoint, measured: Ran) -> None:
+    for table in (*names.TABLES, names.SCHEMA):
+        access_point.there(f"measured/{table}").unlink()
+    access_point.tierbench("tables", f"{HOME}/measured")
+    for table in (*names.TABLES, names.SCHEMA):
+        assert access_point.there(f"measured/{table}").read_bytes() == (measured.directory / table).read_bytes()
+
+
+def test_the_trials_ran_one_by_one_in_the_plans_order(measured: Ran) -> None:
+    rows = {row["trial_id"]: row for row in measured.rows(names.TRIALS_CSV)}
+    times = [int(rows[trial.name][when]) for trial in measured.trials for when in ("go_wall_ns", "end_wall_ns")]
+    assert times == sorted(times)
+
+
+# -- small runs, all at once -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Future[Any]]]:
+    """What comes of each of the small runs, which begin when nothing is measured any more."""
+    assert measured
+    for name in ("missing", "by-hand", "ungated"):
+        access_point.define(name, small(name, gate=name != "ungated", batches=[1, 2] if name == "missing" else [2]))
+    access_point.define("stopped", small("stopped", "wan-xrootd-private", replicas="long", batches=[4]))
+    access_point.make_replicas("missing")  # which are those of by-hand and ungated, too
+    runs: dict[str, Callable[[AccessPoint], object]] = {
+        "missing": lose_a_replica_and_repair,
+        "stopped": stop_while_reading,
+        "by-hand": submit_by_hand,
+        "ungated": lambda access_point: access_point.run("ungated"),
+    }
+    with ThreadPoolExecutor() as threads:
+        yield {name: threads.submit(run, access_point) for name, run in runs.items()}
+
+
+def small(
+    name: str, access: str = "wan-xrootd-public", *, replicas: str = "short", batches: list[int], gate: bool = True
+) -> str:
+    return SMALL.format(name=name, access=access, replicas=replicas, batches=batches, gate=str(gate).lower())
+
+
+# A replica that is gone, and comes back
+
+HURT, UNHURT = "wan-xrootd-public.copy.x002.r1", "wan-xrootd-public.copy.x001.r1"
+
+
+def lose_a_replica_and_repair(access_point: AccessPoint) -> tuple[Ran, Ran]:
+    """A run in which one client's replica is missing, and the same run again when it is there."""
+    replicas = access_point.write("missing") / names.trial_directory(HURT) / names.REPLICAS
+    whole = replicas.read_text()
+    first, second = whole.splitlines(keepends=True)
+    replicas.write_text(first + second.replace(".dat", ".gone"))
+    hurt = access_point.submit("missing", copy="missing-hurt")
+    replicas.write_text(whole)
+    return hurt, access_point.submit("missing", copy="missing-repaired")
+
+
+@pytest.fixture(scope="module")
+def hurt(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
+    return courses["missing"].result()[0]
+
+
+@pytest.fixture(scope="module")
+def repaired(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
+    return courses["missing"].result()[1]
+
+
+def test_a_missing_replica_makes_its_trial_incomplete(hurt: Ran) -> None:
+    assert outcome(hurt.trial(HURT))["state"] == "incomplete"
+
+
+def test_the_reason_names_the_client_and_what_it_lacked(hurt: Ran) -> None:
+    (reason,) = outcome(hurt.trial(HURT))["reasons"]
+    assert reason.startswith("client 1 open-failed: ")
+    assert "no such file" in reason.lower()
+
+
+def test_an_incomplete_trial_is_tried_once_more(hurt: Ran) -> None:
+    assert [path.name for path in (hurt.trial(HURT) / names.TRIES).iterdir()] == ["1"]
+
+
+def test_each_try_has_a_flush_of_its_own(hurt: Ran) -> None:
+    trial = hurt.trial(HURT)
+    for host in content(trial / names.TRIAL)["flush"]["hosts"]:
+        first, second = (content(path / names.flush_report(host)) for path in (trial / names.TRIES / "1", trial))
+        assert first["wall_ns"] < second["wall_ns"]
+
+
+def test_each_try_has_its_own_gate_and_samples(hurt: Ran) -> None:
+    trial = hurt.trial(HURT)
+    first, second = (content(path / names.GO)["go_wall_ns"] for path in (trial / names.TRIES / "1", trial))
+    assert first < second
+    assert (trial / names.TRIES / "1" / names.sample_file("oss.uf.test")).stat().st_size > 0
+
+
+def test_the_other_trial_is_complete(hurt: Ran) -> None:
+    assert outcome(hurt.trial(UNHURT)) == {"format": 1, "state": "complete", "reasons": []}
+
+
+def test_the_command_tells_of_an_incomplete_trial(hurt: Ran) -> None:
+    assert hurt.status == 1
+
+
+def test_an_incomplete_trial_stays_in_the_tables(hurt: Ran) -> None:
+    states = {row["trial_id"]: row["state"] for row in hurt.rows(names.TRIALS_CSV)}
+    assert states == {HURT: "incomplete", UNHURT: "complete"}
+
+
+def test_submitted_again_the_incomplete_trial_is_completed(repaired: Ran) -> None:
+    assert outcome(repaired.trial(HURT))["state"] == "complete"
+    assert repaired.status == 0
+
+
+def test_submitted_again_the_complete_trial_is_left_alone(hurt: Ran, repaired: Ran) -> None:
+    assert not (repaired.trial(UNHURT) / names.TRIES).exists()
+    go = [content(run.trial(UNHURT) / names.GO) for run in (hurt, repaired)]
+    assert go[0] == go[1]
+
+
+def test_submitted_again_all_earlier_tries_are_kept(repaired: Ran) -> None:
+    assert {path.name for path in (repaired.trial(HURT) / names.TRIES).iterdir()} == {"1", "2"}
+
+
+# A run that is stopped
+
+
+def stop_while_reading(access_point: AccessPoint) -> Stopped:
+    """A run that is stopped when all clients read, which would take them 20 s."""
+    access_point.make_replicas("stopped")
+    run = access_point.write("stopped")
+    with ThreadPoolExecutor(1) as threads:
+        watched = threads.submit(access_point.tierbench, "submit", f"{HOME}/stopped", check=False)
+        reading = partial(all_read, next((run / names.TRIALS).iterdir()))
+        wait_until(reading, 120, "the clients did not begin", run / f"{names.EXPERIMENT_DAG}.dagman.out")
+        status = access_point.tierbench("stop", f"{HOME}/stopped", check=False)
+        inside = f'regexp("^{HOME}/stopped", Iwd)'
+        _, left = access_point.command("condor_q", "-constraint", inside, "-af", "ClusterId", "Cmd")
+        watched.result()
+    return Stopped(status, access_point.copy("stopped"), left)
+
+
+def all_read(trial: Path) -> bool:
+    """Whether all clients of a trial have told that they went on from the gate."""
+    records = [trial / names.client_output(index) for index in range(4)]
+    return all(path.exists() and '"event": "go"' in path.read_text() for path in records)
+
+
+@pytest.fixture(scope="module")
+def stopped(courses: dict[str, Future[Stopped]]) -> Stopped:
+    return courses["stopped"].result()
+
+
+def test_stopping_succeeds(stopped: Stopped) -> None:
+    assert stopped.status == 0
+
+
+def test_stopped_clients_say_so(stopped: Stopped) -> None:
+    (trial,) = stopped.trials
+    ends = [last_line(trial / names.client_output(index)) for index in range(4)]
+    assert [(end["event"], end["status"]) for end in ends] == [("end", "killed")] * 4
+
+
+def test_stopped_samplers_end_their_files_in_order(stopped: Stopped) -> None:
+    (trial,) = stopped.trials
+    trailers = {path.name: last_line(path)["tierbench"] for path in (trial / names.SAMPLES).glob("*.samples")}
+    assert trailers == {f"{host}.samples": "end" for host in ("oss.uf.test", "dgt.fiu.test", "vmuf.uf.test")}
+
+
+def test_a_stopped_trial_says_that_it_was_removed(stopped: Stopped) -> None:
+    (trial,) = stopped.trials
+    assert outcome(trial)["state"] == "incomplete"
+    assert "the trial was removed" in outcome(trial)["reasons"]
+
+
+def test_a_stopped_trial_is_not_tried_again(stopped: Stopped) -> None:
+    (trial,) = stopped.trials
+    assert not (trial / names.TRIES).exists()
+
+
+def test_a_stopped_run_leaves_nothing_in_the_queue(stopped: Stopped) -> None:
+    assert stopped.left_in_queue == ""
+
+
+def test_a_stopped_run_has_tables_of_what_was_done(stopped: Stopped) -> None:
+    (row,) = stopped.rows(names.TRIALS_CSV)
+    assert (row["state"], row["jobs_failed"]) == ("incomplete", "4")
+    # bytes_server is not among them: samplers are removed with the clients, and may end a little before the last one.
+    assert float(row["mean_mbps"]) > 0
+    assert int(row["bytes_client"]) > 0  # an xrdcp that is ended early may have passed none of it on
+
+
+# A configuration's DAG, by hand
+
+
+def submit_by_hand(access_point: AccessPoint) -> tuple[bool, Ran]:
+    """A configuration's DAG run without the command tierbench; whether there were tables then, and the run after."""
+    run = access_point.write("by-hand")
+    there, dag = ["env", "-C", f"{HOME}/by-hand", "PATH=/usr/bin:/bin"], "wan-xrootd-public.copy.dag"
+    access_point.command(*there, "condor_submit_dag", dag)
+    access_point.command(*there, "condor_wait", "-wait", "300", f"{dag}.dagman.log")
+    status = re.findall(r"\(return value (\d+)\)", (run / f"{dag}.dagman.log").read_text())
+    tabled = any(run.rglob("*.csv"))
+    access_point.tierbench("tables", f"{HOME}/by-hand")
+    return tabled, Ran(int(status[-1]), access_point.copy("by-hand"))
+
+
+@pytest.fixture(scope="module")
+def by_hand(courses: dict[str, Future[tuple[bool, Ran]]]) -> tuple[bool, Ran]:
+    return courses["by-hand"].result()
+
+
+def test_a_configurations_dag_works_by_hand(by_hand: tuple[bool, Ran]) -> None:
+    _, run = by_hand
+    (trial,) = run.trials
+    assert outcome(trial) == {"format": 1, "state": "complete", "reasons": []}
+    assert run.status == 0
+
+
+def test_a_dag_by_hand_does_without_tierbench(by_hand: tuple[bool, Ran]) -> None:
+    tabled, _ = by_hand
+    assert not tabled
+
+
+def test_a_run_by_hand_gets_its_tables_later(by_hand: tuple[bool, Ran]) -> None:
+    (row,) = by_hand[1].rows(names.TRIALS_CSV)
+    assert (row["state"], row["jobs_ok"]) == ("complete", "2")
+
+
+# Without a gate
+
+
+@pytest.fixture(scope="module")
+def ungated(courses: dict[str, Future[Ran]]) -> Ran:
+    return courses["ungated"].result()
+
+
+def test_without_a_gate_a_trial_is_complete(ungated: Ran) -> None:
+    (row,) = ungated.rows(names.TRIALS_CSV)
+    assert (row["gate"], row["state"], ungated.status) == ("no", "complete", 0)
+
+
+def test_without_a_gate_the_natural_skew_is_told(ungated: Ran) -> None:
+    (row,) = ungated.rows(names.TRIALS_CSV)
+    assert float(row["natural_skew_ms"]) > 0
+    assert float(row["start_skew_ms"]) > 0
+
+
+def test_without_a_gate_nobody_gives_a_go(ungated: Ran) -> None:
+    (trial,) = ungated.trials
+    assert not (trial / names.GO).exists()
