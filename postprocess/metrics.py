@@ -186,9 +186,9 @@ def _uncovered(sampled: Sampled, begin: int | None, end: int | None) -> list[str
     times = sampled.samples.time_ns
     reasons = []
     if times[0] > begin:
-        reasons.append(f"{host} begin {(times[0] - begin) / 1e9:.1f} s after the window")
+        reasons.append(f"{host} begin {(times[0] - begin) / 1e9:.1f} s after the window's begin")
     if times[-1] < end:
-        reasons.append(f"{host} end {(end - times[-1]) / 1e9:.1f} s before the window")
+        reasons.append(f"{host} end {(end - times[-1]) / 1e9:.1f} s before the window's end")
     if sampled.samples.role == "storage":
         unknown = np.isnan(sampled.intervals.differences["tx_bytes"][1:])
         touching = (times[1:] > begin) & (times[:-1] < end)

@@ -1,0 +1,225 @@
+"""`tierbench doctor`: is all there that a site's file promises and an experiment needs?"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tierbench.dags.experiment import Experiment, find_experiment, shipped_experiments
+from tierbench.dags.plan import expand
+from tierbench.site_configs.site import Site, find_site
+from tierbench.submit import pool, probes
+from tierbench.submit.catalogue import entries
+from tierbench.submit.findings import Finding, lines
+from tierbench.submit.links import links
+from tierbench.submit.pool import PoolError, Slots
+from tierbench.submit.probes import Report
+from tierbench.submit.questions import Visit, used_accesses, visits
+
+COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
+LET_IN = "where a pool does not let you in, above all one older than the bindings, `condor_token_fetch` helps"
+
+
+def register(subcommands: Any) -> None:
+    """Add `doctor` to the command line."""
+    text = "Check all that a site's file promises, from here and by a small job on each host; changes nothing"
+    parser = subcommands.add_parser("doctor", help=text, description=f"{text}. Exit status 1 if anything is bad.")
+    parser.set_defaults(run=_doctor)
+    known = ", ".join(shipped_experiments())
+    parser.add_argument("--site", required=True, help="a name (testbed, fiu-uf-2014) or a TOML file of your own")
+    parser.add_argument("--experiment", help=f"check what this one needs, and no more: a name ({known}) or a TOML file")
+    parser.add_argument("--quick", action="store_true", help="do not measure the links")
+    parser.add_argument(
+        "--patience", type=float, default=120, metavar="SECONDS", help="how long a job may take to answer (%(default)s)"
+    )
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    site = find_site(arguments.site)
+    experiment = find_experiment(arguments.experiment) if arguments.experiment else None
+    if experiment:
+        expand(site, experiment, {})  # an experiment that the site cannot serve at all is refused here
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the probes are removed then too
+    states: Counter[str] = Counter()
+    for section in _sections(site, experiment, arguments.quick, arguments.patience):
+        states.update(finding.state for finding in section)
+        for line in lines(section):
+            print(line, flush=True)
+    print(f"{states['good']} good, {states['doubtful']} doubtful, {states['bad']} bad")
+    return 1 if states["bad"] else 0
+
+
+def _sections(site: Site, experiment: Experiment | None, quick: bool, patience: float) -> Iterator[list[Finding]]:
+    """The findings, part by part, each as soon as it is known."""
+    yield list(_scheduler())
+    if experiment:
+        yield list(_replicas(site, experiment))
+    used = {access.pool for access in used_accesses(site, experiment).values()}
+    try:
+        slots = {name: pool.matching_slots(site.pools[name].requirements) for name in sorted(used)}
+    except PoolError as error:
+        yield [Finding("bad", "pool", str(error), f"run this where `condor_status` answers; {LET_IN}")]
+        return
+    yield [finding for name in slots for finding in _workers(site, experiment, name, slots[name])]
+    workers = {name: found.machines for name, found in slots.items()}
+    asked = visits(site, experiment, workers)
+    there, absent = _present(asked)
+    if absent:
+        yield absent
+    try:
+        reports = _ask(there, patience)
+    except PoolError as error:
+        yield [Finding("bad", "jobs", str(error), f"may you submit here? {LET_IN}")]
+        return
+    yield [finding for visit in there for finding in findings_of(visit, reports[visit.host])]
+    yield list(clocks({host: report.clock for host, report in reports.items() if report.clock}))
+    if not quick:
+        yield list(links(site, workers, asked, reports, patience, say))
+
+
+def say(words: str) -> None:
+    """Tell what is being waited for."""
+    print(words, file=sys.stderr, flush=True)
+
+
+def _scheduler() -> Iterator[Finding]:
+    thing = "HTCondor"
+    try:
+        bindings, scheduler = pool.versions()
+    except PoolError as error:
+        missing = "bindings are missing" in str(error)
+        remedy = pool.HOW_TO_GET_BINDINGS if missing else f"run this on the access point; {LET_IN}"
+        yield Finding("bad", thing, str(error), remedy)
+        return
+    newer = _series(bindings) > _series(scheduler)
+    note = ", an older series; where that refuses you, a token helps" if newer else ""
+    yield Finding("good", thing, f"the bindings are {bindings}, the scheduler is {scheduler}{note}")
+
+
+def _series(version: str) -> int:
+    major = version.partition(".")[0]
+    return int(major) if major.isdigit() else 0
+
+
+def _workers(site: Site, experiment: Experiment | None, name: str, slots: Slots) -> Iterator[Finding]:
+    """What the pool has of the workers that the site's file promises."""
+    offer, thing = site.pools[name], f"pool {name}"
+    if not slots.total:
+        yield Finding(
+            "bad", thing, f"no slot matches {offer.requirements}",
+            "install site-configs/htcondor/50-tierbench-worker.conf on the workers, or correct pools.requirements",
+        )  # fmt: skip
+    else:
+        seen = f"{slots.total} cores on {len(slots.machines)} machines match {offer.requirements}"
+        largest = _largest_batch(site, experiment, name)
+        few = slots.total < largest
+        remedy = "make the batches smaller, or more slots"
+        yield Finding(
+            "bad" if few else "good", thing, f"{seen}; the largest batch is {largest}" if few else seen, remedy
+        )
+    for host in sorted(set(offer.workers) - set(slots.machines)):
+        yield Finding("bad", thing, "in the site's list, but not in the pool", "is its startd up?", host)
+    for host in sorted(set(slots.machines) - set(offer.workers)) if offer.workers else ():
+        remedy = "list it, or its caches are not flushed; or narrow the requirements"
+        yield Finding("doubtful", thing, "matches, but is not in the site's list", remedy, host)
+
+
+def _largest_batch(site: Site, experiment: Experiment | None, pool_name: str) -> int:
+    return max(
+        (
+            max(experiment.batches_of(workload))
+            for workload in (experiment.workloads if experiment else ())
+            if experiment and any(site.access[access].pool == pool_name for access in experiment.access_of(workload))
+        ),
+        default=0,
+    )
+
+
+def _replicas(site: Site, experiment: Experiment) -> Iterator[Finding]:
+    for name, replicas in experiment.used_replicas.items():
+        thing, make = f"replicas {name}", f"`tierbench replicas {experiment.name} --site {site.name}`"
+        where = f"{site.storage.replicas}/{replicas.directory(name)}"
+        try:
+            files = entries(site, experiment, name)
+            names = [str(entry["name"]) for entry in files or ()]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            yield Finding("bad", thing, f"the catalogue in {where} is damaged: {error!r}", f"{make} --verify")
+            continue
+        if files is None:
+            remedy = f"{make} makes them, where the storage is mounted"
+            yield Finding("bad", thing, f"no catalogue in {where} can be read from here by any access", remedy)
+        elif len(set(names)) < len(names):
+            twice = ", ".join(name for name, times in Counter(names).items() if times > 1)
+            yield Finding("bad", thing, f"the catalogue lists {twice} twice", f"{make} --verify")
+        elif len(names) < replicas.count:
+            yield Finding("bad", thing, f"{len(names)} of {replicas.count} files are catalogued", f"{make} makes more")
+        else:
+            yield Finding("good", thing, f"{len(names)} files of different names in the catalogue, in {where}")
+
+
+def _present(asked: Mapping[str, Visit]) -> tuple[list[Visit], list[Finding]]:
+    """The hosts to be visited, and complaints of those that are not in the pool, where no job can go."""
+    there, absent = [], []
+    for visit in asked.values():
+        if visit.via == "ssh" or pool.matching_slots(visit.requirements).total:
+            there.append(visit)
+        else:
+            remedy = "let it join (site-configs/htcondor/50-tierbench-server.conf)"
+            if any(question.kind == "interface" for question in visit.questions):
+                remedy += ', or sample it with via = "ssh"'
+            absent.append(Finding("bad", "slot", f"none matches {visit.requirements}", remedy, visit.host))
+    return there, absent
+
+
+def _ask(there: Sequence[Visit], patience: float) -> dict[str, Report]:
+    asked = [(visit, [question.to_json() for question in visit.questions]) for visit in there]
+    by_job = [pair for pair in asked if pair[0].via == "pool"]
+    by_ssh = [pair for pair in asked if pair[0].via == "ssh"]
+    if not by_job:
+        return probes.over_ssh(by_ssh, patience)
+    with probes.submitted(by_job) as jobs:
+        return probes.over_ssh(by_ssh, patience) | jobs.wait(patience, say)
+
+
+def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:
+    """What a host's answers mean."""
+    if report.trouble:
+        if visit.via == "ssh":
+            remedy = "let the user who submits log in there with a key, without a password"
+        else:
+            remedy = f"`condor_q -better-analyze` tells why of a job with +TierbenchService; {LET_IN}"
+        yield Finding("bad", "ssh" if visit.via == "ssh" else "slot", report.trouble, remedy, visit.host)
+        return
+    if visit.via == "pool":
+        yield Finding("good", "slot", "takes service jobs", host=visit.host)
+    for question, answer in zip(visit.questions, report.answers, strict=True):
+        if question.kind != "iperf3":  # which is no need of a trial's, and told of with the links
+            remedy = question.remedy(answer["why"])
+            yield Finding(answer["state"], question.thing, answer["seen"], remedy, visit.host)
+
+
+def clocks(compared: Mapping[str, probes.Clock]) -> Iterator[Finding]:
+    """How the hosts' clocks stand to ours, as far as it can be told."""
+    thing = "clock"
+    remedy = "have chrony or ntpd set it: the common start of a trial's clients goes by the clocks"
+    for host, clock in compared.items():
+        if not clock.agrees:
+            ahead = clock.least > 0
+            low, high = sorted((abs(clock.least), abs(clock.most)))
+            words = f"{'ahead of' if ahead else 'behind'} the access point's by {low:.3f} to {high:.3f} s"
+            yield Finding("bad", thing, words, remedy, host)
+        elif clock.resolution > COARSE_S:
+            words = f"may be off by up to {clock.resolution:.1f} s: its job took that long between our two looks"
+            yield Finding("doubtful", thing, words, "repeat this on an idle pool", host)
+    well = [clock.resolution for clock in compared.values() if clock.agrees and clock.resolution <= COARSE_S]
+    if well:
+        yield Finding(
+            "good", thing,
+            f"{len(well)} hosts agree with the access point, as far as can be told: an offset of {max(well):.2f} s"
+            f" would have shown (on the best, {min(well):.2f} s), since each read its clock after HTCondor had sent"
+            " its questions and before its answer arrived",
+        )  # fmt: skip

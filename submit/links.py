@@ -1,0 +1,106 @@
+"""What the links carry between the storage server and each pool of workers, measured by iperf3 in two jobs or more."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tierbench.site_configs.site import Site
+from tierbench.submit import probes
+from tierbench.submit.findings import Finding
+from tierbench.submit.pool import PoolError
+from tierbench.submit.probes import Jobs, Report
+from tierbench.submit.questions import Visit
+
+MEASURED_S = 5
+AT_ONCE = 16
+NEAR = 0.85  # of what the site's file says; TCP's and iperf3's own share is a few per cent
+
+
+def links(
+    site: Site,
+    workers: Mapping[str, Sequence[str]],
+    asked: Mapping[str, Visit],
+    reports: Mapping[str, Report],
+    patience: float,
+    say: Callable[[str], None],
+) -> Iterator[Finding]:
+    """One finding for each pool: its workers receive from the storage server, all of them at once."""
+    server = site.storage.sampled
+    for name, machines in workers.items():
+        thing = f"link to pool {name}"
+        able = [host for host in machines if _has_iperf3(asked, reports, host)][:AT_ONCE]
+        if not _has_iperf3(asked, reports, server) or asked[server].via != "pool":
+            yield _unmeasured(thing, f"no job with iperf3 can serve on {server}")
+        elif not able:
+            yield _unmeasured(thing, "no worker of it has iperf3")
+        else:
+            say(f"{thing}: iperf3 from {server} to {len(able)} workers for {MEASURED_S} s")
+            try:
+                rates = _measured(asked[server], [asked[host] for host in able], patience, say)
+            except PoolError as error:
+                yield _unmeasured(thing, str(error))
+            else:
+                yield judged(site, thing, rates)
+
+
+def _has_iperf3(asked: Mapping[str, Visit], reports: Mapping[str, Report], host: str) -> bool:
+    if host not in asked or host not in reports:
+        return False
+    answers = zip(asked[host].questions, reports[host].answers, strict=False)
+    return any(question.kind == "iperf3" and answer["state"] == "good" for question, answer in answers)
+
+
+def _unmeasured(thing: str, why: str) -> Finding:
+    return Finding(
+        "doubtful", thing, f"not measured: {why}", "install iperf3 on both, and let them connect; or --quick"
+    )
+
+
+def _measured(server: Visit, clients: Sequence[Visit], patience: float, say: Callable[[str], None]) -> dict[str, float]:
+    """The rate at which each worker received, in Mb/s."""
+    serve = {"ask": "serve", "count": len(clients), "seconds": patience + 4 * MEASURED_S}
+    with probes.submitted([(server, [serve])]) as serving:
+        ports = _ports(serving, patience)
+        questions = [{"ask": "link", "host": server.host, "port": port, "seconds": MEASURED_S} for port in ports]
+        with probes.submitted([(visit, [q]) for visit, q in zip(clients, questions, strict=True)]) as receiving:
+            reports = receiving.wait(patience, say)
+    rates = {host: report.answers[0].get("mbps") for host, report in reports.items() if report.answers}
+    if not any(rates.values()):
+        host, report = next(iter(reports.items()))
+        raise PoolError(f"{host}: {report.trouble or report.answers[0]['seen']}")
+    return {host: float(rate) for host, rate in rates.items() if rate}
+
+
+def _ports(serving: Jobs, patience: float) -> list[int]:
+    """Where the server listens, as soon as it does."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        told = json.loads(serving.first_line() or "{}")
+        if "ports" in told:
+            return [int(port) for port in told["ports"]]
+        if serving.all_ended:
+            break
+        serving.look()
+    raise PoolError("the server's iperf3 did not begin to listen")
+
+
+def judged(site: Site, thing: str, rates: Mapping[str, float]) -> Finding:
+    """The rates, held against what the site's file says the links carry."""
+    total, single = sum(rates.values()), site.links.worker
+    each = f"{min(rates.values()):.0f} to {max(rates.values()):.0f}" if len(rates) > 1 else f"{total:.0f}"
+    seen = f"{total:.0f} Mb/s from {site.storage.sampled} to {len(rates)} workers at once, {each} each"
+    limits = {"wan": site.links.wan, "storage": site.links.storage, "worker": single and single * len(rates)}
+    known = {name: limit for name, limit in limits.items() if limit}
+    if not known:
+        return Finding("doubtful", thing, f"{seen}; the site's file has no [links]", "enter what is right there")
+    tightest = min(known, key=lambda name: known[name])
+    limit = known[tightest]
+    expected = f"{limit:g} by the site's links.{tightest}"
+    if total < NEAR * limit:
+        remedy = "is the link in use, or are the TCP buffers too small for it? Else correct [links]"
+        return Finding("doubtful", thing, f"{seen}, which is {100 * total / limit:.0f} % of {expected}", remedy)
+    if total > 1.05 * limit:
+        return Finding("doubtful", thing, f"{seen}, which is more than {expected}", "correct [links]")
+    return Finding("good", thing, f"{seen}; {expected}")

@@ -1,0 +1,222 @@
+"""The doctor's small jobs: one per host, submitted together, and gone with all they made when they are done with."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from tierbench.submit import pool
+from tierbench.submit.pool import PoolError, plain_errors
+from tierbench.submit.questions import Visit
+
+PROBE = resources.files("tierbench.wrappers") / "probe.py"
+QUIET_SECONDS = 2.0
+SAY_EVERY_SECONDS = 10.0
+REMOVAL_SECONDS = 20.0
+FORGOTTEN_SECONDS = 900  # jobs remove themselves, should nobody be left to do it
+
+SUBMIT = {
+    "universe": "vanilla",
+    "arguments": "-",
+    "input": "$(Process)/questions.json",
+    "stream_input": "True",  # read here when the job has begun, and written here as soon as it is said: that bounds
+    "should_transfer_files": "YES",
+    "when_to_transfer_output": "ON_EXIT",
+    "output": "$(Process)/answers",
+    "stream_output": "True",  # the host's clock from both sides
+    "error": "$(Process)/errors",
+    "log": "jobs.log",
+    "requirements": "$(pinned)",
+    "request_cpus": "1",
+    "request_memory": "64",
+    "request_disk": "1024",
+    "periodic_remove": f"time() - QDate > {FORGOTTEN_SECONDS}",
+    "My.TierbenchService": "True",
+    "My.JobBatchName": '"tierbench-doctor"',
+}
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How far a host's clock may be ahead of ours: it lies between the two, in seconds."""
+
+    least: float
+    most: float
+
+    @property
+    def agrees(self) -> bool:
+        return self.least <= 0 <= self.most
+
+    @property
+    def resolution(self) -> float:
+        return max(-self.least, self.most)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came back from a host: the answers, in the questions' order, or why there are none."""
+
+    answers: tuple[Mapping[str, Any], ...] = ()
+    clock: Clock | None = None
+    trouble: str = ""
+
+
+# The file system's times are those of the kernel's tick, which is behind the clock by up to this.
+TICK_S = 0.010
+
+
+def clock(sent: float, begin: float, end: float, received: float) -> Clock:
+    """Bounds from our times of sending and receiving, and the host's times in between them."""
+    return Clock(least=end - received - TICK_S, most=begin - sent)
+
+
+class Jobs:
+    """A cluster of probes in the queue, with a directory of its own."""
+
+    def __init__(self, directory: Path, hosts: Sequence[str], cluster: int, log: Any) -> None:
+        self._directory, self.hosts, self._cluster, self._log = directory, hosts, cluster, log
+        self._ended: dict[int, str] = {}
+        self._begun: set[int] = set()
+
+    def wait(self, seconds: float, say: Callable[[str], None]) -> dict[str, Report]:
+        """The reports of all that come within so many seconds."""
+        begin = last = time.monotonic()
+        while len(self._ended) < len(self.hosts) and (elapsed := time.monotonic() - begin) < seconds:
+            before = len(self._ended)
+            self.look()
+            news = len(self._ended) != before
+            if elapsed > QUIET_SECONDS and (news or time.monotonic() - last > SAY_EVERY_SECONDS):
+                last = time.monotonic()
+                missing = [host for number, host in enumerate(self.hosts) if number not in self._ended]
+                if missing:
+                    waiting = f"{', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
+                    done = f"{len(self._ended)} of {len(self.hosts)} hosts have answered"
+                    say(f"{done}, waiting for {waiting}; at most {seconds - elapsed:.0f} s more")
+        return {host: self._report(number, seconds) for number, host in enumerate(self.hosts)}
+
+    def look(self) -> None:
+        """Take in what the jobs' log says, waiting a second at most for more of it."""
+        with plain_errors("read the probes' log") as htcondor2:
+            kind = htcondor2.JobEventType
+            for event in self._log.events(stop_after=1):
+                if event.type == kind.EXECUTE:
+                    self._begun.add(event.proc)
+                elif event.type == kind.JOB_TERMINATED:
+                    self._ended[event.proc] = ""
+                elif event.type in (kind.JOB_HELD, kind.JOB_ABORTED):
+                    words = event.get("HoldReason") or event.get("Reason") or "removed"
+                    self._ended[event.proc] = f"its probe was put on hold: {words}"
+                if len(self._ended) == len(self.hosts):
+                    return
+
+    @property
+    def all_ended(self) -> bool:
+        return len(self._ended) == len(self.hosts)
+
+    def first_line(self, number: int = 0) -> str:
+        """What a job has said so far, up to the end of its first line."""
+        with suppress(OSError):
+            text = (self._directory / str(number) / "answers").read_text(errors="replace")
+            return text.partition("\n")[0] if "\n" in text else ""
+        return ""
+
+    def _report(self, number: int, seconds: float) -> Report:
+        if number not in self._ended:
+            what = "began and did not end" if number in self._begun else "was not started"
+            return Report(trouble=f"its probe {what} within {seconds:.0f} s")
+        if self._ended[number]:
+            return Report(trouble=self._ended[number])
+        folder = self._directory / str(number)
+        answers = folder / "answers"
+        errors = (folder / "errors").read_text(errors="replace") if (folder / "errors").exists() else ""
+        # When HTCondor read the questions for the job, which is before they reached it; where the file system keeps no
+        # such time it is when they were written, which is before that too.
+        sent = (folder / "questions.json").stat().st_atime
+        return read_report(answers.read_text(errors="replace"), errors, sent, answers.stat().st_mtime)
+
+
+def read_report(output: str, errors: str, sent: float, received: float) -> Report:
+    """A probe's output, or why it cannot be used."""
+    try:
+        told = json.loads(output.strip().splitlines()[-1])
+        begin, end = told["begin_wall_ns"] / 1e9, told["end_wall_ns"] / 1e9
+        return Report(tuple(told["answers"]), clock(sent, begin, end, received))
+    except (ValueError, KeyError, IndexError, TypeError):
+        words = errors.strip().splitlines()
+        return Report(trouble=f"its probe gave no answer: {words[-1] if words else 'it said nothing'}")
+
+
+@contextmanager
+def submitted(asked: Sequence[tuple[Visit, list[dict[str, Any]]]]) -> Iterator[Jobs]:
+    """Probes in the queue, one for each host with its questions; afterwards neither they nor their files are left."""
+    with tempfile.TemporaryDirectory(prefix="tierbench-doctor-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        (directory / "probe.py").write_bytes(PROBE.read_bytes())
+        (directory / "probe.py").chmod(0o755)
+        (directory / "jobs.log").touch()
+        for number, (_, questions) in enumerate(asked):
+            (directory / str(number)).mkdir()
+            file = directory / str(number) / "questions.json"
+            file.write_text(json.dumps(questions))
+            # Newer than any access, so that each access is noted: the usual "relatime" notes the first only.
+            os.utime(file, (time.time(), time.time() + FORGOTTEN_SECONDS))
+        with plain_errors("submit the probes") as htcondor2:
+            log = htcondor2.JobEventLog(str(directory / "jobs.log"))
+            description = htcondor2.Submit(
+                {**SUBMIT, "executable": str(directory / "probe.py"), "initialdir": str(directory)}
+            )
+            items = iter([{"pinned": visit.requirements} for visit, _ in asked])
+            cluster = int(htcondor2.Schedd().submit(description, itemdata=items).cluster())
+        try:
+            yield Jobs(directory, [visit.host for visit, _ in asked], cluster, log)
+        finally:
+            _remove(cluster)
+
+
+def _remove(cluster: int) -> None:
+    """Have nothing left in the queue, so that the files can go."""
+    try:
+        pool.remove(cluster, "tierbench doctor has ended")
+        deadline = time.monotonic() + REMOVAL_SECONDS
+        while pool.in_queue(cluster) and time.monotonic() < deadline:
+            time.sleep(0.2)
+    except PoolError as error:
+        print(f"tierbench: {error}; `condor_rm {cluster}` removes the probes", file=sys.stderr)
+
+
+def over_ssh(asked: Sequence[tuple[Visit, list[dict[str, Any]]]], seconds: float) -> dict[str, Report]:
+    """The reports of hosts that are not in the pool, asked all at once."""
+    with ThreadPoolExecutor(16) as threads:
+        reports = threads.map(lambda pair: _over_ssh(pair[0].host, pair[1], seconds), asked)
+        return {visit.host: report for (visit, _), report in zip(asked, reports, strict=True)}
+
+
+def _over_ssh(host: str, questions: list[dict[str, Any]], seconds: float) -> Report:
+    remote = f"python3 - {shlex.quote(json.dumps(questions))}"
+    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host, remote]
+    sent = time.time()
+    try:
+        result = subprocess.run(
+            command,
+            input=PROBE.read_text(encoding="utf-8"),
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Report(trouble=f"ssh: {error}")
+    return read_report(result.stdout, result.stderr, sent, time.time())

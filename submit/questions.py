@@ -1,0 +1,152 @@
+"""What the doctor asks on which host; a pure function of site, experiment and the pool's machines."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tierbench.dags.experiment import Experiment
+from tierbench.site_configs.site import Access, Site
+
+# By the kind of question and the answer's `why`; what to do where the answer is not good.
+REMEDIES = {
+    "interface absent": "name one of those as the sampler's interface in the site's file",
+    "files no-mount": "mount the storage there, or correct the access's prefix or storage.replicas in the site's file",
+    "files absent": "make the replicas (`tierbench replicas`), or let the user who submits read them there",
+    "files few": "`tierbench replicas` makes the missing ones",
+    "files hangs": "the file system's server does not answer that host; remount it",
+    "files cache": "if the storage is not mounted there, it keeps no cache: take it out of the access's `path`",
+    "xrootd unreachable": "is the xrootd server running, and open to that host's address?",
+    "xrootd no-xrdfs": "install xrootd-client there to have the door checked",
+    "xrootd denied": "give the access its `kerberos` in the site's file, or let the workers in at the server",
+    "xrootd absent": "make the replicas (`tierbench replicas`), or let the server export that directory (all.export)",
+    "xrootd failed": "see the xrootd server's log; does the file system below it answer?",
+    "xrootd few": "`tierbench replicas` makes the missing ones; or the server shows another file system",
+    "flush no-fadvise": "run jobs there with a Python of its own distribution",
+    "flush no-helper": "install site-configs/tierbench-flush there, or set flush.strategy to fadvise",
+    "flush no-sudo": "install sudo and site-configs/sudoers.d/tierbench-flush there, or use fadvise",
+    "flush refused": "install site-configs/sudoers.d/tierbench-flush there; it must name this helper",
+    "kerberos keytab": "put the keytab there, readable by the user who submits",
+    "kerberos no-kinit": "install the Kerberos clients (krb5-user, krb5-workstation) there",
+    "kerberos refused": "`klist -k KEYTAB` shows its principals; does the KDC answer from there?",
+    "program root": "install ROOT there, or set options.setup of the workload to the line that makes it available",
+    "program higgs": "install ROOT there, or set options.setup of the workload to the line that makes it available",
+    "program xrdcp": "install xrootd-client there",
+    "program dd": "install coreutils there",
+    "program cmssw": "see that CVMFS is mounted, or correct the workload's options",
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something to be found out on a host by the shipped probe."""
+
+    kind: str
+    thing: str
+    about: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ask": self.kind, **self.about}
+
+    def remedy(self, why: str) -> str:
+        if self.kind == "files" and self.about.get("cache_only") and why == "no-mount":
+            why = "cache"
+        return REMEDIES.get(f"{self.kind} {why}", "")
+
+
+@dataclass
+class Visit:
+    """All that is asked on one host, and how to get there."""
+
+    host: str
+    requirements: str
+    via: str = "pool"
+    questions: list[Question] = field(default_factory=list)
+
+    def ask(self, question: Question) -> None:
+        if question not in self.questions:
+            self.questions.append(question)
+
+
+def used_accesses(site: Site, experiment: Experiment | None) -> dict[str, Access]:
+    """The accesses that are to be looked at: the experiment's, or all that the site offers."""
+    if experiment is None:
+        return site.access
+    used = {access for workload in experiment.workloads for access in experiment.access_of(workload)}
+    return {name: access for name, access in site.access.items() if name in used}
+
+
+def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]) -> dict[str, Visit]:
+    """By host, what is asked there; `workers` are those of each pool."""
+    found: dict[str, Visit] = {}
+    for sampler in site.samplers.values():
+        requirements = sampler.requirements or _pinned(sampler.host)
+        visit = found.setdefault(sampler.host, Visit(sampler.host, requirements, sampler.via))
+        visit.ask(Question("interface", f"sampler's interface {sampler.interface}", {"name": sampler.interface}))
+        if sampler.role == "storage":
+            visit.ask(Question("iperf3", "iperf3"))
+    for name, access in used_accesses(site, experiment).items():
+        for host in workers.get(access.pool, ()):
+            visit = found.setdefault(host, Visit(host, _pinned(host)))
+            for question in _on_worker(site, experiment, name, access):
+                visit.ask(question)
+        if _flushes(site, experiment):
+            for host in access.path:
+                visit = found.setdefault(host, Visit(host, _pinned(host)))
+                for question in _on_the_way(site, experiment, access):
+                    visit.ask(question)
+    return found
+
+
+def _pinned(host: str) -> str:
+    return f'Machine == "{host}"'
+
+
+def _flushes(site: Site, experiment: Experiment | None) -> bool:
+    return site.flush.strategy != "none" and (experiment is None or experiment.flush)
+
+
+def _flush(site: Site) -> Question:
+    return Question(
+        "flush", f"flush by {site.flush.strategy}", {"strategy": site.flush.strategy, "helper": site.flush.helper}
+    )
+
+
+def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Access) -> Iterator[Question]:
+    if access.kerberos:  # first, since what follows shows its ticket
+        yield Question("kerberos", "Kerberos ticket", dataclasses.asdict(access.kerberos))
+    paths = _directories(site, experiment, name)
+    if access.protocol == "xrootd":
+        door = access.prefix.removeprefix("root://").rstrip("/")
+        yield Question("xrootd", f"access {name}", {"door": door, "paths": paths})
+    else:
+        seen = [(access.url(path), count) for path, count in paths]
+        yield Question("files", f"access {name}", {"paths": seen})
+    if _flushes(site, experiment):
+        yield _flush(site)
+    for workload in experiment.workloads if experiment else ():
+        if experiment and name in experiment.access_of(workload):
+            client, options = experiment.workloads[workload].client, experiment.workloads[workload].options
+            about = {"client": client, "options": dataclasses.asdict(options)}
+            yield Question("program", f"client {client}", about)
+    yield Question("iperf3", "iperf3")
+
+
+def _on_the_way(site: Site, experiment: Experiment | None, access: Access) -> Iterator[Question]:
+    yield _flush(site)
+    names = [name for name, other in used_accesses(site, experiment).items() if other is access]
+    paths = [(path, 0) for path, _ in _directories(site, experiment, names[0])]
+    yield Question("files", "its mount, which keeps what is read", {"paths": paths, "cache_only": True})
+
+
+def _directories(site: Site, experiment: Experiment | None, access: str) -> list[tuple[str, int]]:
+    """The directories on the storage that are read by an access, and how many files each has to hold."""
+    if experiment is None:
+        return [(site.storage.replicas, 0)]
+    used = {
+        workload.replicas for name, workload in experiment.workloads.items() if access in experiment.access_of(name)
+    }
+    sets = {name: replicas for name, replicas in experiment.used_replicas.items() if name in used}
+    return [(f"{site.storage.replicas}/{r.directory(name)}", r.count) for name, r in sets.items()]

@@ -1,0 +1,203 @@
+"""The doctor: what it asks where, what the shipped probe answers, and what is made of the answers."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierbench.dags.experiment import find_experiment
+from tierbench.dags.plan import expand
+from tierbench.site_configs.site import Kerberos, Links, find_site
+from tierbench.submit.doctor import clocks, findings_of
+from tierbench.submit.findings import Finding, lines
+from tierbench.submit.links import judged
+from tierbench.submit.probes import PROBE, Clock, Report, clock, read_report
+from tierbench.submit.questions import Question, Visit, visits
+
+SITE = find_site("testbed")
+WORKERS = {"private": ("wn01.private.fiu.test",), "public": ("wn03.fiu.test",)}
+
+
+def probe(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(PROBE), *arguments], capture_output=True, text=True, check=False)
+
+
+def answer(kind: str, **about: Any) -> dict[str, Any]:
+    result = probe(json.dumps([{"ask": kind, **about}]))
+    assert result.returncode == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)["answers"][0]
+    return found
+
+
+# -- the probe, run as a process as on a worker ----------------------------------------------------------
+
+
+def test_the_probe_runs_on_the_oldest_python_of_a_worker() -> None:
+    ast.parse(PROBE.read_text(), feature_version=(3, 6))
+
+
+@pytest.mark.parametrize("questions", ["no JSON", '[{"ask": "nonsense"}]', "[3]"])
+def test_questions_that_make_no_sense_are_refused(questions: str) -> None:
+    assert probe(questions).returncode == 2
+
+
+def test_an_interface_that_is_there() -> None:
+    assert answer("interface", name="lo")["state"] == "good"
+
+
+def test_of_an_interface_that_is_not_there_the_others_are_named() -> None:
+    assert "lo" in answer("interface", name="eth99")["seen"]
+
+
+def test_a_directory_that_holds_all_replicas(tmp_path: Path) -> None:
+    for name in ("a.root", "b.root", "catalogue.json"):
+        (tmp_path / name).touch()
+    assert answer("files", paths=[[str(tmp_path), 2]])["seen"].endswith("2 files")
+
+
+def test_missing_replicas_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.root").touch()
+    found = answer("files", paths=[[str(tmp_path), 2]])
+    assert (found["state"], found["why"]) == ("bad", "few")
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    assert answer("files", paths=[[str(tmp_path / "none"), 0]])["state"] == "bad"
+
+
+def test_nobody_listens_at_a_door() -> None:
+    assert answer("xrootd", door="localhost:1", paths=[])["why"] == "unreachable"
+
+
+def test_fadvise_needs_nothing() -> None:
+    assert answer("flush", strategy="fadvise", helper="/none")["state"] == "good"
+
+
+def test_a_flush_without_its_helper() -> None:
+    assert answer("flush", strategy="drop_caches", helper="/none")["why"] == "no-helper"
+
+
+def test_a_keytab_that_cannot_be_read() -> None:
+    assert answer("kerberos", keytab="/none", principal="host/{host}")["why"] == "keytab"
+
+
+def test_a_program_that_every_host_has() -> None:
+    assert answer("program", client="dd", options={})["state"] == "good"
+
+
+def test_root_is_looked_for_after_its_setup() -> None:
+    assert "after `true`" in answer("program", client="root", options={"setup": "true"})["seen"]
+
+
+# -- what is asked where ---------------------------------------------------------------------------------
+
+
+def test_servers_are_asked_for_their_interface() -> None:
+    assert any(question.kind == "interface" for question in visits(SITE, None, {})["oss.uf.test"].questions)
+
+
+def test_a_worker_is_asked_for_each_access_of_its_pool() -> None:
+    asked = {question.thing for question in visits(SITE, None, WORKERS)["wn01.private.fiu.test"].questions}
+    own = {f"access {name}" for name, access in SITE.access.items() if access.pool == "private"}
+    assert {thing for thing in asked if thing.startswith("access")} == own
+
+
+def test_an_experiment_narrows_the_accesses() -> None:
+    asked = visits(SITE, find_experiment("quick"), WORKERS)["wn01.private.fiu.test"].questions
+    assert "access lan-xrootdfs" not in {question.thing for question in asked}
+
+
+def test_a_host_is_asked_the_same_thing_once() -> None:
+    questions = visits(SITE, None, WORKERS)["wn01.private.fiu.test"].questions
+    assert sum(question.kind == "flush" for question in questions) == 1
+
+
+def test_the_ticket_comes_before_what_needs_it() -> None:
+    access = replace(SITE.access["direct"], kerberos=Kerberos("host/{host}@A", "/etc/krb5.keytab"))
+    asked = visits(replace(SITE, access={"direct": access}), None, WORKERS)["wn03.fiu.test"].questions
+    assert [question.kind for question in asked][:2] == ["kerberos", "files"]
+
+
+def test_every_set_of_replicas_is_looked_for_where_it_is_read() -> None:
+    experiment = find_experiment("quick")
+    replicas = expand(SITE, experiment, {}).replicas["root-tree"]
+    asked = visits(SITE, experiment, WORKERS)["wn03.fiu.test"].questions
+    (direct,) = (question for question in asked if question.thing == "access direct")
+    assert direct.about["paths"] == [(replicas.directory, replicas.count)]
+
+
+# -- what is made of the answers -------------------------------------------------------------------------
+
+
+def test_an_answer_that_is_not_good_comes_with_what_to_do() -> None:
+    visit = Visit("a", "", questions=[Question("interface", "interface eth1")])
+    report = Report(({"state": "bad", "why": "absent", "seen": "there is no eth1"},))
+    *_, found = findings_of(visit, report)
+    assert (found.state, bool(found.remedy)) == ("bad", True)
+
+
+def test_a_host_without_an_answer_is_bad() -> None:
+    (found,) = findings_of(Visit("a", ""), Report(trouble="was not started"))
+    assert found.state == "bad"
+
+
+def test_what_is_the_same_on_several_hosts_is_said_once() -> None:
+    assert list(lines([Finding("good", "flush", "is fine", host=host) for host in "ab"])) == [
+        "good      flush (a, b): is fine"
+    ]
+
+
+def test_all_hosts_that_need_something_done_are_named() -> None:
+    line, _ = lines([Finding("bad", "flush", "is not", "repair it", host) for host in "abcdefgh"])
+    assert "(a, b, c, d, e, f, g, h)" in line
+
+
+def test_a_probe_that_died_leaves_its_last_words() -> None:
+    assert "No module" in read_report("", "Traceback\nNo module named json\n", 0, 0).trouble
+
+
+def test_clocks_that_agree_bound_the_offset_from_both_sides() -> None:
+    found = clock(sent=100.0, begin=100.1, end=100.2, received=100.22)
+    assert found.agrees
+    assert found.resolution == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("offset", [3.0, -3.0])
+def test_an_offset_of_a_clock_lies_within_its_bounds(offset: float) -> None:
+    found = clock(sent=100.0, begin=100.1 + offset, end=100.2 + offset, received=100.22)
+    assert not found.agrees
+    assert found.least <= offset <= found.most
+
+
+def test_a_clock_that_is_behind_is_said_to_be() -> None:
+    (found,) = clocks({"a": Clock(-3.03, -2.9)})
+    assert (found.state, found.seen) == ("bad", "behind the access point's by 2.900 to 3.030 s")
+
+
+def test_a_comparison_that_resolves_little_is_doubtful() -> None:
+    (found,) = clocks({"a": Clock(-0.1, 8.0)})
+    assert found.state == "doubtful"
+
+
+@pytest.mark.parametrize(
+    ("rates", "state"), [([95, 95], "good"), ([50, 50], "doubtful"), ([150, 150], "doubtful")], ids=str
+)
+def test_the_rate_of_the_workers_is_held_against_their_links(rates: list[float], state: str) -> None:
+    assert judged(SITE, "link", dict(zip("ab", rates, strict=True))).state == state
+
+
+def test_many_workers_are_held_against_the_tightest_link_that_they_share() -> None:
+    assert "links.storage" in judged(SITE, "link", dict.fromkeys("abcdefghij", 76.0)).seen
+
+
+def test_a_site_that_does_not_know_its_links_is_told_what_was_measured() -> None:
+    found = judged(replace(SITE, links=Links()), "link", {"a": 93.0})
+    assert found.state == "doubtful"
+    assert "93 Mb/s" in found.seen

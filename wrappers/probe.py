@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""Answers questions about the host it runs on, for `tierbench doctor`.
+
+Shipped to a worker or server as one file. The questions are a JSON list of {"ask": KIND, ...}. Needs Python 3.6;
+whatever else it would use and does not find is an answer too. It changes nothing on the host. Standard output is one
+JSON object: format, host, begin_wall_ns (when it had the questions), the answers in the questions' order, end_wall_ns
+(when it had them all). An answer is {"state": "good" | "doubtful" | "bad", "why": a word for what to do about it,
+"seen": words}. The question "serve" has a line of its own before: {"ports": [...]}, when they listen.
+
+Exit codes:
+    0  every question has an answer, whatever it is
+    2  called wrongly, or the questions cannot be read or understood; nothing was reported
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FORMAT = 1
+PATIENCE_S = 15  # for one program's answer
+LISTEN_S = 5
+
+
+class Answer(Exception):
+    """What was found out; raised, so that the first thing in the way is the answer."""
+
+    def __init__(self, state: str, seen: str, why: str = "", **more: Any) -> None:
+        super().__init__(seen)
+        self.content = {"state": state, "seen": seen, "why": why, **more}
+
+
+class Ended(NamedTuple):
+    """What a program has said; no exit status if it had no end in time."""
+
+    status: "int | None"
+    output: str
+
+    @property
+    def last_words(self) -> str:
+        if self.status is None:
+            return f"no answer in {PATIENCE_S} s"
+        lines = self.output.strip().splitlines()
+        return lines[-1] if lines else f"exit status {self.status}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("questions", metavar="QUESTIONS", help="the JSON itself, or - for standard input")
+    arguments = parser.parse_args()
+    try:
+        questions = json.loads(sys.stdin.read() if arguments.questions == "-" else arguments.questions)
+        begin = int(time.time() * 1e9)
+        asked = [(KINDS[question["ask"]], question) for question in questions]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"probe: the questions cannot be used: {error!r}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ.update(KRB5CCNAME=f"FILE:{scratch}/ticket", XRD_CONNECTIONWINDOW="5")
+        os.environ.update(XRD_CONNECTIONRETRY="1", XRD_REQUESTTIMEOUT=str(PATIENCE_S))
+        answers = [answer(ask, question) for ask, question in asked]
+    report = {"format": FORMAT, "host": machine(), "begin_wall_ns": begin, "answers": answers}
+    report["end_wall_ns"] = int(time.time() * 1e9)
+    print(json.dumps(report), flush=True)
+    return 0
+
+
+def answer(ask: Any, question: "dict[str, Any]") -> "dict[str, Any]":
+    try:
+        ask(question)
+    except Answer as found:
+        return found.content
+    except OSError as error:
+        return {"state": "bad", "seen": str(error), "why": "error"}
+    raise AssertionError(question)
+
+
+def machine() -> str:
+    """The host's name, as HTCondor knows it if this is a job."""
+    with contextlib.suppress(OSError):
+        for line in Path(os.environ.get("_CONDOR_MACHINE_AD", "")).read_text().splitlines():
+            name, _, value = line.partition("=")
+            if name.strip().lower() == "machine":
+                return value.strip().strip('"')
+    return socket.getfqdn()
+
+
+def run(*command: str, **more: Any) -> Ended:
+    """Run a program that may never end: one that hangs in a dead mount cannot even be killed."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more
+    )  # fmt: skip
+    seconds = PATIENCE_S
+    while True:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            if seconds == 1:
+                return Ended(None, "")
+            process.kill()
+            seconds = 1
+        else:
+            killed = seconds == 1
+            return Ended(None if killed else process.returncode, output.decode(errors="replace"))
+
+
+# -- what can be asked -----------------------------------------------------------------------------------
+
+
+def ask_interface(question: "dict[str, Any]") -> None:
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    there = [line.partition(":")[0].strip() for line in lines]
+    if question["name"] in there:
+        raise Answer("good", "{} is there".format(question["name"]))
+    raise Answer("bad", "there is no {}, but {}".format(question["name"], ", ".join(there)), "absent")
+
+
+def ask_files(question: "dict[str, Any]") -> None:
+    seen = ""
+    for path, count in question["paths"]:
+        listing = run("ls", "-A", path)
+        if listing.status is None:
+            raise Answer("bad", f"{path}: {listing.last_words}", "hangs")
+        point, kind = mount_of(path)
+        if listing.status and point == "/":
+            state = "doubtful" if question.get("cache_only") else "bad"
+            raise Answer(state, f"there is no {path}, and no mount above it", "no-mount")
+        if listing.status:
+            raise Answer("bad", f"{point} is mounted ({kind}), but {listing.last_words}", "absent")
+        mounted = "no mount" if point == "/" else f"{kind} mounted"
+        seen = f"{path} is visible, {mounted}" + few(path, count, listing.output.splitlines())
+    raise Answer("good", seen)
+
+
+def few(path: str, count: int, names: "list[str]") -> str:
+    """In words, how many replicas are there; an answer by itself if they are too few."""
+    if not count:
+        return ""
+    files = [name for name in names if name[:1] != "." and not name.endswith(".json")]
+    if len(files) < count:
+        raise Answer("bad", f"{path} holds {len(files)} of {count} files", "few")
+    return f", {len(files)} files"
+
+
+def mount_of(path: str) -> "tuple[str, str]":
+    """The mount point above a path, and the kind of file system there."""
+    best = ("/", "?")
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        point, kind = line.split()[1:3]
+        point = point.replace("\\040", " ")
+        if (path + "/").startswith(point.rstrip("/") + "/") and len(point) >= len(best[0]):
+            best = (point, kind)
+    return best
+
+
+def ask_xrootd(question: "dict[str, Any]") -> None:
+    door = question["door"]
+    host, _, port = door.partition(":")
+    try:
+        socket.create_connection((host, int(port or 1094)), PATIENCE_S).close()
+    except OSError as error:
+        raise Answer("bad", f"{door}: {error.strerror or error}", "unreachable") from None
+    if not shutil.which("xrdfs"):
+        raise Answer("doubtful", f"{door} listens, but there is no xrdfs to ask it with", "no-xrdfs")
+    seen = ""
+    for path, count in question["paths"]:
+        asked = run("xrdfs", door, "stat", path)
+        if asked.status:
+            denied = any(word in asked.output for word in ("Auth", "authoriz", "credential"))
+            why = "denied" if denied else "absent" if "3011" in asked.output else "failed"
+            raise Answer("bad", f"{door}: stat {path}: {asked.last_words}", why)
+        if asked.status is None:
+            raise Answer("bad", f"{door}: stat {path}: {asked.last_words}", "failed")
+        names = run("xrdfs", door, "ls", path).output.splitlines() if count else []
+        seen = f"{door} shows {path}" + few(path, count, [name.rpartition("/")[2] for name in names])
+    raise Answer("good", seen)
+
+
+def ask_flush(question: "dict[str, Any]") -> None:
+    strategy, helper = question["strategy"], question["helper"]
+    if strategy == "fadvise":
+        if not hasattr(os, "posix_fadvise"):
+            raise Answer("bad", "this host's Python has no posix_fadvise", "no-fadvise")
+        raise Answer("good", "fadvise needs nothing")
+    if not Path(helper).exists():
+        raise Answer("bad", f"there is no {helper}", "no-helper")
+    if os.geteuid() == 0:
+        raise Answer("good", f"{helper} is there, and this is root")
+    if not shutil.which("sudo"):
+        raise Answer("bad", "there is no sudo", "no-sudo")
+    allowed = run("sudo", "-n", "-l", helper, strategy)
+    if allowed.status != 0:
+        raise Answer("bad", f"sudo does not allow `{helper} {strategy}`: {allowed.last_words}", "refused")
+    raise Answer("good", f"sudo allows {helper} {strategy}")
+
+
+def ask_kerberos(question: "dict[str, Any]") -> None:
+    keytab, principal = question["keytab"], question["principal"].replace("{host}", machine())
+    try:
+        Path(keytab).open("rb").close()
+    except OSError as error:
+        raise Answer("bad", f"{keytab}: {error.strerror}", "keytab") from None
+    if not shutil.which("kinit"):
+        raise Answer("bad", "there is no kinit", "no-kinit")
+    ticket = run("kinit", "-k", "-t", keytab, principal)
+    if ticket.status != 0:
+        raise Answer("bad", f"kinit as {principal}: {ticket.last_words}", "refused")
+    raise Answer("good", f"{keytab} gives a ticket")
+
+
+def ask_program(question: "dict[str, Any]") -> None:
+    """Whether a client finds what it runs, looked for as the client does."""
+    name, options = question["client"], question["options"]
+    missing = {"root": missing_root, "higgs": missing_root, "cmssw": missing_cmssw}.get(name, missing_command)
+    what = missing(name, options)
+    raise Answer("bad", what, name) if what else Answer("good", "is there")
+
+
+def missing_command(name: str, _: "dict[str, Any]") -> str:
+    return "" if shutil.which(name) else f"there is no {name}"
+
+
+def missing_root(_: str, options: "dict[str, Any]") -> str:
+    setup = options.get("setup") or os.environ.get("TIERBENCH_ROOT_SETUP", "")
+    if not setup and importlib.util.find_spec("ROOT"):
+        return ""
+    found = run("sh", "-c", f"{setup}\ncommand -v root.exe")
+    if found.status == 0:
+        return ""
+    return "there is no ROOT" + (f", after `{setup}`" if setup else " on the PATH")
+
+
+def missing_cmssw(_: str, options: "dict[str, Any]") -> str:
+    if options.get("image"):
+        if not (shutil.which("apptainer") or shutil.which("singularity")):
+            return "there is no apptainer for the image"
+        if not os.path.exists(options["image"]):  # noqa: PTH110 - Path raises for what may not be looked at
+            return "there is no image {}".format(options["image"])
+    elif options.get("area"):
+        return "" if os.path.isdir(options["area"]) else "there is no {}".format(options["area"])  # noqa: PTH112
+    setup = options["cvmfs"] + "/cmsset_default.sh"
+    return "" if os.path.exists(setup) else f"there is no {setup}"  # noqa: PTH110
+
+
+# -- the link --------------------------------------------------------------------------------------------
+
+
+def ask_iperf3(_: "dict[str, Any]") -> None:
+    raise Answer("good", "is there") if shutil.which("iperf3") else Answer("doubtful", "there is no iperf3", "absent")
+
+
+def ask_serve(question: "dict[str, Any]") -> None:
+    """Serve so many measurements, each on a port of its own, and end with the last, or when time is over."""
+    deadline = time.monotonic() + question["seconds"]
+    ports = [free_port() for _ in range(question["count"])]
+    servers = [
+        subprocess.Popen(["iperf3", "-s", "-1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for port in ports
+    ]
+    try:
+        until = time.monotonic() + LISTEN_S
+        while not all(listens(port) for port in ports):
+            if time.monotonic() > until:
+                raise Answer("doubtful", "iperf3 -s does not begin to listen", "failed")
+            time.sleep(0.05)
+        print(json.dumps({"ports": ports}), flush=True)
+        while any(server.poll() is None for server in servers) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        raise Answer("good", "served")
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    """Whether a port is listened at; to connect would use up the one measurement."""
+    suffix = f":{port:04X}"
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                columns = line.split()
+                if columns[1].endswith(suffix) and columns[3] == "0A":
+                    return True
+    return False
+
+
+def ask_link(question: "dict[str, Any]") -> None:
+    """What this host receives from the server, as its clients' data would come."""
+    result = run(
+        "iperf3", "-c", question["host"], "-p", str(question["port"]), "-R", "-J",
+        "-O", "1", "-t", str(question["seconds"]), "--connect-timeout", "5000",
+    )  # fmt: skip
+    try:
+        measured = json.loads(result.output)
+        rate = measured["end"]["sum_received"]["bits_per_second"] / 1e6
+    except (ValueError, KeyError):
+        try:
+            words = json.loads(result.output)["error"]
+        except (ValueError, KeyError):
+            words = result.last_words
+        raise Answer("doubtful", words, "failed") from None
+    raise Answer("good", f"{rate:.0f} Mb/s", mbps=rate)
+
+
+KINDS = {
+    "interface": ask_interface,
+    "files": ask_files,
+    "xrootd": ask_xrootd,
+    "flush": ask_flush,
+    "kerberos": ask_kerberos,
+    "program": ask_program,
+    "iperf3": ask_iperf3,
+    "serve": ask_serve,
+    "link": ask_link,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
