@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -66,6 +67,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=8, help="private and public workers, each (%(default)s)")
     parser.add_argument("--mb", type=int, default=64, help="MiB of each file (%(default)s)")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill takes the testbed down, too
     testbed = Testbed(f"bench-{os.getpid()}")
     settings = Settings(private_workers=arguments.workers, public_workers=arguments.workers, slots_per_worker=4)
     try:
