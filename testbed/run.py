@@ -21,6 +21,10 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     """Make the experiment's replicas, run it on the access point, copy the run directory to `into`."""
     if into.exists():
         raise ConfigError(f"{into}: is there already; a run gets a directory of its own (--into)")
+    try:  # found out now, and not after the measurement
+        into.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
     writer, access_point = (testbed.host(testbed.topology.with_role(r)[0].name) for r in ("wan-xrootd", "access-point"))
     if Path(experiment).is_file():
         experiment = _taken_along(Path(experiment), writer, access_point)
