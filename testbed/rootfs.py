@@ -30,7 +30,7 @@ DEBIAN_PACKAGES = (
     "moosefs-master", "moosefs-chunkserver", "moosefs-client", "moosefs-cli",
     "openssh-server-gssapi", "openssh-client-gssapi",
     "iproute2", "iptables", "nftables", "iputils-ping", "iperf3",
-    "python3", "python3-numpy", "g++",
+    "python3", "python3-numpy", "python3-scipy", "python3-matplotlib", "g++",
     "fuse3", "procps", "tini", "util-linux-extra",
 )  # fmt: skip
 XROOTDFS_PACKAGES = ("xrootd-fuse",)
