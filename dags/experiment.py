@@ -33,6 +33,7 @@ class Experiment:
     gate: bool = True
     flush: bool = True
     retries: int = bounded(1, 0, 100)
+    time_limit_s: int = bounded(7200, 1, 604_800)
     workloads: dict[str, Workload] = field(default_factory=dict)
     replicas: dict[str, Replicas] = field(default_factory=dict)
 

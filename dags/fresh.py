@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Makes a trial's directory as it was written, so that the trial runs whole and from the beginning.
 
-usage: fresh.py       (in the trial's directory on the access point; DAGMan runs it before each try)
+usage: fresh.py [BEFORE]     (in the trial's directory on the access point; DAGMan runs it before each try)
 
 Whatever an earlier try has left is moved to tries/1, tries/2, ... Among it is DAGMan's rescue file,
-with which a second try would skip the flush. Shipped to the run directory; stdlib only, Python 3.6 or newer.
+with which a second try would skip the flush. BEFORE is the trial that has its turn before this one.
+Shipped to the run directory; stdlib only, Python 3.6 or newer.
 
 exit status: 0 the directory is fresh; 1 it could not be made so; 2 this is not the directory of a trial
 """
@@ -15,9 +16,10 @@ from pathlib import Path
 WRITTEN = ("trial.dag", "trial.json", "replicas.txt")
 FILLED = ("clients", "samples", "flush")
 TRIES = "tries"
+AFTER = "after"
 
 
-def main() -> int:
+def main(before: "list[str]") -> int:
     trial = Path.cwd()
     missing = [name for name in WRITTEN if not (trial / name).is_file()]
     if missing:
@@ -29,6 +31,8 @@ def main() -> int:
             put_aside(leftovers, trial / TRIES)
         for folder in FILLED:
             (trial / folder).mkdir(exist_ok=True)
+        give_up_turn(trial)
+        (trial / AFTER).write_text("".join(before))
     except OSError as error:
         print(f"fresh: {error}", file=sys.stderr)
         return 1
@@ -39,7 +43,7 @@ def is_left_over(path: Path) -> bool:
     """Whether something in the trial's directory comes from an earlier try."""
     if path.name in FILLED:
         return any(path.iterdir())
-    return path.name not in WRITTEN and path.name != TRIES
+    return path.name not in (*WRITTEN, TRIES, AFTER)
 
 
 def put_aside(leftovers: "list[Path]", tries: Path) -> None:
@@ -52,7 +56,14 @@ def put_aside(leftovers: "list[Path]", tries: Path) -> None:
         path.rename(aside / path.name)
 
 
+def give_up_turn(trial: Path) -> None:
+    """An earlier try may have ended without passing its turn on."""
+    turn = trial.parent.parent / "turn"
+    if turn.is_file() and turn.read_text() == trial.name:
+        turn.unlink()
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 1:
+    if len(sys.argv) > 2:
         sys.exit(__doc__)
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -7,14 +7,17 @@ PLAN = "plan.json"
 SITE = "site.json"
 EXPERIMENT = "experiment.json"
 DAGMAN_CONFIG = "dagman.config"
+TRIAL_CONFIG = "trial.config"
 EXPERIMENT_DAG = "experiment.dag"
 SUBMIT = "submit"
 SCRIPTS = "scripts"
 PROGRAMS = "scripts/programs"
+LISTS = "lists"  # of the hosts that a configuration's trials flush and sample
 TRIALS = "trials"
 TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, SUMMARY_CSV) = ("samples.csv", "jobs.csv", "trials.csv", "summary.csv")
 SCHEMA = "schema.json"
 SUBMITTED = "submitted.json"
+TURN = "turn"  # names the trial whose turn it is
 
 # A trial's directory, as it is written
 TRIAL_DAG = "trial.dag"
@@ -31,10 +34,13 @@ CLIENTS_LOG = "clients.log"
 GO = "go.json"
 STOP = "stop"
 OUTCOME = "outcome.json"
+AFTER = "after"  # names the trial that comes before this one
+SERVED = "served"  # it has had its turn
 TRIES = "tries"  # what an earlier try of the trial has left
 
 # The scripts that DAGs name
 FRESH = "fresh.py"
+TURN_TAKING = "turn.py"
 FINISH = "finish.py"
 
 CATALOGUE = "catalogue.json"  # beside the replicas, on the storage
@@ -42,6 +48,14 @@ CATALOGUE = "catalogue.json"  # beside the replicas, on the storage
 
 def configuration_dag(configuration_id: str) -> str:
     return f"{configuration_id}.dag"
+
+
+def flush_list(configuration_id: str) -> str:
+    return f"{LISTS}/{configuration_id}.flush"
+
+
+def sampler_list(configuration_id: str, via: str) -> str:
+    return f"{LISTS}/{configuration_id}.samplers-{via}"
 
 
 def trial_directory(trial_id: str) -> str:

@@ -66,30 +66,41 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class OneAtATime:
-    """All nodes so far share a category of which DAGMan has only one in the queue."""
+class Before:
+    """Before each try of a node a script runs in the node's directory."""
 
-    category: str
+    node: str
+    script: str
+    arguments: Sequence[str] = ()
 
     def lines(self) -> Iterator[str]:
-        yield f"CATEGORY ALL_NODES {self.category}"
-        yield f"MAXJOBS {self.category} 1"
+        yield " ".join(("SCRIPT PRE", self.node, self.script, *self.arguments))
 
 
 @dataclass(frozen=True)
-class Tries:
-    """Before each try of any node so far a script runs in the node's directory; a failed one is tried again."""
+class AtOnce:
+    """All nodes so far share a category of which DAGMan has only so many in the queue."""
 
-    script: str
+    category: str
+    most: int
+
+    def lines(self) -> Iterator[str]:
+        yield f"CATEGORY ALL_NODES {self.category}"
+        yield f"MAXJOBS {self.category} {self.most}"
+
+
+@dataclass(frozen=True)
+class Retries:
+    """Each node so far is tried again if it fails."""
+
     retries: int
 
     def lines(self) -> Iterator[str]:
-        yield f"SCRIPT PRE ALL_NODES {self.script}"
         if self.retries:
             yield f"RETRY ALL_NODES {self.retries}"
 
 
-Part = Job | Final | SubDag | Edge | OneAtATime | Tries
+Part = Job | Final | SubDag | Edge | Before | AtOnce | Retries
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.hosts import flushed_hosts
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.workloads import CmsswWorkload, Workload
 from tierbench.site_configs.site import Access, Site
@@ -16,20 +16,12 @@ from tierbench.site_configs.site import Access, Site
 FORMAT = 1
 
 
-@dataclass(frozen=True)
-class FlushedHost:
-    """A host whose caches a trial empties first, and where it sees the replicas ("" where it does not)."""
-
-    host: str
-    directory: str
-
-
 def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> dict[str, Any]:
     """The content of trial.json."""
     configuration = trial.configuration
     access = site.access[configuration.access]
     workload = experiment.workloads[configuration.workload]
-    flushed = flushed_hosts(site, experiment, plan, trial)
+    flushed = flushed_hosts(site, experiment, plan, configuration)
     return {
         "format": FORMAT,
         "id": trial.id,
@@ -61,19 +53,6 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
     }
 
 
-def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> list[FlushedHost]:
-    """The workers of the trial's pool, and the hosts along the way whose mounts hold caches."""
-    if not experiment.flush or site.flush.strategy == "none":
-        return []
-    access = site.access[trial.configuration.access]
-    directory = plan.replicas[trial.replicas].directory
-    seen_by_workers = access.url(directory) if access.protocol == "file" else ""
-    return [
-        *(FlushedHost(host, seen_by_workers) for host in plan.pools[access.pool]),
-        *(FlushedHost(host, directory) for host in access.path),
-    ]
-
-
 class ReplicaLists:
     """The text of replicas.txt for any trial: a line for each client, its URL and what the file holds.
 
@@ -100,7 +79,7 @@ def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
 
 
 def _options(workload: Workload) -> Mapping[str, Any]:
-    options = dataclasses.asdict(workload.options)
+    options = {**dataclasses.asdict(workload.options), "environment": workload.environment}
     if isinstance(workload, CmsswWorkload):
         options["pset"] = PurePath(workload.options.pset).name  # it travels with the programs
     return options

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.nodes import Dag, Edge, Final, Job, OneAtATime, Part, Service, SubDag, Tries
+from tierbench.dags.hosts import flushes, sampled_via
+from tierbench.dags.nodes import AtOnce, Before, Dag, Edge, Final, Job, Part, Retries, Service, SubDag
 from tierbench.dags.plan import Configuration, Plan, Trial
-from tierbench.dags.records import flushed_hosts
-from tierbench.site_configs.site import Access, Sampler, Site
+from tierbench.site_configs.site import Access, Site
+
+# Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for their turns.
+IN_FLIGHT = 3
 
 # DAGMan runs a trial's DAG, its jobs and its PRE script in the trial's own directory.
 RUN_DIRECTORY = "../.."
@@ -23,13 +26,22 @@ DAGMAN = (
         "DAGMAN_USE_STRICT = 0",
         "or DAGMan, which miscounts idle services, fails a trial that went well",
     ),
-    ("DAGMAN_MAX_PRE_SCRIPTS = 1", "or the trial whose script ends first would run first, whatever its priority"),
 )
+IN_ORDER = ("DAGMAN_MAX_PRE_SCRIPTS = 1", "or the trial whose script ends first would run first, whatever its priority")
 
 
 def dagman_config() -> str:
-    """DAGMan's settings, for all DAGs of the run."""
-    return "".join(f"# {reason}\n{setting}\n" for setting, reason in DAGMAN)
+    """DAGMan's settings for the DAGs whose nodes are trials."""
+    return _settings(*DAGMAN, IN_ORDER)
+
+
+def trial_config() -> str:
+    """DAGMan's settings for the DAGs of single trials."""
+    return _settings(*DAGMAN)
+
+
+def _settings(*settings: tuple[str, str]) -> str:
+    return "".join(f"# {reason}\n{setting}\n" for setting, reason in settings)
 
 
 def experiment_dag(plan: Plan, experiment: Experiment) -> Dag:
@@ -49,76 +61,76 @@ def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: 
     """Trials without edges, so that a failed one keeps no other from running; their priorities are their order."""
     usage = [
         comment,
-        f"In this directory: condor_submit_dag {dag}   (one DAG at a time: all trials share the storage)",
+        f"In this directory: condor_submit_dag {dag}",
+        "Trials share the storage, so they measure in turn, also those of several DAGs that are submitted at once.",
         "Submitted again after failures, it repeats the trials that failed, each as a whole, and no others.",
     ]
-    nodes: list[Part] = [
-        SubDag(trial.id, names.TRIAL_DAG, names.trial_directory(trial.id), priority=len(trials) - position)
-        for position, trial in enumerate(trials)
-    ]
-    return Dag(
-        usage, names.DAGMAN_CONFIG, [*nodes, OneAtATime("trials"), Tries(_script(names.FRESH), experiment.retries)]
-    )
+    nodes: list[Part] = []
+    befores: list[Part] = []
+    for position, trial in enumerate(trials):
+        nodes.append(
+            SubDag(trial.id, names.TRIAL_DAG, names.trial_directory(trial.id), priority=len(trials) - position)
+        )
+        befores.append(Before(trial.id, _script(names.FRESH), [trials[position - 1].id] if position else []))
+    return Dag(usage, names.DAGMAN_CONFIG, [*nodes, *befores, AtOnce("trials", IN_FLIGHT), Retries(experiment.retries)])
 
 
-def trial_dag(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> Dag:
-    """One trial: sampling and start gate, flush, then clients, and the books closed at the end."""
+def trial_dag(site: Site, experiment: Experiment, trial: Trial) -> Dag:
+    """One trial: when its turn has come sampling, flush and clients, and the books closed at the end."""
     usage = [f"{trial.name}", f"In this directory: condor_submit_dag {names.TRIAL_DAG}"]
-    config = f"{RUN_DIRECTORY}/{names.DAGMAN_CONFIG}"
-    return Dag(usage, config, list(_trial_parts(site, experiment, plan, trial)))
+    config = f"{RUN_DIRECTORY}/{names.TRIAL_CONFIG}"
+    return Dag(usage, config, list(_trial_parts(site, experiment, trial)))
 
 
-def _trial_parts(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> Iterator[Part]:
-    for sampler in site.samplers.values():
-        yield _sampler(sampler, trial, experiment.sample_period_s)
-    if experiment.gate:
-        yield Service("gate", _submit("gate"))
-    flushes = [
-        Job(
-            f"flush-{flushed.host}",
-            _submit("flush"),
+def _trial_parts(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Part]:
+    jobs = list(_trial_jobs(site, experiment, trial))
+    yield from jobs
+    yield from (Before(job.name, _script(names.TURN_TAKING), ["take"]) for job in jobs)
+    if flushes(site, experiment) and not experiment.gate:  # a gate waits for the flush itself
+        yield Edge(["flush"], ["clients"])
+    yield Final("finish", _script(names.FINISH))
+
+
+def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Job]:
+    configuration = trial.configuration
+    for via in sampled_via(site):
+        yield Service(
+            "samplers" if via == "pool" else f"samplers-{via}",
+            _submit("sampler" if via == "pool" else f"sampler-{via}"),
             {
-                "machine": flushed.host,
-                "strategy": site.flush.strategy,
-                "helper": site.flush.helper,
-                "directory": flushed.directory,
+                "trial": trial.id,
+                "period": experiment.sample_period_s,
+                "hosts": f"{RUN_DIRECTORY}/{names.sampler_list(configuration.id, via)}",
             },
         )
-        for flushed in flushed_hosts(site, experiment, plan, trial)
-    ]
-    yield from flushes
+    if experiment.gate:
+        yield Service("gate", _submit("gate"))
+    if flushes(site, experiment):
+        yield Job(
+            "flush",
+            _submit("flush"),
+            {
+                "strategy": site.flush.strategy,
+                "helper": site.flush.helper,
+                "hosts": f"{RUN_DIRECTORY}/{names.flush_list(configuration.id)}",
+            },
+        )
     yield Job(
         "clients",
         _submit("clients"),
         {
             "trial": trial.id,
-            "client": trial.configuration.client,
+            "client": configuration.client,
             "jobs": trial.jobs,
-            "flags": " ".join(_client_flags(site.access[trial.configuration.access], experiment)),
-            "pool_requirements": site.pools[trial.configuration.pool].requirements,
+            "flags": " ".join(_client_flags(site.access[configuration.access], experiment)),
+            "pool_requirements": site.pools[configuration.pool].requirements,
         },
     )
-    if flushes:
-        yield Edge([flush.name for flush in flushes], ["clients"])
-    yield Final("finish", _script(names.FINISH))
-
-
-def _sampler(sampler: Sampler, trial: Trial, period_s: float) -> Service:
-    macros: dict[str, object] = {
-        "trial": trial.id,
-        "host": sampler.host,
-        "interface": sampler.interface,
-        "role": sampler.role,
-        "period": period_s,
-    }
-    if sampler.via == "ssh":
-        return Service(f"sampler-{sampler.host}", _submit("sampler-ssh"), macros)
-    macros["host_requirements"] = sampler.requirements or f'Machine == "{sampler.host}"'
-    return Service(f"sampler-{sampler.host}", _submit("sampler"), macros)
 
 
 def _client_flags(access: Access, experiment: Experiment) -> Iterator[str]:
-    """What only some clients are told: the file that the gate opens with, whose ticket to get."""
+    """What not every client is told: the file that the gate opens with, when to give up, whose ticket to get."""
+    yield f"--timeout {experiment.time_limit_s}"
     if experiment.gate:
         yield f"--gate {names.GO}"
     if access.kerberos:

@@ -67,13 +67,17 @@ class CmsswOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A client and the replicas that it reads; its own ladder and accesses where they differ."""
+    """A client and the replicas that it reads; its own ladder and accesses where they differ.
+
+    `environment` holds variables for the reading process, like XRD_STREAMTIMEOUT.
+    """
 
     client: str
     replicas: str
     batches: tuple[int, ...] | None = None
     access: tuple[str, ...] | None = None
     options: Any = None
+    environment: dict[str, str] = field(default_factory=dict)
     protocols: ClassVar[tuple[str, ...]] = ("xrootd", "file")
     kinds: ClassVar[tuple[str, ...]] = ROOT_FILES
 

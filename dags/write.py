@@ -14,9 +14,10 @@ from typing import Any
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.hosts import host_lists
 from tierbench.dags.plan import Plan, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
-from tierbench.dags.text import configuration_dag, dagman_config, experiment_dag, trial_dag
+from tierbench.dags.text import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
 from tierbench.dags.workloads import CmsswWorkload
 from tierbench.errors import ConfigError, UnmetNeed
 from tierbench.site_configs.site import Site
@@ -55,10 +56,14 @@ def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> No
     (run / names.SITE).write_text(_json(site), encoding="utf-8")
     (run / names.EXPERIMENT).write_text(_json(experiment), encoding="utf-8")
     (run / names.DAGMAN_CONFIG).write_text(dagman_config(), encoding="utf-8")
+    (run / names.TRIAL_CONFIG).write_text(trial_config(), encoding="utf-8")
     (run / names.EXPERIMENT_DAG).write_text(experiment_dag(plan, experiment).text(), encoding="utf-8")
+    (run / names.LISTS).mkdir()
     for configuration in plan.configurations:
         path = run / names.configuration_dag(configuration.id)
         path.write_text(configuration_dag(plan, experiment, configuration).text(), encoding="utf-8")
+        for name, text in host_lists(site, experiment, plan, configuration):
+            (run / name).write_text(text, encoding="utf-8")
 
 
 def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path) -> None:
@@ -71,7 +76,7 @@ def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path) -> 
             (directory / folder).mkdir()
         record = trial_record(site, experiment, plan, trial)
         (directory / names.TRIAL).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        dag = trial_dag(site, experiment, plan, trial)
+        dag = trial_dag(site, experiment, trial)
         (directory / names.TRIAL_DAG).write_text(dag.text(), encoding="utf-8")
         (directory / names.REPLICAS).write_text(replicas.text(trial), encoding="utf-8")
 
@@ -99,7 +104,8 @@ def shipped_files() -> Iterator[tuple[str, Any]]:
     for script in ("gate.py", names.FINISH):
         yield f"{names.SCRIPTS}/{script}", resources.files("tierbench.submit") / script
     yield f"{names.SCRIPTS}/sampler.py", resources.files("tierbench.monitors") / "sampler.py"
-    yield f"{names.SCRIPTS}/{names.FRESH}", resources.files("tierbench.dags") / names.FRESH
+    for script in (names.FRESH, names.TURN_TAKING):
+        yield f"{names.SCRIPTS}/{script}", resources.files("tierbench.dags") / script
     for source in sorted(resources.files("tierbench.wrappers").iterdir(), key=lambda file: file.name):
         if source.name.endswith(".py") and source.name != "__init__.py":
             yield f"{names.SCRIPTS}/{source.name}", source

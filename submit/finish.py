@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The last step of a trial: stops the samplers, says how the trial went, has its tables made.
+"""The last step of a trial: passes its turn on, stops the samplers, says how the trial went, has its tables made.
 
 usage: finish.py DAG_STATUS FAILED_COUNT      (in the trial's directory on the access point)
 
@@ -32,6 +32,9 @@ def main(dag_status: str, failed_nodes: str) -> int:
     except (OSError, ValueError) as error:
         print(f"finish: trial.json: {error}", file=sys.stderr)
         return 2
+    if dag_status == REMOVED and not Path("clients.log").exists():
+        return 1  # it was waiting for its turn: nothing has happened that could be told
+    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
     Path("stop").write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     unfinished = wait_for_samplers(trial)
 

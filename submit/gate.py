@@ -1,26 +1,30 @@
 #!/usr/bin/env python3
-"""The start gate: lets all clients of a trial begin at the same instant.
+"""The start gate: lets all clients of a trial begin at the same instant, and sees when they have ended.
 
 usage: gate.py            (in the trial's directory on the access point; a local universe job)
 
-Waits until every client has said READY in the clients' job event log (or has ended) and every
-sampler has written its first record, then publishes in go.json one wall-clock time, a little
-ahead, for which each client waits. Shipped to the run directory; stdlib only, Python 3.6 or newer.
+Waits until every client has said READY in the clients' job event log (or has ended), the caches of every
+host are flushed and every sampler has written its first record. Then it publishes in go.json one wall-clock
+time, a little ahead, for which each client waits; or, if a flush has failed, why the trial is called off.
+When all clients have ended it passes the turn to the next trial at once, and stops the samplers when they
+have seen the idle storage for a moment. Shipped to the run directory; stdlib only, Python 3.6 or newer.
 
-exit status: 0 the gate was opened; 2 trial.json cannot be read
+exit status: 0 all clients have ended; 2 trial.json cannot be read
 """
 
 import json
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 POLL_SECONDS = 0.1
-# A client learns the time when it next looks, twice a second; many at once keep the access point busy.
-LEAD_SECONDS = 1.0
+# A client learns the time when it next looks, four times a second; many at once keep the access point busy.
+LEAD_SECONDS = 0.5
 LEAD_SECONDS_PER_CLIENT = 0.01
+IDLE_SECONDS = 1.0
 
 READY = re.compile(rb"^008 .*TIERBENCH READY (\d+)$", re.MULTILINE)
 ENDED = re.compile(rb"^(?:005|009|012) \(\d+\.(\d+)\.\d+\)", re.MULTILINE)  # terminated, aborted, held
@@ -32,18 +36,38 @@ def main() -> int:
     except (OSError, ValueError) as error:
         print(f"gate: trial.json: {error}", file=sys.stderr)
         return 2
-    log = FollowedLog(Path("clients.log"))
+    clients = FollowedLog(Path("clients.log"))
+    flushes = FollowedLog(Path("flush.log"))
     everybody = set(range(trial["jobs"]))
-    while not (log.ready | log.ended) >= everybody or not all(map(sampling, trial["samplers"])):
+    trouble = ""
+    while not trouble and not clients.ended >= everybody:
+        if (
+            clients.ready | clients.ended >= everybody
+            and all(map(flushed, trial["flush"]["hosts"]))
+            and all(map(sampling, trial["samplers"]))
+        ):
+            lead = LEAD_SECONDS + LEAD_SECONDS_PER_CLIENT * len(everybody)
+            publish({"go_wall_ns": int((time.time() + lead) * 1e9)})
+            break
         time.sleep(POLL_SECONDS)
-        log.read_on()
-    lead = LEAD_SECONDS + LEAD_SECONDS_PER_CLIENT * len(everybody)
-    publish(int((time.time() + lead) * 1e9))
+        clients.read_on()
+        flushes.read_on()
+        trouble = flush_trouble(trial["flush"]["hosts"], flushes)
+    if trouble:
+        publish({"called_off": trouble})
+    records = Records(everybody)
+    while not clients.ended | records.ended >= everybody:
+        time.sleep(POLL_SECONDS)
+        clients.read_on()
+        records.read_on()
+    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
+    time.sleep(IDLE_SECONDS)
+    Path("stop").write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     return 0
 
 
 class FollowedLog:
-    """The clients' job event log, read on as it grows: who is ready, and who has ended already."""
+    """A cluster's job event log, read on as it grows: who is ready, and who has ended already."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -64,6 +88,41 @@ class FollowedLog:
         self.ended.update(map(int, ENDED.findall(text)))
 
 
+class Records:
+    """What the clients write as they run; it tells of their ends a second or two before HTCondor does."""
+
+    def __init__(self, everybody: "set[int]") -> None:
+        self.sizes = dict.fromkeys(everybody, 0)
+        self.ended = set()  # type: set[int]
+
+    def read_on(self) -> None:
+        for number in self.sizes.keys() - self.ended:
+            path = Path("clients", str(number) + ".jsonl")
+            try:
+                size = path.stat().st_size
+                if size != self.sizes[number] and b'"event": "end"' in path.read_bytes():
+                    self.ended.add(number)
+                self.sizes[number] = size
+            except FileNotFoundError:
+                pass
+
+
+def flushed(host: str) -> bool:
+    """Whether a host has reported on its caches, well or not; the report comes when the job has ended."""
+    try:
+        return "status" in json.loads(Path("flush", host + ".json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+
+
+def flush_trouble(hosts: "list[str]", log: FollowedLog) -> str:
+    """Why the trial cannot go on: the first host whose flush has ended without a report."""
+    for number in sorted(log.ended):
+        if not flushed(hosts[number]):
+            return f"the flush on {hosts[number]} failed; see flush/{hosts[number]}.err and flush.log"
+    return ""
+
+
 def sampling(sampler: "dict[str, Any]") -> bool:
     """Whether a sampler has written more than its header."""
     try:
@@ -73,9 +132,9 @@ def sampling(sampler: "dict[str, Any]") -> bool:
         return False
 
 
-def publish(go_wall_ns: int) -> None:
+def publish(content: "dict[str, Any]") -> None:
     unfinished = Path("go.json.new")
-    unfinished.write_text(json.dumps({"format": 1, "go_wall_ns": go_wall_ns}))
+    unfinished.write_text(json.dumps(dict(content, format=1)))
     unfinished.rename("go.json")
 
 

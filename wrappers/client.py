@@ -38,7 +38,7 @@ from typing import Any, ClassVar, NamedTuple
 FORMAT = 1
 HERE = Path(__file__).resolve().parent
 GRACE_S = 4  # between the polite and the forced end of a child; HTCondor itself gives a job 30 s or more
-POLL_S = 0.5
+POLL_S = 0.25
 # Between the go and the release of the process: until then all clients of a host are awake, which takes them
 # 30 µs each; the first process that runs would make those wait that come after it.
 SETTLE_S = 0.01
@@ -438,12 +438,18 @@ class Gate:
                         announced = True
                     text = self.channel.fetch(self.name)
                 if text:
-                    return int(json.loads(text)["go_wall_ns"])
+                    return self._go_time(json.loads(text))
             except (OSError, ValueError, KeyError) as error:
                 trouble = str(error)
             self.interrupts.check()
             time.sleep(pause)
         raise Failure("no-gate", f"{trouble}, within {self.timeout:g} s")
+
+    @staticmethod
+    def _go_time(said: "dict[str, Any]") -> int:
+        if "called_off" in said:
+            raise Failure("called-off", said["called_off"])
+        return int(said["go_wall_ns"])
 
 
 class AccessPoint:

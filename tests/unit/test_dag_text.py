@@ -1,7 +1,7 @@
 """The run directory: DAGs in DAGMan's language, the trials' files, and all that is shipped with them.
 
-DAGMan of HTCondor 23.9.6 has run what is frozen here, with stand-ins for the submit files: trials in
-this order, failed ones tried again with their flush, the others not kept from running.
+DAGMan of HTCondor 23.9.6 has run what is frozen here: trials in this order, failed ones tried again
+with their flush, the others not kept from running.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 
 from tierbench.dags import fresh, names
 from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.hosts import host_lists
 from tierbench.dags.nodes import Job
 from tierbench.dags.plan import Plan, Trial, expand, from_json
 from tierbench.dags.records import ReplicaLists, trial_record
@@ -56,53 +57,51 @@ def the_trial(plan: Plan, trial_id: str = "lan-xrootd.root.x004.r1") -> Trial:
 
 TRIAL_DAG = r"""
 # In this directory: condor_submit_dag trial.dag
-CONFIG ../../dagman.config
-SERVICE sampler-oss.uf.test ../../submit/sampler.sub
-VARS sampler-oss.uf.test {trial} host="oss.uf.test" interface="eth0" role="storage" {period} {oss}
-SERVICE sampler-dgt.fiu.test ../../submit/sampler.sub
-VARS sampler-dgt.fiu.test {trial} host="dgt.fiu.test" interface="eth0" role="gateway" {period} {dgt}
-SERVICE sampler-vmuf.uf.test ../../submit/sampler.sub
-VARS sampler-vmuf.uf.test {trial} host="vmuf.uf.test" interface="eth0" role="xrootd" {period} {vmuf}
+CONFIG ../../trial.config
+SERVICE samplers ../../submit/sampler.sub
+VARS samplers {trial} period="0.2" hosts="../../lists/lan-xrootd.root.samplers-pool"
 SERVICE gate ../../submit/gate.sub
-JOB flush-wn01.private.fiu.test ../../submit/flush.sub
-VARS flush-wn01.private.fiu.test machine="wn01.private.fiu.test" {flush} directory=""
-JOB flush-dgt.fiu.test ../../submit/flush.sub
-VARS flush-dgt.fiu.test machine="dgt.fiu.test" {flush} directory="{directory}"
+JOB flush ../../submit/flush.sub
+VARS flush {flush} hosts="../../lists/lan-xrootd.root.flush"
 JOB clients ../../submit/clients.sub
-VARS clients {trial} client="root" jobs="4" flags="--gate go.json" {pool}
-PARENT flush-wn01.private.fiu.test flush-dgt.fiu.test CHILD clients
+VARS clients {trial} client="root" jobs="4" flags="--timeout 7200 --gate go.json" {pool}
+SCRIPT PRE samplers ../../scripts/turn.py take
+SCRIPT PRE gate ../../scripts/turn.py take
+SCRIPT PRE flush ../../scripts/turn.py take
+SCRIPT PRE clients ../../scripts/turn.py take
 FINAL finish finish.sub NOOP
 SCRIPT POST finish ../../scripts/finish.py $DAG_STATUS $FAILED_COUNT
 """
 LONG_WORDS = {
     "trial": 'trial="lan-xrootd.root.x004.r1"',
-    "period": 'period="0.2"',
-    "oss": r'host_requirements="Machine == \"oss.uf.test\""',
-    "dgt": r'host_requirements="Machine == \"dgt.fiu.test\""',
-    "vmuf": r'host_requirements="Machine == \"vmuf.uf.test\""',
     "flush": 'strategy="fadvise" helper="/usr/local/sbin/tierbench-flush"',
-    "directory": "/extenci/tierbench/replicas/root-tree-2bd0a4",
     "pool": r'pool_requirements="TierbenchNetwork == \"private\""',
 }
 
 
-def test_a_trial_is_sampled_flushed_read_and_finished(site: Site, quick: Experiment, plan: Plan) -> None:
+def test_when_its_turn_has_come_a_trial_is_sampled_flushed_read_and_finished(
+    site: Site, quick: Experiment, plan: Plan
+) -> None:
     trial = the_trial(plan)
-    assert trial_dag(site, quick, plan, trial).text() == f"# {trial.name}" + TRIAL_DAG.format(**LONG_WORDS)
+    assert trial_dag(site, quick, trial).text() == f"# {trial.name}" + TRIAL_DAG.format(**LONG_WORDS)
 
 
-def test_trials_run_one_at_a_time_by_priority_and_are_tried_again_from_fresh(plan: Plan, quick: Experiment) -> None:
+def test_trials_come_by_priority_each_after_the_one_before_and_are_tried_again_from_fresh(
+    plan: Plan, quick: Experiment
+) -> None:
     lines = list(experiment_dag(plan, quick).lines())
-    nodes = []
+    nodes, scripts, before = [], [], ""
     for place, trial in enumerate(plan.trials):
         nodes.append(f"SUBDAG EXTERNAL {trial.id} trial.dag DIR trials/{trial.id}")
         nodes.append(f"PRIORITY {trial.id} {len(plan.trials) - place}")
-    assert lines[3:] == [
+        scripts.append(f"SCRIPT PRE {trial.id} ../../scripts/fresh.py{before}")
+        before = f" {trial.id}"
+    assert lines[4:] == [
         "CONFIG dagman.config",
         *nodes,
+        *scripts,
         "CATEGORY ALL_NODES trials",
-        "MAXJOBS trials 1",
-        "SCRIPT PRE ALL_NODES ../../scripts/fresh.py",
+        "MAXJOBS trials 3",
         "RETRY ALL_NODES 1",
     ]
 
@@ -130,39 +129,65 @@ def test_quotes_and_backslashes_are_escaped() -> None:
 
 
 def test_without_a_gate_clients_are_not_told_to_wait(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, gate=False), plan, the_trial(plan)).text()
-    assert 'flags=""' in text
+    text = trial_dag(site, dataclasses.replace(quick, gate=False), the_trial(plan)).text()
+    assert "--gate" not in text
     assert "SERVICE gate" not in text
 
 
+def test_without_a_gate_clients_start_after_the_flush(site: Site, quick: Experiment, plan: Plan) -> None:
+    text = trial_dag(site, dataclasses.replace(quick, gate=False), the_trial(plan)).text()
+    assert "PARENT flush CHILD clients\n" in text
+
+
 def test_without_a_flush_clients_start_at_once(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, flush=False), plan, the_trial(plan)).text()
+    text = trial_dag(site, dataclasses.replace(quick, flush=False), the_trial(plan)).text()
     assert "flush" not in text
     assert "PARENT" not in text
 
 
+def lists(site: Site, experiment: Experiment, plan: Plan, configuration: str) -> dict[str, list[str]]:
+    """The lines of a configuration's host lists."""
+    (chosen,) = (each for each in plan.configurations if each.id == configuration)
+    return {name: text.splitlines() for name, text in host_lists(site, experiment, plan, chosen)}
+
+
+def test_each_sampled_host_is_found_by_its_requirements(site: Site, quick: Experiment, plan: Plan) -> None:
+    assert lists(site, quick, plan, "direct.root")["lists/direct.root.samplers-pool"] == [
+        'oss.uf.test, eth0, storage, Machine == "oss.uf.test"',
+        'dgt.fiu.test, eth0, gateway, Machine == "dgt.fiu.test"',
+        'vmuf.uf.test, eth0, xrootd, Machine == "vmuf.uf.test"',
+    ]
+
+
 def test_a_host_out_of_the_pool_is_sampled_over_ssh(site: Site, quick: Experiment, plan: Plan) -> None:
     oss = dataclasses.replace(site.samplers["oss"], via="ssh")
-    remote = dataclasses.replace(site, samplers={"oss": oss})
-    assert "SERVICE sampler-oss.uf.test ../../submit/sampler-ssh.sub\n" in (
-        trial_dag(remote, quick, plan, the_trial(plan)).text()
-    )
+    mixed = dataclasses.replace(site, samplers={**site.samplers, "oss": oss})
+    text = trial_dag(mixed, quick, the_trial(plan)).text()
+    assert "SERVICE samplers-ssh ../../submit/sampler-ssh.sub\n" in text
+    (by_ssh,) = lists(mixed, quick, plan, "direct.root")["lists/direct.root.samplers-ssh"]
+    assert by_ssh.startswith("oss.uf.test, eth0, storage")
 
 
 def test_clients_are_told_where_their_ticket_comes_from(site: Site, quick: Experiment, plan: Plan) -> None:
     lan = dataclasses.replace(site.access["lan-xrootd"], kerberos=Kerberos("host/{host}@UF.TEST", "/etc/krb5.keytab"))
     kerberized = dataclasses.replace(site, access={**site.access, "lan-xrootd": lan})
-    text = trial_dag(kerberized, quick, plan, the_trial(plan)).text()
-    assert 'flags="--gate go.json --principal host/{host}@UF.TEST --keytab /etc/krb5.keytab"' in text
+    text = trial_dag(kerberized, quick, the_trial(plan)).text()
+    assert 'flags="--timeout 7200 --gate go.json --principal host/{host}@UF.TEST --keytab /etc/krb5.keytab"' in text
 
 
 def test_workers_flush_their_own_mount_and_the_gateway_its_own(site: Site) -> None:
     chep = find_experiment("chep-2013")
     plan = expand(site, chep, POOL)
-    text = trial_dag(site, chep, plan, the_trial(plan, "lan-xrootdfs.dd.x032.r1")).text()
-    seen = re.findall(r'^VARS flush-(\S+?)\..* directory="([^"]*)"', text, re.MULTILINE)
     directory = plan.replicas["plain"].directory
-    assert seen == [("wn01", f"/xrootd-fs{directory}"), ("dgt", directory)]
+    assert lists(site, chep, plan, "lan-xrootdfs.dd")["lists/lan-xrootdfs.dd.flush"] == [
+        f"wn01.private.fiu.test, /xrootd-fs{directory}",
+        f"dgt.fiu.test, {directory}",
+    ]
+
+
+def test_workers_without_a_mount_have_nothing_of_the_replicas(site: Site, quick: Experiment, plan: Plan) -> None:
+    first = lists(site, quick, plan, "lan-xrootd.root")["lists/lan-xrootd.root.flush"][0]
+    assert first == "wn01.private.fiu.test, "
 
 
 def test_each_client_finds_its_replica_in_its_line(site: Site, plan: Plan) -> None:
@@ -190,6 +215,13 @@ def test_trial_json_holds_what_runs_and_reads_needs(site: Site, quick: Experimen
     }
 
 
+def test_a_workloads_environment_reaches_its_clients(site: Site, quick: Experiment, plan: Plan) -> None:
+    patient = dataclasses.replace(quick.workloads["root"], environment={"XRD_STREAMTIMEOUT": "30"})
+    experiment = dataclasses.replace(quick, workloads={"root": patient})
+    options = trial_record(site, experiment, plan, the_trial(plan))["options"]
+    assert options["environment"] == {"XRD_STREAMTIMEOUT": "30"}
+
+
 def test_a_run_directory_holds_its_plan(run: Path, plan: Plan) -> None:
     assert from_json((run / names.PLAN).read_text()) == plan
 
@@ -208,9 +240,11 @@ def test_every_file_that_a_dag_names_is_there(run: Path, plan: Plan) -> None:
     for trial in plan.trials:
         directory = run / names.trial_directory(trial.id)
         named = re.findall(
-            r"^(?:JOB|SERVICE|SCRIPT POST) \S+ (\S+)|^CONFIG (\S+)", (directory / names.TRIAL_DAG).read_text(), re.M
+            r"^(?:JOB|SERVICE|SCRIPT (?:PRE|POST)) \S+ (\S+)|^CONFIG (\S+)| hosts=\"(\S+)\"",
+            (directory / names.TRIAL_DAG).read_text(),
+            re.M,
         )
-        missing += [name for pair in named for name in pair if name and not (directory / name).is_file()]
+        missing += [name for groups in named for name in groups if name and not (directory / name).is_file()]
     assert missing == []
 
 
@@ -222,7 +256,8 @@ def test_a_node_sets_every_macro_of_its_submit_file(run: Path, plan: Plan, kind:
     ]
     submit = (run / names.SUBMIT / f"{kind}.sub").read_text()
     used = set(re.findall(r"\$\((\w+)\)", re.sub(r"^#.*", "", submit, flags=re.MULTILINE)))
-    assert used - set(re.findall(r"(\w+)=", vars_line)) - {"Process", "Cluster"} == set()
+    queued = re.findall(r"\w+", re.findall(r"^queue (.*) from", submit, re.MULTILINE)[0]) if " from " in submit else []
+    assert used - set(re.findall(r"(\w+)=", vars_line)) - {"Process", "Cluster", *queued} == set()
 
 
 def test_scripts_can_be_executed(run: Path) -> None:
@@ -257,7 +292,8 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, plan: Plan, site: Site,
 @pytest.fixture
 def tried(run: Path, tmp_path: Path) -> Path:
     """A trial's directory after a try."""
-    directory = tmp_path / "trial"
+    directory = tmp_path / "run/trials/trial"
+    directory.parent.mkdir(parents=True)
     source = next((run / names.TRIALS).iterdir())
     subprocess.run(["cp", "-r", source, directory], check=True)
     (directory / "trial.dag.rescue001").write_text("DONE flush")
@@ -272,7 +308,7 @@ def freshened(directory: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_trial_is_made_as_it_was_written(tried: Path) -> None:
     assert freshened(tried).returncode == 0
-    assert {path.name for path in tried.iterdir()} == {*names.WRITTEN, *names.FILLED, names.TRIES}
+    assert {path.name for path in tried.iterdir()} == {*names.WRITTEN, *names.FILLED, names.TRIES, names.AFTER}
     assert not any((tried / names.CLIENTS).iterdir())
 
 
@@ -301,14 +337,34 @@ def test_no_other_directory_is_tidied(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.tex").exists()
 
 
+def test_an_earlier_trys_turn_is_given_up(tried: Path) -> None:
+    turn = tried.parent.parent / names.TURN
+    turn.write_text(tried.name)
+    freshened(tried)
+    assert not turn.exists()
+
+
+def test_another_trials_turn_is_left_alone(tried: Path) -> None:
+    turn = tried.parent.parent / names.TURN
+    turn.write_text("another")
+    freshened(tried)
+    assert turn.read_text() == "another"
+
+
 def test_fresh_knows_the_names_of_a_trials_files() -> None:
-    assert (fresh.WRITTEN, fresh.FILLED, fresh.TRIES) == (names.WRITTEN, names.FILLED, names.TRIES)
+    assert (fresh.WRITTEN, fresh.FILLED, fresh.TRIES, fresh.AFTER) == (
+        names.WRITTEN,
+        names.FILLED,
+        names.TRIES,
+        names.AFTER,
+    )
 
 
 @pytest.mark.parametrize(
     ("script", "used"),
     [
-        ("scripts/gate.py", (names.GO, names.CLIENTS_LOG, names.SAMPLES, names.TRIAL)),
+        ("scripts/gate.py", (names.GO, names.CLIENTS_LOG, names.FLUSH, names.SAMPLES, names.TRIAL, names.STOP)),
+        ("scripts/turn.py", (names.TURN, names.AFTER, names.SERVED, names.OUTCOME, names.TRIAL)),
         ("scripts/finish.py", (names.STOP, names.OUTCOME, names.CLIENTS, names.SAMPLES, names.TRIAL)),
     ],
 )

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tierbench.dags import names, turn
 from tierbench.submit import finish
 
 
 @pytest.fixture
 def trial(tmp_path: Path) -> Path:
     """A trial of two clients, the first of which has read its file; no sampler to wait for."""
-    (tmp_path / "trial.json").write_text(json.dumps({"name": "direct/dd", "jobs": 2, "samplers": []}))
-    (tmp_path / "clients").mkdir()
-    (tmp_path / "clients/0.jsonl").write_text('{"event": "end", "status": "ok", "message": ""}\n')
-    return tmp_path
+    scripts = tmp_path / names.SCRIPTS
+    scripts.mkdir()
+    for script in (finish, turn):
+        Path(shutil.copy(script.__file__, scripts)).chmod(0o755)
+    trial = tmp_path / names.TRIALS / "one"
+    (trial / names.CLIENTS).mkdir(parents=True)
+    (trial / names.TRIAL).write_text(json.dumps({"name": "direct/dd", "jobs": 2, "samplers": []}))
+    (trial / names.CLIENTS_LOG).touch()
+    (trial / names.client_output(0)).write_text('{"event": "end", "status": "ok", "message": ""}\n')
+    (tmp_path / names.TURN).write_text("one")
+    return trial
 
 
-def finished(trial: Path) -> int:
+def finished(trial: Path, dag_status: str = "0") -> int:
+    script = trial.parent.parent / names.SCRIPTS / names.FINISH
     # Without tierbench on the PATH, as on an access point that has none.
-    command = [sys.executable, finish.__file__, "0", "0"]
+    command = [sys.executable, str(script), dag_status, "0"]
     return subprocess.run(command, cwd=trial, env={"PATH": "/usr/bin"}, capture_output=True, check=False).returncode
 
 
@@ -41,3 +51,14 @@ def test_all_clients_done_make_it_complete(trial: Path) -> None:
 def test_the_stop_file_is_not_empty_since_htcondor_25_delivers_no_empty_files(trial: Path) -> None:
     finished(trial)
     assert (trial / "stop").stat().st_size > 0
+
+
+def test_the_turn_is_passed_on_whatever_has_happened(trial: Path) -> None:
+    finished(trial)
+    assert not (trial.parent.parent / names.TURN).exists()
+
+
+def test_a_trial_that_is_removed_while_it_waits_for_its_turn_has_no_outcome(trial: Path) -> None:
+    (trial / names.CLIENTS_LOG).unlink()
+    assert finished(trial, finish.REMOVED) == 1
+    assert not (trial / names.OUTCOME).exists()

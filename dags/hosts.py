@@ -1,0 +1,62 @@
+"""Which hosts the trials of a configuration flush and sample, as lists that the submit files queue from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tierbench.dags import names
+from tierbench.dags.experiment import Experiment
+from tierbench.dags.plan import Configuration, Plan
+from tierbench.site_configs.site import Sampler, Site
+
+
+@dataclass(frozen=True)
+class FlushedHost:
+    """A host whose caches a trial empties first, and where it sees the replicas ("" where it does not)."""
+
+    host: str
+    directory: str
+
+
+def flushes(site: Site, experiment: Experiment) -> bool:
+    """Whether there are caches to be emptied before each trial."""
+    return experiment.flush and site.flush.strategy != "none"
+
+
+def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration: Configuration) -> list[FlushedHost]:
+    """The workers of the configuration's pool, and the hosts along the way whose mounts hold caches."""
+    if not flushes(site, experiment):
+        return []
+    access = site.access[configuration.access]
+    directory = plan.replicas[experiment.workloads[configuration.workload].replicas].directory
+    seen_by_workers = access.url(directory) if access.protocol == "file" else ""
+    return [
+        *(FlushedHost(host, seen_by_workers) for host in plan.pools[access.pool]),
+        *(FlushedHost(host, directory) for host in access.path),
+    ]
+
+
+def sampled_via(site: Site) -> dict[str, list[Sampler]]:
+    """The sampled hosts by how they are reached."""
+    reached: dict[str, list[Sampler]] = {}
+    for sampler in site.samplers.values():
+        reached.setdefault(sampler.via, []).append(sampler)
+    return reached
+
+
+def host_lists(
+    site: Site, experiment: Experiment, plan: Plan, configuration: Configuration
+) -> Iterator[tuple[str, str]]:
+    """The lists of a configuration: the name of each in the run directory, and its text."""
+    flushed = flushed_hosts(site, experiment, plan, configuration)
+    if flushed:
+        # The comma stays where there is no directory, or the host's name would be taken for both.
+        yield names.flush_list(configuration.id), "".join(f"{host.host}, {host.directory}\n" for host in flushed)
+    for via, samplers in sampled_via(site).items():
+        yield names.sampler_list(configuration.id, via), "".join(map(_sampler_line, samplers))
+
+
+def _sampler_line(sampler: Sampler) -> str:
+    requirements = sampler.requirements or f'Machine == "{sampler.host}"'
+    return f"{sampler.host}, {sampler.interface}, {sampler.role}, {requirements}\n"

@@ -1,0 +1,166 @@
+"""Trials taking turns: turn.py, run as DAGMan runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags import names, turn
+
+WAITING_S = 0.5  # who has not got the turn by then is waiting: one that may take it needs a tenth of that
+
+
+class Trials:
+    """The trials of a run, with a DAGMan at work on each unless it is told to be gone."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.waiting: list[subprocess.Popen[bytes]] = []
+        before = ""
+        for name in ("first", "second", "third"):
+            directory = run / names.TRIALS / name
+            directory.mkdir(parents=True)
+            (directory / names.TRIAL).touch()
+            (directory / names.AFTER).write_text(before)
+            (directory / "trial.dag.lock").touch()
+            before = name
+
+    def __getitem__(self, name: str) -> Path:
+        return self.run / names.TRIALS / name
+
+    def take(self, name: str) -> subprocess.Popen[bytes]:
+        self.waiting.append(subprocess.Popen([sys.executable, turn.__file__, "take"], cwd=self[name]))
+        return self.waiting[-1]
+
+    def pass_on(self, name: str) -> None:
+        subprocess.run([sys.executable, turn.__file__, "pass"], cwd=self[name], check=True)
+
+    @property
+    def turn(self) -> str:
+        return (self.run / names.TURN).read_text()
+
+
+@pytest.fixture
+def trials(tmp_path: Path) -> Iterator[Trials]:
+    trials = Trials(tmp_path)
+    yield trials
+    for process in trials.waiting:
+        process.kill()
+        process.wait()
+
+
+def waits(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(WAITING_S)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
+
+
+def test_the_first_trial_takes_the_turn_at_once(trials: Trials) -> None:
+    assert trials.take("first").wait(10) == 0
+    assert trials.turn == "first"
+
+
+def test_all_nodes_of_a_trial_have_its_turn(trials: Trials) -> None:
+    assert [trials.take("first").wait(10) for _ in range(3)] == [0, 0, 0]
+
+
+def test_the_second_waits_until_the_first_passes_the_turn_on(trials: Trials) -> None:
+    trials.take("first").wait(10)
+    second = trials.take("second")
+    assert waits(second)
+    trials.pass_on("first")
+    assert second.wait(10) == 0
+    assert trials.turn == "second"
+
+
+def test_the_second_lets_the_first_go_first(trials: Trials) -> None:
+    assert waits(trials.take("second"))
+
+
+def test_a_trial_that_has_failed_is_not_waited_for(trials: Trials) -> None:
+    (trials["first"] / names.OUTCOME).touch()
+    assert trials.take("second").wait(10) == 0
+
+
+def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(
+    trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (trials["first"] / "trial.dag.lock").unlink()
+    clock = Clock()
+    monkeypatch.setattr(turn.time, "monotonic", clock)
+    second = turn.Turn(trials["second"])
+    clock.now += turn.PATIENCE_SECONDS - 1
+    assert not second.has_come()
+    clock.now += 2
+    assert second.has_come()
+
+
+def test_of_two_dags_at_once_only_one_trial_has_the_turn(trials: Trials) -> None:
+    for name in ("first", "second"):
+        (trials[name] / names.AFTER).write_text("")
+    waiting = {name: trials.take(name) for name in ("first", "second")}
+    wait_until(lambda: any(process.poll() == 0 for process in waiting.values()))
+    assert waits(waiting["first" if trials.turn == "second" else "second"])
+
+
+def test_a_turn_whose_trial_is_gone_for_good_is_free(trials: Trials) -> None:
+    trials.take("first").wait(10)
+    (trials["first"] / "trial.dag.lock").unlink()
+    (trials["first"] / names.OUTCOME).touch()
+    assert trials.take("second").wait(10) == 0
+    assert trials.turn == "second"
+
+
+def test_only_who_has_the_turn_passes_it_on(trials: Trials) -> None:
+    trials.take("first").wait(10)
+    trials.pass_on("second")
+    assert trials.turn == "first"
+    assert not (trials["second"] / names.SERVED).exists()
+
+
+def test_passing_it_on_twice_is_passing_it_on(trials: Trials) -> None:
+    trials.take("first").wait(10)
+    trials.pass_on("first")
+    trials.take("second").wait(10)
+    trials.pass_on("first")
+    assert trials.turn == "second"
+
+
+def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
+    trials.take("first").wait(10)
+    trials.pass_on("first")
+    assert not (trials.run / names.TURN).exists()
+    assert {path.name for path in trials["first"].iterdir()} == {
+        names.TRIAL,
+        names.AFTER,
+        names.SERVED,
+        "trial.dag.lock",
+    }
+
+
+def test_elsewhere_than_in_a_trial_it_says_so(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, turn.__file__, "take"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, "is not a trial's directory" in result.stderr) == (2, True)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def wait_until(ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
