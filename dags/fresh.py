@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 WRITTEN = ("trial.dag", "trial.json", "replicas.txt")
-FILLED = ("clients", "samples", "flush")
 TRIES = "tries"
 AFTER = "after"
 
@@ -29,8 +28,6 @@ def main(before: "list[str]") -> int:
         leftovers = [path for path in trial.iterdir() if is_left_over(path)]
         if leftovers:
             put_aside(leftovers, trial / TRIES)
-        for folder in FILLED:
-            (trial / folder).mkdir(exist_ok=True)
         give_up_turn(trial)
         (trial / AFTER).write_text("".join(before))
     except OSError as error:
@@ -41,8 +38,6 @@ def main(before: "list[str]") -> int:
 
 def is_left_over(path: Path) -> bool:
     """Whether something in the trial's directory comes from an earlier try."""
-    if path.name in FILLED:
-        return any(path.iterdir())
     return path.name not in (*WRITTEN, TRIES, AFTER)
 
 

@@ -3,7 +3,8 @@
 
 usage: turn.py take | pass       (in the trial's directory on the access point)
 
-take  waits until no other trial of the run has the turn and the trial named in `after` has had it
+take  waits until no other trial of the run has the turn and the trial named in `after` has had it;
+      then makes the folders that the trial's jobs write to
 pass  gives the turn on, if this trial has it; may be called again
 
 The turn is a file of the run directory that names the trial whose turn it is. Shipped there; stdlib
@@ -18,6 +19,7 @@ import sys
 import time
 from pathlib import Path
 
+FILLED = ("clients", "samples", "flush")
 POLL_SECONDS = 0.1
 # How long the trial before may be without a DAGMan before it is taken to have none: DAGMan starts a failed
 # one again within seconds.
@@ -36,6 +38,8 @@ def main(arguments: "list[str]") -> int:
     if arguments == ["take"]:
         while not (turn.has_come() and turn.taken()):
             time.sleep(POLL_SECONDS)
+        for folder in FILLED:
+            (trial / folder).mkdir(exist_ok=True)
     else:
         turn.pass_on()
     return 0

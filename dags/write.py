@@ -72,8 +72,6 @@ def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path) -> 
     for trial in plan.trials:
         directory = run / names.trial_directory(trial.id)
         directory.mkdir()
-        for folder in names.FILLED:
-            (directory / folder).mkdir()
         record = trial_record(site, experiment, plan, trial)
         (directory / names.TRIAL).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         dag = trial_dag(site, experiment, trial)

@@ -67,6 +67,11 @@ def test_the_first_trial_takes_the_turn_at_once(trials: Trials) -> None:
     assert trials.turn == "first"
 
 
+def test_a_trial_that_has_its_turn_has_the_folders_that_its_jobs_write_to(trials: Trials) -> None:
+    trials.take("first").wait(10)
+    assert {path.name for path in trials["first"].iterdir() if path.is_dir()} == set(names.FILLED)
+
+
 def test_all_nodes_of_a_trial_have_its_turn(trials: Trials) -> None:
     assert [trials.take("first").wait(10) for _ in range(3)] == [0, 0, 0]
 
@@ -142,6 +147,7 @@ def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
         names.AFTER,
         names.SERVED,
         "trial.dag.lock",
+        *names.FILLED,
     }
 
 
