@@ -12,7 +12,9 @@ SUBMIT = "submit"
 SCRIPTS = "scripts"
 PROGRAMS = "scripts/programs"
 TRIALS = "trials"
-TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, SUMMARY_CSV) = ("samples.csv", "jobs.csv", "trials.csv", "summary.csv")
+TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, SUMMARY_CSV, RATIOS_CSV) = (
+    "samples.csv", "jobs.csv", "trials.csv", "summary.csv", "ratios.csv",
+)  # fmt: skip
 SCHEMA = "schema.json"
 SUBMITTED = "submitted.json"
 
