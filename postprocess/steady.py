@@ -107,7 +107,8 @@ def _best(
     floor = total * (FINEST * (weights * rates).sum() / total) ** 2
     price = PRICE * np.log(count) * _outer(left.length > 0, right.length > 0)
     cost = count * np.log(squares + floor) + price
-    cost = np.where(deep & (left.edges[:, None] < right.edges) & np.isfinite(cost), cost, np.inf)
+    between = (left.edges[:, None] < right.edges) & (total - _outer(left.length, right.length) > total / count / 2)
+    cost = np.where(deep & between & np.isfinite(cost), cost, np.inf)
     row, column = np.unravel_index(int(np.argmin(cost)), cost.shape)
     return int(left.edges[row]), int(right.edges[column])
 

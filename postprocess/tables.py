@@ -19,7 +19,7 @@ from tierbench.errors import TierbenchError
 from tierbench.postprocess.columns import FILES, Column, schema
 from tierbench.postprocess.metrics import Row, job_row, leading, trial_row
 from tierbench.postprocess.rates import sample_lines
-from tierbench.postprocess.trial import TrialData, read_trial
+from tierbench.postprocess.trial import TrialData, read_trial, was_skipped
 
 PER_TRIAL = (names.SAMPLES_CSV, names.JOBS_CSV, names.TRIALS_CSV)
 
@@ -41,7 +41,8 @@ def tables(run: Path) -> Tables:
     folders = [path.parent for path in (run / names.TRIALS).glob(f"*/{names.TRIAL}")]
     if not folders:
         raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
-    trials = sorted(((trial_tables(folder), folder) for folder in folders), key=lambda pair: pair[0]["position"])
+    ran = [folder for folder in folders if not was_skipped(folder)]
+    trials = sorted(((trial_tables(folder), folder) for folder in ran), key=lambda pair: pair[0]["position"])
     rows = [row for row, _ in trials]
     for name in PER_TRIAL:
         with _replaced(run / name) as file:

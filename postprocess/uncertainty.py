@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 LEVEL = 0.95
-BOOTSTRAP_FROM = 8
+BOOTSTRAP_FROM = 10
 RESAMPLES = 9999
 SEED = 1  # the same trials give the same interval
 
