@@ -32,7 +32,7 @@ class Steady:
     begin_s: float
     end_s: float
     mean_mbps: float
-    volatility_mbps: float | None
+    volatility_mbps: float
     peak_mbps: float
 
 
