@@ -7,6 +7,8 @@ usage: python benchmarks/read_samples.py [--samples 10000000] [--pandas PYTHON] 
 Each contender is a process of its own; its time and its peak memory are printed, and the ratios to
 pandas. The data is synthetic: 10 hosts, 10,000 samples a file, 25 columns each. PYTHON is one that has
 pandas, such as of a scratch venv. All is read from the page cache where that is large enough.
+
+exit status: 0 tierbench took no longer than pandas; 1 it took longer somewhere
 """
 
 from __future__ import annotations
@@ -73,10 +75,12 @@ def main() -> None:
         os.sync()  # or writing the data back would slow down whoever comes first
         print(f"{'':44} {'seconds':>8} {'GB peak':>8} {'of pandas':>10}")
         pandas = report("all counters: pandas", options.pandas, PANDAS, wide, counters)
-        report("all counters: tierbench", sys.executable, GROUPED, run, counters, pandas)
-        report("all tables, samples.csv written: tierbench", sys.executable, TABLES, run, counters, pandas)
-        pandas = report("sent bytes only: pandas", options.pandas, PANDAS, narrow, "tx_bytes")
-        report("sent bytes only: tierbench", sys.executable, GROUPED, run, "tx_bytes", pandas)
+        grouped = report("all counters: tierbench", sys.executable, GROUPED, run, counters, pandas)
+        written = report("to all tables, samples.csv too: tierbench", sys.executable, TABLES, run, counters, pandas)
+        narrow_pandas = report("sent bytes only: pandas", options.pandas, PANDAS, narrow, "tx_bytes")
+        sent = report("sent bytes only: tierbench", sys.executable, GROUPED, run, "tx_bytes", narrow_pandas)
+    if max(grouped, written) > pandas or sent > narrow_pandas:
+        sys.exit("tierbench took longer than pandas")
 
 
 def report(name: str, python: str, program: str, data: Path, counters: str, pandas: float | None = None) -> float:

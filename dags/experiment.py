@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tierbench.dags.repeats import MOST, Until
 from tierbench.dags.replicas import KINDS, Replicas
 from tierbench.dags.workloads import CLIENTS, CmsswWorkload, Workload
 from tierbench.definitions import find, misnamed, shipped, unknown
@@ -27,7 +28,7 @@ class Experiment:
     question: str
     access: tuple[str, ...]
     batches: tuple[int, ...]
-    repeats: int = bounded(3, 1, 1000)
+    repeats: int | Until = field(default=3, metadata={"bounds": (1, MOST)})
     seed: int = 1
     sample_period_s: float = bounded(1.0, 0.05, 60)
     gate: bool = True

@@ -14,7 +14,9 @@ SCRIPTS = "scripts"
 PROGRAMS = "scripts/programs"
 LISTS = "lists"  # of the hosts that a configuration's trials flush and sample
 TRIALS = "trials"
-TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, SUMMARY_CSV) = ("samples.csv", "jobs.csv", "trials.csv", "summary.csv")
+TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, SUMMARY_CSV, RATIOS_CSV) = (
+    "samples.csv", "jobs.csv", "trials.csv", "summary.csv", "ratios.csv",
+)  # fmt: skip
 SCHEMA = "schema.json"
 SUBMITTED = "submitted.json"
 TURN = "turn"  # names the trial whose turn it is

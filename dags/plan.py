@@ -15,6 +15,7 @@ from typing import Any
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.repeats import most
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
@@ -190,7 +191,7 @@ def _trials(
     chance = random.Random(experiment.seed)  # noqa: S311
     position = {name: chance.randrange(replicas.count) for name, replicas in sets.items()}
     index = 0
-    for repeat in range(1, experiment.repeats + 1):
+    for repeat in range(1, most(experiment.repeats) + 1):
         round_of_trials = [
             (configuration, jobs)
             for configuration in configurations

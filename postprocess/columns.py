@@ -112,6 +112,17 @@ JOBS = (
     _text("detail", "what only this kind of client has to tell, as JSON"),
 )
 
+SLICES = (
+    _number("steady_begin_s", "s", "the steady-state slice begins, since the window began; empty where there is none"),
+    _number("steady_end_s", "s", "the steady-state slice ends"),
+    _number("steady_mbps", "Mb/s", "sent by the storage servers over the steady-state slice"),
+    _number("steady_volatility_mbps", "Mb/s", "sample standard deviation of the rates of single samples in that slice"),
+    _number("steady_peak_mbps", "Mb/s", "highest rate of a single sample in that slice"),
+    _number("all_active_s", "s", "last client's begin to first client's end; 0 if they were never all active"),
+    _number("all_active_share", "1", "all_active_s over window_s", 4),
+    _number("all_active_mbps", "Mb/s", "sent by the storage servers while all clients were active"),
+)
+
 TRIALS = (
     *TRIAL,
     _text("trial_id", "name of the trial's folder"),
@@ -135,6 +146,7 @@ TRIALS = (
     _number("volatility_mbps", "Mb/s", "sample standard deviation of the rates of single samples in the window"),
     _number("volatility_5s_mbps", "Mb/s", "the same of the rates over 5 s each, as in the thesis"),
     _number("peak_mbps", "Mb/s", "highest rate of a single sample in the window"),
+    *SLICES,
     _count("bytes_expected", "sizes of all replicas", "B"),
     _count("bytes_app", "read by the applications", "B"),
     _count("bytes_client", "read by the processes or client libraries", "B"),
@@ -162,25 +174,55 @@ TRIALS = (
 
 # What summary.csv averages.
 SUMMARISED = (
-    "mean_mbps", "volatility_mbps", "volatility_5s_mbps", "peak_mbps", "window_s", "wall_time_s", "start_skew_ms",
-    "natural_skew_ms", "closure", "events_per_s", "cpu_efficiency",
+    "mean_mbps", "volatility_mbps", "volatility_5s_mbps", "peak_mbps", "steady_mbps", "steady_volatility_mbps",
+    "steady_peak_mbps", "all_active_share", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms",
+    "natural_skew_ms", "closure", "events_per_s", "cpu_efficiency", "efficiency",
 )  # fmt: skip
 
 
-def _mean_and_spread(column: Column) -> tuple[Column, Column]:
-    mean = f"mean over the trials of {column.name}: {column.meaning}"
-    spread = f"sample standard deviation over the trials of {column.name}"
+def _over_trials(column: Column) -> tuple[Column, ...]:
+    def number(suffix: str, meaning: str) -> Column:
+        return _number(f"{column.name}{suffix}", column.unit, meaning, column.decimals)
+
     return (
-        _number(column.name, column.unit, mean, column.decimals),
-        _number(f"{column.name}_sd", column.unit, spread, column.decimals),
+        number("", f"mean over the trials of {column.name}: {column.meaning}"),
+        number("_sd", f"sample standard deviation over the trials of {column.name}"),
+        number("_low", f"95 % interval of the mean of {column.name} begins; empty with a single trial"),
+        number("_high", f"95 % interval of the mean of {column.name} ends"),
     )
 
 
 SUMMARY = (
     *CONFIGURATION,
-    _count("trials", "complete trials, over which the rest is taken"),
-    _count("trials_left_out", "trials that are not complete"),
-    *(column for trial in TRIALS if trial.name in SUMMARISED for column in _mean_and_spread(trial)),
+    _count("trials", "trials that count: complete and not INVALID; the rest is taken over them"),
+    _count("trials_left_out", "trials that do not count"),
+    _count("valid", "trials with the verdict VALID"),
+    _count("suspect", "trials with the verdict SUSPECT"),
+    _count("invalid", "trials with the verdict INVALID"),
+    _text("method", "how the intervals were made: t, or bootstrap"),
+    *(column for trial in TRIALS if trial.name in SUMMARISED for column in _over_trials(trial)),
+    _number("gain_mbps", "Mb/s", "mean_mbps less that of the next smaller batch, over the repeats that both have"),
+    _number("gain_low", "Mb/s", "95 % interval of gain_mbps begins"),
+    _number("gain_high", "Mb/s", "95 % interval of gain_mbps ends"),
+    _number("growth", "1", "mean_mbps over that of the next smaller batch, the thesis' rate of increase", 4),
+    _number("growth_low", "1", "95 % interval of growth begins", 4),
+    _number("growth_high", "1", "95 % interval of growth ends", 4),
+)
+
+# What ratios.csv compares.
+COMPARED = ("mean_mbps", "steady_mbps", "window_s", "wall_time_s", "events_per_s")
+
+RATIOS = (
+    _text("workload", "what the clients did"),
+    _count("jobs", "clients in the batch"),
+    _text("metric", "column of trials.csv that is compared"),
+    _text("access", "way of access"),
+    _text("against", "the other way of access"),
+    _number("ratio", "1", "access over against: geometric mean over the pairs of trials of the same repeat", 4),
+    _number("low", "1", "95 % interval of the ratio begins; empty with a single pair", 4),
+    _number("high", "1", "95 % interval of the ratio ends", 4),
+    _count("pairs", "repeats of which both trials count"),
+    _text("method", "how the interval was made: t, or bootstrap"),
 )
 
 FILES = {
@@ -188,6 +230,7 @@ FILES = {
     names.JOBS_CSV: ("client", JOBS),
     names.TRIALS_CSV: ("trial", TRIALS),
     names.SUMMARY_CSV: ("configuration and batch size", SUMMARY),
+    names.RATIOS_CSV: ("workload, batch size, metric and ordered pair of ways", RATIOS),
 }
 
 

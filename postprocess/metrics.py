@@ -1,4 +1,4 @@
-"""A trial's rows of jobs.csv and trials.csv, and the rows of summary.csv.
+"""A trial's rows of jobs.csv and trials.csv.
 
 Windows. The *window* of a trial goes from the gate's go time (without a gate: from the first client's
 begin) to the last client's end. The thesis' *wall time* goes from the submission of the clients to the
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import statistics
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from tierbench.postprocess.columns import CONFIGURATION, SUMMARISED
 from tierbench.postprocess.jobs import Job
+from tierbench.postprocess.slices import slice_columns
 from tierbench.postprocess.traffic import traffic
 from tierbench.postprocess.trial import Sampled, TrialData
 
@@ -97,6 +96,7 @@ def trial_row(data: TrialData) -> Row:
         "volatility_mbps": sent.volatility_mbps,
         "volatility_5s_mbps": sent.volatility_5s_mbps,
         "peak_mbps": sent.peak_mbps,
+        **slice_columns(data),
         "bytes_expected": trial["bytes"] or _sum(jobs, lambda job: job.start.get("expected_bytes")),
         "bytes_app": bytes_app,
         "bytes_client": bytes_client,
@@ -110,26 +110,6 @@ def trial_row(data: TrialData) -> Row:
         **_sampling(data),
         "resident_bytes": data.resident_bytes,
     }
-
-
-def summary_rows(trials: Iterable[Row]) -> list[Row]:
-    """The rows of summary.csv: mean and spread over the complete trials of each configuration and batch."""
-
-    def batch(row: Row) -> tuple[str, int]:
-        return row["configuration"], row["jobs"]
-
-    rows = []
-    for _, group in itertools.groupby(sorted(trials, key=batch), key=batch):
-        members = list(group)
-        complete = [row for row in members if row["state"] == "complete"]
-        summary = {column.name: members[0][column.name] for column in CONFIGURATION}
-        summary |= {"trials": len(complete), "trials_left_out": len(members) - len(complete)}
-        for name in SUMMARISED:
-            values = [row[name] for row in complete if row[name] is not None]
-            summary[name] = statistics.fmean(values) if values else None
-            summary[f"{name}_sd"] = statistics.stdev(values) if len(values) > 1 else None
-        rows.append(summary)
-    return rows
 
 
 def _sampling(data: TrialData) -> Row:

@@ -28,6 +28,7 @@ SUMMARY = {
     "trials": "trials",
     "mean_mbps": "Mb/s",
     "mean_mbps_sd": "± trials",
+    "interval": "95 %",
     "volatility_mbps": "volatility",
     "peak_mbps": "peak",
     "window_s": "window s",
@@ -44,6 +45,7 @@ def show(run: Path) -> str:
     """The trials of a run, why some are not complete, and the summary."""
     trials, summary = _rows(run / names.TRIALS_CSV), _rows(run / names.SUMMARY_CSV)
     reasons = [f"{row['trial']}: {row['reasons']}" for row in trials if row["reasons"]]
+    summary = [{**row, "interval": _interval(row)} for row in summary]
     parts = [aligned(trials, TRIALS), "\n".join(reasons), aligned(summary, SUMMARY)]
     return "\n\n".join(part for part in parts if part)
 
@@ -66,6 +68,12 @@ def _cell(name: str, text: str) -> str:
     if name in PERCENT:
         return f"{float(text):+.1%}"
     return f"{float(text):.1f}" if name in SHORT else text
+
+
+def _interval(row: dict[str, str]) -> str:
+    """The interval of the mean rate, where there is one."""
+    low, high = row.get("mean_mbps_low"), row.get("mean_mbps_high")
+    return f"{float(low):.1f}…{float(high):.1f}" if low and high else ""
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

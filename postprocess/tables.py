@@ -17,38 +17,44 @@ from typing import Any, BinaryIO
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.columns import FILES, Column, schema
-from tierbench.postprocess.metrics import Row, job_row, leading, summary_rows, trial_row
+from tierbench.postprocess.metrics import Row, job_row, leading, trial_row
 from tierbench.postprocess.rates import sample_lines
-from tierbench.postprocess.trial import TrialData, read_trial
+from tierbench.postprocess.trial import TrialData, read_trial, was_skipped
 
 PER_TRIAL = (names.SAMPLES_CSV, names.JOBS_CSV, names.TRIALS_CSV)
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The rows of a run's trials.csv and summary.csv."""
+    """The rows of a run's trials.csv, summary.csv and ratios.csv."""
 
     trials: list[Row]
     summary: list[Row]
+    ratios: list[Row]
 
 
 def tables(run: Path) -> Tables:
     """Write the CSVs of all trials of a run directory."""
+    # Here and not above: it loads scipy, which takes a second and is not needed for a trial's own tables.
+    from tierbench.postprocess.summary import ratio_rows, summary_rows
+
     folders = [path.parent for path in (run / names.TRIALS).glob(f"*/{names.TRIAL}")]
     if not folders:
         raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
-    trials = sorted(((trial_tables(folder), folder) for folder in folders), key=lambda pair: pair[0]["position"])
+    ran = [folder for folder in folders if not was_skipped(folder)]
+    trials = sorted(((trial_tables(folder), folder) for folder in ran), key=lambda pair: pair[0]["position"])
     rows = [row for row, _ in trials]
     for name in PER_TRIAL:
         with _replaced(run / name) as file:
             file.write(_header(name))
             for _, folder in trials:
                 _append(folder / name, file)
-    summary = summary_rows(rows)
+    summary, ratios = summary_rows(rows), ratio_rows(rows)
     _write(run / names.SUMMARY_CSV, summary)
+    _write(run / names.RATIOS_CSV, ratios)
     with _replaced(run / names.SCHEMA) as file:
         file.write(json.dumps(schema(), indent=1, ensure_ascii=False).encode() + b"\n")
-    return Tables(rows, summary)
+    return Tables(rows, summary, ratios)
 
 
 def trial_tables(folder: Path) -> Row:

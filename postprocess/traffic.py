@@ -49,8 +49,8 @@ def traffic(servers: list[Sampled], begin_ns: int | None, end_ns: int | None) ->
     sent = [_sent(server, begin_ns) for server in servers]
     window_s = (end_ns - begin_ns) / 1e9
     period_s = servers[0].samples.period_s
-    times = sent[0].times[(sent[0].times >= 0) & (sent[0].times <= window_s)]
-    rates = _rates(sent, times)[np.diff(times) >= period_s / 2]
+    times, rates = window_rates(servers, begin_ns, end_ns)
+    rates = rates[np.diff(times) >= period_s / 2]
     rates_5s = _rates(sent, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))
     edges = np.array([0, window_s])
     totals = [float(np.diff(server.bytes_at(edges))[0]) for server in sent]
@@ -63,6 +63,16 @@ def traffic(servers: list[Sampled], begin_ns: int | None, end_ns: int | None) ->
         volatility_5s_mbps=_spread(rates_5s),
         peak_mbps=float(np.nanmax(rates)) if np.isfinite(rates).any() else None,
     )
+
+
+def window_rates(servers: list[Sampled], begin_ns: int | None, end_ns: int | None) -> tuple[Numbers, Numbers]:
+    """All servers' rate in Mb/s between each two of the first one's samples in the window, and their times."""
+    servers = [server for server in servers if len(server.samples) > 1]
+    if not servers or begin_ns is None or end_ns is None:
+        return np.empty(0), np.empty(0)
+    sent = [_sent(server, begin_ns) for server in servers]
+    times = sent[0].times[(sent[0].times >= 0) & (sent[0].times <= (end_ns - begin_ns) / 1e9)]
+    return times, _rates(sent, times)
 
 
 def _sent(server: Sampled, begin_ns: int) -> Sent:

@@ -18,6 +18,7 @@ from tierbench.postprocess.samples import Samples, UnreadableSamples, read_sampl
 QUARTER_HOUR_S = 900
 LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
 SUBMITTED, EXECUTING = "000", "001"
+SKIPPED = "skipped"
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ def read_trial(folder: Path) -> TrialData:
         outcome=_outcome_reasons(outcome),
         troubles=troubles,
     )
+
+
+def was_skipped(folder: Path) -> bool:
+    """Whether a trial was not needed, since the repetitions before it were enough."""
+    return (_json(folder / names.OUTCOME, []) or {}).get("state") == SKIPPED
 
 
 def _outcome_reasons(outcome: dict[str, Any]) -> list[str]:

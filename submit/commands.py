@@ -73,6 +73,12 @@ def register(subcommands: Any) -> None:
     run_directory(tables)
     tables.add_argument("--trial", action="store_true", help="RUN is the directory of a single trial")
 
+    needed = command(
+        "enough", _enough, "Whether a trial is not needed any more: exit status 0 it is not, 1 it is, 2 an error"
+    )
+    run_directory(needed)
+    needed.add_argument("trial", metavar="TRIAL_ID", help="the name of the trial's folder")
+
 
 def say(words: str) -> None:
     """Tell what is going on, beside the command's result."""
@@ -104,7 +110,7 @@ def _expand(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots] 
 def _plan(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
-    print("\n".join(preview(plan, site, slots, _asked(arguments))))
+    print("\n".join(preview(plan, site, slots, _asked(arguments), experiment.repeats)))
     return 0
 
 
@@ -212,6 +218,17 @@ def _show_tables(directory: Path) -> None:
         ) from None
     tables(directory)
     print(show(directory))
+
+
+def _enough(arguments: argparse.Namespace) -> int:
+    from tierbench.postprocess.enough import enough_before
+
+    try:
+        unneeded = enough_before(arguments.directory, arguments.trial)
+    except TierbenchError as error:
+        raise ConfigError(str(error)) from None  # whose exit status is not that of a trial which is needed
+    print(f"{arguments.trial}: {'not needed any more' if unneeded else 'needed'}")
+    return 0 if unneeded else 1
 
 
 def _replicas(arguments: argparse.Namespace) -> int:

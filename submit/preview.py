@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tierbench.dags.plan import Plan, Trial
+from tierbench.dags.repeats import Repeats, Until
 from tierbench.site_configs.site import Site
 from tierbench.submit.pool import Slots
 
@@ -12,7 +13,9 @@ from tierbench.submit.pool import Slots
 OVERHEAD_S = 12.0
 
 
-def preview(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str) -> Iterator[str]:
+def preview(
+    plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str, repeats: Repeats | None = None
+) -> Iterator[str]:
     """Lines of text; `slots` are the live pool's, or why it could not be asked; `asked` is what the user gave."""
     yield f"{plan.experiment} at {plan.site}" + (f" (rates 1:{1 / plan.scale:g})" if plan.scale != 1 else "")
     yield plan.question
@@ -29,6 +32,8 @@ def preview(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str) -
     seconds = sum(_estimate_s(plan, site, trial) for trial in plan.trials)
     yield ""
     yield f"{len(plan.trials)} trials read {total / 1e9:.2f} GB; at the links' full rate that takes {_span(seconds)}"
+    if isinstance(repeats, Until):
+        yield f"repeated {repeats}; the plan holds the most of them, of which not all may be needed"
     yield ""
     yield from _pools(plan, site, slots)
     yield ""

@@ -72,8 +72,7 @@ def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
 def _value(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        hint = next(a for a in arguments if a is not type(None))  # TOML has no null: only X | None
-        return _value(hint, value, path, problems)
+        return _union([a for a in arguments if a is not type(None)], value, path, problems)  # TOML has no null
     if dataclasses.is_dataclass(hint):
         return _dataclass(hint, value, path, problems)
     if origin is tuple and isinstance(value, list):
@@ -91,8 +90,19 @@ def _value(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     return None
 
 
+def _union(hints: list[Any], value: Any, path: str, problems: list[str]) -> Any:
+    """One of X, where the field may also be left out, or of a plain X and a table of its own class."""
+    tables = [hint for hint in hints if dataclasses.is_dataclass(hint)]
+    plain = [hint for hint in hints if hint not in tables]
+    if plain and tables and not isinstance(value, Mapping) and type(value) is not plain[0]:
+        problems.append(f"{path}: must be {_expected(plain[0])} or {_expected(tables[0])}, not {_shown(value)}")
+        return None
+    chosen = tables if tables and (isinstance(value, Mapping) or not plain) else plain
+    return _value(chosen[0], value, path, problems)
+
+
 def _check_bounds(field: dataclasses.Field[Any], value: Any, path: str, problems: list[str]) -> None:
-    if value is not None and "bounds" in field.metadata:
+    if isinstance(value, (int, float)) and "bounds" in field.metadata:
         low, high = field.metadata["bounds"]
         if not low <= value <= high:
             limits = f"at least {low}" if high == math.inf else f"in {low} … {high}"

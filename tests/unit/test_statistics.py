@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.postprocess.metrics import summary_rows, trial_row
+from tierbench.postprocess.metrics import trial_row
+from tierbench.postprocess.summary import summary_rows
 from tierbench.postprocess.trial import read_trial
 
 MB = 1e6 / 8

@@ -53,7 +53,7 @@ def test_the_documentation_lists_each_column(name):
 def test_a_run_has_a_row_per_sample_client_trial_and_batch(run):
     tables(run)
     assert {name: len(rows(run / name)) for name in FILES} == {
-        "samples.csv": 52, "jobs.csv": 8, "trials.csv": 2, "summary.csv": 1,
+        "samples.csv": 52, "jobs.csv": 8, "trials.csv": 2, "summary.csv": 1, "ratios.csv": 0,
     }  # fmt: skip
 
 
@@ -207,3 +207,16 @@ def test_what_is_shown_has_each_trial_its_reasons_and_the_summary(run, folder):
     assert "#2   4  400.0" in text
     assert "#1: 1 of 4 clients lost (2)" in text
     assert "lan-xrootd/root     4       1  400.0" in text
+
+
+def test_what_is_shown_has_the_interval_of_the_mean_rate(tmp_path):
+    for repeat, mbps in enumerate((390.0, 400.0, 410.0), 1):
+        synthetic.write_trial(tmp_path, mbps=mbps, repeat=repeat, index=repeat)
+    tables(tmp_path)
+    assert "400.0      10.0  375.2…424.8" in show(tmp_path)
+
+
+def test_of_a_single_trial_no_interval_is_shown(tmp_path):
+    synthetic.write_trial(tmp_path)
+    tables(tmp_path)
+    assert "400.0         -     -" in show(tmp_path)

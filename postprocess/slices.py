@@ -1,0 +1,42 @@
+"""The parts of a window that are looked at by themselves: the steady state, and all clients being active."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tierbench.postprocess.steady import steady
+from tierbench.postprocess.traffic import traffic, window_rates
+from tierbench.postprocess.trial import TrialData
+
+
+def slice_columns(data: TrialData) -> dict[str, Any]:
+    """The columns of trials.csv about the steady-state slice and the all-active window."""
+    return {**_steady(data), **_all_active(data)}
+
+
+def _steady(data: TrialData) -> dict[str, Any]:
+    found = steady(*window_rates(data.storage, data.begin_ns, data.end_ns))
+    if found is None:
+        return {}
+    return {
+        "steady_begin_s": found.begin_s,
+        "steady_end_s": found.end_s,
+        "steady_mbps": found.mean_mbps,
+        "steady_volatility_mbps": found.volatility_mbps,
+        "steady_peak_mbps": found.peak_mbps,
+    }
+
+
+def _all_active(data: TrialData) -> dict[str, Any]:
+    """From the last client's begin to the first one's end; not known unless all of them told both."""
+    begins = [job.go["wall_ns"] for job in data.jobs if job.go]
+    ends = [job.end["wall_ns"] for job in data.jobs if job.end]
+    begin, end = data.begin_ns, data.end_ns
+    if not data.jobs or not len(begins) == len(ends) == len(data.jobs) or begin is None or end is None or end <= begin:
+        return {}
+    active_ns = max(0, min(ends) - max(begins))
+    return {
+        "all_active_s": active_ns / 1e9,
+        "all_active_share": active_ns / (end - begin),
+        "all_active_mbps": traffic(data.storage, max(begins), min(ends)).mean_mbps,
+    }

@@ -1,0 +1,161 @@
+"""Finds the steady-state slice of a trial: what lies between its ramp-up and its ramp-down.
+
+The rates over the window are fitted by a level with, on either side, nothing, a straight ramp up to it, or
+a step: the weighted least squares over all pairs of edges, each shape being charged for its freedom as
+in Schwarz's criterion. The shape is of no interest in itself, it only says where the level begins and ends.
+docs/statistics.md has the whole algorithm, its thresholds and what it does to known edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tierbench.postprocess.digits import Integers, Numbers
+
+FEWEST = 5  # intervals in a slice that deserves the name
+LEAST_SHARE = 0.25  # of the window
+LEAST_DEPTH = 0.2  # of the level: a ramp lies, on average, so much below it, and by more than the noise
+MOST_DRIFT = 0.2  # of the level, from the slice's one end to the other
+CERTAIN = 3.0  # standard errors, from which on a drift is one
+FINEST = 1e-3  # of the mean rate: smaller deviations are not looked at
+PRICE = 3.0  # parameters of a side with a ramp: its edge, its height, its shape
+CANDIDATES = 256  # edges on each side that are tried at once
+
+
+@dataclass(frozen=True)
+class Steady:
+    """The steady-state slice, in seconds since the window began, and the rates in it."""
+
+    begin_s: float
+    end_s: float
+    mean_mbps: float
+    volatility_mbps: float
+    peak_mbps: float
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Ways for a side to depart from the level: where the level's edge is, and the sums over the departure's shape."""
+
+    edges: Integers
+    square: Numbers  # Σ w·shape²; the sums are over the intervals, w is an interval's length
+    weight: Numbers  # Σ w·shape
+    rate: Numbers  # Σ w·shape·rate
+    length: Numbers  # Σ w over the departure
+
+
+def steady(times: Numbers, rates: Numbers) -> Steady | None:
+    """The steady slice of rates over the intervals between these times; None if there is none to be found."""
+    seconds = np.diff(times)
+    known = np.isfinite(rates) & (seconds > 0)
+    if known.sum() < FEWEST or not rates[known].any():
+        return None
+    weights = np.where(known, seconds, 0.0)
+    filled = np.where(known, rates, 0.0)
+    first, last = _edges((times[1:] + times[:-1]) / 2, times, weights, filled)
+    inside = np.zeros(len(rates), bool)
+    inside[first:last] = known[first:last]
+    whole = inside & (seconds >= np.median(seconds[known]) / 2)  # a shorter interval's rate is mostly noise
+    if whole.sum() < FEWEST or weights[inside].sum() < LEAST_SHARE * (times[-1] - times[0]):
+        return None
+    if _drifts((times[1:] + times[:-1])[inside] / 2, filled[inside], weights[inside]):
+        return None
+    return Steady(
+        begin_s=float(times[first]),
+        end_s=float(times[last]),
+        mean_mbps=float(np.average(filled[inside], weights=weights[inside])),
+        volatility_mbps=float(np.std(filled[whole], ddof=1)),
+        peak_mbps=float(filled[whole].max()),
+    )
+
+
+def _edges(middles: Numbers, times: Numbers, weights: Numbers, rates: Numbers) -> tuple[int, int]:
+    """Between which two of the times the level lies; first coarsely, then by each single interval."""
+    stride = -(-len(times) // CANDIDATES)
+    coarse = np.arange(0, len(times), stride)
+    coarse = np.append(coarse, len(rates)) if coarse[-1] != len(rates) else coarse
+    first, last = _best(middles, times, weights, rates, coarse, coarse)
+    if stride > 1:
+        near = np.arange(-stride, stride + 1)
+        begins = np.unique(np.clip(first + near, 0, len(rates)))
+        ends = np.unique(np.clip(last + near, 0, len(rates)))
+        first, last = _best(middles, times, weights, rates, begins, ends)
+    return first, last
+
+
+def _best(
+    middles: Numbers, times: Numbers, weights: Numbers, rates: Numbers, begins: Integers, ends: Integers
+) -> tuple[int, int]:
+    """The pair of edges, out of these, that explains the rates best."""
+    left = _side(times, middles, weights, rates, begins)
+    right = _mirrored(_side(-times[::-1], -middles[::-1], weights[::-1], rates[::-1], len(rates) - ends), len(rates))
+    total, count = weights.sum(), int((weights > 0).sum())
+    # The departures' heights are eliminated from the normal equations, which leaves one equation for the level.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = total - _outer(left.weight**2 / left.square, right.weight**2 / right.square)
+        pull = (weights * rates).sum() - _outer(
+            left.weight * left.rate / left.square, right.weight * right.rate / right.square
+        )
+        level = pull / freedom
+        explained = _outer(left.rate**2 / left.square, right.rate**2 / right.square) + pull**2 / freedom
+        squares = np.maximum((weights * rates**2).sum() - explained, 0)
+        least = np.maximum(LEAST_DEPTH * level, np.sqrt(squares / total))
+        deep = (least <= _depth(left, level.T).T) & (_depth(right, level) >= least)
+    floor = total * (FINEST * (weights * rates).sum() / total) ** 2
+    price = PRICE * np.log(count) * _outer(left.length > 0, right.length > 0)
+    cost = count * np.log(squares + floor) + price
+    between = (left.edges[:, None] < right.edges) & (total - _outer(left.length, right.length) > total / count / 2)
+    cost = np.where(deep & between & np.isfinite(cost), cost, np.inf)
+    row, column = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    return int(left.edges[row]), int(right.edges[column])
+
+
+def _side(times: Numbers, middles: Numbers, weights: Numbers, rates: Numbers, edges: Integers) -> _Side:
+    """No departure, and a ramp and a step that end at each of these edges."""
+    edges = edges[edges > 0]
+    w, wr = _sums(weights), _sums(weights * rates)
+    origin = middles - times[0]
+    wt, wtt, wtr = _sums(weights * origin), _sums(weights * origin**2), _sums(weights * origin * rates)
+    edge = (times - times[0])[edges]
+    w, wr, wt, wtt, wtr = w[edges], wr[edges], wt[edges], wtt[edges], wtr[edges]
+    nothing = np.zeros(1)
+    return _Side(
+        edges=np.concatenate([[0], edges, edges]),
+        square=np.concatenate([[1.0], wtt - 2 * edge * wt + edge**2 * w, w]),
+        weight=np.concatenate([nothing, wt - edge * w, -w]),
+        rate=np.concatenate([nothing, wtr - edge * wr, -wr]),
+        length=np.concatenate([nothing, w, w]),
+    )
+
+
+def _mirrored(side: _Side, count: int) -> _Side:
+    return _Side(count - side.edges, side.square, side.weight, side.rate, side.length)
+
+
+def _depth(side: _Side, level: Numbers) -> Numbers:
+    """How far below the level each departure lies on average; without bounds where there is none."""
+    height = (side.rate - level * side.weight) / side.square  # the shapes are negative
+    depth: Numbers = np.where(side.length > 0, -height * side.weight / side.length, np.inf)
+    return depth
+
+
+def _drifts(times: Numbers, rates: Numbers, weights: Numbers) -> bool:
+    """Whether the slice rises or falls as a whole, beyond what its noise can do."""
+    middle, level = np.average(times, weights=weights), np.average(rates, weights=weights)
+    moment = (weights * (times - middle) ** 2).sum()
+    slope = (weights * (times - middle) * (rates - level)).sum() / moment
+    residuals = rates - level - slope * (times - middle)
+    error = np.sqrt((weights * residuals**2).sum() / moment / max(len(rates) - 2, 1))
+    return bool(abs(slope) * np.ptp(times) > MOST_DRIFT * abs(level) and abs(slope) > CERTAIN * error)
+
+
+def _sums(values: Numbers) -> Numbers:
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def _outer(left: Numbers | NDArray[np.bool_], right: Numbers | NDArray[np.bool_]) -> Numbers:
+    total: Numbers = left.astype(float)[:, None] + right.astype(float)[None, :]
+    return total

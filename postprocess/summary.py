@@ -1,0 +1,106 @@
+"""The rows of summary.csv and ratios.csv: what the repetitions of each configuration and batch say together."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tierbench.postprocess.columns import COMPARED, CONFIGURATION, SUMMARISED
+from tierbench.postprocess.counting import counts, known
+from tierbench.postprocess.uncertainty import Interval, mean_interval, ratio_interval
+
+Row = dict[str, Any]
+
+SIGNED = ("closure",)  # all else is never below 0, nor is a bound of its interval
+
+
+def summary_rows(trials: Iterable[Row]) -> list[Row]:
+    """The rows of summary.csv: mean, spread and interval over the trials that count of each configuration and batch."""
+    rows: list[Row] = []
+    smaller: list[Row] = []
+    for members in _grouped(trials, "configuration", "jobs"):
+        counting = [row for row in members if counts(row)]
+        row = {column.name: members[0][column.name] for column in CONFIGURATION}
+        row |= {"trials": len(counting), "trials_left_out": len(members) - len(counting), **_verdicts(members)}
+        row["method"] = (mean_interval(known(counting, "mean_mbps")) or Interval(0)).method
+        for name in SUMMARISED:
+            row |= _averaged(name, known(counting, name))
+        if rows and rows[-1]["configuration"] == row["configuration"]:
+            row |= _gain(counting, smaller)
+        rows.append(row)
+        smaller = counting
+    return rows
+
+
+def ratio_rows(trials: Iterable[Row]) -> list[Row]:
+    """The rows of ratios.csv, from pairs of trials of the same repeat, which ran within one round of the plan."""
+    rows = []
+    for members in _grouped(trials, "workload", "jobs"):
+        ways = _by_access(row for row in members if counts(row))
+        for metric, (access, against) in itertools.product(COMPARED, itertools.permutations(sorted(ways), 2)):
+            ratios = [a / b for a, b in _pairs(ways[access], ways[against], metric) if a > 0 and b > 0]
+            found = ratio_interval(ratios)
+            if found is not None:
+                rows.append({
+                    "workload": members[0]["workload"], "jobs": members[0]["jobs"], "metric": metric,
+                    "access": access, "against": against, "ratio": found.value, "low": found.low, "high": found.high,
+                    "pairs": len(ratios), "method": found.method,
+                })  # fmt: skip
+    return rows
+
+
+def _grouped(trials: Iterable[Row], *keys: str) -> Iterator[list[Row]]:
+    def key(row: Row) -> list[Any]:
+        return [row[name] for name in keys]
+
+    for _, group in itertools.groupby(sorted(trials, key=key), key=key):
+        yield list(group)
+
+
+def _by_access(trials: Iterable[Row]) -> dict[str, list[Row]]:
+    return {members[0]["access"]: members for members in _grouped(trials, "access")}
+
+
+def _verdicts(trials: list[Row]) -> Row:
+    """How many trials have each verdict; not known where none was given."""
+    given = [row.get("verdict") for row in trials]
+    words = ("VALID", "SUSPECT", "INVALID")
+    return {word.lower(): given.count(word) if any(given) else None for word in words}
+
+
+def _averaged(name: str, values: list[float]) -> Row:
+    found = mean_interval(values)
+    low, high = (found.low, found.high) if found else (None, None)
+    if low is not None and name not in SIGNED:
+        low = max(low, 0.0)
+    return {
+        name: found.value if found else None,
+        f"{name}_sd": statistics.stdev(values) if len(values) > 1 else None,
+        f"{name}_low": low,
+        f"{name}_high": high,
+    }
+
+
+def _gain(trials: list[Row], smaller: list[Row]) -> Row:
+    """By how much, and how many times, a batch is faster than the next smaller one."""
+    pairs = _pairs(trials, smaller, "mean_mbps")
+    gain = mean_interval([a - b for a, b in pairs])
+    growth = ratio_interval([a / b for a, b in pairs if a > 0 and b > 0])
+    row: Row = {}
+    if gain is not None:
+        row |= {"gain_mbps": gain.value, "gain_low": gain.low, "gain_high": gain.high}
+    if growth is not None:
+        row |= {"growth": growth.value, "growth_low": growth.low, "growth_high": growth.high}
+    return row
+
+
+def _pairs(these: list[Row], those: list[Row], metric: str) -> list[tuple[float, float]]:
+    """The values of both in each repeat that both have."""
+    by_repeat = {row["repeat"]: row[metric] for row in those if row.get(metric) is not None}
+    return [
+        (row[metric], by_repeat[row["repeat"]])
+        for row in these
+        if row.get(metric) is not None and row["repeat"] in by_repeat
+    ]

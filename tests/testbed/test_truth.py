@@ -1,0 +1,120 @@
+"""What a sender says that it sent, and when, is what the sampler and the tables say.
+
+The sender is plain UDP in datagrams of one size, so the bytes on the wire are known exactly: nothing is
+sent twice, acknowledged or coalesced.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tierbench.monitors import sampler
+from tierbench.postprocess.counters import intervals
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.samples import read_samples
+from tierbench.postprocess.steady import steady
+from tierbench.postprocess.traffic import traffic, window_rates
+from tierbench.postprocess.trial import Sampled
+from tierbench.testbed.testbed import Testbed
+
+PERIOD_S = 0.1
+RAMP_S, LEVEL_S, LEVEL_MBPS = 2.0, 8.0, 60.0
+ETHERNET_IP_UDP = 14 + 20 + 8
+PAYLOAD = 1400
+
+# Sends every 5 ms what is due by then: a ramp up, a level, a ramp down. Its log is what it did, not what it should.
+SENDER = """
+import json, socket, sys, time
+target, ramp, level, mbps, payload, header = sys.argv[1], *map(float, sys.argv[2:])
+size = payload + header
+sender, datagram = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), bytes(int(payload))
+def due(t):
+    up, flat, down = min(t, ramp), min(max(t - ramp, 0), level), min(max(t - ramp - level, 0), ramp)
+    return (up ** 2 / 2 / ramp + flat + down - down ** 2 / 2 / ramp) * mbps * 1e6 / 8
+log, sent, begin = [], 0, time.monotonic_ns()
+wall = time.time_ns()
+while True:
+    now = time.monotonic_ns()
+    t = (now - begin) / 1e9
+    while sent + size <= due(t):
+        sender.sendto(datagram, (target, 9))
+        sent += size
+    log.append((time.monotonic_ns() - begin, sent))
+    if t > 2 * ramp + level:
+        break
+    time.sleep(0.005)
+json.dump({"wall_ns": wall, "log": log}, sys.stdout)
+"""
+
+
+@dataclass(frozen=True)
+class Injection:
+    """What was sent, by the sender's own log, and what the real sampler measured meanwhile."""
+
+    begin_ns: int
+    times: Numbers  # seconds since the sender began
+    sent: Numbers  # bytes on the wire until then
+    storage: list[Sampled]
+
+    @property
+    def end_s(self) -> float:
+        return float(self.times[-1])
+
+    def ns(self, seconds: float) -> int:
+        return self.begin_ns + round(seconds * 1e9)
+
+    def sent_between(self, begin_s: float, end_s: float) -> float:
+        return float(np.diff(np.interp([begin_s, end_s], self.times, self.sent))[0])
+
+    def mbps_between(self, begin_s: float, end_s: float) -> float:
+        return self.sent_between(begin_s, end_s) * 8 / 1e6 / (end_s - begin_s)
+
+
+@pytest.fixture(scope="module")
+def injection(testbed: Testbed) -> Injection:
+    oss, worker = testbed.host("oss"), testbed.host("wn03")
+    oss.put("/root/sampler.py", Path(sampler.__file__).read_text(encoding="utf-8"))
+    oss.put("/root/sender.py", SENDER)
+    of_trial = ["--trial", "truth", "--role", "storage", "--interface", "auto", "--period", str(PERIOD_S)]
+    oss.daemon("truth", "python3", "/root/sampler.py", *of_trial, "--stop-file", "/root/stop", "--max-seconds", "60")
+    samples = oss.log("truth.log")
+    oss.wait_until(lambda: samples.read_bytes().count(b"\n") > 3, 10, "the sampler did not begin", "truth.log")
+    numbers = [RAMP_S, LEVEL_S, LEVEL_MBPS, PAYLOAD, ETHERNET_IP_UDP]
+    said = json.loads(oss.run("python3", "/root/sender.py", worker.host.address, *map(str, numbers)).stdout)
+    oss.put("/root/stop", "stop")
+    oss.wait_until(lambda: b'"reason"' in samples.read_bytes(), 10, "the sampler did not end", "truth.log")
+    log, read = np.array(said["log"], float), read_samples(samples)
+    return Injection(said["wall_ns"], log[:, 0] / 1e9, log[:, 1], [Sampled(read, intervals(read))])
+
+
+def test_the_sender_did_what_it_should(injection: Injection) -> None:
+    assert injection.mbps_between(RAMP_S, RAMP_S + LEVEL_S) == pytest.approx(LEVEL_MBPS, rel=0.01)
+
+
+def test_all_bytes_sent_are_measured(injection: Injection) -> None:
+    measured = traffic(injection.storage, injection.ns(-2 * PERIOD_S), injection.ns(injection.end_s + 2 * PERIOD_S))
+    assert measured.bytes == pytest.approx(injection.sent[-1], rel=0.005)
+
+
+def test_the_mean_rate_is_measured(injection: Injection) -> None:
+    measured = traffic(injection.storage, injection.ns(0), injection.ns(injection.end_s))
+    assert measured.mean_mbps == pytest.approx(injection.mbps_between(0, injection.end_s), rel=0.005)
+
+
+@pytest.mark.parametrize(("begin_s", "end_s"), [(3.0, 9.0), (0.7, 4.1), (8.0, 11.5)])
+def test_so_is_that_of_any_part(injection: Injection, begin_s: float, end_s: float) -> None:
+    measured = traffic(injection.storage, injection.ns(begin_s), injection.ns(end_s))
+    assert measured.mean_mbps == pytest.approx(injection.mbps_between(begin_s, end_s), rel=0.005)
+
+
+def test_the_steady_state_is_found_where_it_was(injection: Injection) -> None:
+    found = steady(*window_rates(injection.storage, injection.ns(0), injection.ns(injection.end_s)))
+    assert found is not None
+    assert found.begin_s == pytest.approx(RAMP_S, abs=2 * PERIOD_S)
+    assert found.end_s == pytest.approx(RAMP_S + LEVEL_S, abs=2 * PERIOD_S)
+    assert found.mean_mbps == pytest.approx(LEVEL_MBPS, rel=0.005)

@@ -1,0 +1,161 @@
+"""How often trials are repeated: the rule in an experiment, and when it is satisfied."""
+
+import csv
+import json
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.dags.experiment import load_experiment
+from tierbench.dags.plan import expand
+from tierbench.dags.repeats import Until
+from tierbench.dags.write import write_run
+from tierbench.errors import ConfigError
+from tierbench.postprocess.enough import enough, enough_before
+from tierbench.postprocess.tables import trial_tables
+from tierbench.site_configs.site import find_site
+from tierbench.submit.cli import main
+from tierbench.submit.preview import preview
+
+RULE = Until(within_pct=5, at_least=3, at_most=6)
+
+
+def rows(*rates, **changes):
+    return [{"state": "complete", "mean_mbps": rate, **changes} for rate in rates]
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(repeats):
+        path = tmp_path / "mine.toml"
+        path.write_text(f'extends = "quick"\nname = "mine"\nrepeats = {repeats}\n')
+        return load_experiment(path)
+
+    return load
+
+
+def test_close_trials_are_enough():
+    assert enough(rows(100, 101, 99), RULE)
+
+
+def test_scattered_trials_are_not():
+    assert not enough(rows(100, 120, 80), RULE)
+
+
+def test_two_are_too_few_however_close():
+    assert not enough(rows(100, 100), RULE)
+
+
+def test_at_most_ends_it():
+    assert enough(rows(10, 100, 20, 90, 30, 80), RULE)
+    assert not enough(rows(10, 100, 20, 90, 30), RULE)
+
+
+@pytest.mark.parametrize("flaw", [{"state": "incomplete"}, {"verdict": "INVALID"}, {"mean_mbps": ""}])
+def test_what_does_not_count_brings_the_end_no_nearer(flaw):
+    assert not enough([*rows(100, 101), *rows(99, **{"mean_mbps": 99, **flaw})], RULE)
+
+
+def test_an_outlier_counts():
+    assert not enough(rows(100, 101, 99, 50), RULE)
+
+
+def test_a_number_is_reached_or_not():
+    assert (enough(rows(1, 9), 2), enough(rows(1), 2)) == (True, False)
+
+
+def test_fields_of_a_csv_do_as_well():
+    assert enough(rows("100.000", "101.000", "99.000"), RULE)
+
+
+def test_a_plan_holds_the_most_repetitions(load):
+    plan = expand(find_site("testbed"), load("{ within_pct = 5, at_most = 4 }"), {})
+    assert max(trial.repeat for trial in plan.trials) == 4
+
+
+def test_the_plan_says_that_not_all_may_be_needed(load):
+    experiment, site = load("{ within_pct = 5, at_most = 4 }"), find_site("testbed")
+    text = "\n".join(preview(expand(site, experiment, {}), site, "no pool", "", experiment.repeats))
+    assert "until the mean rate is known to ±5 %, 3 … 4 times" in text
+
+
+@pytest.mark.parametrize(
+    ("repeats", "complaint"),
+    [
+        ("{ within = 5 }", 'repeats.within: unknown key (did you mean "within_pct"?)'),
+        ("{ at_most = 5 }", "repeats.within_pct: missing; a number is needed"),
+        ("{ within_pct = 0 }", "repeats.within_pct: must be in 0.1 … 100, not 0"),
+        ("{ within_pct = 5, at_least = 1 }", "repeats.at_least: must be in 2 … 1000, not 1"),
+        ("{ within_pct = 5, at_least = 9, at_most = 4 }", "repeats: at_most is 4, which is less than at_least, 9"),
+        ('"three"', 'repeats: must be a whole number or a table, not "three"'),
+        ("true", "repeats: must be a whole number or a table, not true"),
+        ("0", "repeats: must be in 1 … 1000, not 0"),
+    ],
+)
+def test_a_wrong_rule_is_explained(load, repeats, complaint):
+    with pytest.raises(ConfigError) as error:
+        load(repeats)
+    assert complaint in str(error.value)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of four repetitions of one batch, of which the first three are close and have their tables."""
+    trials = []
+    for repeat, mbps in enumerate((400.0, 404.0, 396.0, 400.0), 1):
+        folder = synthetic.write_trial(tmp_path, mbps=mbps, repeat=repeat, index=repeat)
+        trials.append({"id": folder.name, "configuration": "lan-xrootd.root", "jobs": 4, "repeat": repeat})
+        if repeat < 4:
+            trial_tables(folder)
+    (tmp_path / "plan.json").write_text(json.dumps({"trials": trials}))
+    ask_for(tmp_path, {"within_pct": 5.0, "at_least": 3, "at_most": 6})
+    return tmp_path
+
+
+def ask_for(run, repeats):
+    (run / "experiment.json").write_text(json.dumps({"repeats": repeats}))
+
+
+def test_the_command_tells_by_its_exit_status(run, capsys):
+    assert main(["enough", str(run), "lan-xrootd.root.x004.r4"]) == 0
+    assert main(["enough", str(run), "lan-xrootd.root.x004.r3"]) == 1
+    assert "r4: not needed any more\nlan-xrootd.root.x004.r3: needed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mishap", [lambda run: (run / "experiment.json").unlink(), lambda run: ask_for(run, {})])
+def test_an_error_has_a_status_of_its_own(run, mishap):
+    mishap(run)
+    assert main(["enough", str(run), "lan-xrootd.root.x004.r4"]) == 2
+
+
+def test_a_trial_that_is_not_planned_is_an_error(run):
+    assert main(["enough", str(run), "lan-xrootd.root.x004.r9"]) == 2
+
+
+def test_with_a_number_each_trial_is_needed(run):
+    ask_for(run, 4)
+    assert not enough_before(run, "lan-xrootd.root.x004.r4")
+
+
+def test_a_tighter_rule_needs_more(run):
+    ask_for(run, {"within_pct": 1.0})
+    assert not enough_before(run, "lan-xrootd.root.x004.r4")
+
+
+def test_a_trial_before_it_that_was_invalid_does_not_count(run):
+    path = run / "trials/lan-xrootd.root.x004.r2/trials.csv"
+    with path.open(newline="") as file:
+        [row] = csv.DictReader(file)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*row, "verdict"] if "verdict" not in row else list(row))
+        writer.writeheader()
+        writer.writerow({**row, "verdict": "INVALID"})
+    assert not enough_before(run, "lan-xrootd.root.x004.r4")
+
+
+def test_a_written_run_can_be_asked(load, tmp_path):
+    experiment, site = load("{ within_pct = 5, at_most = 3 }"), find_site("testbed")
+    workers = {name: ["wn01"] for name in site.pools}
+    plan = expand(site, experiment, workers)
+    write_run(plan, site, experiment, tmp_path / "run")
+    assert not enough_before(tmp_path / "run", plan.trials[-1].id)

@@ -1,0 +1,206 @@
+"""The steady-state slice: known edges are found, and where there is no steady state none is."""
+
+import numpy as np
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.postprocess.metrics import trial_row
+from tierbench.postprocess.steady import steady
+from tierbench.postprocess.trial import read_trial
+
+LEVEL = 800.0
+
+
+def trapezium(up, level, down):
+    """The rate at each time: a ramp up from 0, a level, a ramp down."""
+
+    def rate(time):
+        return LEVEL * np.clip(np.minimum(time / up, (up + level + down - time) / down), 0, 1)
+
+    return rate
+
+
+def staircase(clients, up, level, down):
+    """As when clients begin, and end, one after the other."""
+
+    def rate(time):
+        rising = np.ceil(np.clip(time / up, 0, 1) * clients)
+        falling = np.ceil(np.clip((up + level + down - time) / down, 0, 1) * clients)
+        return LEVEL * np.minimum(rising, falling) / clients
+
+    return rate
+
+
+def sampled(rate, length, period, noise=0.0, phase=0.3, seed=1):
+    """What a sampler makes of a rate: its mean over each interval, with noise."""
+    times = np.arange(phase * period, length, period)
+    inside = np.linspace(0, 1, 51)[None, :]
+    rates = rate(times[:-1, None] + period * inside).mean(axis=1)
+    return times, rates * (1 + noise * np.random.default_rng(seed).standard_normal(len(rates)))
+
+
+@pytest.mark.parametrize("period", [0.2, 1.0])
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.05])
+@pytest.mark.parametrize(("up", "level", "down"), [(6, 30, 2), (2, 20, 8), (10, 20, 10), (1, 25, 4)])
+def test_known_edges_are_found_within_two_periods(period, noise, up, level, down):
+    found = steady(*sampled(trapezium(up, level, down), up + level + down, period, noise))
+    assert found.begin_s == pytest.approx(up, abs=2 * period)
+    assert found.end_s == pytest.approx(up + level, abs=2 * period)
+
+
+@pytest.mark.parametrize("period", [0.2, 1.0])
+def test_the_rate_of_the_level_is_recovered(period):
+    found = steady(*sampled(trapezium(6, 30, 2), 38, period))
+    assert found.mean_mbps == pytest.approx(LEVEL, rel=0.005)
+    assert found.peak_mbps == pytest.approx(LEVEL, rel=0.005)
+
+
+def test_noise_is_told_as_volatility():
+    found = steady(*sampled(trapezium(6, 60, 6), 72, 0.1, noise=0.1))
+    assert found.mean_mbps == pytest.approx(LEVEL, rel=0.01)
+    assert found.volatility_mbps == pytest.approx(0.1 * LEVEL, rel=0.1)
+
+
+def test_a_trial_of_three_seconds_has_a_steady_state():
+    found = steady(*sampled(trapezium(0.6, 2.0, 0.4), 3, 0.2, noise=0.02))
+    assert (found.begin_s, found.end_s) == (pytest.approx(0.6, abs=0.4), pytest.approx(2.6, abs=0.4))
+
+
+def test_without_ramps_nothing_is_cut():
+    times, rates = sampled(lambda time: np.full_like(time, LEVEL), 20, 0.2, noise=0.1)
+    found = steady(times, rates)
+    assert (found.begin_s, found.end_s) == (times[0], times[-1])
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_a_staircase_of_clients_is_cut(noise):
+    found = steady(*sampled(staircase(8, 4, 30, 8), 42, 0.5, noise))
+    assert 3 <= found.begin_s <= 7
+    assert 31 <= found.end_s <= 35
+    assert found.mean_mbps == pytest.approx(LEVEL, rel=0.03)
+
+
+def test_an_idle_beginning_is_cut():
+    found = steady(*sampled(lambda time: np.where(time < 5, 0, LEVEL), 25, 0.5))
+    assert found.begin_s == pytest.approx(5, abs=1)
+
+
+def test_unknown_rates_are_passed_over():
+    times, rates = sampled(trapezium(6, 30, 2), 38, 0.5)
+    rates[30:36] = np.nan
+    found = steady(times, rates)
+    assert (found.begin_s, found.end_s) == (pytest.approx(6, abs=1), pytest.approx(36, abs=1))
+    assert found.mean_mbps == pytest.approx(LEVEL, rel=0.005)
+
+
+def test_a_gap_weighs_as_much_as_it_lasts():
+    times = np.concatenate([np.arange(0, 10), np.arange(14, 30)]).astype(float)
+    rates = np.where(np.diff(times) > 1, 500.0, 1000.0)
+    assert steady(times, rates).mean_mbps == pytest.approx((5 * 500 + 24 * 1000) / 29)
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        pytest.param(trapezium(10, 1e-9, 10), id="all ramp"),
+        pytest.param(lambda time: LEVEL * time / 20, id="ever rising"),
+        pytest.param(np.zeros_like, id="nothing sent"),
+        pytest.param(lambda time: np.where((time > 8) & (time < 10), LEVEL, 0), id="a short burst"),
+    ],
+)
+def test_where_nothing_is_steady_none_is_found(rate):
+    assert steady(*sampled(rate, 20, 0.2, noise=0.02)) is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 4])
+def test_too_few_samples_have_no_steady_state(count):
+    times = np.arange(count + 1.0)
+    assert steady(times, np.full(count, LEVEL)) is None
+    assert steady(np.empty(0), np.empty(0)) is None
+
+
+def test_nothing_known_has_no_steady_state():
+    assert steady(np.arange(31.0), np.full(30, np.nan)) is None
+
+
+def test_an_hour_of_fast_samples_is_cut_just_as_well():
+    found = steady(*sampled(trapezium(60, 3500, 40), 3600, 0.1, noise=0.01))
+    assert (found.begin_s, found.end_s) == (pytest.approx(60, abs=0.8), pytest.approx(3560, abs=0.8))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return synthetic.write_trial(tmp_path)
+
+
+def test_the_trials_row_has_the_slice_of_the_storage_servers_rates(folder):
+    counter = synthetic.ramps(800, up_s=4, level_s=12, down_s=4)
+    synthetic.write_samples(
+        folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2.3, 22.7, 0.2), counter, period_s=0.2
+    )
+    row = trial_row(read_trial(folder))
+    assert row["steady_begin_s"] == pytest.approx(4, abs=0.2)
+    assert row["steady_end_s"] == pytest.approx(16, abs=0.2)
+    assert row["steady_mbps"] == pytest.approx(800, rel=0.005)
+    assert row["steady_peak_mbps"] == pytest.approx(800, rel=0.005)
+
+
+@pytest.mark.parametrize("background", [0.0, 50.0])
+@pytest.mark.parametrize("mishap", ["none", "gap", "wrap"])
+def test_the_truth_is_recovered_from_counters_with_ramps_gaps_wraps_and_background(folder, mishap, background):
+    """What flows beside the clients is in the truth: the interface sends it."""
+    ramps, steadily = synthetic.ramps(8000, up_s=4, level_s=12, down_s=4), synthetic.steady(background)
+    times = [time for time in synthetic.ticks(-2.3, 22.7, 0.2) if mishap != "gap" or not 9 < time < 11]
+    wrap = 2**32 if mishap == "wrap" else 2**63
+    synthetic.write_samples(
+        folder / f"samples/{synthetic.OSS}.samples",
+        times,
+        lambda time: (ramps(time) + steadily(time)) % wrap,
+        period_s=0.2,
+    )
+    row = trial_row(read_trial(folder))
+    assert row["mean_mbps"] == pytest.approx(8000 * 16 / 20 + background, rel=0.005)
+    assert row["steady_mbps"] == pytest.approx(8000 + background, rel=0.005)
+    assert row["bytes_server"] == pytest.approx((8000 * 16 + background * 20) * 1e6 / 8, rel=0.005)
+
+
+def test_noise_takes_nothing_from_the_mean(folder):
+    rng, total, totals = np.random.default_rng(5), 10**9, {}
+    for time in synthetic.ticks(-2, 22, 0.1):
+        totals[time] = total
+        total += round(400e6 / 8 * 0.1 * max(0, 1 + 0.5 * rng.standard_normal()))
+    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", list(totals), totals.__getitem__, period_s=0.1)
+    row, times = trial_row(read_trial(folder)), np.array(list(totals))
+    begin, end = (np.interp(edge, times, list(totals.values())) for edge in (0, 20))
+    assert row["mean_mbps"] == pytest.approx((end - begin) * 8 / 20 / 1e6, rel=0.005)
+
+
+def test_all_clients_are_active_from_the_last_begin_to_the_first_end(folder):
+    row = trial_row(read_trial(folder))
+    assert row["all_active_s"] == pytest.approx(17 - 0.003)
+    assert row["all_active_share"] == pytest.approx((17 - 0.003) / 20)
+    assert row["all_active_mbps"] == pytest.approx(400, rel=1e-6)
+
+
+def test_clients_that_never_met_were_active_together_for_no_time(folder):
+    synthetic.write_client(folder / "clients/3.jsonl", begin_s=19, end_s=20, size=1000)
+    row = trial_row(read_trial(folder))
+    assert (row["all_active_s"], row["all_active_share"], row["all_active_mbps"]) == (0, 0, None)
+
+
+def test_of_a_lost_client_nothing_is_claimed(folder):
+    (folder / "clients/3.jsonl").unlink()
+    assert "all_active_s" not in trial_row(read_trial(folder))
+
+
+def test_whatever_the_rates_the_answer_is_sound_or_none():
+    rng = np.random.default_rng(8)
+    for _ in range(500):
+        times = np.cumsum(rng.choice([0.2, 0.2, 0.05, 1, 1e-7], rng.integers(1, 60)))
+        rates = np.abs(rng.standard_normal(len(times) - 1)) * rng.choice([0, 1, 1e4])
+        rates[rng.random(len(rates)) < rng.choice([0, 0.3])] = np.nan
+        found = steady(times, rates)
+        if found is not None:
+            assert times[0] <= found.begin_s < found.end_s <= times[-1]
+            assert 0 < found.mean_mbps < np.inf
+            assert 0 <= found.volatility_mbps < np.inf

@@ -1,0 +1,165 @@
+"""Confidence intervals over repetitions: their true coverage, and what they are taken over."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.postprocess.summary import ratio_rows, summary_rows
+from tierbench.postprocess.tables import tables
+from tierbench.postprocess.uncertainty import BOOTSTRAP_FROM, mean_interval, ratio_interval
+
+# The totals of the thesis' Table 2-1: iperf from groups of ten worker nodes to the object storage server.
+TABLE_2_1 = [
+    8540, 8685, 8516, 8579, 8645, 8514, 8736, 8591,
+    8579, 8629, 8671, 8684, 8658, 8588, 8623, 8632,
+]  # fmt: skip
+
+
+def trial(access, repeat, mbps, jobs=8, **changes):
+    return {
+        "configuration": f"{access}/root", "access": access, "workload": "root", "jobs": jobs, "repeat": repeat,
+        "state": "complete", "mean_mbps": mbps, "window_s": 1000 / mbps, **changes,
+    }  # fmt: skip
+
+
+def test_the_thesis_table_2_1_is_reproduced_from_its_rows():
+    [row] = summary_rows(trial("iperf", repeat, mbps) for repeat, mbps in enumerate(TABLE_2_1))
+    assert (round(row["mean_mbps"]), round(row["mean_mbps_sd"])) == (8617, 63)
+    assert row["mean_mbps_low"] < 8617 < row["mean_mbps_high"]
+    assert max(TABLE_2_1) == 8736
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, BOOTSTRAP_FROM])
+def test_the_interval_covers_the_truth_as_often_as_it_says(count):
+    rng = np.random.default_rng(21)
+    intervals = [mean_interval(rng.normal(400, 20, count).tolist()) for _ in range(400)]
+    assert np.mean([found.low <= 400 <= found.high for found in intervals]) == pytest.approx(0.95, abs=0.03)
+
+
+@pytest.mark.parametrize("count", [3, 5, BOOTSTRAP_FROM])
+def test_of_skewed_values_it_covers_somewhat_less(count):
+    rng = np.random.default_rng(12)
+    intervals = [mean_interval((400 - rng.exponential(20, count)).tolist()) for _ in range(400)]
+    assert 0.85 < np.mean([found.low <= 380 <= found.high for found in intervals]) < 0.95
+
+
+def test_a_single_trial_has_a_mean_and_no_interval():
+    [row] = summary_rows([trial("direct", 1, 400.0)])
+    assert (row["mean_mbps"], row["mean_mbps_low"], row["mean_mbps_high"], row["method"]) == (400, None, None, "")
+
+
+def test_equal_values_have_an_interval_without_width():
+    assert [mean_interval([7.0] * n).high for n in (2, BOOTSTRAP_FROM)] == [7, 7]
+
+
+def test_the_same_trials_give_the_same_interval():
+    values = np.random.default_rng(1).normal(400, 20, 10).tolist()
+    assert mean_interval(values) == mean_interval(values)
+
+
+def test_a_rates_interval_does_not_go_below_zero():
+    [row] = summary_rows([trial("direct", 1, 10.0), trial("direct", 2, 400.0)])
+    assert row["mean_mbps_low"] == 0
+
+
+def test_an_outlier_is_in_the_mean():
+    [row] = summary_rows(trial("direct", n, mbps) for n, mbps in enumerate([400.0, 401.0, 399.0, 40.0]))
+    assert (row["mean_mbps"], row["trials"]) == (310, 4)
+
+
+def test_invalid_trials_do_not_count_and_are_counted():
+    verdicts = ["VALID", "VALID", "SUSPECT", "INVALID"]
+    [row] = summary_rows(trial("direct", n, 400.0 - n, verdict=v) for n, v in enumerate(verdicts))
+    assert (row["valid"], row["suspect"], row["invalid"], row["trials"]) == (2, 1, 1, 3)
+    assert row["mean_mbps"] == 399
+
+
+def test_without_verdicts_their_counts_are_not_known():
+    [row] = summary_rows([trial("direct", 1, 400.0)])
+    assert (row["valid"], row["suspect"], row["invalid"]) == (None, None, None)
+
+
+def test_the_gain_is_over_the_next_smaller_batch():
+    ladder = {32: (100.0, 110.0), 64: (200.0, 230.0), 96: (150.0, 160.0)}
+    rows = [trial("direct", n, mbps, jobs) for jobs, rates in ladder.items() for n, mbps in enumerate(rates)]
+    first, second, third = summary_rows(rows)
+    assert "gain_mbps" not in first
+    assert (second["gain_mbps"], third["gain_mbps"]) == (110, -60)
+    assert second["growth"] == pytest.approx((2 * 230 / 110) ** 0.5)
+    assert second["gain_low"] < 110 < second["gain_high"]
+
+
+def test_the_next_smaller_batch_is_of_the_same_configuration():
+    rows = summary_rows([trial("direct", 1, 100.0, jobs=4), trial("wan", 1, 200.0, jobs=8)])
+    assert ["gain_mbps" in row for row in rows] == [False, False]
+
+
+def test_what_drifts_drops_out_of_the_gain():
+    """Of paired trials only the difference counts, whatever the hour does to both."""
+    hours = [0.0, 150.0, 40.0, 90.0]
+    rows = [trial("d", n, 300 + 100 * (jobs == 8) + hour, jobs) for jobs in (4, 8) for n, hour in enumerate(hours)]
+    _, larger = summary_rows(rows)
+    assert (larger["gain_low"], larger["gain_high"]) == (pytest.approx(100), pytest.approx(100))
+
+
+def ratio_of(rows, access, against, metric="mean_mbps"):
+    [found] = [r for r in ratio_rows(rows) if (r["access"], r["against"], r["metric"]) == (access, against, metric)]
+    return found
+
+
+def test_ratios_are_of_trials_of_the_same_repeat():
+    hours = [1.0, 0.5, 0.7]
+    rows = [trial("direct", n, 200 * hour) for n, hour in enumerate(hours)]
+    rows += [trial("wan", n, 100 * hour) for n, hour in enumerate(hours)]
+    found = ratio_of(rows, "direct", "wan")
+    assert (found["ratio"], found["low"], found["high"], found["pairs"]) == (*(pytest.approx(2),) * 3, 3)
+
+
+def test_a_ratio_turned_round_is_its_inverse():
+    rates = {"direct": (200.0, 180.0, 210.0), "wan": (100.0, 120.0, 90.0)}
+    rows = [trial(access, n, mbps) for access, values in rates.items() for n, mbps in enumerate(values)]
+    there, back = ratio_of(rows, "direct", "wan"), ratio_of(rows, "wan", "direct")
+    assert back["ratio"] == pytest.approx(1 / there["ratio"])
+    assert (back["low"], back["high"]) == (pytest.approx(1 / there["high"]), pytest.approx(1 / there["low"]))
+
+
+def test_a_trial_without_a_counting_partner_is_in_no_ratio():
+    rows = [trial("direct", n, 200.0 + n) for n in range(3)]
+    rows += [trial("wan", 0, 100.0), trial("wan", 1, 100.0, verdict="INVALID"), trial("wan", 2, 100.0)]
+    assert ratio_of(rows, "direct", "wan")["pairs"] == 2
+
+
+def test_what_neither_has_measured_has_no_ratio():
+    rows = [trial("direct", 1, 200.0), trial("wan", 1, 100.0)]
+    assert {row["metric"] for row in ratio_rows(rows)} == {"mean_mbps", "window_s"}
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, BOOTSTRAP_FROM])
+def test_the_interval_of_a_ratio_covers_the_truth_as_often_as_it_says(count):
+    rng = np.random.default_rng(13)
+    found = [ratio_interval(np.exp(rng.normal(0.3, 0.05, count)).tolist()) for _ in range(400)]
+    assert np.mean([f.low <= np.exp(0.3) <= f.high for f in found]) == pytest.approx(0.95, abs=0.03)
+
+
+def test_a_trials_own_tables_do_without_scipy(tmp_path):
+    """They are made within the DAG, where a second counts."""
+    folder = synthetic.write_trial(tmp_path)
+    program = (
+        "import sys; from pathlib import Path; from tierbench.postprocess.tables import trial_tables;"
+        "trial_tables(Path(sys.argv[1])); sys.exit('scipy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(folder)], check=False).returncode == 0
+
+
+def test_a_trial_that_was_not_needed_has_no_row(tmp_path):
+    for repeat in (1, 2):
+        folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
+    for path in folder.rglob("*.*"):
+        if path.is_file() and path.name != "trial.json":
+            path.unlink()
+    (folder / "outcome.json").write_text('{"format": 1, "state": "skipped", "reasons": []}')
+    found = tables(tmp_path)
+    assert ([row["repeat"] for row in found.trials], found.summary[0]["trials_left_out"]) == ([1], 0)
