@@ -16,6 +16,7 @@ from pathlib import Path
 WRITTEN = ("trial.dag", "trial.json", "replicas.txt")
 TRIES = "tries"
 AFTER = "after"
+NOT_NEEDED = "not-needed"
 
 
 def main(before: "list[str]") -> int:
@@ -38,7 +39,7 @@ def main(before: "list[str]") -> int:
 
 def is_left_over(path: Path) -> bool:
     """Whether something in the trial's directory comes from an earlier try."""
-    return path.name not in (*WRITTEN, TRIES, AFTER)
+    return path.name not in (*WRITTEN, TRIES, AFTER, NOT_NEEDED)
 
 
 def put_aside(leftovers: "list[Path]", tries: Path) -> None:

@@ -38,6 +38,7 @@ STOP = "stop"
 OUTCOME = "outcome.json"
 AFTER = "after"  # names the trial that comes before this one
 SERVED = "served"  # it has had its turn
+NOT_NEEDED = "not-needed"  # enough trials like it have been measured
 TRIES = "tries"  # what an earlier try of the trial has left
 
 # The scripts that DAGs name

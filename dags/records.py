@@ -10,6 +10,7 @@ from typing import Any
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushed_hosts
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
+from tierbench.dags.repeats import Until
 from tierbench.dags.workloads import CmsswWorkload, Workload
 from tierbench.site_configs.site import Access, Site
 
@@ -48,6 +49,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         ],
         "sample_period_s": experiment.sample_period_s,
         "gate": experiment.gate,
+        "until_known": isinstance(experiment.repeats, Until),
         "options": _options(workload),
         "bytes": trial.bytes,
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tierbench.spec import bounded
 
 MOST = 1000
+SKIPPED = "skipped"  # the state of a trial that was not needed
 
 
 @dataclass(frozen=True, kw_only=True)

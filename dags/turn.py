@@ -10,7 +10,7 @@ pass  gives the turn on, if this trial has it; may be called again
 The turn is a file of the run directory that names the trial whose turn it is. Shipped there; stdlib
 only, Python 3.6 or newer.
 
-exit status: 0 done; 2 called wrongly, or this is not a trial's directory
+exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or this is not a trial's directory
 """
 
 import contextlib
@@ -37,7 +37,12 @@ def main(arguments: "list[str]") -> int:
     turn = Turn(trial)
     if arguments == ["take"]:
         while not (turn.has_come() and turn.taken()):
+            if (trial / "served").exists():
+                return 1
             time.sleep(POLL_SECONDS)
+        if (trial / "not-needed").exists():
+            turn.pass_on()
+            return 1
         for folder in FILLED:
             (trial / folder).mkdir(exist_ok=True)
     else:

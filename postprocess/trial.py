@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.dags import names
+from tierbench.dags.repeats import SKIPPED
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.counters import Intervals, intervals
 from tierbench.postprocess.jobs import Job, read_jobs
@@ -18,7 +19,6 @@ from tierbench.postprocess.samples import Samples, UnreadableSamples, read_sampl
 QUARTER_HOUR_S = 900
 LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
 SUBMITTED, EXECUTING = "000", "001"
-SKIPPED = "skipped"
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def _watch_to_the_end(run: Run) -> int:
         say(f"`tierbench stop {run.directory}` ends it")
         return 130
     _show_tables(run.directory)
-    unfinished = [trial for trial in run.trials() if not trial.complete]
+    unfinished = [trial for trial in run.trials() if not trial.well]
     if unfinished:
         say(f"{len(unfinished)} trials are not complete; `tierbench submit {run.directory}` repeats those")
     return 1 if unfinished else 0

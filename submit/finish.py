@@ -32,6 +32,9 @@ def main(dag_status: str, failed_nodes: str) -> int:
     except (OSError, ValueError) as error:
         print(f"finish: trial.json: {error}", file=sys.stderr)
         return 2
+    if Path("not-needed").exists():
+        record("skipped", [])
+        return 0
     if dag_status == REMOVED and not Path("clients.log").exists():
         return 1  # it was waiting for its turn: nothing has happened that could be told
     subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
@@ -46,7 +49,8 @@ def main(dag_status: str, failed_nodes: str) -> int:
     reasons += [f"the sampler on {host} did not end in order" for host in unfinished]
     reasons += client_reasons(trial)
     record("incomplete" if reasons else "complete", reasons)
-    make_tables()
+    if make_tables() and trial["until_known"]:
+        spare_later_trials(trial)
     for reason in reasons:
         print(ascii(reason))
     return 1 if reasons else 0
@@ -110,11 +114,23 @@ def last_record(path: Path) -> "dict[str, Any] | None":
     return None
 
 
-def make_tables() -> None:
+def make_tables() -> bool:
     """Where tierbench is installed the trial's tables are made at once; elsewhere they can be made later."""
     tierbench = shutil.which("tierbench")
-    if tierbench:
-        subprocess.call([tierbench, "tables", "--trial", "."])
+    return tierbench is not None and subprocess.call([tierbench, "tables", "--trial", "."]) == 0
+
+
+def spare_later_trials(trial: "dict[str, Any]") -> None:
+    """If this configuration's batch has been measured often enough, its later trials need not be run."""
+    alike = trial["id"][: -len(str(trial["repeat"]))]
+    later = [path for path in Path("..").glob(alike + "*") if repeat_of(path) > trial["repeat"]]
+    if later and subprocess.call(["tierbench", "enough", "../..", min(later, key=repeat_of).name]) == 0:
+        for path in later:
+            (path / "not-needed").touch()
+
+
+def repeat_of(trial: Path) -> int:
+    return int(trial.name.rpartition(".r")[2])
 
 
 def record(state: str, reasons: "list[str]") -> None:

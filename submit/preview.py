@@ -10,7 +10,7 @@ from tierbench.site_configs.site import Site
 from tierbench.submit.pool import Slots
 
 # Seconds of a trial in which nothing is read: flush, start, gate, tables.
-OVERHEAD_S = 12.0
+OVERHEAD_S = 4.5
 
 
 def preview(

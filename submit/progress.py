@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.dags import names
+from tierbench.dags.repeats import SKIPPED
 from tierbench.errors import ConfigError
 
 
@@ -33,8 +34,13 @@ class TrialProgress:
     stage: Stage
     ready: int = 0
     done: int = 0
-    complete: bool = False
+    state: str = ""
     reasons: tuple[str, ...] = ()
+
+    @property
+    def well(self) -> bool:
+        """Whether it has been measured, or need not be."""
+        return self.state in ("complete", SKIPPED)
 
 
 class Run:
@@ -76,8 +82,7 @@ def progress(directory: Path, name: str, jobs: int) -> TrialProgress:
 def _progress(directory: Path, name: str, jobs: int) -> TrialProgress:
     if (directory / names.OUTCOME).is_file():
         said = _json(directory / names.OUTCOME)
-        complete = said["state"] == "complete"
-        return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, complete, tuple(said["reasons"]))
+        return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, said["state"], tuple(said["reasons"]))
     if not (directory / names.CLIENTS_LOG).is_file():
         stage = Stage.FLUSHING if any((directory / names.FLUSH).iterdir()) else Stage.WAITING
         return TrialProgress(directory, name, jobs, stage)

@@ -81,9 +81,11 @@ class View:
 
 
 def _finished_line(trial: TrialProgress, number: int, count: int) -> str:
-    state = "complete" if trial.complete else f"INCOMPLETE: {'; '.join(trial.reasons[:2])}"
+    if trial.well:
+        return f"{number}/{count}  {trial.name}: {trial.state}"
+    reasons = "; ".join(trial.reasons[:2])
     more = f" and {len(trial.reasons) - 2} more" if len(trial.reasons) > 2 else ""
-    return f"{number}/{count}  {trial.name}: {state}{more}"
+    return f"{number}/{count}  {trial.name}: INCOMPLETE: {reasons}{more}"
 
 
 def _duration(directory: Path) -> float:

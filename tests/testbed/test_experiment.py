@@ -58,7 +58,7 @@ name = "{name}"
 question = "Does the run take the course that it should?"
 access = {access}
 batches = {batches}
-repeats = 1
+repeats = {repeats}
 sample_period_s = 0.2
 retries = 1
 gate = {gate}
@@ -295,6 +295,7 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
     access_point.define("missing", small("missing", batches=[1, 2]))
     access_point.define("by-hand", small("by-hand", *BY_HAND, batches=[2]))
     access_point.define("ungated", small("ungated", batches=[2], gate=False))
+    access_point.define("until-known", small("until-known", batches=[1], repeats=UNTIL_KNOWN))
     access_point.define("stopped", small("stopped", "wan-xrootd-private", replicas="long", batches=[4]))
     access_point.make_replicas("missing")  # which are those of by-hand and ungated, too
     runs: dict[str, Callable[[AccessPoint], object]] = {
@@ -302,6 +303,7 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
         "stopped": stop_while_reading,
         "by-hand": submit_by_hand,
         "ungated": lambda access_point: access_point.run("ungated"),
+        "until-known": lambda access_point: access_point.run("until-known"),
     }
     with ThreadPoolExecutor() as threads:
         yield {name: threads.submit(run, access_point) for name, run in runs.items()}
@@ -309,7 +311,9 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
 
 def small(name: str, *access: str, replicas: str = "short", batches: list[int], gate: bool = True) -> str:
     ways = json.dumps(access or ["wan-xrootd-public"])
-    return SMALL.format(name=name, access=ways, replicas=replicas, batches=batches, gate=str(gate).lower())
+    return SMALL.format(
+        name=name, access=ways, replicas=replicas, batches=batches, gate=str(gate).lower(), repeats=repeats
+    )
 
 
 # A replica that is gone, and comes back
@@ -534,3 +538,26 @@ def test_without_a_gate_the_natural_skew_is_told(ungated: Ran) -> None:
 def test_without_a_gate_nobody_gives_a_go(ungated: Ran) -> None:
     (trial,) = ungated.trials
     assert not (trial / names.GO).exists()
+
+
+# Repeated until the mean is known
+
+UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 6 }"
+
+
+@pytest.fixture(scope="module")
+def until_known(courses: dict[str, Future[Ran]]) -> Ran:
+    return courses["until-known"].result()
+
+
+def test_trials_that_are_not_needed_are_skipped(until_known: Ran) -> None:
+    """One or two more may have had their turn before the third was evaluated."""
+    states = [outcome(trial)["state"] for trial in until_known.trials]
+    assert states[:3] == ["complete"] * 3
+    assert states[5] == "skipped"
+    assert until_known.status == 0
+
+
+def test_skipped_trials_are_not_in_the_tables(until_known: Ran) -> None:
+    complete = [trial.name for trial in until_known.trials if outcome(trial)["state"] == "complete"]
+    assert [row["trial_id"] for row in until_known.rows(names.TRIALS_CSV)] == complete

@@ -23,7 +23,7 @@ def trial(tmp_path: Path) -> Path:
         Path(shutil.copy(script.__file__, scripts)).chmod(0o755)
     trial = tmp_path / names.TRIALS / "one"
     (trial / names.CLIENTS).mkdir(parents=True)
-    (trial / names.TRIAL).write_text(json.dumps({"name": "direct/dd", "jobs": 2, "samplers": []}))
+    (trial / names.TRIAL).write_text(json.dumps({"name": "direct/dd", "jobs": 2, "samplers": [], "until_known": False}))
     (trial / names.CLIENTS_LOG).touch()
     (trial / names.client_output(0)).write_text('{"event": "end", "status": "ok", "message": ""}\n')
     (tmp_path / names.TURN).write_text("one")
@@ -62,3 +62,9 @@ def test_a_trial_that_is_removed_while_it_waits_for_its_turn_has_no_outcome(tria
     (trial / names.CLIENTS_LOG).unlink()
     assert finished(trial, finish.REMOVED) == 1
     assert not (trial / names.OUTCOME).exists()
+
+
+def test_a_trial_that_is_not_needed_is_skipped_and_no_failure(trial: Path) -> None:
+    (trial / names.NOT_NEEDED).touch()
+    assert finished(trial) == 0
+    assert json.loads((trial / names.OUTCOME).read_text())["state"] == "skipped"

@@ -123,6 +123,12 @@ def test_a_turn_whose_trial_is_gone_for_good_is_free(trials: Trials) -> None:
     assert trials.turn == "second"
 
 
+def test_a_trial_that_is_not_needed_passes_its_turn_on_and_runs_no_node(trials: Trials) -> None:
+    (trials["first"] / names.NOT_NEEDED).touch()
+    assert [trials.take("first").wait(10) for _ in range(2)] == [1, 1]
+    assert trials.take("second").wait(10) == 0
+
+
 def test_only_who_has_the_turn_passes_it_on(trials: Trials) -> None:
     trials.take("first").wait(10)
     trials.pass_on("second")
