@@ -309,7 +309,9 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
         yield {name: threads.submit(run, access_point) for name, run in runs.items()}
 
 
-def small(name: str, *access: str, replicas: str = "short", batches: list[int], gate: bool = True) -> str:
+def small(
+    name: str, *access: str, replicas: str = "short", batches: list[int], gate: bool = True, repeats: str = "1"
+) -> str:
     ways = json.dumps(access or ["wan-xrootd-public"])
     return SMALL.format(
         name=name, access=ways, replicas=replicas, batches=batches, gate=str(gate).lower(), repeats=repeats
