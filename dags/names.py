@@ -14,6 +14,7 @@ PROGRAMS = "scripts/programs"
 TRIALS = "trials"
 TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, SUMMARY_CSV) = ("samples.csv", "jobs.csv", "trials.csv", "summary.csv")
 SCHEMA = "schema.json"
+CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
 
 # A trial's directory, as it is written
@@ -31,6 +32,7 @@ CLIENTS_LOG = "clients.log"
 GO = "go.json"
 STOP = "stop"
 OUTCOME = "outcome.json"
+CLOCK = "clock.json"  # how the access point's wall clock stood to its uptime, at the trial's end
 TRIES = "tries"  # what an earlier try of the trial has left
 
 # The scripts that DAGs name

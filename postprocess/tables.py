@@ -17,11 +17,11 @@ from typing import Any, BinaryIO
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.columns import FILES, Column, schema
+from tierbench.postprocess.conditions import conditions, of_run
 from tierbench.postprocess.metrics import Row, job_row, leading, summary_rows, trial_row
 from tierbench.postprocess.rates import sample_lines
 from tierbench.postprocess.trial import TrialData, read_trial
-
-PER_TRIAL = (names.SAMPLES_CSV, names.JOBS_CSV, names.TRIALS_CSV)
+from tierbench.postprocess.verdict import judge, judge_run
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,18 @@ def tables(run: Path) -> Tables:
         raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
     trials = sorted(((trial_tables(folder), folder) for folder in folders), key=lambda pair: pair[0]["position"])
     rows = [row for row, _ in trials]
-    for name in PER_TRIAL:
+    under = {row["trial"]: _read_json(folder / names.CONDITIONS) for row, folder in trials}
+    rows = judge_run(rows, under)
+    _write_json(run / names.CONDITIONS, of_run(under))
+    for name in (names.SAMPLES_CSV, names.JOBS_CSV):
         with _replaced(run / name) as file:
             file.write(_header(name))
             for _, folder in trials:
                 _append(folder / name, file)
+    _write(run / names.TRIALS_CSV, rows)
     summary = summary_rows(rows)
     _write(run / names.SUMMARY_CSV, summary)
-    with _replaced(run / names.SCHEMA) as file:
-        file.write(json.dumps(schema(), indent=1, ensure_ascii=False).encode() + b"\n")
+    _write_json(run / names.SCHEMA, schema())
     return Tables(rows, summary)
 
 
@@ -57,6 +60,8 @@ def trial_tables(folder: Path) -> Row:
     _write_samples(folder / names.SAMPLES_CSV, data)
     _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs])
     row = trial_row(data)
+    row |= judge(data, row)
+    _write_json(folder / names.CONDITIONS, conditions(data))
     _write(folder / names.TRIALS_CSV, [row])
     return row
 
@@ -77,6 +82,16 @@ def _write(path: Path, rows: Iterable[Row]) -> None:
     with _replaced(path) as file:
         file.write(_header(path.name))
         file.write(_csv([_field(column, row.get(column.name)) for column in columns] for row in rows))
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    with _replaced(path) as file:
+        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
 
 
 def _append(part: Path, file: BinaryIO) -> None:

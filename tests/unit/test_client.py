@@ -306,6 +306,9 @@ class HTChirp:  # a stand-in for HTCondor's module: the access point is the fold
             raise self.Busy("busy")
         if not os.path.exists("ap/" + name): raise self.DoesntExist("no " + name)
         shutil.copyfile("ap/" + name, copy)
+    def _open(self, name, flags): return 3 if name == "/proc/uptime" and os.path.exists("ap/uptime") else None
+    def _read(self, file, length, offset): return open("ap/uptime", "rb").read()
+    def _close(self, file): pass
 """
 
 
@@ -330,7 +333,20 @@ def test_a_conversation_that_breaks_off_is_taken_up_again(job: Job, access_point
     (access_point / "trouble").touch()
     open_gate(access_point / "go.json", 0.5)
     assert job.end("dd", "--gate", "go.json")["status"] == "ok"
-    assert (access_point / "connected").read_text() == "xx"
+    assert (access_point / "connected").read_text() == "xxx"  # one of them to compare the clocks
+
+
+def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job: Job, access_point: Path) -> None:
+    (access_point / "uptime").write_text("1000.00 0.00\n")
+    clock = job.run("dd")["clock"]
+    assert clock["low_ns"] == pytest.approx(clock["wall_ns"] - 1000.01e9, abs=1e9)
+    assert clock["low_ns"] < clock["high_ns"]
+
+
+def test_an_access_point_without_uptime_is_no_harm(job: Job, access_point: Path) -> None:
+    assert access_point
+    said = job.run("dd")
+    assert ("clock" in said, said["end"]["status"]) == (False, "ok")
 
 
 def test_in_a_job_the_gate_takes_htchirp(job: Job) -> None:
