@@ -34,7 +34,8 @@ from typing import Any, NamedTuple
 
 FORMAT = 1
 STOP_POLL_S = 0.5
-CLOCK_READS = 4
+CLOCK_READS = 12
+CLOCK_PAUSE_S = 0.003  # another moment between two steps of the access point's uptime
 
 
 class Column(NamedTuple):
@@ -483,10 +484,11 @@ class Chirp:
             file = chirp._open("/proc/uptime", "r")
             for _ in range(CLOCK_READS):
                 before = wall_ns()
-                uptime = int(float(chirp._read(file, 64, 0).split()[0]) * 1000) * 10**6
+                uptime = round(float(chirp._read(file, 64, 0).split()[0]) * 100) * 10**7
                 after = wall_ns()
                 low.append(before - uptime - 10**7)
                 high.append(after - uptime)
+                time.sleep(CLOCK_PAUSE_S)
         return {"wall_ns": after, "low_ns": max(low), "high_ns": min(high)}
 
     def has(self, name: str) -> bool:

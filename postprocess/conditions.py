@@ -52,38 +52,26 @@ def digest(hosts: Mapping[str, Settings]) -> str:
 
 def differences(trials: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     """In words, for each trial, what was not as in most of the run's trials; the first ones decide where as many."""
-    values: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for trial in trials.values():
-        for host, settings in trial["hosts"].items():
-            values |= {(host, name): values[host, name] + Counter([_text(settings[name])]) for name in settings}
-    usual = {key: counter.most_common(1)[0][0] for key, counter in values.items()}
-    found: dict[str, list[str]] = {}
-    for name, trial in trials.items():
-        found[name] = [
-            f"{host} had {setting} {_text(value)} and not {usual[host, setting]}"
+    usual = _usual(trials)
+    return {
+        name: [
+            f"{host} had {setting} {_text(value)} and not {_text(usual[host][setting])}"
             for host, settings in trial["hosts"].items()
             for setting, value in settings.items()
-            if _text(value) != usual[host, setting]
+            if value != usual[host][setting]
         ]
-    return found
+        for name, trial in trials.items()
+    }
 
 
 def of_run(trials: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What a run's conditions.json says: each host's usual settings, and the trials with other ones."""
-    hosts: Hosts = {}
-    values: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    kept: dict[tuple[str, str, str], Any] = {}
+    hosts = _usual(trials)
     boots: dict[str, list[str]] = defaultdict(list)
     for trial in trials.values():
-        for host, settings in trial["hosts"].items():
-            for name, value in settings.items():
-                values[host, name][_text(value)] += 1
-                kept[host, name, _text(value)] = value
         for host, boot in trial["boot_ids"].items():
             if boot and boot not in boots[host]:
                 boots[host].append(boot)
-    for (host, name), counter in values.items():
-        hosts.setdefault(host, {})[name] = kept[host, name, counter.most_common(1)[0][0]]
     return {
         "format": FORMAT,
         "hosts": hosts,
@@ -91,6 +79,19 @@ def of_run(trials: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "unlike": _unlike(hosts),
         "trials": {name: trial["digest"] for name, trial in trials.items()},
         "differences": {name: words for name, words in differences(trials).items() if words},
+    }
+
+
+def _usual(trials: Mapping[str, Mapping[str, Any]]) -> Hosts:
+    """Each host's settings as most trials had them."""
+    values: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for trial in trials.values():
+        for host, settings in trial["hosts"].items():
+            for name, value in settings.items():
+                values[host][name].append(value)
+    return {
+        host: {name: Counter(found).most_common(1)[0][0] for name, found in settings.items()}
+        for host, settings in values.items()
     }
 
 

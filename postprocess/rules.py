@@ -58,7 +58,7 @@ RULES = (
     Rule(
         "sampler gap",
         "longest time without a sample in the window, of any sampler",
-        "periods", 2.5, None,
+        "periods", 3, None,
         "the host was starved or its sampler paused: peak and volatility miss what happened then",
     ),
     Rule(

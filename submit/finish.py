@@ -123,7 +123,7 @@ def record_clock() -> None:
     try:
         while time.monotonic() < began + CLOCK_SECONDS:  # the more reads, the nearer to a step of the uptime
             before = time.time()
-            uptime = int(float(Path("/proc/uptime").read_text().split()[0]) * 1000) * 10**6
+            uptime = round(float(Path("/proc/uptime").read_text().split()[0]) * 100) * 10**7
             low.append(int(before * 1e9) - uptime - 10**7)
             high.append(int(time.time() * 1e9) - uptime)
     except OSError:

@@ -45,6 +45,7 @@ SETTLE_S = 0.01
 TELL_S = 0.25  # a line on standard output sets HTCondor to work; not while the other clients still begin
 CHIRP_PATIENCE_S = 20
 CLOCK_READS = 4
+CLOCK_PAUSE_S = 0.003  # another moment between two steps of the access point's uptime
 # A child says "ready" when it needs but a line to begin; no line means that we are gone.
 HOLD = 'echo ready; read -r go || exit 125; exec "$@" 3>&1 >&2'
 
@@ -482,10 +483,11 @@ class AccessPoint:
         file, low, high = int(self._ask("_open", "/proc/uptime", "r")), [], []
         for _ in range(CLOCK_READS):
             before, _ = now()
-            uptime = int(float(self._ask("_read", file, 64, 0).split()[0]) * 1000) * 10**6
+            uptime = round(float(self._ask("_read", file, 64, 0).split()[0]) * 100) * 10**7
             after, _ = now()
             low.append(before - uptime - 10**7)
             high.append(after - uptime)
+            time.sleep(CLOCK_PAUSE_S)
         self._ask("_close", file)
         return {"low_ns": max(low), "high_ns": min(high)}
 
