@@ -18,6 +18,7 @@ TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, SUMMARY_CSV, RATIOS_CSV) = (
     "samples.csv", "jobs.csv", "trials.csv", "summary.csv", "ratios.csv",
 )  # fmt: skip
 SCHEMA = "schema.json"
+CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
 TURN = "turn"  # names the trial whose turn it is
 
@@ -39,6 +40,7 @@ OUTCOME = "outcome.json"
 AFTER = "after"  # names the trial that comes before this one
 SERVED = "served"  # it has had its turn
 NOT_NEEDED = "not-needed"  # enough trials like it have been measured
+CLOCK = "clock.json"  # how the access point's wall clock stood to its uptime, at the trial's end
 TRIES = "tries"  # what an earlier try of the trial has left
 
 # The scripts that DAGs name

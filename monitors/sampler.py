@@ -34,6 +34,8 @@ from typing import Any, NamedTuple
 
 FORMAT = 1
 STOP_POLL_S = 0.5
+CLOCK_READS = 12
+CLOCK_PAUSE_S = 0.003  # another moment between two steps of the access point's uptime
 
 
 class Column(NamedTuple):
@@ -333,6 +335,7 @@ class Sampling:
         self.period_ns = round(period_s * 1e9)
         self.records = self.late = self.missed = 0
         self.first_written = threading.Event()
+        self.clocks: list[dict[str, int]] = []
         self.reason = ""
         self.wake_read, self.wake_write = os.pipe()
         signal.signal(signal.SIGTERM, lambda *_: self.end("signal"))
@@ -384,6 +387,7 @@ class Sampling:
         self._record()
         trailer = {"tierbench": "end", "reason": self.reason, "records": self.records}
         trailer.update(late_ticks=self.late, missed_ticks=self.missed, wall_ns=wall_ns())
+        trailer["clocks"] = self.clocks
         self.output.put(json.dumps(trailer).encode() + b"\n")
         self.output.drain()
 
@@ -440,6 +444,9 @@ class Folder:
     def announce(self, text: str) -> None:
         pass
 
+    def clock(self) -> "dict[str, int] | None":
+        return None
+
     def has(self, name: str) -> bool:
         return Path(name).exists()
 
@@ -469,6 +476,20 @@ class Chirp:
     def announce(self, text: str) -> None:
         with self.connection() as chirp:
             chirp.ulog(text)
+
+    def clock(self) -> "dict[str, int] | None":
+        """Between which bounds this wall clock is ahead of the access point's uptime, which comes in 10 ms steps."""
+        low, high = [], []
+        with self.connection() as chirp:
+            file = chirp._open("/proc/uptime", "r")
+            for _ in range(CLOCK_READS):
+                before = wall_ns()
+                uptime = round(float(chirp._read(file, 64, 0).split()[0]) * 100) * 10**7
+                after = wall_ns()
+                low.append(before - uptime - 10**7)
+                high.append(after - uptime)
+                time.sleep(CLOCK_PAUSE_S)
+        return {"wall_ns": after, "low_ns": max(low), "high_ns": min(high)}
 
     def has(self, name: str) -> bool:
         try:
@@ -503,10 +524,22 @@ class Watch:
 
     def _announce(self) -> bool:
         self.channel.announce(f"TIERBENCH SAMPLING {host_name()}")
+        self._compare_clocks()
         return True
+
+    def _compare_clocks(self) -> None:
+        """Once before and once after the reading; a failure is no harm, and is not waited for again."""
+        try:
+            measured = self.channel.clock()
+        except (*self.channel.troubles, IndexError) as error:
+            print(f"sampler: the access point's clock cannot be read: {error}", file=sys.stderr)
+        else:
+            self.sampling.clocks += [measured] if measured else []
 
     def _stop(self) -> bool:
         if self.stop_file and self.channel.has(self.stop_file):
+            if self.sampling.clocks:
+                self._compare_clocks()
             self.sampling.end("stop")
         return not self.stop_file or bool(self.sampling.reason)
 

@@ -123,6 +123,15 @@ SLICES = (
     _number("all_active_mbps", "Mb/s", "sent by the storage servers while all clients were active"),
 )
 
+VERDICT = (
+    _text("verdict", "VALID, SUSPECT or INVALID, by the rules of docs/verdicts.md"),
+    _text("verdict_reasons", "why it is not VALID, with what was measured, separated by semicolons"),
+    _number("idle_before_mbps", "Mb/s", "sent by the storage servers before the window, while the samplers ran"),
+    _number("idle_after_mbps", "Mb/s", "sent by the storage servers after the window, while the samplers ran"),
+    _number("clock_offset_ms", "ms", "largest measured offset of a host's clock from the access point's"),
+    _text("conditions", "digest of tuning and versions of all hosts; conditions.json has them"),
+)
+
 TRIALS = (
     *TRIAL,
     _text("trial_id", "name of the trial's folder"),
@@ -170,6 +179,7 @@ TRIALS = (
     _count("resets", "counters that began anew, in all the trial's samples"),
     _count("samplers_cut", "samplers that ended without their last line (killed)"),
     _count("resident_bytes", "bytes of the replicas still in the workers' page caches after the flush", "B"),
+    *VERDICT,
 )
 
 # What summary.csv averages.

@@ -19,6 +19,7 @@ class Job:
     index: int
     starts: int = 0
     start: Event = field(default_factory=dict)
+    clock: Event = field(default_factory=dict)
     go: Event = field(default_factory=dict)
     end: Event = field(default_factory=dict)
 
@@ -59,7 +60,7 @@ def _read_job(path: Path, index: int) -> Job:
             starts += 1
             last = {}
         last[event["event"]] = event
-    return Job(index, starts, last.get("start", {}), last.get("go", {}), last.get("end", {}))
+    return Job(index, starts, *(last.get(name, {}) for name in ("start", "clock", "go", "end")))
 
 
 def _events(path: Path) -> list[Event]:

@@ -20,7 +20,7 @@ TRIALS = {
     "wall_time_s": "wall s",
     "start_skew_ms": "skew ms",
     "closure": "closure",
-    "state": "state",
+    "verdict": "verdict",
 }
 SUMMARY = {
     "configuration": "configuration",
@@ -36,15 +36,15 @@ SUMMARY = {
     "start_skew_ms": "skew ms",
     "closure": "closure",
 }
-WORDS = {"trial", "configuration", "state"}
+WORDS = {"trial", "configuration", "verdict"}
 PERCENT = {"closure"}
 SHORT = {"mean_mbps", "mean_mbps_sd", "volatility_mbps", "peak_mbps", "window_s", "wall_time_s", "start_skew_ms"}
 
 
 def show(run: Path) -> str:
-    """The trials of a run, why some are not complete, and the summary."""
+    """The trials of a run, why some are not valid, and the summary."""
     trials, summary = _rows(run / names.TRIALS_CSV), _rows(run / names.SUMMARY_CSV)
-    reasons = [f"{row['trial']}: {row['reasons']}" for row in trials if row["reasons"]]
+    reasons = [f"{row['trial']}: {row['verdict_reasons']}" for row in trials if row["verdict_reasons"]]
     summary = [{**row, "interval": _interval(row)} for row in summary]
     parts = [aligned(trials, TRIALS), "\n".join(reasons), aligned(summary, SUMMARY)]
     return "\n\n".join(part for part in parts if part)

@@ -17,11 +17,11 @@ from typing import Any, BinaryIO
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.columns import FILES, Column, schema
+from tierbench.postprocess.conditions import conditions, of_run
 from tierbench.postprocess.metrics import Row, job_row, leading, trial_row
 from tierbench.postprocess.rates import sample_lines
 from tierbench.postprocess.trial import TrialData, read_trial, was_skipped
-
-PER_TRIAL = (names.SAMPLES_CSV, names.JOBS_CSV, names.TRIALS_CSV)
+from tierbench.postprocess.verdict import judge, judge_run
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,19 @@ def tables(run: Path) -> Tables:
     ran = [folder for folder in folders if not was_skipped(folder)]
     trials = sorted(((trial_tables(folder), folder) for folder in ran), key=lambda pair: pair[0]["position"])
     rows = [row for row, _ in trials]
-    for name in PER_TRIAL:
+    under = {row["trial"]: _read_json(folder / names.CONDITIONS) for row, folder in trials}
+    rows = judge_run(rows, under)
+    _write_json(run / names.CONDITIONS, of_run(under))
+    for name in (names.SAMPLES_CSV, names.JOBS_CSV):
         with _replaced(run / name) as file:
             file.write(_header(name))
             for _, folder in trials:
                 _append(folder / name, file)
+    _write(run / names.TRIALS_CSV, rows)
     summary, ratios = summary_rows(rows), ratio_rows(rows)
     _write(run / names.SUMMARY_CSV, summary)
     _write(run / names.RATIOS_CSV, ratios)
-    with _replaced(run / names.SCHEMA) as file:
-        file.write(json.dumps(schema(), indent=1, ensure_ascii=False).encode() + b"\n")
+    _write_json(run / names.SCHEMA, schema())
     return Tables(rows, summary, ratios)
 
 
@@ -63,6 +66,8 @@ def trial_tables(folder: Path) -> Row:
     _write_samples(folder / names.SAMPLES_CSV, data)
     _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs])
     row = trial_row(data)
+    row |= judge(data, row)
+    _write_json(folder / names.CONDITIONS, conditions(data))
     _write(folder / names.TRIALS_CSV, [row])
     return row
 
@@ -83,6 +88,16 @@ def _write(path: Path, rows: Iterable[Row]) -> None:
     with _replaced(path) as file:
         file.write(_header(path.name))
         file.write(_csv([_field(column, row.get(column.name)) for column in columns] for row in rows))
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    with _replaced(path) as file:
+        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
 
 
 def _append(part: Path, file: BinaryIO) -> None:

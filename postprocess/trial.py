@@ -41,6 +41,7 @@ class TrialData:
     resident_bytes: int | None
     outcome: list[str]  # what the trial itself said went wrong
     troubles: list[str]  # what is missing or broken in its folder
+    clock: dict[str, Any] | None = None  # the access point's wall clock against its uptime
 
     @property
     def storage(self) -> list[Sampled]:
@@ -77,6 +78,7 @@ def read_trial(folder: Path) -> TrialData:
         resident_bytes=_resident_bytes(folder, trial, troubles),
         outcome=_outcome_reasons(outcome),
         troubles=troubles,
+        clock=_json(folder / names.CLOCK, troubles),
     )
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
+CLOCK_SECONDS = 0.03  # three steps of /proc/uptime
 LONGEST_TRAILER = 4096
 REMOVED = "4"  # DAGMan's word for "somebody has removed me"
 
@@ -40,6 +41,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
     subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
     Path("stop").write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     unfinished = wait_for_samplers(trial)
+    record_clock()
 
     reasons = []
     if dag_status == REMOVED:
@@ -131,6 +133,22 @@ def spare_later_trials(trial: "dict[str, Any]") -> None:
 
 def repeat_of(trial: Path) -> int:
     return int(trial.name.rpartition(".r")[2])
+
+
+def record_clock() -> None:
+    """How this host's wall clock stands to its uptime, to which the hosts have compared theirs."""
+    low, high = [], []
+    began = time.monotonic()
+    try:
+        while time.monotonic() < began + CLOCK_SECONDS:  # the more reads, the nearer to a step of the uptime
+            before = time.time()
+            uptime = round(float(Path("/proc/uptime").read_text().split()[0]) * 100) * 10**7
+            low.append(int(before * 1e9) - uptime - 10**7)
+            high.append(int(time.time() * 1e9) - uptime)
+    except OSError:
+        return
+    clock = {"format": 1, "low_ns": max(low), "high_ns": min(high)}
+    Path("clock.json").write_text(json.dumps(clock) + "\n")
 
 
 def record(state: str, reasons: "list[str]") -> None:

@@ -44,6 +44,8 @@ POLL_S = 0.25
 SETTLE_S = 0.01
 TELL_S = 0.25  # a line on standard output sets HTCondor to work; not while the other clients still begin
 CHIRP_PATIENCE_S = 20
+CLOCK_READS = 4
+CLOCK_PAUSE_S = 0.003  # another moment between two steps of the access point's uptime
 # A child says "ready" when it needs but a line to begin; no line means that we are gone.
 HOLD = 'echo ready; read -r go || exit 125; exec "$@" 3>&1 >&2'
 
@@ -189,6 +191,8 @@ def perform(client: "Client", arguments: argparse.Namespace, record: "Record", i
     client.prepare()
     with Child(client, environment, interrupts) as child:
         child.wait_until_ready(arguments.timeout)
+        if in_job():
+            compare_clocks(client.job.scratch, record, interrupts)
         go = Gate(arguments, client.job.scratch, record, interrupts).wait() if arguments.gate else None
         awake = now()
         if go is not None:
@@ -200,6 +204,15 @@ def perform(client: "Client", arguments: argparse.Namespace, record: "Record", i
             return record.write("go", *awake, go_wall_ns=go, released_wall_ns=released)
 
         return child.wait(arguments.timeout, client.has_begun, tell)
+
+
+def compare_clocks(scratch: Path, record: "Record", interrupts: "Interrupts") -> None:
+    """Record how this wall clock stands to the access point's uptime; to fail in it is no harm."""
+    try:
+        with interrupts.breakable(CHIRP_PATIENCE_S):
+            record.write("clock", *now(), **AccessPoint(scratch).clock())
+    except (Failure, OSError, ValueError, TypeError, IndexError, AttributeError):
+        interrupts.check()
 
 
 def get_ticket(keytab: Path, principal: str, environment: "dict[str, str]") -> None:
@@ -230,7 +243,8 @@ class Record:
         self.write(
             "start", *now(), format=FORMAT, trial=arguments.trial, index=arguments.index, host=host, slot=slot,
             pid=os.getpid(), boot_id=read_text("/proc/sys/kernel/random/boot_id").strip(), client=arguments.client,
-            url=url, expected_bytes=size, python=platform.python_version(),
+            url=url, expected_bytes=size, python=platform.python_version(), kernel=platform.release(),
+            condor=condor_version(),
         )  # fmt: skip
 
     def end(self, outcome: "dict[str, Any]", run: "Run | None") -> None:
@@ -470,19 +484,33 @@ class AccessPoint:
         self._ask("fetch", name, str(self.copy))
         return read_text(str(self.copy))
 
-    def _ask(self, question: str, *arguments: str) -> None:
+    def clock(self) -> "dict[str, int]":
+        """Between which bounds this wall clock is ahead of the access point's uptime, which comes in 10 ms steps."""
+        file, low, high = int(self._ask("_open", "/proc/uptime", "r")), [], []
+        for _ in range(CLOCK_READS):
+            before, _ = now()
+            uptime = round(float(self._ask("_read", file, 64, 0).split()[0]) * 100) * 10**7
+            after, _ = now()
+            low.append(before - uptime - 10**7)
+            high.append(after - uptime)
+            time.sleep(CLOCK_PAUSE_S)
+        self._ask("_close", file)
+        return {"low_ns": max(low), "high_ns": min(high)}
+
+    def _ask(self, question: str, *arguments: "str | int") -> Any:
         kind = self.module.HTChirp
         try:
             if self.chirp is None:
                 chirp = kind()
                 chirp.connect()
                 self.chirp = chirp
-            getattr(self.chirp, question)(*arguments)
+            return getattr(self.chirp, question)(*arguments)
         except kind.DoesntExist:
             pass  # the answer to a fetch that comes too early
         except (kind.ChirpError, OSError, RuntimeError, ValueError) as error:
             self.chirp = None  # the conversation is out of step: another one next time
             raise OSError(f"chirp {question}: {error}") from None
+        return None
 
 
 class LocalFolder:
@@ -578,6 +606,7 @@ class Xrdcp(Client):
 
     defaults: ClassVar["dict[str, Any]"] = {**Client.defaults, "streams": 1}
     HOUSEKEEPING = 64 * 1024  # it writes some hundred bytes to its own event descriptors
+    version: "str | None" = None
     LIBRARIES = 128 * 1024  # it reads some ten kilobytes of them, and of its configuration, before it connects
 
     @classmethod
@@ -587,6 +616,12 @@ class Xrdcp(Client):
     def prepare(self) -> None:
         if not self.job.remote:
             raise Failure("wrong-protocol", f"xrdcp is to read by XRootD, not {self.job.url}")
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            told = subprocess.run(
+                ["xrdcp", "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                timeout=CHIRP_PATIENCE_S, check=False,
+            )  # fmt: skip
+            self.version = told.stdout.decode(errors="replace").strip() or None
 
     def command(self) -> "list[str]":
         streams = ["--streams", str(self.options["streams"])] if self.options["streams"] > 1 else []
@@ -598,7 +633,7 @@ class Xrdcp(Client):
             **self.judged(run, written, self.HOUSEKEEPING),
             "bytes_source": "proc-io",
             "bytes_client": run.read_bytes,
-            "detail": {"streams": self.options["streams"]},
+            "detail": {"streams": self.options["streams"], "xrootd_version": self.version},
         }
 
 
@@ -833,6 +868,13 @@ def machine() -> "tuple[str, str | None]":
     ad = read_text(os.environ.get("_CONDOR_MACHINE_AD", ""))
     found = dict(re.findall(r'^(Machine|Name) = "(.*)"$', ad, re.MULTILINE))
     return found.get("Machine") or socket.getfqdn(), found.get("Name")
+
+
+def condor_version() -> "str | None":
+    """The HTCondor of this host, as its machine ad says."""
+    ad = read_text(os.environ.get("_CONDOR_MACHINE_AD", ""))
+    found = re.search(r'^CondorVersion = "\$CondorVersion: (\S+)', ad, re.MULTILINE)
+    return found.group(1) if found else None
 
 
 def in_job() -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.testbed.runs import AccessPoint
 from tierbench.errors import TierbenchError
 from tierbench.testbed.check import Check
 from tierbench.testbed.settings import Settings
@@ -45,3 +46,8 @@ def testbed() -> Iterator[Testbed]:
 @pytest.fixture(scope="session")
 def check(testbed: Testbed) -> Check:
     return Check(testbed)
+
+
+@pytest.fixture(scope="module")
+def access_point(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> AccessPoint:
+    return AccessPoint(testbed, tmp_path_factory.mktemp("runs"))

@@ -5,10 +5,8 @@ One experiment is measured alone. The small runs after it show courses of events
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,15 +16,11 @@ from typing import Any
 
 import pytest
 
+from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, content, last_line, outcome
 from tierbench.dags import names
 from tierbench.postprocess.columns import FILES
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.namespaces import wait_until
-from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import USER
 
-HOME = f"/home/{USER}/experiments"  # DAGMan does not want its logs below /tmp
-RUN_SECONDS = 400
 WITH_MOUNT = {"dgt.fiu.test", "vmuf.uf.test", "wn03.fiu.test", "wn04.fiu.test"}
 
 # The server's counter is interpolated at the window's edges, so the period is short beside windows of a second or two.
@@ -80,99 +74,10 @@ size_mb = 128
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A run's end: the exit status of the command that watched it, and the run directory as it was then."""
-
-    status: int
-    directory: Path
-
-    def trial(self, trial: str) -> Path:
-        return self.directory / names.trial_directory(trial)
-
-    @property
-    def trials(self) -> list[Path]:
-        """The trials' folders, in the plan's order."""
-        return [self.trial(trial["id"]) for trial in content(self.directory / names.PLAN)["trials"]]
-
-    def rows(self, table: str) -> list[dict[str, str]]:
-        with (self.directory / table).open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-
-
-@dataclass(frozen=True)
 class Stopped(Ran):
     """A run that was stopped, and the jobs of it that were in the queue after that."""
 
     left_in_queue: str
-
-
-def content(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def outcome(trial: Path) -> dict[str, Any]:
-    """What a trial's last step said of it."""
-    said: dict[str, Any] = content(trial / names.OUTCOME)
-    return said
-
-
-def last_line(path: Path) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
-    return said
-
-
-class AccessPoint:
-    """The testbed's access point and its user, who runs experiments there."""
-
-    def __init__(self, testbed: Testbed, copies: Path) -> None:
-        self._ce: RunningHost = testbed.host("ce")
-        self._writer: RunningHost = testbed.host("vmuf")
-        self._copies = copies
-
-    def define(self, name: str, text: str) -> None:
-        for host in (self._ce, self._writer):
-            host.put(f"{HOME}/{name}.toml", text)
-            host.run("chown", USER, HOME)
-
-    def make_replicas(self, name: str) -> None:
-        self._writer.run("tierbench", "replicas", *_definition(name), user=USER, timeout=RUN_SECONDS)
-
-    def write(self, name: str) -> Path:
-        """A run directory of an experiment, as this machine sees it."""
-        self.tierbench("write", *_definition(name), "--into", f"{HOME}/{name}")
-        return self.there(name)
-
-    def run(self, name: str) -> Ran:
-        return self._ran("run", *_definition(name), "--into", f"{HOME}/{name}", run=name)
-
-    def submit(self, name: str, copy: str = "") -> Ran:
-        return self._ran("submit", f"{HOME}/{name}", run=name, copy=copy)
-
-    def tierbench(self, *arguments: str, check: bool = True) -> int:
-        return self.command("tierbench", *arguments, check=check)[0]
-
-    def command(self, *command: str, check: bool = True) -> tuple[int, str]:
-        result = self._ce.run(*command, user=USER, check=check, timeout=RUN_SECONDS)
-        return result.returncode, result.stdout
-
-    def there(self, name: str) -> Path:
-        return self._ce.path(f"{HOME}/{name}")
-
-    def copy(self, name: str, copy: str = "") -> Path:
-        """A run directory as it is now; it may go on to change."""
-        return Path(shutil.copytree(self.there(name), self._copies / (copy or name)))
-
-    def _ran(self, *arguments: str, run: str, copy: str = "") -> Ran:
-        return Ran(self.tierbench(*arguments, check=False), self.copy(run, copy))
-
-
-def _definition(name: str) -> list[str]:
-    return [f"{HOME}/{name}.toml", "--site", "testbed"]
-
-
-@pytest.fixture(scope="module")
-def access_point(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> AccessPoint:
-    return AccessPoint(testbed, tmp_path_factory.mktemp("runs"))
 
 
 # -- one experiment, measured ------------------------------------------------------------------------------
@@ -191,6 +96,23 @@ def test_all_trials_are_complete(measured: Ran) -> None:
         row["trial_id"]: row["reasons"] for row in measured.rows(names.TRIALS_CSV) if row["state"] != "complete"
     } == {}
     assert len(measured.rows(names.TRIALS_CSV)) == 5
+
+
+def test_all_trials_are_valid(measured: Ran) -> None:
+    rows = measured.rows(names.TRIALS_CSV)
+    assert {row["trial_id"]: row["verdict_reasons"] for row in rows if row["verdict"] != "VALID"} == {}
+
+
+def test_the_clocks_were_compared(measured: Ran) -> None:
+    """On one kernel they are one clock; what is measured is at most the 10 ms in which uptime counts, and a turn."""
+    offsets = {row["trial_id"]: abs(float(row["clock_offset_ms"])) for row in measured.rows(names.TRIALS_CSV)}
+    assert {trial: offset for trial, offset in offsets.items() if offset > 12} == {}
+
+
+def test_the_versions_are_kept(measured: Ran) -> None:
+    hosts = content(measured.directory / names.CONDITIONS)["hosts"]
+    assert {"client.condor", "client.kernel", "client.root_version"} <= hosts["wn01.private.fiu.test"].keys()
+    assert {"kernel", "net.ipv4.tcp_congestion_control", "mtu"} <= hosts["oss.uf.test"].keys()
 
 
 def test_the_command_succeeds(measured: Ran) -> None:
@@ -409,19 +331,13 @@ def stop_while_reading(access_point: AccessPoint) -> Stopped:
     run = access_point.write("stopped")
     with ThreadPoolExecutor(1) as threads:
         watched = threads.submit(access_point.tierbench, "submit", f"{HOME}/stopped", check=False)
-        reading = partial(all_read, next((run / names.TRIALS).iterdir()))
+        reading = partial(all_read, next((run / names.TRIALS).iterdir()), 4)
         wait_until(reading, 120, "the clients did not begin", run / f"{names.EXPERIMENT_DAG}.dagman.out")
         status = access_point.tierbench("stop", f"{HOME}/stopped", check=False)
         inside = f'regexp("^{HOME}/stopped", Iwd)'
         _, left = access_point.command("condor_q", "-constraint", inside, "-af", "ClusterId", "Cmd")
         watched.result()
     return Stopped(status, access_point.copy("stopped"), left)
-
-
-def all_read(trial: Path) -> bool:
-    """Whether all clients of a trial have told that they went on from the gate."""
-    records = [trial / names.client_output(index) for index in range(4)]
-    return all(path.exists() and '"event": "go"' in path.read_text() for path in records)
 
 
 @pytest.fixture(scope="module")
@@ -544,7 +460,7 @@ def test_without_a_gate_nobody_gives_a_go(ungated: Ran) -> None:
 
 # Repeated until the mean is known
 
-UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 6 }"
+UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 12 }"
 
 
 @pytest.fixture(scope="module")
@@ -553,10 +469,10 @@ def until_known(courses: dict[str, Future[Ran]]) -> Ran:
 
 
 def test_trials_that_are_not_needed_are_skipped(until_known: Ran) -> None:
-    """One or two more may have had their turn before the third was evaluated."""
+    """Three are enough; some more have their turn before that is found out, as they last but a moment here."""
     states = [outcome(trial)["state"] for trial in until_known.trials]
     assert states[:3] == ["complete"] * 3
-    assert states[5] == "skipped"
+    assert states[-1] == "skipped"
     assert until_known.status == 0
 
 

@@ -25,6 +25,11 @@ def steady(mbps: float) -> Callable[[float], int]:
     return lambda time: 10**9 + round((time + 100) * mbps * 1e6 / 8)
 
 
+def during(mbps: float, seconds: float) -> Callable[[float], int]:
+    """A counter that rises at one rate from go on for so long, and stands still before and after."""
+    return lambda time: 10**9 + round(min(max(time, 0), seconds) * mbps * 1e6 / 8)
+
+
 def ramps(mbps: float, up_s: float, level_s: float, down_s: float) -> Callable[[float], int]:
     """A counter whose rate rises from go, stays and falls again, each linearly."""
 
@@ -66,9 +71,16 @@ def record(time: float, **values: int) -> bytes:
     return ("".join(f" {numbers[name]:{width}d}" for name, width in WIDTHS.items()) + "\n").encode()
 
 
-def trailer(records: int, late_ticks: int = 0) -> bytes:
+def clock(ahead_ms: float = 0.0) -> dict[str, int]:
+    """What a host says of its wall clock against the access point's uptime, which is the monotonic clock here."""
+    ahead_ns = GO_NS - MONO_NS + round(ahead_ms * 1e6)
+    return {"low_ns": ahead_ns - 2_000_000, "high_ns": ahead_ns + 2_000_000}
+
+
+def trailer(records: int, late_ticks: int = 0, ahead_ms: float = 0.0) -> bytes:
     """The last line of a sampler that was told to stop."""
     line = {"tierbench": "end", "reason": "stop", "records": records, "late_ticks": late_ticks, "wall_ns": GO_NS}
+    line["clocks"] = [clock(ahead_ms)]
     return json.dumps(line).encode() + b"\n"
 
 
@@ -131,7 +143,8 @@ def write_trial(
         "001 (007.000.000) 2027-01-15 03:59:56.200 Job executing on host: <10.0.0.2:9618>\n...\n",
         encoding="utf-8",
     )
+    (folder / "clock.json").write_text(json.dumps(clock()), encoding="utf-8")
     for client in range(jobs):
         write_client(folder / f"clients/{client}.jsonl", begin_s=client * 1e-3, end_s=20 - client, size=size)
-    write_samples(folder / f"samples/{OSS}.samples", ticks(-2.3, 22.7), steady(mbps))
+    write_samples(folder / f"samples/{OSS}.samples", ticks(-2, 23), during(mbps, 20))
     return folder

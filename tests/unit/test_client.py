@@ -292,7 +292,7 @@ def test_a_client_killed_at_the_gate_says_so(job: Job) -> None:
 
 
 HTCHIRP = """
-import os, shutil
+import os, shutil, time
 class HTChirp:  # a stand-in for HTCondor's module: the access point is the folder ap/
     class ChirpError(Exception): pass
     class DoesntExist(ChirpError): pass
@@ -306,6 +306,9 @@ class HTChirp:  # a stand-in for HTCondor's module: the access point is the fold
             raise self.Busy("busy")
         if not os.path.exists("ap/" + name): raise self.DoesntExist("no " + name)
         shutil.copyfile("ap/" + name, copy)
+    def _open(self, name, flags): return 3 if name == "/proc/uptime" and os.path.exists("ap/uptime") else None
+    def _read(self, file, length, offset): return b"%.2f 0.00\\n" % (time.monotonic() + 1000)
+    def _close(self, file): pass
 """
 
 
@@ -330,7 +333,21 @@ def test_a_conversation_that_breaks_off_is_taken_up_again(job: Job, access_point
     (access_point / "trouble").touch()
     open_gate(access_point / "go.json", 0.5)
     assert job.end("dd", "--gate", "go.json")["status"] == "ok"
-    assert (access_point / "connected").read_text() == "xx"
+    assert (access_point / "connected").read_text() == "xxx"  # one of them to compare the clocks
+
+
+def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job: Job, access_point: Path) -> None:
+    (access_point / "uptime").touch()
+    clock = job.run("dd")["clock"]
+    true_ns = clock["wall_ns"] - clock["mono_ns"] - 1000e9
+    assert clock["low_ns"] - 6e6 <= true_ns <= clock["high_ns"] + 6e6  # the stand-in rounds, a kernel cuts off
+    assert clock["high_ns"] - clock["low_ns"] < 50e6
+
+
+def test_an_access_point_without_uptime_is_no_harm(job: Job, access_point: Path) -> None:
+    assert access_point
+    said = job.run("dd")
+    assert ("clock" in said, said["end"]["status"]) == (False, "ok")
 
 
 def test_in_a_job_the_gate_takes_htchirp(job: Job) -> None:

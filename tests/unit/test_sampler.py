@@ -409,6 +409,9 @@ class TestHost:
         assert finish(start(*host.options(), "--interface", "auto"))[0] == 3
 
 
+AHEAD_S = 1000.0  # the access point's uptime, over our monotonic clock
+
+
 class AccessPoint(threading.Thread):
     """The far end of chirp, as far as a sampler speaks with it."""
 
@@ -436,6 +439,11 @@ class AccessPoint(threading.Thread):
         self.requests += 1
         if command == "ulog":
             self.logged.append(argument.replace("\\ ", " "))
+        if command == "open":
+            return "3\n0 0 33060 1 0 0 0 0 0 0 0 0 0\n"  # a descriptor, and what stat says
+        if command == "pread":
+            uptime = f"{time.monotonic() + AHEAD_S:.2f} 0.00\n"
+            return f"{len(uptime)}\n{uptime}"
         absent = command == "getfile" and not self.stop
         return "-3\n" if absent else "0\n"
 
@@ -478,6 +486,20 @@ class TestChirp:
         until(lambda: access_point.logged)
         access_point.stop = True
         assert (finish(process)[0], read(out).trailer["reason"]) == (0, "stop")
+
+    def test_its_clock_is_compared_with_the_access_points_uptime_at_both_ends(
+        self, start: Start, shipped: Path, access_point: AccessPoint, out: Path
+    ) -> None:
+        process = start("--stop-file", "stop", script=shipped)
+        until(lambda: access_point.logged)
+        access_point.stop = True
+        finish(process)
+        true_ns = (time.time() - time.monotonic() - AHEAD_S) * 1e9
+        begin, end = read(out).trailer["clocks"]
+        assert begin["wall_ns"] < end["wall_ns"]
+        for clock in (begin, end):  # the uptime comes in steps of 10 ms, and is rounded here where a kernel cuts it off
+            assert clock["low_ns"] - 6e6 <= true_ns <= clock["high_ns"] + 6e6
+            assert clock["high_ns"] - clock["low_ns"] < 50e6
 
     def test_a_closed_connection_does_not_make_it_spin(
         self, start: Start, shipped: Path, access_point: AccessPoint

@@ -79,8 +79,8 @@ def test_a_stepped_wall_clock_does_not_move_the_samples(folder):
     stepped = (
         [lines[0]]
         + [
-            synthetic.record(time, tx_bytes=synthetic.steady(400)(time), wall_ns=synthetic.GO_NS + 10**12)
-            for time in synthetic.ticks(-2.3, 22.7)
+            synthetic.record(time, tx_bytes=synthetic.during(400, 20)(time), wall_ns=synthetic.GO_NS + 10**12)
+            for time in synthetic.ticks(-2, 23)
         ]
         + [lines[-1]]
     )

@@ -64,14 +64,14 @@ def test_trials_are_in_the_order_of_the_plan(run):
 def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs(folder):
     trial_tables(folder)
     [row] = rows(folder / "trials.csv")
-    assert [name for name, value in row.items() if not value] == ["reasons", "resident_bytes"]
+    assert [name for name, value in row.items() if not value] == ["reasons", "resident_bytes", "verdict_reasons"]
 
 
 def test_rates_of_samples_are_in_the_table(folder):
     trial_tables(folder)
     samples = rows(folder / "samples.csv")
-    assert [row["tx_mbps"] for row in samples] == ["", *["400.000"] * 25]
-    assert samples[0]["time_s"] == "-2.300000"
+    assert [row["tx_mbps"] for row in samples] == ["", *["0.000"] * 2, *["400.000"] * 20, *["0.000"] * 3]
+    assert samples[0]["time_s"] == "-2.000000"
     assert samples[1]["cpu_busy_pct"] == "50.0"
 
 

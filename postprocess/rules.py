@@ -1,0 +1,172 @@
+"""The rules of a trial's verdict and all their thresholds; docs/verdicts.md tells the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is looked at, how much of it is too much, and what to do then."""
+
+    name: str
+    looks_at: str
+    unit: str
+    suspect: float | None  # beyond this the trial is SUSPECT; None: never
+    invalid: float | None  # beyond this it is INVALID; None: never
+    remedy: str
+
+
+RULES = (
+    Rule(
+        "incomplete",
+        "clients, samples and files that are missing or broken",
+        "troubles", None, 0,
+        "`tierbench submit` repeats the trial",
+    ),
+    Rule(
+        "missing bytes",
+        "what the clients read and the storage servers did not send, by whole sampling intervals around the window",
+        "% of what was read", 0.2, 2,
+        "a cache was warm, or another interface carries the data: see the flush reports and the sampler's interface",
+    ),
+    Rule(
+        "excess bytes",
+        "what the storage servers sent in the window beyond what is usual: headers for the MTU, what TCP sent again,"
+        " and the client's own (below)",
+        "% of what was read", 2, 20,
+        "somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
+    ),
+    Rule(
+        "resident pages",
+        "bytes of the replicas in the hosts' memory after the flush",
+        "% of the replicas", 0.2, 1,
+        "see the flush reports for what kept them there",
+    ),
+    Rule(
+        "caches not proven cold",
+        "hosts whose caches were not flushed, or whose flush could not measure what is left",
+        "hosts", 0, None,
+        "let the experiment flush, by a strategy that may look (docs/clients.md)",
+    ),
+    Rule(
+        "fast client",
+        "the fastest client's rate over the median, behind the start gate",
+        "times", 5, None,
+        "its replica was in some cache, or others were starved",
+    ),
+    Rule(
+        "sampler gap",
+        "longest time without a sample in the window, of any sampler",
+        "periods", 3, None,
+        "the host was starved or its sampler paused: peak and volatility miss what happened then",
+    ),
+    Rule(
+        "sampler pause",
+        "time of the window in gaps of a storage server's samples",
+        "% of the window", None, 25,
+        "repeat it when nothing stops the sampler",
+    ),
+    Rule(
+        "late ticks",
+        "ticks at which the samplers were late",
+        "% of all", 5, None,
+        "the host is too busy for this period: take a longer one",
+    ),
+    Rule(
+        "few samples",
+        "sampling period; the window's edges are no more exact than that",
+        "% of the window", 10, 50,
+        "take a shorter period, or larger replicas",
+    ),
+    Rule(
+        "counter began anew",
+        "counters that began anew, of any sampler and at any time",
+        "times", 0, None,
+        "something restarted an interface or its host: see that it stays up and repeat",
+    ),
+    Rule(
+        "not all active",
+        "the window without the time in which all clients read",
+        "% of the window", 67, 90,
+        "some clients began late or were served far better than others: see jobs.csv",
+    ),
+    Rule(
+        "late begin",
+        "latest begin after the go time",
+        "ms", 50, None,
+        "the worker was busy or its clock is wrong",
+    ),
+    Rule(
+        "early begin",
+        "earliest begin or first byte before the go time",
+        "ms", None, 1,
+        "a client did not wait for the gate, or its clock was set back",
+    ),
+    Rule(
+        "wrong worker",
+        "clients on workers that are not in the trial's pool",
+        "clients", None, 0,
+        "the pool's requirements let them in: correct them in the site file",
+    ),
+    Rule(
+        "shared replica",
+        "clients that read a replica which another client of the trial read as well",
+        "clients", None, 0,
+        "give each client a replica of its own: caches served the second one",
+    ),
+    Rule(
+        "idle traffic",
+        "storage servers' rate before the go or after the last end",
+        "% of the mean rate", 1, 10,
+        "somebody else uses the storage: repeat when it is quiet",
+    ),
+    Rule(
+        "idle traffic unknown",
+        "of the times before and after the window, neither is sampled for half a second",
+        "troubles", 0, None,
+        "take a shorter period",
+    ),
+    Rule(
+        "clock offset",
+        "proven offset of a host's wall clock from the access point's",
+        "periods", 0.5, None,
+        "synchronise the clocks (chronyc tracking), or take a longer period",
+    ),
+    Rule(
+        "clock step",
+        "how far a host's wall clock was set during the trial",
+        "ms", 10, None,
+        "have the clock slewed and not stepped",
+    ),
+    Rule(
+        "clock error",
+        "the larger of offset and step of a clock",
+        "% of the window", 0.5, 5,
+        "the window's edges are wrong by as much: synchronise the clocks and repeat",
+    ),
+    Rule(
+        "clock not compared",
+        "hosts that read or are storage, and have neither compared their clock with the access point's nor share one",
+        "hosts", 0, None,
+        "sample by jobs of the pool and let jobs use chirp, or see for yourself that the clocks agree",
+    ),
+    Rule(
+        "above the ceiling",
+        "mean rate above the tightest known ceiling of the way",
+        "% of the ceiling", 5, 20,
+        "the ceiling is wrong, or the data came another way",
+    ),
+    Rule(
+        "other conditions",
+        "settings and versions of the trial's hosts that are not those of most of the run's trials",
+        "settings", 0, None,
+        "conditions.json has them all: compare only trials under the same ones",
+    ),
+)  # fmt: skip
+BY_NAME = {rule.name: rule for rule in RULES}
+
+# What a client has the storage send beyond what it reads, headers and repeats apart, as a share of what it reads:
+# read-ahead, parts of a file that the application skips, metadata (docs/runs.md has what was measured).
+USUAL_EXCESS = {"dd": 0.02, "xrdcp": 0.02, "higgs": 0.03, "root": 0.07, "cmssw": 0.10}
+USUAL_BYTES_PER_CLIENT = 65_536  # connecting and opening, however small the file

@@ -1,0 +1,70 @@
+"""The verdict on a trial: VALID, SUSPECT or INVALID, by the rules and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tierbench.postprocess import clocks, conditions, idle
+from tierbench.postprocess.evidence import Finding, findings
+from tierbench.postprocess.rules import BY_NAME
+from tierbench.postprocess.trial import TrialData
+
+Row = dict[str, Any]
+
+VALID, SUSPECT, INVALID = "VALID", "SUSPECT", "INVALID"
+
+
+def judge(data: TrialData, row: Row) -> Row:
+    """The verdict's columns of trials.csv, from the trial and its other columns."""
+    offset = clocks.largest_offset(data)
+    measured: Row = {
+        "idle_before_mbps": idle.idle_before_mbps(data),
+        "idle_after_mbps": idle.idle_after_mbps(data),
+        "clock_offset_ms": offset.milliseconds if offset else None,
+        "conditions": conditions.conditions(data)["digest"],
+    }
+    told = [reason for reason in row["reasons"].split("; ") if reason]
+    if not data.sampled and not any(job.starts for job in data.jobs):
+        return {**measured, "verdict": INVALID, "verdict_reasons": "; ".join(told)}
+    found = list(findings(data, {**row, **measured}))
+    verdicts = [of_finding(finding) for finding in found]
+    verdict = INVALID if told or INVALID in verdicts else SUSPECT if SUSPECT in verdicts else VALID
+    return {**measured, "verdict": verdict, "verdict_reasons": "; ".join([*told, *_reasons(found)])}
+
+
+def with_other_conditions(row: Row, differing: list[str]) -> Row:
+    """A trial's row when its conditions were not those of most of the run's trials."""
+    if not differing:
+        return row
+    reason = of_reason(Finding("other conditions", len(differing), ", ".join(differing)))
+    verdict = SUSPECT if row["verdict"] == VALID else row["verdict"]
+    return {**row, "verdict": verdict, "verdict_reasons": "; ".join(filter(None, [row["verdict_reasons"], reason]))}
+
+
+def judge_run(rows: Iterable[Row], trials: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """The rows of trials.csv when the trials' conditions, by their names, have been compared."""
+    differing = conditions.differences(trials)
+    return [with_other_conditions(row, differing[row["trial"]]) for row in rows]
+
+
+def of_finding(finding: Finding) -> str:
+    """The verdict to which one finding leads."""
+    rule = BY_NAME[finding.rule]
+    if rule.invalid is not None and finding.value > rule.invalid:
+        return INVALID
+    return SUSPECT if rule.suspect is not None and finding.value > rule.suspect else VALID
+
+
+def of_reason(finding: Finding) -> str:
+    """What was measured, how much of it is allowed, and what to do."""
+    rule = BY_NAME[finding.rule]
+    limit = rule.suspect if rule.suspect is not None else rule.invalid
+    allowed = f" (at most {limit:g} {rule.unit})" if limit else ""
+    return f"{finding.words}{allowed}: {rule.remedy}"
+
+
+def _reasons(found: Iterable[Finding]) -> list[str]:
+    """The reasons of all findings that count, what makes the trial invalid before what makes it suspect."""
+    counting = [(of_finding(finding), finding) for finding in found]
+    return [of_reason(finding) for wanted in (INVALID, SUSPECT) for verdict, finding in counting if verdict == wanted]

@@ -1,0 +1,108 @@
+"""Runs of experiments on the testbed, as its user makes them on the access point, and what is left of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tierbench.dags import names
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+HOME = f"/home/{USER}/experiments"  # DAGMan does not want its logs below /tmp
+RUN_SECONDS = 400
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run's end: the exit status of the command that watched it, and the run directory as it was then."""
+
+    status: int
+    directory: Path
+
+    def trial(self, trial: str) -> Path:
+        return self.directory / names.trial_directory(trial)
+
+    @property
+    def trials(self) -> list[Path]:
+        """The trials' folders, in the plan's order."""
+        return [self.trial(trial["id"]) for trial in content(self.directory / names.PLAN)["trials"]]
+
+    def rows(self, table: str) -> list[dict[str, str]]:
+        with (self.directory / table).open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+
+def content(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def outcome(trial: Path) -> dict[str, Any]:
+    """What a trial's last step said of it."""
+    said: dict[str, Any] = content(trial / names.OUTCOME)
+    return said
+
+
+def all_read(trial: Path, clients: int) -> bool:
+    """Whether all clients of a trial have told that they went on from the gate."""
+    records = [trial / names.client_output(index) for index in range(clients)]
+    return all(path.exists() and '"event": "go"' in path.read_text() for path in records)
+
+
+def last_line(path: Path) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+    return said
+
+
+class AccessPoint:
+    """The testbed's access point and its user, who runs experiments there."""
+
+    def __init__(self, testbed: Testbed, copies: Path) -> None:
+        self._ce: RunningHost = testbed.host("ce")
+        self._writer: RunningHost = testbed.host("vmuf")
+        self._copies = copies
+
+    def define(self, name: str, text: str) -> None:
+        for host in (self._ce, self._writer):
+            host.put(f"{HOME}/{name}.toml", text)
+            host.run("chown", USER, HOME)
+
+    def make_replicas(self, name: str) -> None:
+        self._writer.run("tierbench", "replicas", *_definition(name), user=USER, timeout=RUN_SECONDS)
+
+    def write(self, name: str) -> Path:
+        """A run directory of an experiment, as this machine sees it."""
+        self.tierbench("write", *_definition(name), "--into", f"{HOME}/{name}")
+        return self.there(name)
+
+    def run(self, name: str) -> Ran:
+        return self._ran("run", *_definition(name), "--into", f"{HOME}/{name}", run=name)
+
+    def submit(self, name: str, copy: str = "") -> Ran:
+        return self._ran("submit", f"{HOME}/{name}", run=name, copy=copy)
+
+    def tierbench(self, *arguments: str, check: bool = True) -> int:
+        return self.command("tierbench", *arguments, check=check)[0]
+
+    def command(self, *command: str, check: bool = True) -> tuple[int, str]:
+        result = self._ce.run(*command, user=USER, check=check, timeout=RUN_SECONDS)
+        return result.returncode, result.stdout
+
+    def there(self, name: str) -> Path:
+        return self._ce.path(f"{HOME}/{name}")
+
+    def copy(self, name: str, copy: str = "") -> Path:
+        """A run directory as it is now; it may go on to change."""
+        return Path(shutil.copytree(self.there(name), self._copies / (copy or name)))
+
+    def _ran(self, *arguments: str, run: str, copy: str = "") -> Ran:
+        return Ran(self.tierbench(*arguments, check=False), self.copy(run, copy))
+
+
+def _definition(name: str) -> list[str]:
+    return [f"{HOME}/{name}.toml", "--site", "testbed"]

@@ -1,0 +1,294 @@
+"""Trials that are contaminated on purpose get the verdict that they deserve, and clean ones get none.
+
+Clean trials, and those whose contamination is told by their bytes, run alone. The others show courses of events and
+run all at once, so the storage's bytes do not fit in them. TIERBENCH_CLEAN_REPEATS=5 makes the clean trials twenty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pytest
+
+from tests.testbed.runs import AccessPoint, Ran, all_read, content
+from tierbench.dags import names
+from tierbench.postprocess.tables import trial_tables
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.namespaces import wait_until
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+REPEATS = int(os.environ.get("TIERBENCH_CLEAN_REPEATS", "1"))
+PAUSE_S = 1.0
+WORKERS = ("wn03", "wn04")  # the public pool
+OSS = "oss.uf.test"
+
+CLEAN = f"""
+name = "clean"
+question = "Does a clean trial raise a doubt?"
+access = ["lan-xrootd", "wan-xrootd-private", "wan-xrootd-public"]
+batches = [2]
+repeats = {REPEATS}
+sample_period_s = 0.05
+
+[workloads.copy]
+client = "xrdcp"
+replicas = "shared"
+
+[workloads.dd]
+client = "dd"
+replicas = "shared"
+access = ["direct"]
+
+[replicas.shared]
+kind = "random"
+count = 2
+size_mb = 32
+"""
+
+CONTAMINATED = """
+name = "{name}"
+question = "Is it found out?"
+access = ["direct"]
+batches = [2]
+repeats = 1
+retries = 0
+sample_period_s = 0.05
+gate = {gate}
+flush = {flush}
+
+[workloads.{name}]
+client = "dd"
+replicas = "shared"
+
+[replicas.shared]
+kind = "random"
+count = 2
+size_mb = 32
+"""
+
+
+class Contaminated:
+    """A trial of two dd on the public workers' mounts, to which something is done."""
+
+    def __init__(self, access_point: AccessPoint, testbed: Testbed, name: str, gate: bool, flush: bool) -> None:
+        self.name, self.access_point, self.testbed = name, access_point, testbed
+        words = {"name": name, "gate": str(gate).lower(), "flush": str(flush).lower()}
+        access_point.define(name, CONTAMINATED.format(**words))
+        self.run = access_point.write(name)
+        (self.trial,) = (self.run / names.TRIALS).iterdir()
+
+    def host(self, fqdn: str) -> RunningHost:
+        return self.testbed.host(fqdn.partition(".")[0])
+
+    def edit(self, path: Path, change: Callable[[str], str]) -> None:
+        path.write_text(change(path.read_text()))
+
+    def edit_replicas(self, change: Callable[[list[str]], list[str]]) -> None:
+        self.edit(self.trial / names.REPLICAS, lambda text: "".join(change(text.splitlines(keepends=True))))
+
+    def replica(self, number: int) -> str:
+        return (self.trial / names.REPLICAS).read_text().splitlines()[number].partition("\t")[0]
+
+    def sampler(self) -> str:
+        """The process number of the storage server's sampler, in its host."""
+        return self.host(OSS).run("pgrep", "-f", f"sampler.py.*--trial {self.trial.name} ").stdout.split()[0]
+
+    def submit(self, meanwhile: Callable[[Contaminated], object] | None = None) -> Ran:
+        """Run it; when all its clients read, do something to it."""
+        with ThreadPoolExecutor(1) as threads:
+            ran = threads.submit(self.access_point.submit, self.name)
+            if meanwhile:
+                log = self.run / f"{names.EXPERIMENT_DAG}.dagman.out"
+                wait_until(partial(all_read, self.trial, 2), 120, "the clients did not begin", log)
+                meanwhile(self)
+            return ran.result()
+
+
+# -- what is done to trials ------------------------------------------------------------------------------
+
+
+def one_replica_in_memory(trial: Contaminated) -> Ran:
+    for worker in WORKERS:
+        trial.host(worker).run("dd", f"if={trial.replica(1)}", "iflag=nocache", "count=0")  # forgets it
+        trial.host(worker).run("dd", f"if={trial.replica(0)}", "of=/dev/null", "bs=1M")
+    return trial.submit()
+
+
+def background(trial: Contaminated) -> Ran:
+    """Somebody else has the storage server send half as much again as the two clients can take."""
+    server = trial.host("vmuf")
+    server.daemon("background", "iperf3", "-s", "-1", "-p", "5299")
+    trial.host(OSS).wait_until(
+        lambda: "5299" in server.run("ss", "-ltn").stdout, 10, "iperf3 does not listen", "background.log"
+    )
+    return trial.submit(
+        lambda t: t.host(OSS).run("iperf3", "-c", "vmuf.uf.test", "-p", "5299", "-b", "100M", "-t", "2")
+    )
+
+
+def missing_replica(trial: Contaminated) -> Ran:
+    trial.edit_replicas(lambda lines: [lines[0], lines[1].replace(".dat", ".gone")])
+    return trial.submit()
+
+
+def truncated_replica(trial: Contaminated) -> Ran:
+    """The second replica is cut short on the storage: a copy of it, for the other trials read it too."""
+    whole, cut = trial.replica(1), trial.replica(1) + ".cut"
+    trial.host("vmuf").run("sh", "-c", f"head -c 20000000 {whole} > {cut}", user=USER)
+    trial.edit_replicas(lambda lines: [lines[0], lines[1].replace(whole, cut)])
+    return trial.submit()
+
+
+def shared_replica(trial: Contaminated) -> Ran:
+    trial.edit_replicas(lambda lines: [lines[0], lines[0]])
+    return trial.submit()
+
+
+def late_client(trial: Contaminated) -> Ran:
+    """Without a gate, the second client's process comes up when the first has nearly read its file."""
+    beginning = "    record, interrupts = Record(), Interrupts()\n"
+    slow = f"    time.sleep({PAUSE_S} + 2 * arguments.index)\n"
+    trial.edit(trial.run / names.SCRIPTS / "client.py", lambda text: text.replace(beginning, slow + beginning))
+    return trial.submit()
+
+
+def killed_client(trial: Contaminated) -> Ran:
+    def kill(trial: Contaminated) -> None:
+        start = json.loads((trial.trial / names.client_output(1)).read_text().splitlines()[0])
+        trial.host(start["host"]).run("kill", "-KILL", str(start["pid"]))
+
+    return trial.submit(kill)
+
+
+def paused_sampler(trial: Contaminated) -> Ran:
+    def pause(trial: Contaminated) -> None:
+        sampler = trial.sampler()
+        trial.host(OSS).run("kill", "-STOP", sampler)
+        sleep(PAUSE_S)
+        trial.host(OSS).run("kill", "-CONT", sampler)
+
+    return trial.submit(pause)
+
+
+def killed_sampler(trial: Contaminated) -> Ran:
+    return trial.submit(lambda t: t.host(OSS).run("kill", "-KILL", t.sampler()))
+
+
+ALONE = {"warm": one_replica_in_memory, "background": background}
+TOGETHER = {
+    "missing": missing_replica,
+    "truncated": truncated_replica,
+    "shared": shared_replica,
+    "late": late_client,
+    "killed": killed_client,
+    "paused": paused_sampler,
+    "unsampled": killed_sampler,
+}
+# What must be among the reasons, and the verdict.
+EXPECTED = {
+    "warm": ("INVALID", "MB of 64.00 MB that the clients read (at most 0.2 % of what was read): a cache was warm"),
+    "background": ("INVALID", "beyond what was read, of which"),
+    "missing": ("INVALID", "1 of 2 clients open-failed (1)"),
+    "truncated": ("INVALID", "1 of 2 clients short-read (1)"),
+    "shared": ("INVALID", "-0001.dat between them: give each client a replica of its own"),
+    "late": ("INVALID", "all clients read together for"),
+    "killed": ("INVALID", "1 of 2 clients lost (1)"),
+    "paused": ("INVALID", "oss.uf.test's sampler had no sample for 1."),
+    "unsampled": ("INVALID", "samples of oss.uf.test end"),
+}
+
+
+@pytest.fixture(scope="module")
+def clean(access_point: AccessPoint) -> Ran:
+    """One trial of each of the four ways, or several, to which nothing is done."""
+    access_point.define("clean", CLEAN)
+    access_point.make_replicas("clean")
+    return access_point.run("clean")
+
+
+@pytest.fixture(scope="module")
+def contaminated(clean: Ran, access_point: AccessPoint, testbed: Testbed) -> Iterator[dict[str, Future[Ran]]]:
+    """What comes of each of the contaminated trials."""
+    assert clean
+
+    def trial(name: str) -> Contaminated:
+        return Contaminated(access_point, testbed, name, gate=name != "late", flush=name != "warm")
+
+    runs: dict[str, Future[Ran]] = {}
+    with ThreadPoolExecutor(1) as one:
+        runs |= {name: one.submit(contaminate, trial(name)) for name, contaminate in ALONE.items()}
+    with ThreadPoolExecutor() as threads:
+        runs |= {name: threads.submit(contaminate, trial(name)) for name, contaminate in TOGETHER.items()}
+        yield runs
+
+
+def test_clean_trials_raise_no_doubt(clean: Ran) -> None:
+    rows = clean.rows(names.TRIALS_CSV)
+    assert {row["trial_id"]: row["verdict_reasons"] for row in rows if row["verdict"] != "VALID"} == {}
+    assert len(rows) == 4 * REPEATS
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_contamination_is_found_out(contaminated: dict[str, Future[Ran]], name: str) -> None:
+    (row,) = contaminated[name].result().rows(names.TRIALS_CSV)
+    verdict, reason = EXPECTED[name]
+    assert (row["verdict"], reason in row["verdict_reasons"]) == (verdict, True), row["verdict_reasons"]
+
+
+# -- what cannot happen on hosts that share a kernel: a clean trial's files are rewritten -----------------
+
+
+@pytest.fixture
+def copied(clean: Ran, tmp_path: Path) -> Path:
+    """A clean trial of a mount, to be tampered with."""
+    return Path(shutil.copytree(clean.trial("direct.dd.x002.r1"), tmp_path / "trial"))
+
+
+def rewrite(trial: Path, host: str, change: Callable[[dict[str, int]], dict[str, int]]) -> None:
+    """Change each record of a host's samples that was taken after half of the window."""
+    path = trial / names.sample_file(host)
+    lines = path.read_bytes().splitlines(keepends=True)
+    head = json.loads(lines[0])
+    columns = {column["name"]: column["width"] for column in head["columns"]}
+    middle = content(trial / names.GO)["go_wall_ns"] + 1_000_000_000
+    for number, line in enumerate(lines):
+        if line.startswith(b" "):
+            values: dict[str, Any] = dict(zip(columns, map(int, line.split()), strict=True))
+            if values["wall_ns"] > middle:
+                values = change(values)
+                lines[number] = (
+                    "".join(f" {values[name]:{width}d}" for name, width in columns.items()) + "\n"
+                ).encode()
+    path.write_bytes(b"".join(lines))
+
+
+def test_a_clock_that_steps_in_the_files_of_a_real_trial_is_found_out(copied: Path) -> None:
+    rewrite(copied, OSS, lambda values: {**values, "wall_ns": values["wall_ns"] + 2 * 10**9})
+    row = trial_tables(copied)
+    assert row["verdict"] == "INVALID"
+    assert "the clock of oss.uf.test was set by 2000.0 ms during the trial" in row["verdict_reasons"]
+
+
+def test_a_counter_that_begins_anew_in_the_files_of_a_real_trial_is_found_out(copied: Path) -> None:
+    counted = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
+    first: dict[str, int] = {}
+
+    def restart(values: dict[str, int]) -> dict[str, int]:
+        for name in counted:
+            first.setdefault(name, values[name])
+        return {**values, **{name: values[name] - first[name] for name in counted}}
+
+    rewrite(copied, OSS, restart)
+    row = trial_tables(copied)
+    assert row["verdict"] == "INVALID"
+    assert "the counter began anew or was gone" in row["verdict_reasons"]
+    assert "a counter of oss.uf.test began anew 1 times" in row["verdict_reasons"]
