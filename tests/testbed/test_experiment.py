@@ -113,9 +113,9 @@ def test_no_trial_is_doubted(measured: Ran) -> None:
 
 
 def test_the_clocks_were_compared(measured: Ran) -> None:
-    """On one kernel they are one clock; what is measured is at most the 10 ms in which uptime counts, and a turn."""
+    """On one kernel they are one clock; what is measured is less than the 10 ms of uptime's step and 14 of the WAN."""
     offsets = {row["trial_id"]: abs(float(row["clock_offset_ms"])) for row in measured.rows(names.TRIALS_CSV)}
-    assert {trial: offset for trial, offset in offsets.items() if offset > 12} == {}
+    assert {trial: offset for trial, offset in offsets.items() if offset > 24} == {}
 
 
 def test_the_versions_are_kept(measured: Ran) -> None:
