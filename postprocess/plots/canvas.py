@@ -86,17 +86,30 @@ def verdict_handles(verdicts: set[str]) -> list[Line2D]:
     ]
 
 
-def save(picture: Picture, folder: Path) -> None:
+@dataclass(frozen=True)
+class Saved:
+    """What a page needs of a figure that is drawn."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+def save(picture: Picture, folder: Path) -> Saved:
     """Write a figure as PNG and SVG."""
     folder.mkdir(parents=True, exist_ok=True)
+    picture.figure.draw_without_rendering()
+    picture.figure.set_layout_engine("none")  # the layout found serves both
     picture.figure.savefig(folder / f"{picture.name}.png", dpi=DPI, metadata={"Software": None})
-    (folder / f"{picture.name}.svg").write_text(_svg(picture.figure), encoding="utf-8")
+    svg = _svg(picture.figure)
+    (folder / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
+    return Saved(picture.name, picture.title, picture.caption, svg)
 
 
-def inline(picture: Picture) -> str:
+def inline(picture: Saved) -> str:
     """A figure as part of a page: no prolog, ids of its own, the page's own ink, paper and type."""
-    text = _svg(picture.figure)
-    text = text[text.index("<svg") :]
+    text = picture.svg[picture.svg.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*|<style.*?</style>\s*", "", text, flags=re.DOTALL)
     text = re.sub(r"<svg [^>]*?viewBox=\"([^\"]*)\"[^>]*>", r'<svg viewBox="\1" aria-hidden="true">', text, count=1)
     text = re.sub(r"'DejaVu Sans'", "var(--type)", text)

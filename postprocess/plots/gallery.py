@@ -18,8 +18,8 @@ from tierbench.postprocess.plots.skew import start_skew
 from tierbench.postprocess.plots.slope import gain_ladder, slope_ladder
 from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.plots.timeline import Course, timelines, typical
-from tierbench.postprocess.plots.utilisation import bottleneck_chart
-from tierbench.postprocess.results import Results, Row
+from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
+from tierbench.postprocess.results import Results, Row, counts
 from tierbench.postprocess.series import host_series, storage_series
 
 TIMELINE_STEPS = 300
@@ -182,15 +182,17 @@ def _timelines(results: Results, workload: str, looks: dict[str, Look]) -> Itera
 
 
 def _bottlenecks(results: Results, workload: str, looks: dict[str, Look]) -> Iterator[Picture]:
-    rows = [row for row in results.resources if row["workload"] == workload and row.get("utilisation") is not None]
-    if not rows:
+    counting = {trial["trial"] for trial in results.trials_of(workload) if counts(trial)}
+    found = [row for row in results.resources if row["trial"] in counting]
+    jobs = max((row["jobs"] for row in found if row.get("utilisation") is not None), default=0)
+    rows = [row for row in found if row["jobs"] == jobs]
+    if not uses(rows):
         return
-    jobs = max(row["jobs"] for row in rows)
     yield Picture(
         f"bottleneck.{workload}",
         f"Resources along the way, {workload} \N{MULTIPLICATION SIGN}{jobs}",
         f"How much of each resource was in use with {jobs} jobs, from the data to the jobs: mean over the trials;"
         " lines reach from the least to the most of them. Of several hosts alike, the busiest. Resources without"
-        " a known ceiling are in resources.csv only.",
-        bottleneck_chart([row for row in rows if row["jobs"] == jobs], looks),
+        " a known ceiling, or of which no trial used 5 %, are in resources.csv only.",
+        bottleneck_chart(rows, looks),
     )

@@ -16,7 +16,8 @@ from tierbench.postprocess.plots.style import HEIGHT_IN, Look
 from tierbench.postprocess.results import Row, counts, verdict
 
 UNEVEN = 4  # gaps that differ by more than this factor are drawn alike
-DODGE, BESIDE = 0.055, 0.02  # of a gap: from access to access, and from a mean to its trials
+DODGE, ROOM = 0.16, 0.6  # of a gap: from series to series at most, and for all of them together
+BESIDE = 0.45  # of the way to the next series: where the trials stand beside their mean
 
 INTERVAL = "95 % interval of the mean over the trials of a batch"
 SPREAD = "standard deviation over the trials of a batch"
@@ -55,11 +56,18 @@ class Ladder:
 
     def dodged(self, jobs: int, number: int, of: int) -> float:
         """The place of one of several series, so that they do not hide each other."""
-        return self.place(jobs) + (number - (of - 1) / 2) * DODGE * self.gap
+        return self.place(jobs) + (number - (of - 1) / 2) * self.step(of)
+
+    def beside(self, jobs: int, number: int, of: int) -> float:
+        """Where the trials of one of several series are."""
+        return self.dodged(jobs, number, of) + BESIDE * self.step(of)
+
+    def step(self, of: int) -> float:
+        return min(DODGE, ROOM / of) * self.gap
 
     def mark(self, axes: Axes) -> None:
         axes.set_xticks([self.place(jobs) for jobs in self.batches], [str(jobs) for jobs in self.batches])
-        axes.set_xlim(self.place(self.batches[0]) - 0.3 * self.gap, self.place(self.batches[-1]) + 0.3 * self.gap)
+        axes.set_xlim(self.place(self.batches[0]) - 0.5 * self.gap, self.place(self.batches[-1]) + 0.5 * self.gap)
         axes.set_xlabel("simultaneous jobs" + (" (evenly spaced)" if self.even else ""))
 
 
@@ -85,7 +93,7 @@ def metric_ladder(series: Sequence[Series], metric: str, label: str) -> Figure:
         _means(axes, one, places, metric, bars)
         for trial in one.trials:
             if trial.get(metric) is not None:
-                place = ladder.dodged(trial["jobs"], number, len(series)) + BESIDE * ladder.gap
+                place = ladder.beside(trial["jobs"], number, len(series))
                 marks = verdict_marks(verdict(trial), one.look)
                 axes.plot([place], [trial[metric]], linestyle="none", zorder=3, gid=trial["trial"], **marks)
     _finish(figure, axes, ladder, series, label)

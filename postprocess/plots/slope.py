@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tierbench.postprocess.plots.canvas import DOT, MEAN, canvas, legend
-from tierbench.postprocess.plots.ladder import BESIDE, Ladder, Series, ladder_of
+from tierbench.postprocess.plots.ladder import Ladder, Series, ladder_of
 from tierbench.postprocess.plots.style import HEIGHT_IN, INK, MUTED
 from tierbench.postprocess.results import Row, counts
 
@@ -43,7 +43,7 @@ def slope_ladder(series: Sequence[Series]) -> Figure:
             where, [step for _, step in steps], color=look.color, marker=look.marker, markersize=MEAN, label=one.label
         )
         for jobs, step in _of_repetitions(one.trials):
-            place = ladder.dodged(jobs, number, len(series)) + BESIDE * ladder.gap
+            place = ladder.beside(jobs, number, len(series))
             axes.plot([place], [step], linestyle="none", marker=look.marker, markersize=DOT, color=look.color)
     ladder.mark(axes)
     axes.set_ylabel("rate over that of the batch before")

@@ -48,7 +48,7 @@ STYLE: Any = {
     "ytick.labelsize": 9.5,
     "legend.fontsize": 9.5,
     "legend.frameon": False,
-    "legend.handlelength": 1.8,
+    "legend.handlelength": 2.4,
     "legend.columnspacing": 1.4,
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -12,9 +12,10 @@ from tierbench.postprocess.plots.canvas import MEAN, access_handle, canvas, lege
 from tierbench.postprocess.plots.style import INK, Look
 from tierbench.postprocess.results import Row
 
-ROLES = ("storage", "metadata", "xrootd", "gateway", "worker", "client")  # from the data to the jobs
+ROLES = ("storage", "metadata", "xrootd", "wan", "gateway", "worker", "client", "machine")  # from the data to the jobs
+IDLE = 0.05  # what no trial used more of than this is left out
 ROW_IN = 0.33
-DODGE = 0.17
+DODGE, ROOM = 0.17, 0.75  # of a row: from access to access at most, and for all of them
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,17 @@ def uses(resources: Sequence[Row]) -> list[Use]:
     """
     busiest: dict[tuple[str, str], dict[str, float]] = {}
     for row in sorted(resources, key=lambda row: _along(row)):
-        if row.get("utilisation") is None:
+        if row.get("utilisation") is None or row.get("on_the_way") == "no":
             continue
         trials = busiest.setdefault((f"{row['role']}: {row['resource']}", row["access"]), {})
         trials[row["trial"]] = max(row["utilisation"], trials.get(row["trial"], 0.0))
+    top: dict[str, float] = {}
+    for (place, _), trials in busiest.items():
+        top[place] = max(top.get(place, 0.0), *trials.values())
     return [
         Use(place, access, float(np.mean(list(trials.values()))), tuple(trials.values()))
         for (place, access), trials in busiest.items()
+        if top[place] > IDLE
     ]
 
 
@@ -53,7 +58,8 @@ def bottleneck_chart(resources: Sequence[Row], looks: Mapping[str, Look]) -> Fig
     axes.axvline(100, color=INK, linewidth=0.9)
     for use in used:
         look = looks[use.access]
-        row = places.index(use.place) + (accesses.index(use.access) - (len(accesses) - 1) / 2) * DODGE
+        aside = (accesses.index(use.access) - (len(accesses) - 1) / 2) * min(DODGE, ROOM / len(accesses))
+        row = places.index(use.place) + aside
         spread = [100 * trial for trial in use.trials]
         axes.plot([min(spread), max(spread)], [row, row], color=look.color, linewidth=1.2)
         axes.plot([100 * use.mean], [row], linestyle="none", color=look.color, marker=look.marker, markersize=MEAN - 1)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from tierbench.postprocess.report.words import counted, figures, listed, span
 from tierbench.postprocess.results import INVALID, SUSPECT, UNJUDGED, Results, Row, counts, verdict, why
 
-LEAST_PAIRS = 3  # below that nothing is called certain
-FEW_PAIRS = 5  # below that the reader is reminded of it
+FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
 RATE, WALL_TIME = "mean_mbps", "wall_time_s"
 
 
@@ -81,7 +80,6 @@ def _compared(ranked: list[Row], ratios: dict[str, Row], workload: str) -> tuple
         )
     level = [other for other in others if bounded[other["access"]]["low"] <= 1]
     behind = [other for other in others if bounded[other["access"]]["low"] > 1]
-    pairs = min(int(row.get("pairs") or 0) for row in bounded.values())
     if level:
         told = listed([_ratio(bounded[other["access"]]) for other in level])
         sentence = (
@@ -92,11 +90,6 @@ def _compared(ranked: list[Row], ratios: dict[str, Row], workload: str) -> tuple
             sentence += f" It was ahead of {listed([_ratio(bounded[other['access']]) for other in behind])}."
         return False, sentence
     told = listed([_ratio(bounded[other["access"]]) for other in behind])
-    if pairs < LEAST_PAIRS:
-        return False, (
-            f"{where}, {first['access']} looks fastest, with {rate}: ahead of {told};"
-            f" but {counted(pairs, 'repetition')} cannot make that certain."
-        )
     return True, f"{where}, {first['access']} is the fastest: {rate}, ahead of {told}."
 
 
@@ -169,15 +162,16 @@ def _doubts(trials: list[Row], deciding: list[Row]) -> list[str]:
     """What weakens the answer."""
     doubts = []
     repeats = len({trial["repeat"] for trial in deciding})
-    if 1 < repeats < FEW_PAIRS:
+    if 1 < repeats < FEW:
         doubts.append(
-            f"It rests on {repeats} repetitions; intervals from fewer than {FEW_PAIRS} are themselves uncertain,"
-            " and rather too narrow."
+            f"It rests on {repeats} repetitions; intervals from so few are wide, and hold only if repetitions scatter"
+            " evenly about their mean."
         )
     suspect = [trial for trial in deciding if verdict(trial) == SUSPECT]
     if suspect:
+        are = "is" if len(suspect) == 1 else "are"
         doubts.append(
-            f"{len(suspect)} of the {len(deciding)} trials behind it are SUSPECT: {'; '.join(_most(suspect))}."
+            f"{len(suspect)} of the {len(deciding)} trials behind it {are} SUSPECT: {'; '.join(_most(suspect))}."
         )
     invalid = sum(verdict(trial) == INVALID for trial in trials)
     if invalid:

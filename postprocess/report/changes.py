@@ -6,22 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from tierbench.postprocess.results import Results, Row, counts
 
-RESAMPLES = 9999
-LEAST_TRIALS = 3  # of each run; resampling fewer says nothing
-SEED = 1
-METHOD = "bootstrap over the trials of each run, percentiles"
-
-Samples = NDArray[np.float64]
+LEVEL = 0.95
+LEAST_TRIALS = 2  # of each run
+METHOD = "Welch’s t of the logarithms, the trials of the two runs being independent"
 
 
 @dataclass(frozen=True)
 class Change:
-    """A configuration and batch in two runs: both means, and the later over the earlier."""
+    """A configuration and batch in two runs: what their trials had, and the later over the earlier."""
 
     access: str
     workload: str
@@ -43,36 +39,25 @@ def changes(one: Results, other: Results, metric: str) -> Iterator[Change]:
     theirs = _values(other, metric)
     for (workload, access, jobs), before in _values(one, metric).items():
         after = theirs.get((workload, access, jobs))
-        if before and after and np.mean(before):
-            low, high = interval(before, after)
-            ratio = float(np.mean(after) / np.mean(before))
-            yield Change(access, workload, jobs, tuple(before), tuple(after), ratio, low, high)
+        if after:
+            yield Change(access, workload, jobs, tuple(before), tuple(after), *ratio(before, after))
 
 
-def interval(before: Sequence[float], after: Sequence[float]) -> tuple[float | None, float | None]:
-    """The 95 % interval of the ratio of means of trials that have nothing to do with each other."""
+def ratio(before: Sequence[float], after: Sequence[float]) -> tuple[float, float | None, float | None]:
+    """The geometric means' ratio and its 95 % interval, which fewer than two trials each cannot give."""
+    one, other = np.log(before), np.log(after)
+    factor = float(np.exp(np.mean(other) - np.mean(one)))
     if min(len(before), len(after)) < LEAST_TRIALS:
-        return None, None
-    found = stats.bootstrap(
-        (np.array(after), np.array(before)),
-        _ratio_of_means,
-        paired=False,
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        method="percentile",
-        random_state=np.random.default_rng(SEED),
-    ).confidence_interval
-    return float(found.low), float(found.high)
-
-
-def _ratio_of_means(after: Samples, before: Samples, axis: int = -1) -> Samples:
-    ratio: Samples = np.mean(after, axis=axis) / np.mean(before, axis=axis)
-    return ratio
+        return factor, None, None
+    if np.ptp(one) == np.ptp(other) == 0:
+        return factor, factor, factor
+    interval = stats.ttest_ind(other, one, equal_var=False).confidence_interval(LEVEL)
+    return factor, float(np.exp(interval.low)), float(np.exp(interval.high))
 
 
 def _values(results: Results, metric: str) -> dict[tuple[str, str, int], list[float]]:
     found: dict[tuple[str, str, int], list[float]] = {}
-    rows: list[Row] = [trial for trial in results.trials if counts(trial) and trial.get(metric) is not None]
+    rows: list[Row] = [trial for trial in results.trials if counts(trial) and (trial.get(metric) or 0) > 0]
     for trial in sorted(rows, key=lambda row: (row["workload"], results.accesses.index(row["access"]), row["jobs"])):
         found.setdefault((trial["workload"], trial["access"], trial["jobs"]), []).append(trial[metric])
     return found

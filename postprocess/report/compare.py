@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from tierbench.errors import ConfigError
-from tierbench.postprocess.plots.canvas import Picture
+from tierbench.postprocess.plots.canvas import Picture, Saved
 from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, ladder_picture
 from tierbench.postprocess.plots.ladder import Series
 from tierbench.postprocess.plots.style import LINES, Look
 from tierbench.postprocess.report.changes import METHOD, Change, changes
 from tierbench.postprocess.report.differences import Difference
-from tierbench.postprocess.report.markup import Markup, element, table
+from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.page import document, gallery, relative, scale_note, sections
 from tierbench.postprocess.report.words import NOTHING, counted, figures, listed, moment
 from tierbench.postprocess.results import INVALID, Results, verdict
@@ -63,7 +63,7 @@ def comparison_pictures(runs: Sequence[Results], looks: Mapping[str, Look]) -> I
 
 
 def comparison_page(
-    runs: Sequence[Results], found: Sequence[Sequence[Difference]], pictures: Sequence[Picture], page: Path, plots: Path
+    runs: Sequence[Results], found: Sequence[Sequence[Difference]], pictures: Sequence[Saved], page: Path, plots: Path
 ) -> str:
     """The whole page, as a file's text."""
     called = run_names(runs)
@@ -85,7 +85,7 @@ def _sections(
     runs: Sequence[Results],
     called: Sequence[str],
     found: Sequence[Sequence[Difference]],
-    pictures: Sequence[Picture],
+    pictures: Sequence[Saved],
     page: Path,
     plots: Path,
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
@@ -114,7 +114,7 @@ def incomparable(found: Sequence[Difference]) -> list[Difference]:
 def _box(first: str, name: str, changed: Sequence[Change], differ: Sequence[Difference]) -> Markup:
     parting = incomparable(differ)
     certain = [change for change in changed if change.certain]
-    pieces = [element("p", _sentence(first, name, changed, certain), class_="sentence")]
+    pieces = [element("p", unbroken(_sentence(first, name, changed, certain)), class_="sentence")]
     if parting:
         warning = element(
             "div",
@@ -135,7 +135,7 @@ def _sentence(first: str, name: str, changed: Sequence[Change], certain: Sequenc
     if not bounded:
         return (
             f"From {first} to {name} the rates changed by factors of {_range(changed)};"
-            " with fewer than 3 trials a batch in either there is no telling what of that is chance."
+            " with a single trial a batch in either there is no telling what of that is chance."
         )
     if not certain:
         return (

@@ -36,21 +36,17 @@ def text(child: Any) -> str:
     return child if isinstance(child, Markup) else html.escape(str(child), quote=False)
 
 
-def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], *, words: int = 1, caption: Any = None) -> Markup:
+def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], *, words: int = 1, caption: str | None = None) -> Markup:
     """A table in a box that scrolls where it is too wide; its first columns are words, the others numbers."""
     classes = ["word" if number < words else None for number in range(200)]
     head = element("tr", *(element("th", cell, scope="col", class_=classes[n]) for n, cell in enumerate(heads)))
     body = [element("tr", *(element("td", cell, class_=classes[n]) for n, cell in enumerate(cells))) for cells in rows]
-    return element(
-        "div",
-        element(
-            "table",
-            element("caption", caption) if caption else None,
-            element("thead", head),
-            element("tbody", joined(body, "\n")),
-        ),
-        class_="wide",
-        tabindex="0",
-        role="region",
-        aria_label="table",
-    )
+    inner = element("table", element("thead", head), element("tbody", joined(body, "\n")))
+    box = element("div", inner, class_="wide", tabindex="0", role="region", aria_label=caption or "table")
+    return element("figure", element("figcaption", unbroken(caption)) if caption else None, box, class_="table")
+
+
+def unbroken(sentence: str) -> Markup:
+    """A sentence whose names and numbers with hyphens stay on one line."""
+    words = (element("span", word, class_="nb") if "-" in word else word for word in sentence.split(" "))
+    return joined(words, " ")

@@ -9,10 +9,10 @@ from importlib import resources
 from pathlib import Path
 
 from tierbench.dags import names
-from tierbench.postprocess.plots.canvas import Picture, inline, page_colors
+from tierbench.postprocess.plots.canvas import Saved, inline, page_colors
 from tierbench.postprocess.plots.style import KNOWN, OTHERS, Look
 from tierbench.postprocess.report.answer import Answer, answer
-from tierbench.postprocess.report.markup import Markup, element, joined
+from tierbench.postprocess.report.markup import Markup, element, joined, unbroken
 from tierbench.postprocess.report.provenance import provenance
 from tierbench.postprocess.report.tabulated import (
     bottleneck_table,
@@ -31,7 +31,7 @@ FILES = (
 )  # fmt: skip
 
 
-def run_page(results: Results, looks: Mapping[str, Look], pictures: Sequence[Picture], page: Path, plots: Path) -> str:
+def run_page(results: Results, looks: Mapping[str, Look], pictures: Sequence[Saved], page: Path, plots: Path) -> str:
     """The whole page, as a file's text."""
     question = str(results.plan.get("question") or "")
     body = [
@@ -42,7 +42,7 @@ def run_page(results: Results, looks: Mapping[str, Look], pictures: Sequence[Pic
 
 
 def _sections(
-    results: Results, looks: Mapping[str, Look], pictures: Sequence[Picture], page: Path, plots: Path
+    results: Results, looks: Mapping[str, Look], pictures: Sequence[Saved], page: Path, plots: Path
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
     """The page's parts: anchor, heading, content."""
     yield "answer", "Answer", [answer_box(answer(results, workload)) for workload in results.workloads]
@@ -95,21 +95,24 @@ def _verdicts(results: Results) -> Iterator[Markup]:
 
 def answer_box(said: Answer) -> Markup:
     """The sentence, and in smaller type what has to be known with it."""
-    notes = element("ul", *(element("li", note) for note in said.notes)) if said.notes else None
+    notes = element("ul", *(element("li", unbroken(note)) for note in said.notes)) if said.notes else None
     return element(
-        "div", element("p", said.sentence, class_="sentence"), notes, class_="answer" + (" clear" if said.clear else "")
+        "div",
+        element("p", unbroken(said.sentence), class_="sentence"),
+        notes,
+        class_="answer" + (" clear" if said.clear else ""),
     )
 
 
-def gallery(pictures: Sequence[Picture], page: Path, plots: Path) -> Markup:
+def gallery(pictures: Sequence[Saved], page: Path, plots: Path) -> Markup:
     """All figures, side by side where there is room."""
     folder = relative(plots, page)
     return element("div", *(_figure(picture, folder) for picture in pictures), class_="gallery")
 
 
-def _figure(picture: Picture, folder: str) -> Markup:
+def _figure(picture: Saved, folder: str) -> Markup:
     links = joined([element("a", kind, href=f"{folder}/{picture.name}.{kind.lower()}") for kind in ("PNG", "SVG")], " ")
-    caption = element("figcaption", picture.caption, " ", element("span", links, class_="links"))
+    caption = element("figcaption", unbroken(picture.caption), " ", element("span", links, class_="links"))
     drawing = element("div", Markup(inline(picture)), class_="plot", role="img", aria_label=picture.title)
     return element("figure", element("h3", picture.title), drawing, caption, id=f"figure-{picture.name}")
 
@@ -117,8 +120,8 @@ def _figure(picture: Picture, folder: str) -> Markup:
 def _legend_of_trials(results: Results) -> Iterator[Markup]:
     yield element(
         "p",
-        "In the order in which they ran. The line is the rate at which the storage sent, each workload’s to one"
-        " scale. Open a trial for its numbers and its course over time.",
+        "In the order in which they ran: verdict, bottleneck where one was found, mean rate, and over time the rate"
+        " at which the storage sent, each workload’s to one scale. Open a trial for its numbers and a larger chart.",
         class_="note",
     )
     if any(trial.get("verdict") is None for trial in results.trials):

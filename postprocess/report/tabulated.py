@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 
 from tierbench.postprocess.plots.gallery import interval_words, volatility_column
 from tierbench.postprocess.report.answer import RATE, deciding_batch, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
-from tierbench.postprocess.report.words import NOTHING, figures, percent, span
-from tierbench.postprocess.results import INVALID, SUSPECT, Results, Row, verdict
+from tierbench.postprocess.report.words import NOTHING, TIMES, figures, percent, span
+from tierbench.postprocess.results import INVALID, SUSPECT, Results, Row, counts, verdict
 
 
 def summary_table(results: Results) -> Markup:
@@ -98,24 +99,31 @@ def link_table(results: Results) -> Markup | None:
 
 
 def bottleneck_table(results: Results) -> Markup | None:
-    """What held each configuration back, and how often."""
-    found: dict[tuple[str, str, int], dict[str, int]] = {}
+    """What held each configuration back at each batch."""
+    found: dict[tuple[str, str], dict[int, list[str]]] = {}
     for trial in results.trials:
-        if trial.get("bottleneck"):
-            labels = found.setdefault((trial["workload"], trial["access"], trial["jobs"]), {})
-            labels[trial["bottleneck"]] = labels.get(trial["bottleneck"], 0) + 1
+        if trial.get("bottleneck") and counts(trial):
+            batches = found.setdefault((trial["access"], trial["workload"]), {})
+            batches.setdefault(trial["jobs"], []).append(trial["bottleneck"])
     if not found:
         return None
+    ladder = sorted({jobs for batches in found.values() for jobs in batches})
     rows = [
-        [access, workload, ", ".join(f"{label} ({number})" for label, number in _by_number(labels)), jobs]
-        for (workload, access, jobs), labels in sorted(found.items())
+        [access, workload, *(_labels(batches.get(jobs, [])) for jobs in ladder)]
+        for (access, workload), batches in found.items()
     ]
-    caption = "What held the trials back, by the evidence of the samplers, and in how many trials."
-    return table(["access", "workload", "bottleneck", "jobs"], rows, words=3, caption=caption)
+    caption = (
+        "What held the trials of each batch back, by the samplers’ evidence; the number of trials where they differ."
+    )
+    heads = ["access", "workload", *(f"{TIMES}{jobs}" for jobs in ladder)]
+    return table(heads, rows, words=len(heads), caption=caption)
 
 
-def _by_number(labels: dict[str, int]) -> list[tuple[str, int]]:
-    return sorted(labels.items(), key=lambda pair: -pair[1])
+def _labels(labels: list[str]) -> str:
+    told = Counter(labels).most_common()
+    if len(told) < 2:
+        return told[0][0] if told else NOTHING
+    return ", ".join(f"{label} {number}{TIMES}" for label, number in told)
 
 
 def _ordered(results: Results) -> Iterator[Row]:

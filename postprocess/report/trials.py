@@ -73,7 +73,9 @@ def _trial(results: Results, trial: Row, look: Look, top: float) -> Markup:
         element("span", trial["trial"], class_="name"),
         element("span", figures(trial.get("mean_mbps"), "Mb/s"), class_="rate"),
         spark(short, top, color) if short and np.isfinite(short.values).any() else element("span", class_="spark"),
-        element("span", trial["bottleneck"], class_="bottleneck") if trial.get("bottleneck") else None,
+        element("span", trial["bottleneck"], class_="bottleneck", title="bottleneck")
+        if trial.get("bottleneck")
+        else None,
         element("span", "; ".join(reasons), class_="reasons") if reasons else None,
     )
     return element(

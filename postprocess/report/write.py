@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.plots.canvas import Picture, save, style
+from tierbench.postprocess.plots.canvas import Picture, Saved, save, style
 from tierbench.postprocess.plots.gallery import pictures
 from tierbench.postprocess.plots.style import looks
 from tierbench.postprocess.report.compare import check_common, comparison_page, comparison_pictures, run_names
@@ -27,7 +27,7 @@ def run_report(run: Path, page: Path | None, say: Say) -> Path:
     colors = looks(results.accesses)
     with writing(target), style():
         drawn = saved(pictures(results, colors), plots, say)
-        say(f"page of {len(results.trials)} trials")
+        say(f"writing the page, {len(results.trials)} trials")
         replace(target, run_page(results, colors, drawn, target, plots))
     return target
 
@@ -53,13 +53,12 @@ def plots_beside(page: Path) -> Path:
     return page.with_name(PLOTS if page.name == PAGE else f"{page.stem}-{PLOTS}")
 
 
-def saved(drawn: Iterator[Picture], folder: Path, say: Say) -> list[Picture]:
+def saved(drawn: Iterator[Picture], folder: Path, say: Say) -> list[Saved]:
     """Write figures as they are drawn."""
     kept = []
     for picture in drawn:
-        say(f"figure {picture.name}")
-        save(picture, folder)
-        kept.append(picture)
+        say(f"drawing {picture.name}")
+        kept.append(save(picture, folder))
     return kept
 
 
