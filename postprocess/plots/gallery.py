@@ -97,7 +97,9 @@ def access_series(results: Results, workload: str, looks: dict[str, Look]) -> li
 def ladder_picture(metric: Metric, series: list[Series], workload: str, name: str = "", title: str = "") -> Picture:
     """A metric over the ladder of batches, with a caption that says what its bars are."""
     bars = error_bars(series, metric.column)
-    told = f"Error bars: {bars}." if bars else "No error bars: one trial per batch."
+    told = (
+        f"Error bars: {bars}; cut off where they leave the figure." if bars else "No error bars: one trial per batch."
+    )
     trials: list[Row] = [trial for one in series for trial in one.trials]
     return Picture(
         name or f"{metric.name}.{workload}",

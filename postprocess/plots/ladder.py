@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,6 +16,7 @@ from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, verdict_han
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
 from tierbench.postprocess.results import Row, counts, verdict
 
+TALLEST = 1.5  # of the highest mean or trial; what error bars reach beyond it is cut off, so that they hide no data
 UNEVEN = 4  # gaps that differ by more than this factor are drawn alike
 DODGE, ROOM = 0.16, 0.6  # of a gap: from series to series at most, and for all of them together
 BESIDE = 0.45  # of the way to the next series: where the trials stand beside their mean
@@ -147,10 +149,18 @@ def _finish(
 ) -> None:
     ladder.mark(axes)
     axes.set_ylabel(label)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, _top(axes))
     lines = [Line2D([], [], **{k: v for k, v in _line(one).items() if k != "elinewidth"}) for one in series]
     shown = [trial for one in series for trial in one.trials] if trials else []
     legend(figure, [*lines, *(verdict_handles({verdict(trial) for trial in shown}) if shown else [])])
+
+
+def _top(axes: Axes) -> float | None:
+    """As high as the error bars reach, but not so high that the data lie on the ground."""
+    data = [line for line in axes.lines if line.get_marker() not in ("_", "None")]
+    values = [float(value) for line in data for value in np.asarray(line.get_ydata(), float)]
+    limit = TALLEST * max(values, default=0.0)
+    return limit if 0 < limit < axes.get_ylim()[1] else None
 
 
 def left_out(trials: Sequence[Row]) -> str:

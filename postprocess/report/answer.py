@@ -81,23 +81,27 @@ def _compared(ranked: list[Row], ratios: dict[str, Row], workload: str) -> tuple
     level = [other for other in others if bounded[other["access"]]["low"] <= 1]
     behind = [other for other in others if bounded[other["access"]]["low"] > 1]
     if level:
-        told = listed([_ratio(bounded[other["access"]]) for other in level])
+        told = listed([f"{other['access']} (ratio {_interval(bounded[other['access']])})" for other in level])
         sentence = (
             f"{where} there is no clear winner: {first['access']} was fastest in the mean, with {rate},"
             f" but cannot be told apart from {told}."
         )
         if behind:
-            sentence += f" It was ahead of {listed([_ratio(bounded[other['access']]) for other in behind])}."
+            sentence += f" It was ahead of {_ahead(bounded, behind)}."
         return False, sentence
-    told = listed([_ratio(bounded[other["access"]]) for other in behind])
-    return True, f"{where}, {first['access']} is the fastest: {rate}, ahead of {told}."
+    return True, f"{where}, {first['access']} is the fastest: {rate}, ahead of {_ahead(bounded, behind)}."
 
 
-def _ratio(row: Row) -> str:
-    return (
-        f"{row['against']} by a factor of {row['ratio']:.2f} (95\N{NO-BREAK SPACE}% interval"
-        f" {row['low']:.2f}\N{EN DASH}{row['high']:.2f})"
-    )
+def _ahead(bounded: dict[str, Row], others: list[Row]) -> str:
+    return listed([f"{other['access']} by a factor of {_factor(bounded[other['access']])}" for other in others])
+
+
+def _factor(row: Row) -> str:
+    return f"{row['ratio']:.2f} (95\N{NO-BREAK SPACE}% interval {row['low']:.2f}\N{EN DASH}{row['high']:.2f})"
+
+
+def _interval(row: Row) -> str:
+    return f"{row['ratio']:.2f}, 95\N{NO-BREAK SPACE}% interval {row['low']:.2f}\N{EN DASH}{row['high']:.2f}"
 
 
 def _plain(others: list[Row]) -> str:

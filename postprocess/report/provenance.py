@@ -87,7 +87,7 @@ def _facts(results: Results) -> Iterator[tuple[str, Any]]:
     if began and ended:
         yield "measured", f"{moment(min(began))} to {moment(max(ended))}"
     yield "seed", plan.get("seed")
-    yield "repetitions", experiment.get("repeats", NOTHING)
+    yield "repetitions", _repeats(experiment.get("repeats"))
     yield "sampling period", f"{experiment['sample_period_s']:g} s" if "sample_period_s" in experiment else NOTHING
     yield "start gate", _yes(experiment.get("gate"))
     yield "caches flushed", _flush(experiment, site)
@@ -104,6 +104,13 @@ def _facts(results: Results) -> Iterator[tuple[str, Any]]:
             )
     yield "tables", f"schema version {results.schema_version or NOTHING}"
     yield "report by", f"tierbench {tierbench.__version__}"
+
+
+def _repeats(repeats: Any) -> str:
+    """How often, or the rule by which it was decided."""
+    if isinstance(repeats, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in repeats.items())
+    return NOTHING if repeats is None else str(repeats)
 
 
 def _flush(experiment: dict[str, Any], site: dict[str, Any]) -> str:

@@ -84,7 +84,8 @@ def _trial(shape: Shape, access: str, workload: str, jobs: int, repeat: int, rat
     verdict, reasons = shape.verdicts.get(name, ("VALID", ""))
     row: Row = {
         "trial": f"{access}/{workload} \N{MULTIPLICATION SIGN}{jobs} #{repeat}",
-        "configuration": f"{access}/{workload}", "access": access, "workload": workload, "jobs": jobs, "repeat": repeat, "trial_id": name, "position": position,
+        "configuration": f"{access}/{workload}", "access": access, "workload": workload, "jobs": jobs,
+        "repeat": repeat, "trial_id": name, "position": position,
         "state": "complete", "reasons": "", "pool": "private", "protocol": "xrootd", "program": "root", "gate": "yes",
         "jobs_ok": jobs, "jobs_failed": 0, "submit_wall_ns": synthetic.GO_NS - 5 * 10**9, "go_wall_ns": synthetic.GO_NS,
         "end_wall_ns": synthetic.GO_NS + round(window_s * 1e9), "window_s": window_s, "wall_time_s": window_s + 5,

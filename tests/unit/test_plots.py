@@ -1,5 +1,7 @@
 """Figures show what the tables say: every trial, its verdict, and bars that are what the caption calls them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -119,6 +121,15 @@ def test_one_repetition_has_no_bars_and_the_caption_says_so(tmp_path):
 
 def test_intervals_are_called_intervals(results):
     assert error_bars(gallery.access_series(results, "root", looks(results.accesses)), "mean_mbps") == INTERVAL
+
+
+def test_a_very_wide_interval_does_not_press_the_data_flat(results):
+    series = gallery.access_series(results, "root", looks(results.accesses))
+    wide = [
+        dataclasses.replace(one, summary=[{**row, "mean_mbps_high": 50_000.0} for row in one.summary]) for one in series
+    ]
+    highest = max(trial["mean_mbps"] for trial in results.trials_of("root"))
+    assert metric_ladder(wide, "mean_mbps", "").axes[0].get_ylim()[1] < 2 * highest
 
 
 def test_an_access_has_one_colour_in_all_figures(drawn):

@@ -220,7 +220,9 @@ def test_an_interval_that_includes_one_is_no_win(tmp_path):
     found = said(tmp_path / "run", Shape(rates={"direct": 203.0, "lan-xrootd": 200.0, "slow": 100.0}))
     assert not found.clear
     assert "no clear winner" in found.sentence
-    assert "cannot be told apart from lan-xrootd" in found.sentence
+    assert (
+        "cannot be told apart from lan-xrootd (ratio 1.01, 95\N{NO-BREAK SPACE}% interval 0.99–1.03)" in found.sentence
+    )
     assert "It was ahead of slow" in found.sentence
 
 
