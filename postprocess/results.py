@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ VALID, SUSPECT, INVALID, UNJUDGED = "VALID", "SUSPECT", "INVALID", "not judged"
 RATIOS_CSV = "ratios.csv"
 RESOURCES_CSV = "resources.csv"
 CONDITIONS = "conditions.json"
+PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")  # without exponent, which digests can look like
 NEEDED = (names.TRIALS_CSV, names.SUMMARY_CSV)
 
 
@@ -145,14 +147,9 @@ def _value(text: str | None, kind: str | None) -> Any:
     """A field as what it means: None where it is empty; a column nobody described is a number if it looks like one."""
     if not text:
         return None
-    if kind == "text":
+    if kind == "text" or (kind is None and not PLAIN_NUMBER.fullmatch(text)):
         return text
-    try:
-        return int(text) if kind == "integer" else float(text)
-    except ValueError:
-        if kind is None:
-            return text
-        raise
+    return int(text) if kind == "integer" else float(text)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def provenance(results: Results) -> Iterator[Markup]:
     if recorded is not None:
         told = json.dumps(recorded, indent=1, ensure_ascii=False, sort_keys=True)
         yield element("details", element("summary", "Recorded conditions"), element("pre", told))
-    configurations = {trial["conditions"] for trial in results.trials if trial.get("conditions")}
+    configurations = {str(trial["conditions"]) for trial in results.trials if trial.get("conditions")}
     if configurations:
         same = (
             "All trials ran under the same conditions"

@@ -109,8 +109,10 @@ def bottleneck_table(results: Results) -> Markup | None:
         return None
     ladder = sorted({jobs for batches in found.values() for jobs in batches})
     rows = [
-        [access, workload, *(_labels(batches.get(jobs, [])) for jobs in ladder)]
-        for (access, workload), batches in found.items()
+        [access, workload, *(_labels(batches_of_one.get(jobs, [])) for jobs in ladder)]
+        for workload in results.workloads
+        for access in results.accesses
+        if (batches_of_one := found.get((access, workload)))
     ]
     caption = (
         "What held the trials of each batch back, by the samplers’ evidence; the number of trials where they differ."

@@ -101,7 +101,7 @@ def _trial(shape: Shape, access: str, workload: str, jobs: int, repeat: int, rat
         "bottleneck_evidence": f"the storage sent {mbps:.0f} Mb/s of the 500 Mb/s that its link carries",
         "ceiling_mbps": 500.0, "ceiling_from": "storage link, measured", "efficiency": round(mbps / 500, 4),
         "verdict": verdict, "verdict_reasons": reasons, "idle_before_mbps": 0.1, "idle_after_mbps": 0.1,
-        "clock_offset_ms": 0.2, "conditions": "abcdef",
+        "clock_offset_ms": 0.2, "conditions": "7889e747" if repeat > 1 else "abcdef",
     }  # fmt: skip
 
 

@@ -127,6 +127,7 @@ def test_links_are_relative_and_lead_to_files(run, page):
 
 def test_the_page_says_where_its_numbers_come_from(page):
     for fact in (
+        "(digest 7889e747, abcdef)",
         "seed",
         "7",
         "sampling period",
