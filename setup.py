@@ -9,6 +9,8 @@ STAGES = {
     "tierbench.wrappers": "wrappers",
     "tierbench.monitors": "monitors",
     "tierbench.postprocess": "postprocess",
+    "tierbench.postprocess.plots": "postprocess/plots",
+    "tierbench.postprocess.report": "postprocess/report",
     "tierbench.testbed": "testbed",
 }
 

@@ -7,7 +7,7 @@ import sys
 
 import tierbench
 from tierbench.errors import TierbenchError
-from tierbench.submit import commands, doctor
+from tierbench.submit import commands, doctor, report
 from tierbench.testbed import cli as testbed
 
 DESCRIPTION = """\
@@ -38,5 +38,6 @@ def command_line() -> argparse.ArgumentParser:
     subcommands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
     doctor.register(subcommands)
     commands.register(subcommands)
+    report.register(subcommands)
     testbed.register(subcommands)
     return parser

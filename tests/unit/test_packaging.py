@@ -17,6 +17,8 @@ FOLDERS = {
     "tierbench/wrappers": "wrappers",
     "tierbench/monitors": "monitors",
     "tierbench/postprocess": "postprocess",
+    "tierbench/postprocess/plots": "postprocess/plots",
+    "tierbench/postprocess/report": "postprocess/report",
     "tierbench/testbed": "testbed",
     "tierbench/site_configs": "site-configs",
 }

@@ -322,7 +322,7 @@ def documented(heading):
 
 def test_the_documentation_has_each_rule_with_its_thresholds():
     def cell(threshold):
-        return "–" if threshold is None else f"{threshold:g}"  # noqa: RUF001
+        return "–" if threshold is None else f"{threshold:g}"
 
     assert [row[:5] for row in documented("The rules")] == [
         [rule.name, rule.looks_at, rule.unit, cell(rule.suspect), cell(rule.invalid)] for rule in RULES

@@ -1,0 +1,143 @@
+"""What figures are drawn on, and how they become files."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tierbench.postprocess.plots.style import GRID, INK, KNOWN, MUTED, OTHERS, PAPER, STYLE, WIDTH_IN, Look
+from tierbench.postprocess.results import INVALID, SUSPECT
+
+DPI = 200
+LEGEND_ROW_IN = 0.19
+DOT, MEAN = 4.0, 6.5
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its place in the report."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Everything drawn or written within looks the same."""
+    with mpl.rc_context(STYLE):
+        yield
+
+
+def canvas(height_in: float, rows: int = 1, columns: int = 1, **more: Any) -> tuple[Figure, list[Axes]]:
+    """A figure of one column's width, and its axes."""
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **more)
+    return figure, list(axes.flat)
+
+
+def legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """A legend above the axes, where it hides nothing, for which the figure grows."""
+    longest = max((len(str(handle.get_label())) for handle in handles), default=0)
+    columns = 1 if longest > 34 else 2
+    rows = -(-len(handles) // columns)
+    figure.set_size_inches(WIDTH_IN, figure.get_size_inches()[1] + LEGEND_ROW_IN * rows)
+    figure.legend(handles=list(handles), loc="outside upper left", ncols=columns)
+
+
+def access_handle(access: str, look: Look) -> Line2D:
+    """An access in a legend."""
+    return Line2D([], [], color=look.color, marker=look.marker, markersize=MEAN, label=access)
+
+
+def verdict_marks(verdict: str, look: Look) -> dict[str, Any]:
+    """How a trial's verdict shows: filled, hollow if it is suspect, crossed if it is invalid."""
+    if verdict == INVALID:
+        return {"marker": "x", "markersize": DOT + 2, "markeredgewidth": 1.6, "color": look.color}
+    face = PAPER if verdict == SUSPECT else look.color
+    return {
+        "marker": look.marker,
+        "markersize": DOT,
+        "markeredgewidth": 1.1,
+        "color": look.color,
+        "markerfacecolor": face,
+    }
+
+
+def verdict_handles(verdicts: set[str]) -> list[Line2D]:
+    """What the marks of single trials mean, of those that are there."""
+    grey = Look(MUTED, MUTED, "o")
+    told = {"a single trial": "", "a SUSPECT trial": SUSPECT, "an INVALID trial, left out": INVALID}
+    there = {label: verdict for label, verdict in told.items() if not verdict or verdict in verdicts}
+    return [
+        Line2D([], [], linestyle="none", label=label, **verdict_marks(verdict, grey))
+        for label, verdict in there.items()
+    ]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a page needs of a figure that is drawn."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+def save(picture: Picture, folder: Path) -> Saved:
+    """Write a figure as PNG and SVG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    picture.figure.draw_without_rendering()
+    picture.figure.set_layout_engine("none")  # the layout found serves both
+    picture.figure.savefig(folder / f"{picture.name}.png", dpi=DPI, metadata={"Software": None})
+    svg = _svg(picture.figure)
+    (folder / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
+    return Saved(picture.name, picture.title, picture.caption, svg)
+
+
+def inline(picture: Saved) -> str:
+    """A figure as part of a page: no prolog, ids of its own, the page's own ink, paper and type."""
+    text = picture.svg[picture.svg.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>\s*|<style.*?</style>\s*", "", text, flags=re.DOTALL)
+    text = re.sub(r"<svg [^>]*?viewBox=\"([^\"]*)\"[^>]*>", r'<svg viewBox="\1" aria-hidden="true">', text, count=1)
+    text = re.sub(r"'DejaVu Sans'", "var(--type)", text)
+    text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
+    text = re.sub(r"\s*\n\s*", "\n", text)
+    for color, name in page_colors().items():
+        text = text.replace(color, f"var({name})")
+    return _own_ids(text, picture.name)
+
+
+def page_colors() -> dict[str, str]:
+    """The name by which a page may set each colour that figures use."""
+    shades = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
+    return shades | {look.color: f"--c{look.color[1:]}" for look in (*KNOWN.values(), *OTHERS)}
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", facecolor="none", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def _own_ids(text: str, prefix: str) -> str:
+    """Ids that no other figure on the page has, and only those that something refers to."""
+    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', text))
+
+    def kept(match: re.Match[str]) -> str:
+        return f' id="{prefix}-{match[1]}"' if match[1] in used else ""
+
+    text = re.sub(r' id="([^"]*)"', kept, text)
+    return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", text)

@@ -1,0 +1,44 @@
+"""How far apart a batch's jobs began: as HTCondor started them, and after the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from tierbench.postprocess.plots.canvas import access_handle, canvas, legend, verdict_handles, verdict_marks
+from tierbench.postprocess.plots.ladder import Ladder
+from tierbench.postprocess.plots.style import HEIGHT_IN, Look
+from tierbench.postprocess.results import Row, verdict
+
+PANELS = {"natural_skew_ms": "processes started", "start_skew_ms": "began to read"}
+LEAST_MS = 0.01  # so that a skew of nothing has a place on a logarithmic axis
+
+
+def start_skew(trials: Sequence[Row], looks: Mapping[str, Look]) -> Figure:
+    """Both skews of each trial, to one logarithmic scale."""
+    figure, panels = canvas(HEIGHT_IN - 0.3, columns=2, sharey=True)
+    ladder = Ladder(tuple(sorted({int(trial["jobs"]) for trial in trials})))
+    accesses = [access for access in looks if any(trial["access"] == access for trial in trials)]
+    for axes, (metric, title) in zip(panels, PANELS.items(), strict=True):
+        for trial in trials:
+            if trial.get(metric) is not None:
+                place = ladder.dodged(trial["jobs"], accesses.index(trial["access"]), len(accesses))
+                marks = verdict_marks(verdict(trial), looks[trial["access"]])
+                axes.plot([place], [max(trial[metric], LEAST_MS)], linestyle="none", gid=trial["trial"], **marks)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(numticks=12))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set_title(title, loc="left")
+        ladder.mark(axes)
+        axes.set_xlabel("simultaneous jobs")
+    panels[0].set_ylabel("first to last job of a batch [ms]")
+    legend(
+        figure,
+        [
+            *(access_handle(access, looks[access]) for access in accesses),
+            *verdict_handles({verdict(trial) for trial in trials}),
+        ],
+    )
+    return figure

@@ -1,0 +1,1 @@
+"""The page that tells what came out of a run, or of several."""

@@ -1,0 +1,221 @@
+"""The page that compares several runs: what changed from the first to each other, and what else differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tierbench.errors import ConfigError
+from tierbench.postprocess.plots.canvas import Picture, Saved
+from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, ladder_picture
+from tierbench.postprocess.plots.ladder import Series
+from tierbench.postprocess.plots.style import LINES, Look
+from tierbench.postprocess.report.changes import METHOD, Change, changes
+from tierbench.postprocess.report.differences import Difference
+from tierbench.postprocess.report.markup import Markup, element, table, unbroken
+from tierbench.postprocess.report.page import document, gallery, relative, scale_note, sections
+from tierbench.postprocess.report.words import NOTHING, counted, figures, listed, moment
+from tierbench.postprocess.results import INVALID, Results, verdict
+
+METRICS = {RATE.column: "Mb/s", WALL_TIME.column: "s"}
+
+
+def run_names(runs: Sequence[Results]) -> list[str]:
+    """What each run is called: its folder, with as much of the path as tells it from the others."""
+    paths = [run.directory.resolve().parts for run in runs]
+    for length in range(1, max(map(len, paths)) + 1):
+        found = ["/".join(parts[-length:]) for parts in paths]
+        if len(set(found)) == len(found):
+            return found
+    raise ConfigError(f"{runs[0].directory}: given twice; a comparison needs different runs")
+
+
+def check_common(runs: Sequence[Results]) -> None:
+    """Runs without a configuration in common have nothing to compare."""
+    first = {(row["workload"], row["access"]) for row in runs[0].trials}
+    for run in runs[1:]:
+        if not first & {(row["workload"], row["access"]) for row in run.trials}:
+            raise ConfigError(
+                f"{runs[0].directory} and {run.directory}: have no configuration in common"
+                f" ({_configurations(runs[0])} against {_configurations(run)}); make a report of each"
+            )
+
+
+def comparison_pictures(runs: Sequence[Results], looks: Mapping[str, Look]) -> Iterator[Picture]:
+    """For each configuration and metric a figure, with a line for each run."""
+    called = run_names(runs)
+    for metric in (RATE, STEADY, WALL_TIME):
+        for workload in runs[0].workloads:
+            for access in runs[0].accesses:
+                series = [
+                    Series(name, looks[access], run.summaries(workload, access), trials, line)
+                    for name, run, line in zip(called, runs, _lines(len(runs)), strict=True)
+                    if (trials := run.trials_of(workload, access))
+                ]
+                known = [one for one in series if any(row.get(metric.column) is not None for row in one.trials)]
+                if len(known) > 1:
+                    yield ladder_picture(
+                        metric, known, workload,
+                        name=f"{metric.name}.{access}.{workload}", title=f"{metric.title}, {access}/{workload}",
+                    )  # fmt: skip
+
+
+def comparison_page(
+    runs: Sequence[Results], found: Sequence[Sequence[Difference]], pictures: Sequence[Saved], page: Path, plots: Path
+) -> str:
+    """The whole page, as a file's text."""
+    called = run_names(runs)
+    title = f"{called[0]} against {listed(called[1:])}"
+    head = [
+        element("p", f"comparison of {counted(len(runs), 'run')}", class_="kicker"),
+        element("h1", title),
+        *_questions(runs),
+        scale_note(runs[0]),
+    ]
+    body = [
+        element("header", *head),
+        *sections(_sections(runs, called, found, pictures, page, plots)),
+    ]
+    return document(title, body)
+
+
+def _sections(
+    runs: Sequence[Results],
+    called: Sequence[str],
+    found: Sequence[Sequence[Difference]],
+    pictures: Sequence[Saved],
+    page: Path,
+    plots: Path,
+) -> Iterator[tuple[str, str, list[Markup | None]]]:
+    boxes = [
+        _box(called[0], name, list(changes(runs[0], run, RATE.column)), differ)
+        for name, run, differ in zip(called[1:], runs[1:], found, strict=True)
+    ]
+    yield "answer", "Answer", list(boxes)
+    yield "figures", "Figures", [gallery(pictures, page, plots)] if pictures else []
+    yield "changes", "Changes", [
+        _change_table(called[0], name, list(changes(runs[0], run, metric)), metric, differ)
+        for name, run, differ in zip(called[1:], runs[1:], found, strict=True)
+        for metric in METRICS
+    ]  # fmt: skip
+    yield "differences", "What differs", [
+        _difference_table(called[0], name, differ) for name, differ in zip(called[1:], found, strict=True)
+    ]  # fmt: skip
+    yield "runs", "Runs", [_run_table(runs, called, page)]
+
+
+def incomparable(found: Sequence[Difference]) -> list[Difference]:
+    """Of what differs, that which parts two runs."""
+    return [difference for difference in found if difference.parts]
+
+
+def _box(first: str, name: str, changed: Sequence[Change], differ: Sequence[Difference]) -> Markup:
+    parting = incomparable(differ)
+    certain = [change for change in changed if change.certain]
+    pieces = [element("p", unbroken(_sentence(first, name, changed, certain)), class_="sentence")]
+    if parting:
+        warning = element(
+            "div",
+            element("b", f"Not like for like: {name} was made differently."),
+            " What changed in the numbers cannot be put down to the ways of access. It differs in:",
+            element("ul", *(element("li", difference.words) for difference in parting[:8])),
+            element("p", f"and {len(parting) - 8} more, below") if len(parting) > 8 else None,
+            class_="warning",
+        )
+        pieces.insert(0, warning)
+    return element("div", *pieces, class_="answer" + ("" if parting or not certain else " clear"))
+
+
+def _sentence(first: str, name: str, changed: Sequence[Change], certain: Sequence[Change]) -> str:
+    if not changed:
+        return f"{name} and {first} have no batch in common whose trials count."
+    bounded = [change for change in changed if change.low is not None]
+    if not bounded:
+        return (
+            f"From {first} to {name} the rates changed by factors of {_range(changed)};"
+            " with a single trial a batch in either there is no telling what of that is chance."
+        )
+    if not certain:
+        return (
+            f"From {first} to {name} no rate has changed for certain:"
+            f" the intervals of all {counted(len(bounded), 'ratio')} include 1."
+        )
+    told = [
+        f"{change.access}/{change.workload} \N{MULTIPLICATION SIGN}{change.jobs} by a factor of {change.ratio:.2f}"
+        f" (95\N{NO-BREAK SPACE}% interval {change.low:.2f}\N{EN DASH}{change.high:.2f})"
+        for change in sorted(certain, key=lambda change: -abs(np.log(change.ratio)))[:4]
+    ]
+    return (
+        f"From {first} to {name}, {len(certain)} of {counted(len(bounded), 'rate')} changed: above all {listed(told)}."
+    )
+
+
+def _range(changed: Sequence[Change]) -> str:
+    ratios = [change.ratio for change in changed]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}" if len(ratios) > 1 else f"{ratios[0]:.2f}"
+
+
+def _change_table(
+    first: str, name: str, changed: Sequence[Change], metric: str, differ: Sequence[Difference]
+) -> Markup | None:
+    if not changed:
+        return None
+    unit = METRICS[metric]
+    rows = [
+        [
+            change.access,
+            change.workload,
+            change.jobs,
+            *(f"{figures(float(np.mean(values)))} ({len(values)})" for values in (change.before, change.after)),
+            f"{change.ratio:.2f}",
+            NOTHING if change.low is None else _interval(change),
+        ]
+        for change in changed
+    ]
+    what = "Rate" if metric == RATE.column else "Wall time"
+    caption = (
+        f"{what} in {name} over that in {first}: mean (trials that count). Interval: {METHOD}."
+        + (" Not like for like, see above." if incomparable(differ) else "")
+    )  # fmt: skip
+    heads = ["access", "workload", "jobs", f"{first} [{unit}]", f"{name} [{unit}]", "ratio", "95 % interval"]
+    return table(heads, rows, words=2, caption=caption)
+
+
+def _interval(change: Change) -> Markup | str:
+    told = f"{change.low:.2f}\N{EN DASH}{change.high:.2f}"
+    return element("b", told) if change.certain else told
+
+
+def _difference_table(first: str, name: str, differ: Sequence[Difference]) -> Markup:
+    if not differ:
+        return element("p", f"{name} was made like {first}, as far as the runs tell.")
+    rows = [[d.what, *d.values, "yes" if d.parts else "no"] for d in differ]
+    return table(["", first, name, "keeps from comparing"], rows, words=4, caption=f"{first} and {name}")
+
+
+def _questions(runs: Sequence[Results]) -> Iterator[Markup]:
+    questions = dict.fromkeys(str(run.plan.get("question") or "") for run in runs)
+    yield from (element("p", question) for question in questions if question)
+
+
+def _run_table(runs: Sequence[Results], called: Sequence[str], page: Path) -> Markup:
+    rows = []
+    for run, name in zip(runs, called, strict=True):
+        began = [trial["go_wall_ns"] for trial in run.trials if trial.get("go_wall_ns")]
+        invalid = sum(verdict(trial) == INVALID for trial in run.trials)
+        own = run.directory / "report.html"
+        link = element("a", "report", href=relative(own, page)) if own.is_file() else NOTHING
+        when = moment(min(began)) if began else NOTHING
+        where, seed = f"{run.plan.get('experiment')} at {run.plan.get('site')}", run.plan.get("seed")
+        rows.append([name, where, when, link, len(run.trials), invalid, seed])
+    return table(["run", "what", "began", "page", "trials", "INVALID", "seed"], rows, words=4)
+
+
+def _configurations(run: Results) -> str:
+    return ", ".join(dict.fromkeys(str(trial["configuration"]) for trial in run.trials))
+
+
+def _lines(number: int) -> list[object]:
+    return [LINES[index % len(LINES)] for index in range(number)]

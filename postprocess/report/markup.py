@@ -1,0 +1,52 @@
+"""HTML from elements: text is escaped unless it is markup already, so that no name can break a page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from typing import Any
+
+VOID = {"meta", "br", "img", "hr", "link"}
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def element(tag: str, *children: Any, **attributes: Any) -> Markup:
+    """An element; `class_` stands for the attribute class, None leaves an attribute or a child out."""
+    told = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    if tag in VOID:
+        return Markup(f"<{tag}{told}>")
+    return Markup(f"<{tag}{told}>{joined(children)}</{tag}>")
+
+
+def joined(children: Iterable[Any], between: str = "") -> Markup:
+    """Several pieces in a row."""
+    return Markup(between.join(text(child) for child in children if child is not None))
+
+
+def text(child: Any) -> str:
+    return child if isinstance(child, Markup) else html.escape(str(child), quote=False)
+
+
+def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], *, words: int = 1, caption: str | None = None) -> Markup:
+    """A table in a box that scrolls where it is too wide; its first columns are words, the others numbers."""
+    classes = ["word" if number < words else None for number in range(200)]
+    head = element("tr", *(element("th", cell, scope="col", class_=classes[n]) for n, cell in enumerate(heads)))
+    body = [element("tr", *(element("td", cell, class_=classes[n]) for n, cell in enumerate(cells))) for cells in rows]
+    inner = element("table", element("thead", head), element("tbody", joined(body, "\n")))
+    box = element("div", inner, class_="wide", tabindex="0", role="region", aria_label=caption or "table")
+    return element("figure", element("figcaption", unbroken(caption)) if caption else None, box, class_="table")
+
+
+def unbroken(sentence: str) -> Markup:
+    """A sentence whose names and numbers with hyphens stay on one line."""
+    words = (element("span", word, class_="nb") if "-" in word or "–" in word else word for word in sentence.split(" "))
+    return joined(words, " ")

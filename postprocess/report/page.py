@@ -1,0 +1,186 @@
+"""The page of one run: question, answer, figures, tables, trials, provenance."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+from tierbench.dags import names
+from tierbench.postprocess.plots.canvas import Saved, inline, page_colors
+from tierbench.postprocess.plots.style import KNOWN, OTHERS, Look
+from tierbench.postprocess.report.answer import Answer, answer
+from tierbench.postprocess.report.markup import Markup, element, joined, unbroken
+from tierbench.postprocess.report.provenance import provenance
+from tierbench.postprocess.report.tabulated import (
+    bottleneck_table,
+    link_table,
+    ratio_table,
+    summary_table,
+    volatility_table,
+)
+from tierbench.postprocess.report.trials import badge, trial_list
+from tierbench.postprocess.report.words import counted, moment
+from tierbench.postprocess.results import INVALID, RESOURCES_CSV, SUSPECT, UNJUDGED, VALID, Results, verdict
+
+FILES = (
+    names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV, RESOURCES_CSV, names.JOBS_CSV, names.SAMPLES_CSV,
+    names.SCHEMA,
+    names.PLAN, names.SITE, names.EXPERIMENT,
+)  # fmt: skip
+
+
+def run_page(results: Results, looks: Mapping[str, Look], pictures: Sequence[Saved], page: Path, plots: Path) -> str:
+    """The whole page, as a file's text."""
+    question = str(results.plan.get("question") or "")
+    body = [
+        element("header", *_head(results, question)),
+        *sections(_sections(results, looks, pictures, page, plots)),
+    ]
+    return document(question or results.name, body)
+
+
+def _sections(
+    results: Results, looks: Mapping[str, Look], pictures: Sequence[Saved], page: Path, plots: Path
+) -> Iterator[tuple[str, str, list[Markup | None]]]:
+    """The page's parts: anchor, heading, content."""
+    yield "answer", "Answer", [answer_box(answer(results, workload)) for workload in results.workloads]
+    yield "figures", "Figures", [gallery(pictures, page, plots)]
+    ratios = [ratio_table(results, workload) for workload in results.workloads]
+    yield (
+        "tables",
+        "Tables",
+        [summary_table(results), *ratios, bottleneck_table(results), volatility_table(results), link_table(results)],
+    )
+    yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results, looks)]
+    yield "provenance", "Provenance", list(provenance(results))
+    yield "files", "Files", [_files(results.directory, page)]
+
+
+def _head(results: Results, question: str) -> Iterator[Markup]:
+    plan = results.plan
+    began = [trial["go_wall_ns"] for trial in results.trials if trial.get("go_wall_ns")]
+    told = [f"{plan.get('experiment')} at {plan.get('site')}", counted(len(results.trials), "trial")]
+    told += [moment(min(began))[:10]] if began else []
+    yield element("p", " · ".join(told), class_="kicker")
+    yield element("h1", question or results.name)
+    yield element("p", *_verdicts(results), class_="verdicts")
+    note = scale_note(results)
+    if note:
+        yield note
+
+
+def scale_note(results: Results) -> Markup | None:
+    """That a scale model's rates are its own."""
+    scale = float(results.plan.get("scale") or 1)
+    if scale == 1:
+        return None
+    ratio = f"1:{1 / scale:g}" if scale < 1 else f"{scale:g}:1"
+    return element(
+        "p",
+        element("b", f"A scale model, {ratio}."),
+        f" The site {results.plan.get('site')} states its rates as {scale:g} of those of the sites it stands for:"
+        " the numbers here are its own, and say nothing about another site’s.",
+        class_="note",
+    )
+
+
+def _verdicts(results: Results) -> Iterator[Markup]:
+    found = Counter(verdict(trial) for trial in results.trials)
+    for word in (VALID, SUSPECT, INVALID, UNJUDGED):
+        if found[word]:
+            yield joined([element("span", found[word], class_="number"), " ", badge(word), " "])
+
+
+def answer_box(said: Answer) -> Markup:
+    """The sentence, and in smaller type what has to be known with it."""
+    notes = element("ul", *(element("li", unbroken(note)) for note in said.notes)) if said.notes else None
+    return element(
+        "div",
+        element("p", unbroken(said.sentence), class_="sentence"),
+        notes,
+        class_="answer" + (" clear" if said.clear else ""),
+    )
+
+
+def gallery(pictures: Sequence[Saved], page: Path, plots: Path) -> Markup:
+    """All figures, side by side where there is room."""
+    folder = relative(plots, page)
+    return element("div", *(_figure(picture, folder) for picture in pictures), class_="gallery")
+
+
+def _figure(picture: Saved, folder: str) -> Markup:
+    links = joined([element("a", kind, href=f"{folder}/{picture.name}.{kind.lower()}") for kind in ("PNG", "SVG")], " ")
+    caption = element("figcaption", unbroken(picture.caption), " ", element("span", links, class_="links"))
+    drawing = element("div", Markup(inline(picture)), class_="plot", role="img", aria_label=picture.title)
+    return element("figure", element("h3", picture.title), drawing, caption, id=f"figure-{picture.name}")
+
+
+def _legend_of_trials(results: Results) -> Iterator[Markup]:
+    yield element(
+        "p",
+        "In the order in which they ran: verdict, bottleneck where one was found, mean rate, and over time the rate"
+        " at which the storage sent, each workload’s to one scale. Open a trial for its numbers and a larger chart.",
+        class_="note",
+    )
+    if any(trial.get("verdict") is None for trial in results.trials):
+        yield element("p", "Some trials have no verdict, only the state of being complete or not.", class_="note")
+
+
+def _files(run: Path, page: Path) -> Markup:
+    there = [name for name in FILES if (run / name).is_file()]
+    folder = relative(run, page)
+    items = [
+        element(
+            "li", element("a", name, href=f"{folder}/{name}"), element("span", f" {_size(run / name)}", class_="note")
+        )
+        for name in there
+    ]
+    return element("ul", *items, class_="files")
+
+
+def _size(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(size / 1e3, 0.1):.1f} kB"
+
+
+def relative(target: Path, page: Path) -> str:
+    """A link from the page, with what a URL would misunderstand quoted."""
+    from urllib.parse import quote
+
+    return quote(os.path.relpath(target.resolve(), page.resolve().parent))
+
+
+def sections(parts: Iterator[tuple[str, str, list[Markup | None]]]) -> Iterator[Markup]:
+    """The parts that have content, after a line of links to them."""
+    kept = [(name, heading, [piece for piece in content if piece]) for name, heading, content in parts]
+    kept = [(name, heading, content) for name, heading, content in kept if content]
+    yield element("nav", *(element("a", heading, href=f"#{name}") for name, heading, _ in kept))
+    for name, heading, content in kept:
+        yield element("section", element("h2", heading), joined(content, "\n"), id=name)
+
+
+def document(title: str, body: Sequence[Markup]) -> str:
+    """A page that needs nothing but itself."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", Markup(_style())),
+    )
+    page = element("html", head, "\n", element("body", element("main", joined(body, "\n"))), lang="en")
+    return f"<!DOCTYPE html>\n{page}\n"
+
+
+def _style() -> str:
+    """The page's style, with the figures' colours for light and for dark."""
+    looks = (*KNOWN.values(), *OTHERS)
+    variables = page_colors()
+    light = "".join(f"{variables[look.color]}:{look.color};" for look in looks)
+    dark = "".join(f"{variables[look.color]}:{look.on_dark};" for look in looks)
+    css = (resources.files("tierbench.postprocess.report") / "report.css").read_text(encoding="utf-8")
+    return css.replace("/* light */", light).replace("/* dark */", dark)

@@ -1,0 +1,139 @@
+"""Where a run's numbers come from: site, hosts, versions, tuning, plan, seed, times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tierbench
+from tierbench.dags import names
+from tierbench.postprocess.report.markup import Markup, element, joined, table
+from tierbench.postprocess.report.words import NOTHING, counted, listed, moment
+from tierbench.postprocess.results import Results
+
+HEADER_BYTES = 65_536  # none is longer
+FIXED = ("role", "interface", "kernel", "python", "ncpu", "link_speed_mbps")
+
+Headers = dict[str, dict[str, list[str]]]  # host → what its header says → each value found, mostly one
+
+
+def headers(results: Results) -> Headers:
+    """What the samplers said of their hosts, over all trials."""
+    found: Headers = {}
+    for path in sorted((results.directory / names.TRIALS).glob(f"*/{names.SAMPLES}/*.samples")):
+        head = _header(path)
+        facts = {key: head.get(key) for key in FIXED} | dict(head.get("tuning") or {})
+        host = found.setdefault(str(head.get("host") or path.stem), {})
+        for key, value in facts.items():
+            word = NOTHING if value is None else str(value)
+            values = host.setdefault(key, [])
+            if word not in values:
+                values.append(word)
+    return found
+
+
+def conditions(results: Results) -> Any:
+    """What the run recorded of tuning and versions beyond the samplers' headers, if it did."""
+    trials = (results.directory / names.TRIALS).glob(f"*/{names.CONDITIONS}")
+    paths = [results.directory / names.CONDITIONS, *sorted(trials)]
+    for path in paths:
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def provenance(results: Results) -> Iterator[Markup]:
+    """The page's last part."""
+    facts = dict(_facts(results))
+    yield element("dl", *(element("div", element("dt", key), element("dd", value)) for key, value in facts.items()))
+    found = headers(results)
+    if found:
+        keys = list(dict.fromkeys(key for host in found.values() for key in host))
+        rows = [[key, *(_value(host.get(key, [])) for host in found.values())] for key in keys]
+        caption = "Hosts and tuning, as their samplers found them; “then” parts values that changed between trials."
+        yield table(["", *found], rows, words=1 + len(found), caption=caption)
+    recorded = conditions(results)
+    if recorded is not None:
+        told = json.dumps(recorded, indent=1, ensure_ascii=False, sort_keys=True)
+        yield element("details", element("summary", "Recorded conditions"), element("pre", told))
+    configurations = {str(trial["conditions"]) for trial in results.trials if trial.get("conditions")}
+    if configurations:
+        same = (
+            "All trials ran under the same conditions"
+            if len(configurations) == 1
+            else (f"The trials ran under {len(configurations)} different conditions")
+        )
+        yield element("p", f"{same} (digest {', '.join(sorted(configurations))}).")
+    order = [f"{trial['trial']}" for trial in results.trials]
+    yield element(
+        "details",
+        element("summary", f"The plan: {counted(len(order), 'trial')} in this order"),
+        element("p", ", ".join(order)),
+    )
+
+
+def _facts(results: Results) -> Iterator[tuple[str, Any]]:
+    plan, site, experiment = results.plan, results.site, results.experiment
+    scale = float(plan.get("scale") or 1)
+    yield "site", f"{plan.get('site')}: {site.get('description') or 'no description'}"
+    if scale != 1:
+        yield "scale", f"{scale:g} of the real site’s rates"
+    yield "experiment", plan.get("experiment")
+    began = [trial["go_wall_ns"] for trial in results.trials if trial.get("go_wall_ns")]
+    ended = [trial["end_wall_ns"] for trial in results.trials if trial.get("end_wall_ns")]
+    if began and ended:
+        yield "measured", f"{moment(min(began))} to {moment(max(ended))}"
+    yield "seed", plan.get("seed")
+    yield "repetitions", _repeats(experiment.get("repeats"))
+    yield "sampling period", f"{experiment['sample_period_s']:g} s" if "sample_period_s" in experiment else NOTHING
+    yield "start gate", _yes(experiment.get("gate"))
+    yield "caches flushed", _flush(experiment, site)
+    for pool, workers in (plan.get("pools") or {}).items():
+        yield f"pool {pool}", listed(list(workers)) or NOTHING
+    for replicas in plan.get("replicas") or []:
+        size = f"{replicas['nominal_bytes'] / 1e6:g} MB"
+        yield f"replicas {replicas['name']}", f"{replicas['count']} files of about {size} in {replicas['directory']}"
+    for access, offer in (site.get("access") or {}).items():
+        if access in results.accesses:
+            yield (
+                f"access {access}",
+                f"{offer.get('description') or ''} ({offer.get('protocol')}, pool {offer.get('pool')})",
+            )
+    yield "tables", f"schema version {results.schema_version or NOTHING}"
+    yield "report by", f"tierbench {tierbench.__version__}"
+
+
+def _repeats(repeats: Any) -> str:
+    """How often, or the rule by which it was decided."""
+    if isinstance(repeats, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in repeats.items())
+    return NOTHING if repeats is None else str(repeats)
+
+
+def _flush(experiment: dict[str, Any], site: dict[str, Any]) -> str:
+    if not experiment.get("flush"):
+        return "no"
+    return f"yes, by {(site.get('flush') or {}).get('strategy', NOTHING)}"
+
+
+def _yes(value: Any) -> str:
+    return NOTHING if value is None else "yes" if value else "no"
+
+
+def _value(values: list[str]) -> Markup | str:
+    if len(values) > 1:
+        return element("b", joined(values, " then "))
+    return values[0] if values else NOTHING
+
+
+def _header(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            head = json.loads(file.readline(HEADER_BYTES))
+    except (OSError, ValueError):
+        return {}
+    return head if isinstance(head, dict) else {}

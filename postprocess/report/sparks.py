@@ -1,0 +1,118 @@
+"""Small charts of single trials over time, drawn without a plotting library so that hundreds stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.report.markup import Markup, element
+from tierbench.postprocess.report.words import figures
+from tierbench.postprocess.results import Row
+from tierbench.postprocess.series import HostSeries, TimeSeries
+
+SPARK = (132, 26)
+CHART = (640, 150)
+LEFT, RIGHT, TOP, BASE = 52, 632, 10, 128  # the chart's frame
+DASHES = (None, "5 3", "1.5 2.5", "8 2 2 2")
+
+
+def spark(rate: TimeSeries, top: float, color: str) -> Markup:
+    """A trial's course in one line of text."""
+    width, height = SPARK
+    x = np.linspace(0, width, len(rate.edges))
+    y = height - 1 - rate.values / (top or 1.0) * (height - 2)
+    line = element("path", d=_steps(x, y), style=f"stroke:var({color})")
+    return element("svg", line, viewBox=f"0 0 {width} {height}", class_="spark", aria_hidden="true")
+
+
+def chart(hosts: Sequence[HostSeries], trial: Row, color: str) -> Markup:
+    """A trial over time: what each sampled host sent, the window, and the steady state where it is known."""
+    ordered = sorted(hosts, key=lambda host: (host.role != "storage", host.host))
+    frame = _Frame.around([host.sent_mbps for host in ordered])
+    lines = [_line(host, _dashes(number, host), frame, color) for number, host in enumerate(ordered)]
+    parts = [*_steady(trial, frame), *_edges(trial, frame), *reversed(lines), *_scales(trial, frame)]
+    drawing = element("svg", *parts, viewBox=f"0 0 {CHART[0]} {CHART[1]}", class_="chart", aria_hidden="true")
+    return element("figure", drawing, element("figcaption", *_key(ordered, color)))
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where a time and a rate are in the chart."""
+
+    begin: float
+    end: float
+    top: float
+
+    @classmethod
+    def around(cls, series: Sequence[TimeSeries]) -> _Frame:
+        highest = max((float(np.nanmax(one.values, initial=0)) for one in series), default=0.0)
+        return cls(float(series[0].edges[0]), float(series[0].edges[-1]), highest or 1.0)
+
+    def x(self, times: Numbers) -> Numbers:
+        inside: Numbers = LEFT + (times - self.begin) / (self.end - self.begin) * (RIGHT - LEFT)
+        return inside
+
+    def at(self, time: float) -> float:
+        return round(float(self.x(np.array([time]))[0]), 1)
+
+    def y(self, rates: Numbers) -> Numbers:
+        inside: Numbers = BASE - rates / self.top * (BASE - TOP)
+        return inside
+
+
+def _line(host: HostSeries, dashes: str | None, frame: _Frame, color: str) -> Markup:
+    path = _steps(frame.x(host.sent_mbps.edges), frame.y(host.sent_mbps.values))
+    return element("path", d=path, style=f"stroke:{_shade(host, color)}", stroke_dasharray=dashes)
+
+
+def _steady(trial: Row, frame: _Frame) -> Iterator[Markup]:
+    begin, end = trial.get("steady_begin_s"), trial.get("steady_end_s")
+    if begin is not None and end is not None:
+        width = round(frame.at(end) - frame.at(begin), 1)
+        yield element("rect", x=frame.at(begin), y=TOP, width=width, height=BASE - TOP, class_="steady")
+
+
+def _edges(trial: Row, frame: _Frame) -> Iterator[Markup]:
+    yield element("path", d=f"M{LEFT} {TOP}H{RIGHT}M{LEFT} {BASE}H{RIGHT}", class_="frame")
+    for edge in (0.0, trial["window_s"]):
+        yield element("path", d=f"M{frame.at(edge)} {TOP}V{BASE}", class_="edge")
+
+
+def _scales(trial: Row, frame: _Frame) -> Iterator[Markup]:
+    for word, y in ((figures(frame.top), TOP + 4), ("Mb/s", (TOP + BASE) / 2 + 4), ("0", BASE + 4)):
+        yield element("text", word, x=LEFT - 6, y=y, text_anchor="end")
+    for word, edge in (("0", 0.0), (figures(trial["window_s"], "s"), trial["window_s"])):
+        yield element("text", word, x=frame.at(edge), y=CHART[1] - 5, text_anchor="middle")
+
+
+def _key(hosts: Sequence[HostSeries], color: str) -> Iterator[Markup]:
+    yield Markup("Sent by ")
+    for number, host in enumerate(hosts):
+        line = element(
+            "path", d="M0 4H22", style=f"stroke:{_shade(host, color)}", stroke_dasharray=_dashes(number, host)
+        )
+        drawn = element("svg", line, viewBox="0 0 22 8", class_="key", aria_hidden="true")
+        yield element("span", drawn, f" {host.host} ({host.role})", class_="item")
+    yield Markup("Upright lines: the window’s begin and end.")
+
+
+def _shade(host: HostSeries, color: str) -> str:
+    return f"var({color})" if host.role == "storage" else "var(--muted)"
+
+
+def _dashes(number: int, host: HostSeries) -> str | None:
+    return None if host.role == "storage" else DASHES[1 + (number - 1) % (len(DASHES) - 1)]
+
+
+def _steps(x: Numbers, y: Numbers) -> str:
+    """A path of steps between edges, with a gap where the value is not known."""
+    path, drawing = [], False
+    for number, value in enumerate(y):
+        if np.isfinite(value):
+            path.append(f"V{value:.1f}" if drawing else f"M{x[number]:.1f} {value:.1f}")
+            path.append(f"H{x[number + 1]:.1f}")
+        drawing = bool(np.isfinite(value))
+    return "".join(path)

@@ -1,0 +1,160 @@
+"""The tables of the page: the summary, the ratios, and those that the thesis has."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+
+from tierbench.postprocess.plots.gallery import interval_words, volatility_column
+from tierbench.postprocess.report.answer import RATE, deciding_batch, ranking
+from tierbench.postprocess.report.markup import Markup, element, table
+from tierbench.postprocess.report.words import NOTHING, TIMES, figures, percent, span
+from tierbench.postprocess.results import INVALID, SUSPECT, Results, Row, counts, verdict
+
+
+def summary_table(results: Results) -> Markup:
+    """One row for each configuration and batch."""
+    bounded = any(row.get("mean_mbps_low") is not None for row in results.summary)
+    heads = ["access", "workload", "jobs", "trials", "Mb/s", "95 % interval" if bounded else "± trials"]
+    heads += ["volatility", "peak", "window s", "wall s", "events/s"]
+    rows = []
+    for row in _ordered(results):
+        spread = (
+            span(row.get("mean_mbps_low"), row.get("mean_mbps_high")) if bounded else figures(row.get("mean_mbps_sd"))
+        )
+        rest = (row.get(name) for name in ("volatility_mbps", "peak_mbps", "window_s", "wall_time_s", "events_per_s"))
+        cells = [row["access"], row["workload"], row["jobs"], _trials(results, row), figures(row.get("mean_mbps"))]
+        rows.append([*cells, spread or NOTHING, *map(figures, rest)])
+    return table(heads, rows, words=2, caption="Means over the trials that count, of each configuration and batch.")
+
+
+def ratio_table(results: Results, workload: str) -> Markup | None:
+    """By what factor the access of a row is faster than that of a column, at the batch that decides."""
+    jobs = deciding_batch(results, workload)
+    accesses = [row["access"] for row in ranking(results, workload, jobs)]
+    known = {
+        (row["access"], row["against"]): row
+        for row in results.ratios
+        if (row["workload"], row["jobs"], row["metric"]) == (workload, jobs, RATE) and row.get("ratio") is not None
+    }
+    if not known or len(accesses) < 2:
+        return None
+    rows = [[access, *(_ratio(known.get((access, other))) for other in accesses)] for access in accesses]
+    example = next(iter(known.values()))
+    told = f" ({example['method']})" if example.get("method") else ""
+    caption = (
+        f"Rate of the row’s access over that of the column’s, {workload} with {jobs} jobs, with 95 % interval from"
+        f" trials of the same repetition{told}. In bold: the interval leaves 1 out."
+    )
+    return table(["", *accesses], rows, caption=caption)
+
+
+def volatility_table(results: Results) -> Markup | None:
+    """The thesis' Tables 6.1 and 6.2: volatility of whole trials, and of their steady state."""
+    rows = [row for row in _ordered(results) if row.get("mean_mbps") is not None]
+    if not rows:
+        return None
+    column = volatility_column(rows)
+    steady = any(row.get("steady_mbps") is not None for row in rows)
+    heads = ["access", "workload", "jobs", "Mb/s", "std. dev.", "% of mean"]
+    heads += ["steady Mb/s", "std. dev.", "% of mean"] if steady else []
+    cells = [
+        [
+            row["access"],
+            row["workload"],
+            row["jobs"],
+            *_volatility(row, "mean_mbps", column),
+            *(_volatility(row, "steady_mbps", "steady_volatility_mbps") if steady else ()),
+        ]
+        for row in rows
+    ]
+    interval = interval_words(results, column)
+    counterpart = "Tables 6.1 and 6.2" if steady else "Table 6.1; the steady state, its Table 6.2, was not determined"
+    caption = f"Standard deviation of the rates within a trial ({interval}), as the thesis’ {counterpart}."
+    return table(heads, cells, words=2, caption=caption)
+
+
+def link_table(results: Results) -> Markup | None:
+    """The thesis' Table 2-1: what the links can carry, as far as it was measured or stated."""
+    measured: dict[tuple[str, str], list[float]] = {}
+    for trial in results.trials:
+        if trial.get("ceiling_mbps") is not None:
+            key = (str(trial["access"]), str(trial.get("ceiling_from") or ""))
+            measured.setdefault(key, []).append(trial["ceiling_mbps"])
+    rows: list[list[str]] = [
+        [access, where, str(len(rates)), figures(statistics.fmean(rates)), _spread(rates), figures(max(rates))]
+        for (access, where), rates in sorted(measured.items())
+    ]
+    stated = results.site.get("links") or {}
+    rows += [
+        ["all", f"{link} link, as the site file states", NOTHING, figures(rate), NOTHING, NOTHING]
+        for link, rate in stated.items()
+        if rate
+    ]
+    if not rows:
+        return None
+    caption = "What the ways can carry, measured beside the trials or stated; counterpart of the thesis’ Table 2-1."
+    return table(["access", "tightest link", "trials", "Mb/s", "std. dev.", "highest"], rows, words=2, caption=caption)
+
+
+def bottleneck_table(results: Results) -> Markup | None:
+    """What held each configuration back at each batch."""
+    found: dict[tuple[str, str], dict[int, list[str]]] = {}
+    for trial in results.trials:
+        if trial.get("bottleneck") and counts(trial):
+            batches = found.setdefault((trial["access"], trial["workload"]), {})
+            batches.setdefault(trial["jobs"], []).append(trial["bottleneck"])
+    if not found:
+        return None
+    ladder = sorted({jobs for batches in found.values() for jobs in batches})
+    rows = [
+        [access, workload, *(_labels(batches_of_one.get(jobs, [])) for jobs in ladder)]
+        for workload in results.workloads
+        for access in results.accesses
+        if (batches_of_one := found.get((access, workload)))
+    ]
+    caption = (
+        "What held the trials of each batch back, by the samplers’ evidence; the number of trials where they differ."
+    )
+    heads = ["access", "workload", *(f"{TIMES}{jobs}" for jobs in ladder)]
+    return table(heads, rows, words=len(heads), caption=caption)
+
+
+def _labels(labels: list[str]) -> str:
+    told = Counter(labels).most_common()
+    if len(told) < 2:
+        return told[0][0] if told else NOTHING
+    return ", ".join(f"{label} {number}{TIMES}" for label, number in told)
+
+
+def _ordered(results: Results) -> Iterator[Row]:
+    for workload in results.workloads:
+        for access in results.accesses:
+            yield from results.summaries(workload, access)
+
+
+def _trials(results: Results, row: Row) -> str:
+    """How many trials count, and what the others are."""
+    verdicts = [verdict(trial) for trial in results.trials_of(row["workload"], row["access"], row["jobs"])]
+    told = [f"{verdicts.count(word)} {word}" for word in (SUSPECT, INVALID) if word in verdicts]
+    return f"{row.get('trials') or 0}" + (f" ({', '.join(told)})" if told else "")
+
+
+def _ratio(row: Row | None) -> str | Markup:
+    if row is None:
+        return NOTHING
+    if row.get("low") is None:
+        return f"{row['ratio']:.2f}"
+    told = f"{row['ratio']:.2f} ({row['low']:.2f}\N{EN DASH}{row['high']:.2f})"
+    return told if row["low"] <= 1 <= row["high"] else element("b", told)
+
+
+def _volatility(row: Row, mean: str, spread: str) -> tuple[str, str, str]:
+    value, deviation = row.get(mean), row.get(spread)
+    share = deviation / value if value and deviation is not None else None
+    return figures(value), figures(deviation), percent(share)
+
+
+def _spread(rates: list[float]) -> str:
+    return figures(statistics.stdev(rates)) if len(rates) > 1 else NOTHING

@@ -1,0 +1,102 @@
+"""The trials of a run, each with its verdict, its bottleneck and its course over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tierbench.postprocess.plots.style import Look
+from tierbench.postprocess.report.markup import Markup, element, joined
+from tierbench.postprocess.report.sparks import chart, spark
+from tierbench.postprocess.report.words import figures, moment, percent
+from tierbench.postprocess.results import Results, Row, verdict, why
+from tierbench.postprocess.series import HostSeries, host_series, storage_series
+
+STEPS, SPARK_STEPS = 160, 66
+
+FACTS = (
+    ("window", "window_s", "s"),
+    ("wall time", "wall_time_s", "s"),
+    ("mean", "mean_mbps", "Mb/s"),
+    ("volatility", "volatility_mbps", "Mb/s"),
+    ("peak", "peak_mbps", "Mb/s"),
+    ("steady state", "steady_mbps", "Mb/s"),
+    ("while all were active", "all_active_mbps", "Mb/s"),
+    ("ceiling", "ceiling_mbps", "Mb/s"),
+    ("start skew", "start_skew_ms", "ms"),
+    ("natural skew", "natural_skew_ms", "ms"),
+    ("idle before", "idle_before_mbps", "Mb/s"),
+    ("idle after", "idle_after_mbps", "Mb/s"),
+    ("clock offset", "clock_offset_ms", "ms"),
+    ("events", "events_per_s", "1/s"),
+)
+SHARES = (
+    ("efficiency", "efficiency"),
+    ("all active for", "all_active_share"),
+    ("wire beyond payload", "closure"),
+    ("CPU of the clients", "cpu_efficiency"),
+)
+
+
+def trial_list(results: Results, looks: Mapping[str, Look]) -> Iterator[Markup]:
+    """All trials in the order in which they ran."""
+    tops = {workload: _top(results, workload) for workload in results.workloads}
+    for trial in results.trials:
+        yield _trial(results, trial, looks[trial["access"]], tops[trial["workload"]])
+
+
+def anchor(trial: Row) -> str:
+    """Where on the page a trial is."""
+    return f"trial-{trial.get('trial_id') or trial.get('position')}"
+
+
+def badge(word: str) -> Markup:
+    """A verdict, told by more than its colour."""
+    return element("span", word, class_=f"badge {word.lower().replace(' ', '-')}")
+
+
+def _top(results: Results, workload: str) -> float:
+    peaks = [trial["peak_mbps"] for trial in results.trials_of(workload) if trial.get("peak_mbps") is not None]
+    return float(max(peaks, default=1.0))
+
+
+def _trial(results: Results, trial: Row, look: Look, top: float) -> Markup:
+    color = f"--c{look.color[1:]}"
+    hosts = host_series(results.directory, trial, STEPS)
+    short = storage_series(host_series(results.directory, trial, SPARK_STEPS)) if hosts else None
+    told = verdict(trial)
+    reasons = why(trial)
+    head = element(
+        "summary",
+        badge(told),
+        element("span", trial["trial"], class_="name"),
+        element("span", figures(trial.get("mean_mbps"), "Mb/s"), class_="rate"),
+        spark(short, top, color) if short and np.isfinite(short.values).any() else element("span", class_="spark"),
+        element("span", trial["bottleneck"], class_="bottleneck", title="bottleneck")
+        if trial.get("bottleneck")
+        else None,
+        element("span", "; ".join(reasons), class_="reasons") if reasons else None,
+    )
+    return element(
+        "details", head, joined(_body(trial, hosts, color)), id=anchor(trial), class_=f"trial {told.lower()}"
+    )
+
+
+def _body(trial: Row, hosts: list[HostSeries], color: str) -> Iterator[Markup]:
+    if trial.get("bottleneck_evidence"):
+        yield element("p", element("b", trial.get("bottleneck") or "bottleneck"), ": ", trial["bottleneck_evidence"])
+    if hosts:
+        yield chart(hosts, trial, color)
+    elif trial.get("window_s"):
+        yield element("p", "No readable samples, so there is no course over time.", class_="note")
+    facts = [(name, figures(trial[column], unit)) for name, column, unit in FACTS if trial.get(column) is not None]
+    facts += [(name, percent(trial[column])) for name, column in SHARES if trial.get(column) is not None]
+    facts.append(("jobs ok", f"{trial.get('jobs_ok') or 0} of {trial['jobs']}"))
+    if trial.get("ceiling_from"):
+        facts.append(("ceiling from", str(trial["ceiling_from"])))
+    if trial.get("go_wall_ns"):
+        facts.append(("began", moment(trial["go_wall_ns"])))
+    if trial.get("trial_id"):
+        facts.append(("folder", f"trials/{trial['trial_id']}"))
+    yield element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts))

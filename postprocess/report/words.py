@@ -1,0 +1,43 @@
+"""Numbers and lists as a reader likes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+NOTHING = "–"
+TIMES = "\N{MULTIPLICATION SIGN}"
+TO = "–"
+
+
+def figures(value: float | None, unit: str = "") -> str:
+    """About three figures that mean something."""
+    if value is None:
+        return NOTHING
+    size = abs(value)
+    decimals = 0 if size >= 100 else 1 if size >= 10 else 2
+    return f"{value:.{decimals}f}" + (f"\N{NO-BREAK SPACE}{unit}" if unit else "")
+
+
+def span(low: float | None, high: float | None) -> str:
+    """An interval's two ends."""
+    return "" if low is None or high is None else f"{figures(low)}{TO}{figures(high)}"
+
+
+def percent(value: float | None) -> str:
+    return NOTHING if value is None else f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
+
+
+def listed(words: Sequence[str]) -> str:
+    """a, b and c."""
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """1 trial, 2 trials."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def moment(wall_ns: int) -> str:
+    """A time in UTC, to the second."""
+    return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,84 @@
+"""Writes the report of a run, or of several: the figures as files, then the page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tierbench.errors import TierbenchError
+from tierbench.postprocess.plots.canvas import Picture, Saved, save, style
+from tierbench.postprocess.plots.gallery import pictures
+from tierbench.postprocess.plots.style import looks
+from tierbench.postprocess.report.compare import check_common, comparison_page, comparison_pictures, run_names
+from tierbench.postprocess.report.differences import differences
+from tierbench.postprocess.report.page import run_page
+from tierbench.postprocess.results import Say, read_results
+
+PAGE, PLOTS = "report.html", "plots"
+
+
+def run_report(run: Path, page: Path | None, say: Say) -> Path:
+    """Write a run's page and figures; return where the page is."""
+    results = read_results(run, say)
+    target = page or run / PAGE
+    plots = plots_beside(target)
+    colors = looks(results.accesses)
+    with writing(target), style():
+        drawn = saved(pictures(results, colors), plots, say)
+        say(f"writing the page, {len(results.trials)} trials")
+        replace(target, run_page(results, colors, drawn, target, plots))
+    return target
+
+
+def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path:
+    """Write the page that compares several runs with the first; return where it is."""
+    runs = [read_results(directory, say) for directory in directories]
+    called = run_names(runs)
+    check_common(runs)
+    names = "-against-".join([called[0], called[1]]) + ("-and-others" if len(runs) > 2 else "")
+    target = page or directories[0].resolve().parent / f"{names.replace('/', '.')}.html"
+    found = [differences(runs[0], run) for run in runs[1:]]
+    plots = plots_beside(target)
+    with writing(target), style():
+        colors = looks(dict.fromkeys(access for run in runs for access in run.accesses))
+        drawn = saved(comparison_pictures(runs, colors), plots, say)
+        replace(target, comparison_page(runs, found, drawn, target, plots))
+    return target
+
+
+def plots_beside(page: Path) -> Path:
+    """Where a page's figures are: `plots` for a run's own page, else a folder that bears the page's name."""
+    return page.with_name(PLOTS if page.name == PAGE else f"{page.stem}-{PLOTS}")
+
+
+def saved(drawn: Iterator[Picture], folder: Path, say: Say) -> list[Saved]:
+    """Write figures as they are drawn."""
+    kept = []
+    for picture in drawn:
+        say(f"drawing {picture.name}")
+        kept.append(save(picture, folder))
+    return kept
+
+
+@contextmanager
+def writing(page: Path) -> Iterator[None]:
+    """Tells a user what cannot be written, and how to put it elsewhere."""
+    try:
+        yield
+    except OSError as error:
+        raise TierbenchError(
+            f"{error.filename or page}: cannot be written: {error.strerror or error};"
+            " --output FILE puts the page and its figures elsewhere"
+        ) from None
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

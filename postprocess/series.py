@@ -1,0 +1,77 @@
+"""What a trial's hosts did over time, thinned out to as many steps as a picture shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tierbench.dags import names
+from tierbench.postprocess.counters import INTERFACE, intervals
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.results import Row
+from tierbench.postprocess.samples import Samples, UnreadableSamples, read_samples
+
+LEAD_S, TAIL_S = 1.0, 1.0  # shown before and after the window
+
+
+@dataclass(frozen=True)
+class TimeSeries:
+    """A rate over time: between each two edges, in seconds since the window began, a value or NaN."""
+
+    edges: Numbers
+    values: Numbers
+
+
+@dataclass(frozen=True)
+class HostSeries:
+    """What a host's sampled interface sent."""
+
+    host: str
+    role: str
+    sent_mbps: TimeSeries
+
+
+def host_series(run: Path, trial: Row, steps: int) -> list[HostSeries]:
+    """What each sampled host sent while a trial ran; hosts whose samples are unreadable are left out."""
+    begin_ns, window_s = trial.get("go_wall_ns"), trial.get("window_s")
+    if begin_ns is None or not window_s or not trial.get("trial_id"):
+        return []
+    found = []
+    folder = run / names.trial_directory(str(trial["trial_id"])) / names.SAMPLES
+    for path in sorted(folder.glob("*.samples")):
+        try:
+            samples = read_samples(path, INTERFACE)
+        except (UnreadableSamples, OSError):
+            continue
+        if len(samples) > 1:
+            found.append(HostSeries(samples.host, samples.role, _sent(samples, begin_ns, window_s, steps)))
+    return found
+
+
+def storage_series(hosts: list[HostSeries]) -> TimeSeries | None:
+    """What all storage servers sent together."""
+    servers = [host.sent_mbps for host in hosts if host.role == "storage"]
+    if not servers:
+        return None
+    edges = servers[0].edges
+    if any(len(server.edges) != len(edges) for server in servers):  # of other periods: the first's edges serve all
+        return servers[0]
+    return TimeSeries(edges, np.sum([server.values for server in servers], axis=0))
+
+
+def _sent(samples: Samples, begin_ns: int, window_s: float, steps: int) -> TimeSeries:
+    """Means over steps of equal length, none shorter than the sampling period; no byte is lost by the thinning."""
+    step_s = max(samples.period_s, (window_s + LEAD_S + TAIL_S) / steps)
+    lead, tail = np.ceil(LEAD_S / step_s), np.ceil((window_s + TAIL_S) / step_s)
+    edges: Numbers = np.arange(-lead, tail + 1) * step_s
+    times = (samples.time_ns - begin_ns) / 1e9
+    differences = intervals(samples).differences["tx_bytes"]
+    unknown = np.isnan(differences)
+    total = np.cumsum(np.where(unknown, 0.0, differences))
+    values: Numbers = np.diff(np.interp(edges, times, total)) * 8 / 1e6 / step_s
+    values[(edges[:-1] < times[0]) | (edges[1:] > times[-1])] = np.nan
+    for end in np.flatnonzero(unknown[1:]) + 1:
+        values[(edges[1:] > times[end - 1]) & (edges[:-1] < times[end])] = np.nan
+    return TimeSeries(edges, values)

@@ -1,0 +1,208 @@
+"""Writes runs with tables of known content, for tests of figures and pages; all of it says that it is synthetic."""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.unit import synthetic_run as synthetic
+
+Row = dict[str, Any]
+RATES = {"direct": 400.0, "lan-xrootd": 200.0, "wan-xrootd-private": 300.0, "wan-xrootd-public": 310.0}
+SCATTER = (0.0, 0.03, -0.03, 0.01, -0.01)
+METRICS = ("mean_mbps", "volatility_mbps", "window_s", "wall_time_s", "steady_mbps", "steady_volatility_mbps")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a synthetic run is made of."""
+
+    rates: Mapping[str, float] = field(default_factory=lambda: RATES)
+    workloads: Sequence[str] = ("root",)
+    batches: Sequence[int] = (4, 8, 16)
+    repeats: int = 3
+    verdicts: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # of trial ids: verdict and reasons
+    plain: bool = False  # without what other parts of the post-processing add
+    samples: bool = True
+    interval: float = 0.02  # half the width of the intervals of ratios
+    question: str = "Which synthetic access is fastest?"
+    site: str = "synthetic"
+    changes: Mapping[str, Any] = field(default_factory=dict)  # to the samplers' headers
+
+
+def write_run(run: Path, shape: Shape) -> Path:
+    """A run's directory: definitions, samples, and tables whose numbers follow from the shape."""
+    run.mkdir(parents=True)
+    trials = list(_trials(shape))
+    _write_definitions(run, shape, trials)
+    if shape.samples:
+        for trial in trials:
+            _write_samples(run, trial, shape)
+    summary = list(_summary(trials, shape))
+    write_csv(run / "trials.csv", trials)
+    write_csv(run / "summary.csv", summary)
+    write_csv(run / "samples.csv", [])
+    write_csv(run / "jobs.csv", [])
+    if not shape.plain:
+        write_csv(run / "ratios.csv", list(_ratios(summary, shape)))
+        write_csv(run / "resources.csv", list(_resources(trials)))
+    return run
+
+
+def write_csv(path: Path, rows: Iterable[Row]) -> None:
+    kept = list(rows)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in kept for name in row)))
+        writer.writeheader()
+        writer.writerows(kept)
+
+
+def read_csv(path: Path) -> list[Row]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _trials(shape: Shape) -> Iterable[Row]:
+    position = 0
+    for repeat in range(1, shape.repeats + 1):
+        for workload in shape.workloads:
+            for access, rate in shape.rates.items():
+                for jobs in shape.batches:
+                    yield _trial(shape, access, workload, jobs, repeat, rate, position)
+                    position += 1
+
+
+def _trial(shape: Shape, access: str, workload: str, jobs: int, repeat: int, rate: float, position: int) -> Row:
+    name = f"{access}.{workload}.x{jobs:03d}.r{repeat}"
+    mbps = rate * (1 - 0.6 ** (jobs / shape.batches[0])) * (1 + SCATTER[repeat % len(SCATTER)])
+    window_s = round(20 * rate / mbps, 3)
+    verdict, reasons = shape.verdicts.get(name, ("VALID", ""))
+    row: Row = {
+        "trial": f"{access}/{workload} \N{MULTIPLICATION SIGN}{jobs} #{repeat}",
+        "configuration": f"{access}/{workload}", "access": access, "workload": workload, "jobs": jobs,
+        "repeat": repeat, "trial_id": name, "position": position,
+        "state": "complete", "reasons": "", "pool": "private", "protocol": "xrootd", "program": "root", "gate": "yes",
+        "jobs_ok": jobs, "jobs_failed": 0, "submit_wall_ns": synthetic.GO_NS - 5 * 10**9, "go_wall_ns": synthetic.GO_NS,
+        "end_wall_ns": synthetic.GO_NS + round(window_s * 1e9), "window_s": window_s, "wall_time_s": window_s + 5,
+        "natural_skew_ms": 100.0 * jobs, "start_skew_ms": 0.01 * jobs, "mean_mbps": round(mbps, 3),
+        "volatility_mbps": round(mbps / 5, 3), "peak_mbps": round(mbps * 1.4, 3), "closure": 0.02,
+        "sample_period_s": 1.0,
+    }  # fmt: skip
+    if shape.plain:
+        return {**row, "state": "complete" if verdict == "VALID" else "incomplete", "reasons": reasons}
+    return row | {
+        "steady_begin_s": 3.0, "steady_end_s": window_s - 3, "steady_mbps": round(mbps * 1.1, 3),
+        "steady_volatility_mbps": round(mbps / 20, 3), "bottleneck": "storage",
+        "bottleneck_evidence": f"the storage sent {mbps:.0f} Mb/s of the 500 Mb/s that its link carries",
+        "ceiling_mbps": 500.0, "ceiling_from": "storage link, measured", "efficiency": round(mbps / 500, 4),
+        "verdict": verdict, "verdict_reasons": reasons, "idle_before_mbps": 0.1, "idle_after_mbps": 0.1,
+        "clock_offset_ms": 0.2, "conditions": "7889e747" if repeat > 1 else "abcdef",
+    }  # fmt: skip
+
+
+def _counting(trial: Row) -> bool:
+    return trial["state"] == "complete" and trial.get("verdict") != "INVALID"
+
+
+def _summary(trials: list[Row], shape: Shape) -> Iterable[Row]:
+    groups: dict[tuple[str, int], list[Row]] = {}
+    for trial in trials:
+        groups.setdefault((trial["configuration"], trial["jobs"]), []).append(trial)
+    for members in groups.values():
+        kept = [trial for trial in members if _counting(trial)]
+        row: Row = {name: members[0][name] for name in ("configuration", "access", "workload", "jobs")}
+        row |= {"trials": len(kept), "trials_left_out": len(members) - len(kept)}
+        for metric in METRICS:
+            values = [trial[metric] for trial in kept if metric in trial]
+            row[metric] = statistics.fmean(values) if values else ""
+            row[f"{metric}_sd"] = statistics.stdev(values) if len(values) > 1 else ""
+            if not shape.plain:
+                row |= {f"{metric}_low": "", f"{metric}_high": ""}
+            if not shape.plain and len(values) > 1:
+                row |= {f"{metric}_low": 0.9 * row[metric], f"{metric}_high": 1.2 * row[metric]}
+        if not shape.plain and row["mean_mbps"] and members[0]["jobs"] != shape.batches[0]:
+            row |= {"gain_mbps": 50.0, "gain_low": 40.0, "gain_high": 65.0}
+        yield row
+
+
+def _ratios(summary: list[Row], shape: Shape) -> Iterable[Row]:
+    for one in summary:
+        for other in summary:
+            same = (one["workload"], one["jobs"]) == (other["workload"], other["jobs"])
+            if not same or one is other or not one["mean_mbps"] or not other["mean_mbps"]:
+                continue
+            ratio = one["mean_mbps"] / other["mean_mbps"]
+            pairs = min(one["trials"], other["trials"])
+            bounds = (ratio - shape.interval, ratio + shape.interval) if pairs > 1 else ("", "")
+            yield {
+                "workload": one["workload"], "jobs": one["jobs"], "metric": "mean_mbps", "access": one["access"],
+                "against": other["access"], "ratio": ratio, "low": bounds[0], "high": bounds[1], "pairs": pairs,
+                "method": "t",
+            }  # fmt: skip
+
+
+def _resources(trials: list[Row]) -> Iterable[Row]:
+    shared = ("trial", "configuration", "access", "workload", "jobs", "repeat")
+    resources = (
+        ("storage", "NIC sent", 1.0), ("storage", "CPU", 0.3), ("gateway", "NIC received", 0.5),
+        ("gateway", "CPU", 0.7), ("gateway", "softirq", 0.2), ("worker", "NIC received", 0.6),
+    )  # fmt: skip
+    for trial in trials:
+        for role, resource, share in resources:
+            yield {
+                **{name: trial[name] for name in shared}, "host": f"{role}.test", "role": role, "resource": resource,
+                "value": share * trial["mean_mbps"], "unit": "Mb/s", "ceiling": 500.0,
+                "utilisation": round(share * trial["mean_mbps"] / 500, 4),
+            }  # fmt: skip
+        yield {
+            **{name: trial[name] for name in shared}, "host": "storage.test", "role": "storage",
+            "resource": "TCP retransmits", "value": 3, "unit": "1/s", "ceiling": "", "utilisation": "",
+        }  # fmt: skip
+
+
+def _write_samples(run: Path, trial: Row, shape: Shape) -> None:
+    folder = run / "trials" / trial["trial_id"] / "samples"
+    ramp = synthetic.ramps(trial["mean_mbps"] * 1.15, up_s=2, level_s=max(trial["window_s"] - 5, 1), down_s=3)
+    times = synthetic.ticks(-2.3, trial["window_s"] + 2.7)
+    synthetic.write_samples(folder / f"{synthetic.OSS}.samples", times, ramp, **shape.changes)
+    synthetic.write_samples(
+        folder / f"{synthetic.GATEWAY}.samples",
+        times,
+        lambda time: ramp(time) // 2,
+        host=synthetic.GATEWAY,
+        role="gateway",
+    )
+
+
+def _write_definitions(run: Path, shape: Shape, trials: list[Row]) -> None:
+    configurations = [
+        {
+            "id": f"{access}.{workload}", "name": f"{access}/{workload}", "access": access, "workload": workload,
+            "client": "root", "protocol": "xrootd", "pool": "private",
+        }
+        for workload in shape.workloads
+        for access in shape.rates
+    ]  # fmt: skip
+    plan = {
+        "format": 1, "synthetic": True, "site": shape.site, "experiment": "synthetic", "question": shape.question,
+        "scale": 0.1, "seed": 7, "pools": {"private": ["wn01.private.fiu.test"]}, "configurations": configurations,
+        "replicas": [{
+            "name": "tree", "directory": "/synthetic/tree-abcdef", "suffix": ".root", "count": 24,
+            "nominal_bytes": 16_000_000, "sizes": None,
+        }],
+        "trials": [{"id": trial["trial_id"]} for trial in trials],
+    }  # fmt: skip
+    site = {
+        "name": shape.site,
+        "description": "not a real site",
+        "links": {"wan": 1000},
+        "flush": {"strategy": "fadvise"},
+    }
+    experiment = {"name": "synthetic", "repeats": shape.repeats, "sample_period_s": 1.0, "gate": True, "flush": True}
+    for name, content in {"plan": plan, "site": site, "experiment": experiment}.items():
+        (run / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")

@@ -1,0 +1,144 @@
+"""Runs are compared with intervals, and not without a word where they were made differently."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from tests.unit.synthetic_report import Shape, write_run
+from tests.unit.test_report import Page
+from tierbench.errors import ConfigError
+from tierbench.postprocess.plots import canvas
+from tierbench.postprocess.plots.style import KNOWN, looks
+from tierbench.postprocess.report.changes import changes, ratio
+from tierbench.postprocess.report.compare import comparison_pictures, run_names
+from tierbench.postprocess.report.differences import differences
+from tierbench.postprocess.report.write import comparison
+from tierbench.postprocess.results import read_results
+
+SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8))
+
+
+def silent(_words):
+    pass
+
+
+def make(path, **changes_to_shape):
+    return write_run(path, dataclasses.replace(SHAPE, **changes_to_shape))
+
+
+def read(path, **changes_to_shape):
+    return read_results(make(path, **changes_to_shape), silent)
+
+
+def parting(one, other):
+    return [difference.what for difference in differences(one, other) if difference.parts]
+
+
+def test_a_change_is_found_and_told_with_its_interval(tmp_path):
+    before, after = make(tmp_path / "a"), make(tmp_path / "b", rates={"direct": 200.0, "lan-xrootd": 200.0})
+    page = Page(comparison([before, after], None, silent).read_text(encoding="utf-8"))
+    assert page.open == []
+    assert "From a to b, 2 of 4 rates changed" in page.text
+    assert "Not like for like" not in page.text
+
+
+def test_the_ratio_of_runs_has_its_true_value_within_its_interval():
+    chance = np.random.default_rng(3)
+    covered = 0
+    for _ in range(400):
+        before, after = chance.normal(100, 5, 4), chance.normal(80, 8, 4)
+        _, low, high = ratio(before, after)
+        covered += low <= 0.8 <= high
+    assert 0.91 < covered / 400 < 0.99
+
+
+def test_single_trials_give_a_ratio_without_an_interval(tmp_path):
+    one, other = read(tmp_path / "a", repeats=1), read(tmp_path / "b", repeats=1)
+    assert all(change.low is None and not change.certain for change in changes(one, other, "mean_mbps"))
+
+
+def test_invalid_trials_are_not_compared(tmp_path):
+    verdicts = {f"direct.root.x008.r{n}": ("INVALID", "") for n in (1, 2, 3)}
+    one, other = read(tmp_path / "a"), read(tmp_path / "b", verdicts=verdicts)
+    assert {(c.access, c.jobs) for c in changes(one, other, "mean_mbps")} == {
+        ("direct", 4), ("lan-xrootd", 4), ("lan-xrootd", 8),
+    }  # fmt: skip
+
+
+def test_like_runs_differ_in_nothing(tmp_path):
+    assert differences(read(tmp_path / "a"), read(tmp_path / "b")) == []
+
+
+def edited(run, name, **values):
+    path = run.directory / f"{name}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+    return read_results(run.directory, silent)
+
+
+def test_another_site_keeps_from_comparing(tmp_path):
+    assert "site" in parting(read(tmp_path / "a"), read(tmp_path / "b", site="elsewhere"))
+
+
+def test_another_period_keeps_from_comparing(tmp_path):
+    other = edited(read(tmp_path / "b"), "experiment", sample_period_s=5.0)
+    assert "sampling period [s]" in parting(read(tmp_path / "a"), other)
+
+
+def test_other_replicas_keep_from_comparing(tmp_path):
+    replicas = {"name": "tree", "directory": "/synthetic/tree-fedcba", "suffix": ".root", "count": 24,
+                "nominal_bytes": 16_000_000}  # fmt: skip
+    other = edited(read(tmp_path / "b"), "plan", replicas=[replicas])
+    assert parting(read(tmp_path / "a"), other) == ["replicas tree, folder"]
+
+
+def test_other_tuning_keeps_from_comparing_and_another_kernel_is_told(tmp_path):
+    changed = {"tuning": {"net.ipv4.tcp_congestion_control": "bbr"}, "kernel": "another"}
+    found = differences(read(tmp_path / "a"), read(tmp_path / "b", changes=changed))
+    assert [(d.what, d.parts) for d in found] == [
+        ("net.ipv4.tcp_congestion_control on oss.uf.test", True),
+        ("kernel on oss.uf.test", False),
+    ]
+
+
+def test_what_keeps_from_comparing_is_on_the_page(tmp_path):
+    runs = [make(tmp_path / "a"), make(tmp_path / "b", site="elsewhere")]
+    page = Page(comparison(runs, tmp_path / "page.html", silent).read_text(encoding="utf-8"))
+    assert "Not like for like" in page.text
+    assert "site: synthetic against elsewhere" in page.text
+
+
+def test_runs_with_nothing_in_common_are_refused(tmp_path):
+    runs = [make(tmp_path / "a"), make(tmp_path / "b", rates={"other": 100.0})]
+    with pytest.raises(
+        ConfigError, match=r"no configuration in common \(direct/root, lan-xrootd/root against other/root"
+    ):
+        comparison(runs, None, silent)
+
+
+def test_a_run_is_not_compared_with_itself(tmp_path):
+    run = make(tmp_path / "a")
+    with pytest.raises(ConfigError, match="given twice"):
+        comparison([run, run], None, silent)
+
+
+def test_runs_of_the_same_name_are_told_apart(tmp_path):
+    runs = [read(tmp_path / "monday" / "quick"), read(tmp_path / "tuesday" / "quick")]
+    assert run_names(runs) == ["monday/quick", "tuesday/quick"]
+
+
+def test_runs_are_told_apart_by_their_lines_and_keep_the_colour_of_the_access(tmp_path):
+    runs = [read(tmp_path / "a"), read(tmp_path / "b")]
+    with canvas.style():
+        drawn = {picture.name: picture for picture in comparison_pictures(runs, looks(runs[0].accesses))}
+    lines = [bars.lines[0] for bars in drawn["rate.direct.root"].figure.axes[0].containers]
+    assert {line.get_color() for line in lines} == {KNOWN["direct"].color}
+    assert len({line.get_linestyle() for line in lines}) == 2
+
+
+def test_three_runs_are_compared_with_the_first(tmp_path):
+    runs = [make(tmp_path / name) for name in "abc"]
+    page = Page(comparison(runs, None, silent).read_text(encoding="utf-8"))
+    assert "From a to b" in page.text
+    assert "From a to c" in page.text

@@ -1,0 +1,208 @@
+"""Figures show what the tables say: every trial, its verdict, and bars that are what the caption calls them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+
+from tests.unit.synthetic_report import RATES, Shape, write_run
+from tierbench.postprocess.plots import canvas, gallery
+from tierbench.postprocess.plots.ladder import INTERVAL, SPREAD, Ladder, error_bars, metric_ladder
+from tierbench.postprocess.plots.slope import linear, slopes
+from tierbench.postprocess.plots.style import KNOWN, OTHERS, PAPER, looks
+from tierbench.postprocess.plots.timeline import typical
+from tierbench.postprocess.plots.utilisation import uses
+from tierbench.postprocess.results import read_results
+
+INVALID = "direct.root.x008.r1"
+SUSPECT = "direct.root.x008.r2"
+SHAPE = Shape(
+    workloads=("root", "higgs"), verdicts={INVALID: ("INVALID", "warm cache"), SUSPECT: ("SUSPECT", "late ticks")}
+)
+
+
+def silent(_words):
+    pass
+
+
+def read(run):
+    return read_results(run, silent)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return read(write_run(tmp_path_factory.mktemp("plots") / "run", SHAPE))
+
+
+@pytest.fixture(scope="module")
+def drawn(results):
+    with canvas.style():
+        return {picture.name: picture for picture in gallery.pictures(results, looks(results.accesses))}
+
+
+def axes_of(picture) -> Axes:
+    return picture.figure.axes[0]
+
+
+def mark_of(picture, trial):
+    (line,) = [line for line in axes_of(picture).lines if line.get_gid() == trial]
+    return line
+
+
+def means_of(picture, access):
+    (container,) = [bars for bars in axes_of(picture).containers if bars.get_label() == access]
+    return container
+
+
+def test_each_figure_of_the_papers_has_its_counterpart(drawn):
+    for workload in ("root", "higgs"):
+        for name in ("rate", "volatility", "slope", "wall-time", "over-time", "bottleneck"):
+            assert f"{name}.{workload}" in drawn
+    assert "start-skew" in drawn
+    told = " ".join(picture.caption for picture in drawn.values())
+    assert all(figure in told for figure in ("5-1", "5-2", "5-3", "5-4", "5-5", "5-6", "6-1", "Figures 4 and 5"))
+
+
+def test_every_trial_is_in_the_figure_at_its_value(results, drawn):
+    for trial in results.trials_of("root"):
+        assert mark_of(drawn["rate.root"], trial["trial"]).get_ydata()[0] == trial["mean_mbps"]
+
+
+def test_verdicts_show(drawn):
+    valid, suspect, invalid = (
+        mark_of(drawn["rate.root"], f"direct/root \N{MULTIPLICATION SIGN}8 #{n}") for n in (3, 2, 1)
+    )
+    assert invalid.get_marker() == "x"
+    assert to_hex(suspect.get_markerfacecolor()) == PAPER
+    assert (valid.get_marker(), to_hex(valid.get_markerfacecolor())) == ("o", KNOWN["direct"].color)
+
+
+def test_the_legend_says_what_the_marks_mean(drawn):
+    told = [text.get_text() for text in drawn["rate.root"].figure.legends[0].get_texts()]
+    assert {"a SUSPECT trial", "an INVALID trial, left out"} <= set(told)
+    told = [text.get_text() for text in drawn["rate.higgs"].figure.legends[0].get_texts()]
+    assert "an INVALID trial, left out" not in told
+
+
+def test_error_bars_are_the_intervals_of_the_summary(results, drawn):
+    bars = means_of(drawn["rate.root"], "direct")
+    segments = bars.lines[2][0].get_segments()
+    for segment, row in zip(segments, results.summaries("root", "direct"), strict=True):
+        assert segment[:, 1] == pytest.approx([row["mean_mbps_low"], row["mean_mbps_high"]])
+    assert "95 % interval of the mean" in drawn["rate.root"].caption
+
+
+def test_the_thesis_bars_are_the_volatility(results, drawn):
+    segments = means_of(drawn["volatility.root"], "direct").lines[2][0].get_segments()
+    for segment, row in zip(segments, results.summaries("root", "direct"), strict=True):
+        assert np.ptp(segment[:, 1]) == pytest.approx(2 * row["volatility_mbps"])
+    assert "volatility" in drawn["volatility.root"].caption
+
+
+def test_without_intervals_bars_are_the_spread_and_are_called_so(tmp_path):
+    results = read(write_run(tmp_path / "run", Shape(plain=True)))
+    series = gallery.access_series(results, "root", looks(results.accesses))
+    assert error_bars(series, "mean_mbps") == SPREAD
+    (container,) = [
+        bars for bars in metric_ladder(series, "mean_mbps", "").axes[0].containers if bars.get_label() == "direct"
+    ]
+    for segment, row in zip(container.lines[2][0].get_segments(), series[0].summary, strict=True):
+        assert np.ptp(segment[:, 1]) == pytest.approx(2 * row["mean_mbps_sd"])
+
+
+def test_one_repetition_has_no_bars_and_the_caption_says_so(tmp_path):
+    results = read(write_run(tmp_path / "run", Shape(repeats=1, plain=True)))
+    series = gallery.access_series(results, "root", looks(results.accesses))
+    assert error_bars(series, "mean_mbps") == ""
+    assert "No error bars" in gallery.ladder_picture(gallery.RATE, series, "root").caption
+
+
+def test_intervals_are_called_intervals(results):
+    assert error_bars(gallery.access_series(results, "root", looks(results.accesses)), "mean_mbps") == INTERVAL
+
+
+def test_a_very_wide_interval_does_not_press_the_data_flat(results):
+    series = gallery.access_series(results, "root", looks(results.accesses))
+    wide = [
+        dataclasses.replace(one, summary=[{**row, "mean_mbps_high": 50_000.0} for row in one.summary]) for one in series
+    ]
+    highest = max(trial["mean_mbps"] for trial in results.trials_of("root"))
+    assert metric_ladder(wide, "mean_mbps", "").axes[0].get_ylim()[1] < 2 * highest
+
+
+def test_an_access_has_one_colour_in_all_figures(drawn):
+    for picture in drawn.values():
+        for axes in picture.figure.axes:
+            for line in axes.lines:
+                access = str(line.get_gid() or line.get_label()).split("/")[0]
+                if access in RATES:
+                    assert to_hex(line.get_color()) == KNOWN[access].color, picture.name
+
+
+def test_looks_do_not_depend_on_what_else_is_there():
+    assert looks(["direct", "zebra"])["direct"] == looks(["lan-xrootd", "direct"])["direct"]
+    all_of = [*KNOWN.values(), *OTHERS]
+    assert len({look.color for look in all_of}) == len({look.marker for look in all_of}) == len(all_of)
+
+
+def test_axes_have_units(drawn):
+    assert "[Mb/s]" in axes_of(drawn["rate.root"]).get_ylabel()
+    assert "[s]" in axes_of(drawn["wall-time.root"]).get_ylabel()
+    assert "[ms]" in axes_of(drawn["start-skew"]).get_ylabel()
+    assert "[%" in axes_of(drawn["bottleneck.root"]).get_xlabel()
+    assert "[s]" in drawn["over-time.root"].figure.axes[-1].get_xlabel()
+
+
+def test_a_doubled_batch_with_a_doubled_rate_has_slope_two():
+    rows = [{"jobs": 32, "mean_mbps": 100.0}, {"jobs": 64, "mean_mbps": 200.0}, {"jobs": 96, "mean_mbps": 200.0}]
+    assert slopes(rows) == [(64, 2.0), (96, 1.0)]
+    assert linear([32, 64, 96]) == [(64, 2.0), (96, 1.5)]
+
+
+def test_the_course_over_time_is_that_of_the_samples(results, drawn):
+    trial = typical(results.trials_of("root", "direct", 16))
+    stairs = drawn["over-time.root"].figure.axes[0].patches[-1].get_data()
+    assert np.nanmax(stairs.values) == pytest.approx(1.15 * trial["mean_mbps"], rel=0.01)
+    steady = [patch for patch in drawn["over-time.root"].figure.axes[0].patches if patch.get_gid() == "steady"]
+    assert steady[0].get_x() == trial["steady_begin_s"]
+
+
+def test_the_typical_trial_is_never_an_invalid_one(results):
+    assert typical(results.trials_of("root", "direct", 8))["trial_id"] != INVALID
+
+
+def test_use_is_that_of_the_busiest_host_alike():
+    shared = {"trial": "t", "access": "direct", "role": "worker", "resource": "CPU"}
+    rows = [{**shared, "host": host, "utilisation": use} for host, use in (("a", 0.2), ("b", 0.9))]
+    assert [(use.place, use.mean) for use in uses(rows)] == [("worker: CPU", 0.9)]
+
+
+def test_resources_come_in_the_order_of_the_data_and_without_those_off_the_way():
+    shared = {"trial": "t", "access": "direct", "resource": "CPU", "utilisation": 0.5}
+    rows = [{**shared, "role": role} for role in ("worker", "gateway", "storage")]
+    rows.append({**shared, "role": "xrootd", "on_the_way": "no"})
+    assert [use.place for use in uses(rows)] == ["storage: CPU", "gateway: CPU", "worker: CPU"]
+
+
+@pytest.mark.parametrize(("batches", "even"), [((32, 64, 96), False), ((1, 2, 4, 64, 192), True), ((8,), False)])
+def test_batches_far_from_even_are_spaced_evenly(batches, even):
+    ladder = Ladder(batches)
+    assert ladder.even == even
+    assert [ladder.place(jobs) for jobs in batches] == (
+        [float(n) for n in range(len(batches))] if even else list(batches)
+    )
+
+
+def test_figures_become_files_and_the_same_data_the_same_bytes(results, tmp_path):
+    def write(folder):
+        with canvas.style():
+            series = gallery.access_series(results, "root", looks(results.accesses))
+            canvas.save(gallery.ladder_picture(gallery.RATE, series, "root"), folder)
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    first = write(tmp_path / "one")
+    assert first.keys() == {"rate.root.png", "rate.root.svg"}
+    assert first == write(tmp_path / "two")
+    assert first["rate.root.png"].startswith(b"\x89PNG")

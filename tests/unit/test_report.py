@@ -1,0 +1,336 @@
+"""The page holds every trial, claims what the trials can bear, and needs nothing but itself."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tierbench.dags import names
+from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.report.markup import VOID, element, table
+from tierbench.postprocess.report.write import run_report
+from tierbench.postprocess.results import read_results
+from tierbench.submit import cli
+
+SMALL = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), repeats=3)
+HOSTILE = "<script>alert('&amp;')</script>\"x"
+
+
+def silent(_words):
+    pass
+
+
+class Page(HTMLParser):
+    """What a page holds; raises where a tag is closed that was not open."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.words, self.loads, self.links, self.ids = [], [], [], [], []
+        self.trials = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        told = dict(attributes)
+        self.ids += [told["id"]] if "id" in told else []
+        self.loads += [told[name] for name in ("src", "srcset", "data", "poster") if name in told]
+        self.loads += [told["href"]] if tag == "link" else []
+        self.links += [told["href"]] if tag == "a" else []
+        if "trial" in (told.get("class") or "").split():
+            self.trials.append([])
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+        if self.trials and "details" in self.open:
+            self.trials[-1].append(data)
+
+    @property
+    def text(self):
+        return " ".join(self.words)
+
+
+def make(run, shape=SMALL):
+    path = run_report(write_run(run, shape), None, silent)
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    verdicts = {
+        "direct.root.x008.r1": ("INVALID", "background of 12 Mb/s"),
+        "direct.root.x004.r2": ("SUSPECT", "2 gaps"),
+    }
+    folder = tmp_path_factory.mktemp("report") / "run"
+    make(folder, Shape(**{**vars(SMALL), "verdicts": verdicts, "workloads": ("root", "higgs")}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def text(run):
+    return (run / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+def test_every_tag_is_closed_in_order(page):
+    assert page.open == []
+
+
+def test_ids_are_unique_and_all_references_lead_somewhere(text, page):
+    assert len(set(page.ids)) == len(page.ids)
+    assert set(re.findall(r'(?:url\(|href=")#([^)"]+)', text)) <= set(page.ids)
+
+
+def test_every_trial_is_on_the_page_with_its_verdict(run, page):
+    told = [" ".join(words) for words in page.trials]
+    trials = read_csv(run / "trials.csv")
+    assert len(told) == len(trials)
+    for words, trial in zip(told, trials, strict=True):
+        assert trial["trial"] in words
+        assert trial["verdict"] in words
+        assert trial["verdict_reasons"] in words
+
+
+def test_a_trial_has_its_course_and_its_bottleneck(run, text):
+    assert text.count('class="chart"') == len(read_csv(run / "trials.csv"))
+    assert "that its link carries" in text
+
+
+def test_nothing_is_loaded_from_anywhere(text, page):
+    assert page.loads == []
+    assert not re.search(r"https?://|@import|url\((?!#)", text)
+
+
+def test_links_are_relative_and_lead_to_files(run, page):
+    targets = [link for link in page.links if not link.startswith("#")]
+    assert {"./trials.csv", "./summary.csv", "./ratios.csv", "plots/rate.root.png", "plots/rate.root.svg"} <= set(
+        targets
+    )
+    assert all((run / target).is_file() for target in targets)
+
+
+def test_the_page_says_where_its_numbers_come_from(page):
+    for fact in (
+        "(digest 7889e747, abcdef)",
+        "seed",
+        "7",
+        "sampling period",
+        "schema version",
+        "tierbench",
+        "dgt.fiu.test",
+        "/synthetic/tree-abcdef",
+    ):
+        assert fact in page.text
+
+
+def test_a_scale_model_is_called_one(page):
+    assert "A scale model, 1:10." in page.text
+
+
+def test_a_page_elsewhere_links_back_to_the_run(run, tmp_path):
+    path = run_report(run, tmp_path / "pages" / "mine.html", silent)
+    links = [link for link in Page(path.read_text(encoding="utf-8")).links if not link.startswith("#")]
+    assert "mine-plots/rate.root.png" in links
+    assert all((path.parent / link).is_file() for link in links)
+
+
+def test_a_hundred_trials_stay_small(tmp_path):
+    shape = Shape(batches=(32, 64, 96, 128, 160, 192), repeats=5)
+    page = make(tmp_path / "run", shape)
+    assert len(Page(page).trials) == 120
+    assert len(page.encode()) < 2_000_000
+
+
+# -- names that would break a page -------------------------------------------------------------------
+
+
+def test_hostile_names_are_shown_and_do_nothing(tmp_path):
+    shape = Shape(rates={"direct": 400.0}, batches=(4,), repeats=2, question=HOSTILE, site=HOSTILE)
+    text = make(tmp_path / "run", shape)
+    page = Page(text)
+    assert HOSTILE in page.text
+    assert "<script" not in text
+
+
+def test_elements_escape_what_is_not_markup():
+    made = element("p", HOSTILE, title=HOSTILE)
+    assert html.unescape(made) == f'<p title="{HOSTILE}">{HOSTILE}</p>'
+    assert "<script" not in made
+    assert "<script" not in table([HOSTILE], [[HOSTILE]], caption=HOSTILE)
+
+
+# -- what is not there ---------------------------------------------------------------------------------
+
+
+def test_a_run_without_the_newer_columns_has_a_page(tmp_path):
+    page = Page(make(tmp_path / "run", Shape(**{**vars(SMALL), "plain": True})))
+    assert page.open == []
+    assert "not judged" in page.text
+    assert "no table of ratios" in page.text
+
+
+def test_a_run_without_samples_has_a_page(tmp_path):
+    page = Page(make(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False})))
+    assert len(page.trials) == 12
+
+
+def test_missing_tables_are_made_first(tmp_path):
+    run = tmp_path / "run"
+    write_run(run, SMALL)
+    for path in [*run.glob("*.csv"), run / "trials"]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    synthetic.write_trial(run)
+    told = []
+    page = Page(run_report(run, None, told.append).read_text(encoding="utf-8"))
+    assert len(page.trials) == 1
+    assert "making its tables first" in told[0]
+    assert (run / names.TRIALS_CSV).is_file()
+
+
+# -- the answer ------------------------------------------------------------------------------------------
+
+
+def said(run, shape, workload="root"):
+    return answer(read_results(write_run(run, Shape(**{**vars(shape), "samples": False})), silent), workload)
+
+
+def test_a_clear_winner_is_named_with_its_interval(tmp_path):
+    found = said(tmp_path / "run", SMALL)
+    assert found.clear
+    assert found.sentence.startswith("With 8 jobs of root, direct is the fastest: ")
+    assert "lan-xrootd by a factor of 2.00 (95\N{NO-BREAK SPACE}% interval 1.98–2.02)" in found.sentence
+
+
+def test_an_interval_that_includes_one_is_no_win(tmp_path):
+    found = said(tmp_path / "run", Shape(rates={"direct": 203.0, "lan-xrootd": 200.0, "slow": 100.0}))
+    assert not found.clear
+    assert "no clear winner" in found.sentence
+    assert (
+        "cannot be told apart from lan-xrootd (ratio 1.01, 95\N{NO-BREAK SPACE}% interval 0.99–1.03)" in found.sentence
+    )
+    assert "It was ahead of slow" in found.sentence
+
+
+def test_one_repetition_claims_no_certainty(tmp_path):
+    found = said(tmp_path / "run", Shape(**{**vars(SMALL), "repeats": 1}))
+    assert not found.clear
+    assert "With a single repetition there is no telling what of that is chance" in found.sentence
+
+
+def test_few_repetitions_are_told(tmp_path):
+    assert any("rests on 3 repetitions" in note for note in said(tmp_path / "run", SMALL).notes)
+    assert not any("rests on" in note for note in said(tmp_path / "more", Shape(**{**vars(SMALL), "repeats": 5})).notes)
+
+
+def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
+    verdicts = {f"{access}.root.x00{jobs}.r{n}": ("INVALID", "warm cache")
+                for access in SMALL.rates for jobs in SMALL.batches for n in (1, 2, 3)}  # fmt: skip
+    found = said(tmp_path / "run", Shape(**{**vars(SMALL), "verdicts": verdicts}))
+    assert not found.clear
+    assert found.sentence == "No answer for root: all 12 of its trials are INVALID."
+    assert found.notes == ("warm cache (in 12 trials).",)
+
+
+def test_suspect_and_invalid_trials_are_told_with_the_answer(tmp_path):
+    verdicts = {"direct.root.x008.r1": ("INVALID", "late client"), "lan-xrootd.root.x008.r2": ("SUSPECT", "2 gaps")}
+    notes = " ".join(said(tmp_path / "run", Shape(**{**vars(SMALL), "verdicts": verdicts})).notes)
+    assert "1 of the 5 trials behind it is SUSPECT: 2 gaps" in notes
+    assert "1 of 12 trials INVALID and left out" in notes
+
+
+def test_one_access_is_compared_with_nothing(tmp_path):
+    found = said(tmp_path / "run", Shape(rates={"direct": 400.0}))
+    assert "no other access has trials to compare it with" in found.sentence
+
+
+def test_an_incomplete_trial_is_invalid_even_without_a_verdict(tmp_path):
+    shape = Shape(**{**vars(SMALL), "plain": True, "verdicts": {"direct.root.x008.r1": ("INVALID", "2 clients lost")}})
+    assert any("1 of 12 trials INVALID" in note for note in said(tmp_path / "run", shape).notes)
+
+
+def test_who_leads_elsewhere_on_the_ladder_is_told(tmp_path):
+    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
+    rows = read_csv(run / "summary.csv")
+    for row in rows:
+        if (row["access"], row["jobs"]) == ("lan-xrootd", "4"):
+            row["mean_mbps"] = "900"
+    write_csv(run / "summary.csv", rows)
+    notes = answer(read_results(run, silent), "root").notes
+    assert "The highest mean elsewhere on the ladder: with 4 jobs lan-xrootd." in notes
+
+
+# -- on the command line -----------------------------------------------------------------------------------
+
+
+def test_the_command_writes_the_page_and_says_where(tmp_path, capsys):
+    run = write_run(tmp_path / "run", SMALL)
+    assert cli.main(["report", str(run)]) == 0
+    assert capsys.readouterr().out.strip() == str(run / "report.html")
+
+
+def test_what_is_no_run_is_told(tmp_path):
+    with pytest.raises(ConfigError, match="is not a run directory"):
+        run_report(tmp_path, None, silent)
+
+
+def test_a_run_that_has_measured_nothing_has_no_page(tmp_path):
+    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
+    rows = read_csv(run / "trials.csv")
+    write_csv(run / "trials.csv", [{**row, "mean_mbps": "", "jobs_ok": 0, "state": "incomplete"} for row in rows])
+    with pytest.raises(TierbenchError, match="none of its 12 trials has measured anything yet; `tierbench watch"):
+        run_report(run, None, silent)
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path):
+    run = write_run(tmp_path / "run", SMALL)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TierbenchError, match=r"cannot be written: .*; --output FILE"):
+        run_report(run, tmp_path / "file" / "page.html", silent)
+
+
+def test_a_damaged_table_is_told_with_its_remedy(tmp_path):
+    run = write_run(tmp_path / "run", SMALL)
+    path = run / "trials.csv"
+    path.write_text(path.read_text().replace(",1,direct.root", ",one,direct.root"))
+    with pytest.raises(TierbenchError, match=r"trials\.csv: cannot be read: .*`tierbench tables"):
+        run_report(run, None, silent)
+
+
+def test_without_matplotlib_the_command_says_what_to_install(tmp_path):
+    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
+    program = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from tierbench.submit.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "report", run], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "pip install matplotlib" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_tables_of_a_trial_need_neither_scipy_nor_matplotlib():
+    program = (
+        "import sys; sys.modules['matplotlib'] = None; sys.modules['scipy'] = None\n"
+        "import tierbench.postprocess.tables, tierbench.submit.cli"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_definitions_of_a_synthetic_run_are_json(run):
+    assert json.loads((run / "plan.json").read_text())["synthetic"]
