@@ -11,7 +11,7 @@ from typing import Any
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.workloads import CmsswWorkload, Workload
-from tierbench.site_configs.site import Access, Site
+from tierbench.site_configs.site import Access, Sampler, Site
 
 FORMAT = 1
 
@@ -52,13 +52,21 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         },
         "samplers": [
             {"host": sampler.host, "interface": sampler.interface, "role": sampler.role, "via": sampler.via}
-            for sampler in site.samplers.values()
+            for sampler in trial_samplers(site, plan, trial)
         ],
         "sample_period_s": experiment.sample_period_s,
         "gate": experiment.gate,
         "options": _options(workload),
         "bytes": trial.bytes,
     }
+
+
+def trial_samplers(site: Site, plan: Plan, trial: Trial) -> list[Sampler]:
+    """Who is sampled during a trial: the site's hosts on the way, and the workers of the trial's own pool."""
+    pool = trial.configuration.pool
+    named = {sampler.host for sampler in site.samplers.values()}
+    workers = site.pools[pool].samplers(plan.pools[pool])
+    return [*site.samplers.values(), *(sampler for sampler in workers if sampler.host not in named)]
 
 
 def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> list[FlushedHost]:

@@ -8,7 +8,7 @@ from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.nodes import Dag, Edge, Final, Job, OneAtATime, Part, Service, SubDag, Tries
 from tierbench.dags.plan import Configuration, Plan, Trial
-from tierbench.dags.records import flushed_hosts
+from tierbench.dags.records import flushed_hosts, trial_samplers
 from tierbench.site_configs.site import Access, Sampler, Site
 
 # DAGMan runs a trial's DAG, its jobs and its PRE script in the trial's own directory.
@@ -69,7 +69,7 @@ def trial_dag(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> D
 
 
 def _trial_parts(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> Iterator[Part]:
-    for sampler in site.samplers.values():
+    for sampler in trial_samplers(site, plan, trial):
         yield _sampler(sampler, trial, experiment.sample_period_s)
     if experiment.gate:
         yield Service("gate", _submit("gate"))

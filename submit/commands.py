@@ -116,7 +116,7 @@ def _write(arguments: argparse.Namespace) -> int:
 def _written(arguments: argparse.Namespace) -> Run:
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
-    for line in missing(plan, slots, _asked(arguments)):
+    for line in missing(plan, site, slots, _asked(arguments)):
         say(line)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     write_run(plan, site, experiment, directory)

@@ -63,6 +63,8 @@ SERVICE sampler-dgt.fiu.test ../../submit/sampler.sub
 VARS sampler-dgt.fiu.test {trial} host="dgt.fiu.test" interface="eth0" role="gateway" {period} {dgt}
 SERVICE sampler-vmuf.uf.test ../../submit/sampler.sub
 VARS sampler-vmuf.uf.test {trial} host="vmuf.uf.test" interface="eth0" role="xrootd" {period} {vmuf}
+SERVICE sampler-wn01.private.fiu.test ../../submit/sampler.sub
+VARS sampler-wn01.private.fiu.test {trial} host="wn01.private.fiu.test" interface="eth0" role="worker" {period} {wn01}
 SERVICE gate ../../submit/gate.sub
 JOB flush-wn01.private.fiu.test ../../submit/flush.sub
 VARS flush-wn01.private.fiu.test machine="wn01.private.fiu.test" {flush} directory=""
@@ -77,6 +79,7 @@ SCRIPT POST finish ../../scripts/finish.py $DAG_STATUS $FAILED_COUNT
 LONG_WORDS = {
     "trial": 'trial="lan-xrootd.root.x004.r1"',
     "period": 'period="0.2"',
+    "wn01": r'host_requirements="Machine == \"wn01.private.fiu.test\""',
     "oss": r'host_requirements="Machine == \"oss.uf.test\""',
     "dgt": r'host_requirements="Machine == \"dgt.fiu.test\""',
     "vmuf": r'host_requirements="Machine == \"vmuf.uf.test\""',
@@ -84,6 +87,11 @@ LONG_WORDS = {
     "directory": "/extenci/tierbench/replicas/root-tree-2bd0a4",
     "pool": r'pool_requirements="TierbenchNetwork == \"private\""',
 }
+
+
+def test_a_trial_samples_the_workers_of_its_own_pool_alone(site: Site, quick: Experiment, plan: Plan) -> None:
+    record = trial_record(site, quick, plan, the_trial(plan, "direct.root.x004.r1"))
+    assert [sampler["host"] for sampler in record["samplers"] if sampler["role"] == "worker"] == POOL["public"]
 
 
 def test_a_trial_is_sampled_flushed_read_and_finished(site: Site, quick: Experiment, plan: Plan) -> None:
