@@ -13,8 +13,10 @@ SCRIPTS = "scripts"
 PROGRAMS = "scripts/programs"
 TRIALS = "trials"
 TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, SUMMARY_CSV) = ("samples.csv", "jobs.csv", "trials.csv", "summary.csv")
+RESOURCES_CSV = "resources.csv"
 SCHEMA = "schema.json"
 SUBMITTED = "submitted.json"
+CEILINGS = "ceilings.json"
 
 # A trial's directory, as it is written
 TRIAL_DAG = "trial.dag"
