@@ -112,6 +112,14 @@ JOBS = (
     _text("detail", "what only this kind of client has to tell, as JSON"),
 )
 
+BOTTLENECK = (
+    _text("bottleneck", "what limited the trial, by the rules of docs/bottlenecks.md"),
+    _text("bottleneck_evidence", "why, with the numbers"),
+    _number("ceiling_mbps", "Mb/s", "tightest known ceiling of the trial's way"),
+    _text("ceiling_from", "what has that ceiling, and whether it was measured or stated"),
+    _number("efficiency", "1", "mean_mbps over ceiling_mbps", 4),
+)
+
 TRIALS = (
     *TRIAL,
     _text("trial_id", "name of the trial's folder"),
@@ -158,6 +166,20 @@ TRIALS = (
     _count("resets", "counters that began anew, in all the trial's samples"),
     _count("samplers_cut", "samplers that ended without their last line (killed)"),
     _count("resident_bytes", "bytes of the replicas still in the workers' page caches after the flush", "B"),
+    *BOTTLENECK,
+)
+
+RESOURCES = (
+    *TRIAL,
+    _text("host", "host whose it is; empty for a link, the clients and the machine that hosts share"),
+    _text("role", "what the host does on the path; or wan, client, machine"),
+    _text("resource", "what was used"),
+    _number("value", "", "how much of it was used, in the mean, while all clients were at work", 4),
+    _text("unit", "unit of value and ceiling"),
+    _number("ceiling", "", "the most that there is of it", 4),
+    _number("utilisation", "1", "value over ceiling", 4),
+    _text("ceiling_from", "who says so: measured by iperf3, stated in [links], stated by the card, a CPU quota …"),
+    _text("on_the_way", "yes: the trial's data passed there; no: sampled, but nothing to do with this trial"),
 )
 
 # What summary.csv averages.
@@ -188,6 +210,7 @@ FILES = {
     names.JOBS_CSV: ("client", JOBS),
     names.TRIALS_CSV: ("trial", TRIALS),
     names.SUMMARY_CSV: ("configuration and batch size", SUMMARY),
+    names.RESOURCES_CSV: ("trial and resource along its way", RESOURCES),
 }
 
 

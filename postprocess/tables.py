@@ -16,12 +16,13 @@ from typing import Any, BinaryIO
 
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
+from tierbench.postprocess.bottleneck import resource_rows
 from tierbench.postprocess.columns import FILES, Column, schema
 from tierbench.postprocess.metrics import Row, job_row, leading, summary_rows, trial_row
 from tierbench.postprocess.rates import sample_lines
 from tierbench.postprocess.trial import TrialData, read_trial
 
-PER_TRIAL = (names.SAMPLES_CSV, names.JOBS_CSV, names.TRIALS_CSV)
+PER_TRIAL = (names.SAMPLES_CSV, names.JOBS_CSV, names.TRIALS_CSV, names.RESOURCES_CSV)
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def trial_tables(folder: Path) -> Row:
     data = read_trial(folder)
     _write_samples(folder / names.SAMPLES_CSV, data)
     _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs])
+    _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)))
     row = trial_row(data)
     _write(folder / names.TRIALS_CSV, [row])
     return row

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
+from tierbench.postprocess.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.counters import Intervals, intervals
 from tierbench.postprocess.jobs import Job, read_jobs
 from tierbench.postprocess.samples import Samples, UnreadableSamples, read_samples
@@ -40,6 +41,7 @@ class TrialData:
     resident_bytes: int | None
     outcome: list[str]  # what the trial itself said went wrong
     troubles: list[str]  # what is missing or broken in its folder
+    ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
 
     @property
     def storage(self) -> list[Sampled]:
@@ -76,6 +78,7 @@ def read_trial(folder: Path) -> TrialData:
         resident_bytes=_resident_bytes(folder, trial, troubles),
         outcome=_outcome_reasons(outcome),
         troubles=troubles,
+        ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"]),
     )
 
 
