@@ -54,7 +54,8 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Say) -> None:
                     measured.append(_record(line, hosts))
                     say(f"  to {line.to}: {_words(hosts)}")
     except (TierbenchError, OSError) as error:
-        missing |= {line.to: str(error) for line in lines[len(measured) :]}
+        done = {line["to"] for line in measured}
+        missing = {line.to: str(error) for line in lines if line.to not in done} | missing
         say(f"the links are not measured, the site's own [links] count: {error}")
     content = {"format": FORMAT, "began_wall_ns": began, "ended_wall_ns": time.time_ns(), "how": HOW}
     content |= {"from": site.storage.sampled, "measured": measured, "not_measured": missing}
