@@ -62,15 +62,15 @@ class Suspect:
 
 def bottleneck_columns(data: TrialData, mean_mbps: float | None) -> Row:
     """The bottleneck's columns of trials.csv."""
-    lowest = tightest(_ceilings(data))
+    of = part(data)
+    used = resources(data, of) if of else []
+    lowest = tightest(_ceilings(data, used))
     row: Row = {"bottleneck": UNEXPLAINED, "bottleneck_evidence": "there are no samples of its window"}
     if lowest:
         row |= {"ceiling_mbps": lowest[1].mbps, "ceiling_from": f"{lowest[0]}, {lowest[1].source}"}
         row["efficiency"] = None if mean_mbps is None else mean_mbps / lowest[1].mbps
-    of = part(data)
     if of is None or not data.storage:
         return row
-    used = resources(data, of)
     rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", "NIC sent"))
     efficiency = next((r.utilisation for r in used if r.role == "client"), None)
     label, words = explain(
@@ -238,10 +238,8 @@ def _why_not(clients: Clients) -> Iterator[str]:
         yield f"{in_flight / 1024:.0f} KiB a client on the way over {clients.rtt_ms:.1f} ms"
 
 
-def _ceilings(data: TrialData) -> Iterator[tuple[str, Ceiling]]:
+def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, Ceiling]]:
     """Each known ceiling of the trial's way, in words whose it is."""
-    of = part(data)
-    used = resources(data, of) if of else []
     for name, link in (("storage server", "storage"), ("WAN link", "wan")):
         if link in data.ceilings.links:
             yield name, data.ceilings.links[link]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierbench.postprocess.ceilings import Ceiling
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.digits import Integers, Numbers
 from tierbench.postprocess.trial import Sampled, TrialData
 
 HEAD = 0.1  # of the time in which all are active: opening the files, and TCP's slow start
@@ -187,16 +187,49 @@ def _of_clients(data: TrialData) -> Iterator[Resource]:
 def per_second(sampled: Sampled, counter: str, of: Part, times_what: float = 1.0) -> float | None:
     """How fast a counter rose, interpolated at the part's edges; None unless known for most of it."""
     differences = sampled.intervals.differences.get(counter)
-    if differences is None or len(differences) < 2:
+    inside = _inside(sampled, of)
+    if differences is None or inside.stop - inside.start < 2:
         return None
-    times = (sampled.samples.time_ns - of.begin_ns) / 1e9
-    rose, seconds = differences[1:], sampled.intervals.seconds[1:]
-    known = np.isfinite(rose)
+    # The part's edges lie between the first two and between the last two, and a sound counter needs no others.
+    ends = sampled.samples.columns[counter][_ends(inside)]
+    sound = _unbroken(sampled, inside) and ends.min() >= 0
+    where = _ends(inside) if sound else inside
+    times = _times_s(sampled, where, of)
     edges = np.array([max(0.0, times[0]), min(of.seconds, times[-1])])
-    covered = float(np.diff(np.interp(edges, times, _summed(np.where(known, seconds, 0.0))))[0])
-    if covered < KNOWN * of.seconds or covered <= 0:
+    if sound:
+        rose, covered = np.diff(np.interp(edges, times, ends - ends[0])), np.diff(edges)
+    else:
+        known = np.isfinite(differences[inside][1:])
+        rose = np.diff(np.interp(edges, times, _summed(np.where(known, differences[inside][1:], 0.0))))
+        covered = np.diff(np.interp(edges, times, _summed(np.where(known, np.diff(times), 0.0))))
+    if covered[0] < KNOWN * of.seconds or covered[0] <= 0:
         return None
-    return times_what * float(np.diff(np.interp(edges, times, _summed(np.where(known, rose, 0.0))))[0]) / covered
+    return times_what * float(rose[0] / covered[0])
+
+
+def _inside(sampled: Sampled, of: Part) -> slice:
+    """The samples of the part, with the ones next to it."""
+    mono = sampled.samples.columns["mono_ns"]
+    offset = sampled.samples.header["clock_wall_ns"] - sampled.samples.header["clock_mono_ns"]
+    first, last = np.searchsorted(mono, [of.begin_ns - offset, of.end_ns - offset])
+    return slice(max(0, int(first) - 1), min(len(mono), int(last) + 1))
+
+
+def _ends(inside: slice) -> Integers:
+    """The first two and the last two of these samples."""
+    return np.unique(np.array([inside.start, inside.start + 1, inside.stop - 2, inside.stop - 1], np.int64))
+
+
+def _times_s(sampled: Sampled, these: slice | Integers, of: Part) -> Numbers:
+    """When these samples were taken, in seconds since the part began."""
+    offset = sampled.samples.header["clock_wall_ns"] - sampled.samples.header["clock_mono_ns"] - of.begin_ns
+    times: Numbers = (sampled.samples.columns["mono_ns"][these] + offset) / 1e9
+    return times
+
+
+def _unbroken(sampled: Sampled, inside: slice) -> bool:
+    """Whether no counter wrapped or began anew among these samples."""
+    return not (sampled.intervals.wrap[inside].any() or sampled.intervals.reset[inside].any())
 
 
 def _summed(values: Numbers) -> Numbers:
@@ -205,20 +238,23 @@ def _summed(values: Numbers) -> Numbers:
 
 def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling: Ceiling | None) -> float:
     """The share of the part's samples whose rate is near the ceiling."""
-    if ceiling is None or len(sampled.samples) < 2 or counter not in sampled.intervals.differences:
+    inside = _inside(sampled, of)
+    if ceiling is None or counter not in sampled.intervals.differences or inside.stop - inside.start < 4:
         return 0.0
-    times = sampled.samples.time_ns
-    inside = (times[:-1] >= of.begin_ns) & (times[1:] <= of.end_ns)
-    rates = sampled.intervals.differences[counter][1:][inside] * 8 / 1e6 / sampled.intervals.seconds[1:][inside]
-    return float(np.mean(rates >= NEARLY_FULL * ceiling.mbps)) if len(rates) else 0.0
+    whole = slice(inside.start + 2, inside.stop - 1)  # intervals that lie whole in the part
+    bytes_per_second = NEARLY_FULL * ceiling.mbps * 1e6 / 8
+    return float(
+        np.mean(sampled.intervals.differences[counter][whole] >= bytes_per_second * sampled.intervals.seconds[whole])
+    )
 
 
 def gauge(sampled: Sampled, column: str, of: Part) -> float | None:
     """The mean of what was read at the samples of the part."""
     if column not in sampled.samples.columns:
         return None
-    times, values = sampled.samples.time_ns, sampled.samples.columns[column]
-    known = values[(times > of.begin_ns) & (times <= of.end_ns) & (values >= 0)]
+    inside = _inside(sampled, of)
+    values = sampled.samples.columns[column][inside][1:-1]
+    known = values[values >= 0]
     return float(known.mean()) if len(known) else None
 
 

@@ -205,7 +205,7 @@ def set_round_trip(wan: RunningHost, rtt_ms: float) -> None:
 
 Stage = Callable[[Testbed], AbstractContextManager[None]]
 SLOW = float(SLOW_MBPS)
-COMBINATORICS = "options = { combinatorics = 300 }"
+COMBINATORICS = "options = { combinatorics = 600 }"
 
 
 def staged(label: str, stage: Stage, trial: Trial) -> object:
