@@ -218,7 +218,7 @@ def staged(label: str, stage: Stage, trial: Trial) -> object:
         staged(
             "WAN link",
             lambda bed: slow_ports(bed.host("wan"), "br-fiu"),
-            Trial("lan-xrootd", links={"wan": SLOW}),
+            Trial("lan-xrootd", measure=True),  # the site's file still says 1000
         ),
         staged(
             "worker NIC",
