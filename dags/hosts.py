@@ -37,12 +37,17 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     ]
 
 
-def sampled_via(site: Site) -> dict[str, list[Sampler]]:
-    """The sampled hosts by how they are reached."""
-    reached: dict[str, list[Sampler]] = {}
-    for sampler in site.samplers.values():
-        reached.setdefault(sampler.via, []).append(sampler)
-    return reached
+def sampled_hosts(site: Site, plan: Plan, configuration: Configuration) -> list[Sampler]:
+    """Who is sampled during a trial: the site's hosts on the way, and the workers of the trial's own pool."""
+    named = {sampler.host for sampler in site.samplers.values()}
+    workers = site.pools[configuration.pool].samplers(plan.pools[configuration.pool])
+    return [*site.samplers.values(), *(sampler for sampler in workers if sampler.host not in named)]
+
+
+def ways_to_sample(site: Site, configuration: Configuration) -> list[str]:
+    """How the sampled hosts are reached: as members of the pool, or over ssh."""
+    workers = {"pool"} if site.pools[configuration.pool].interface else set()
+    return sorted({sampler.via for sampler in site.samplers.values()} | workers)
 
 
 def host_lists(
@@ -53,8 +58,10 @@ def host_lists(
     if flushed:
         # The comma stays where there is no directory, or the host's name would be taken for both.
         yield names.flush_list(configuration.id), "".join(f"{host.host}, {host.directory}\n" for host in flushed)
-    for via, samplers in sampled_via(site).items():
-        yield names.sampler_list(configuration.id, via), "".join(map(_sampler_line, samplers))
+    sampled = sampled_hosts(site, plan, configuration)
+    for via in ways_to_sample(site, configuration):
+        lines = [_sampler_line(sampler) for sampler in sampled if sampler.via == via]
+        yield names.sampler_list(configuration.id, via), "".join(lines)
 
 
 def _sampler_line(sampler: Sampler) -> str:

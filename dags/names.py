@@ -14,13 +14,14 @@ SCRIPTS = "scripts"
 PROGRAMS = "scripts/programs"
 LISTS = "lists"  # of the hosts that a configuration's trials flush and sample
 TRIALS = "trials"
-TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, SUMMARY_CSV, RATIOS_CSV) = (
-    "samples.csv", "jobs.csv", "trials.csv", "summary.csv", "ratios.csv",
+TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, RESOURCES_CSV, SUMMARY_CSV, RATIOS_CSV) = (
+    "samples.csv", "jobs.csv", "trials.csv", "resources.csv", "summary.csv", "ratios.csv",
 )  # fmt: skip
 SCHEMA = "schema.json"
 CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
 TURN = "turn"  # names the trial whose turn it is
+CEILINGS = "ceilings.json"
 
 # A trial's directory, as it is written
 TRIAL_DAG = "trial.dag"

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.hosts import flushed_hosts
+from tierbench.dags.hosts import flushed_hosts, sampled_hosts
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.repeats import Until
 from tierbench.dags.workloads import CmsswWorkload, Workload
@@ -45,7 +45,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         },
         "samplers": [
             {"host": sampler.host, "interface": sampler.interface, "role": sampler.role, "via": sampler.via}
-            for sampler in site.samplers.values()
+            for sampler in sampled_hosts(site, plan, configuration)
         ],
         "sample_period_s": experiment.sample_period_s,
         "gate": experiment.gate,

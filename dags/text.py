@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.hosts import flushes, sampled_via
+from tierbench.dags.hosts import flushes, ways_to_sample
 from tierbench.dags.nodes import AtOnce, Before, Dag, Edge, Final, Job, Part, Retries, Service, SubDag
 from tierbench.dags.plan import Configuration, Plan, Trial
 from tierbench.site_configs.site import Access, Site
@@ -93,7 +93,7 @@ def _trial_parts(site: Site, experiment: Experiment, trial: Trial) -> Iterator[P
 
 def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Job]:
     configuration = trial.configuration
-    for via in sampled_via(site):
+    for via in ways_to_sample(site, configuration):
         yield Service(
             "samplers" if via == "pool" else f"samplers-{via}",
             _submit("sampler" if via == "pool" else f"sampler-{via}"),

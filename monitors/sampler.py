@@ -36,6 +36,8 @@ FORMAT = 1
 STOP_POLL_S = 0.5
 CLOCK_READS = 12
 CLOCK_PAUSE_S = 0.003  # another moment between two steps of the access point's uptime
+OWN_CPU = Path("/run/tierbench-cpu")  # files of its control group, where a host shares its kernel with other hosts
+REAL_KINDS = ("bond", "vlan", "team")  # their drivers state the speed of the cards below them
 
 
 class Column(NamedTuple):
@@ -74,6 +76,9 @@ COLUMNS = (
     Column("mem_cached_kb", 12, "KiB", "gauge", "machine"),
     Column("disk_read_bytes", 19, "B", "counter", "machine"),
     Column("disk_written_bytes", 19, "B", "counter", "machine"),
+    Column("disk_busy_ms", 16, "ms", "counter", "machine"),
+    Column("cpu_own_ns", 19, "ns", "counter", "host"),
+    Column("cpu_own_throttled_ns", 19, "ns", "counter", "host"),
 )
 RECORD = "".join(f" %{column.width}d" for column in COLUMNS) + "\n"
 RECORD_BYTES = sum(1 + column.width for column in COLUMNS) + 1
@@ -98,7 +103,7 @@ def main() -> int:
     try:
         network = ProcFile(options.proc / "self/net/dev")
         interface = find_interface(options.interface, network.read(), options.proc)
-        counters = Counters(network, interface, options.proc, options.sys)
+        counters = Counters(network, interface, options)
         sampling = Sampling(counters, Output(sys.stdout.fileno(), options.max_blocked_seconds), options.period)
         channel = job_channel()
         sampling.write_header(options, interface)
@@ -124,6 +129,9 @@ def command_line() -> argparse.Namespace:
     )
     parser.add_argument("--proc", type=Path, default=Path("/proc"), help="where procfs is")
     parser.add_argument("--sys", type=Path, default=Path("/sys"), help="where sysfs is")
+    parser.add_argument(
+        "--own-cpu", type=Path, default=OWN_CPU, metavar="DIR", help=f"the host's own CPU account (default {OWN_CPU})"
+    )
     options = parser.parse_args()
     if not 0.001 <= options.period <= 3600:
         parser.error(f"--period must be in 0.001 to 3600 seconds, not {options.period}")
@@ -193,8 +201,10 @@ def wall_ns() -> int:
 class Counters:
     """What one record holds, read afresh from the kernel."""
 
-    def __init__(self, network: ProcFile, interface: str, proc: Path, sys_: Path) -> None:
+    def __init__(self, network: ProcFile, interface: str, options: argparse.Namespace) -> None:
+        proc, sys_ = options.proc, options.sys
         self.network = network
+        self.own_cpu = OwnCpu(options.own_cpu)
         self.snmp = ProcFile(proc / "self/net/snmp")
         self.stat = ProcFile(proc / "stat")
         self.meminfo = ProcFile(proc / "meminfo")
@@ -206,7 +216,7 @@ class Counters:
 
     def record(self) -> bytes:
         mono, wall, network = self._network_with_clocks()
-        host = (*self._tcp(), *self._cpu(), self._cached_kb(), *self._disk_bytes())
+        host = (*self._tcp(), *self._cpu(), self._cached_kb(), *self._disks(), *self.own_cpu.read())
         values = (mono, wall, *self._interface(network), *host)
         record = RECORD % values
         if len(record) != RECORD_BYTES:  # a driver's nonsense must not shift the columns
@@ -248,12 +258,36 @@ class Counters:
         cached = re.search(rb"^Cached:\s+(\d+)", self.meminfo.read(), re.M)
         return int(cached.group(1)) if cached else -1
 
-    def _disk_bytes(self) -> "tuple[int, int]":
+    def _disks(self) -> "tuple[int, ...]":
         lines = [line.split() for line in self.diskstats.read().splitlines()]
-        sectors = [(int(line[5]), int(line[9])) for line in lines if line[2] in self.disks]
-        if not sectors or len(sectors) < len(self.disks):  # a sum without one of them would look like a reset
-            return -1, -1
-        return 512 * sum(read for read, _ in sectors), 512 * sum(written for _, written in sectors)
+        disks = [(512 * int(line[5]), 512 * int(line[9]), int(line[12])) for line in lines if line[2] in self.disks]
+        if not disks or len(disks) < len(self.disks):  # a sum without one of them would look like a reset
+            return -1, -1, -1
+        return tuple(sum(disk[i] for disk in disks) for i in range(3))
+
+
+class OwnCpu:
+    """What a host that shares its kernel has used of the CPU itself, by its control group's files, v1 or v2."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.stat, self.usage = ProcFile(directory / "cpu.stat"), ProcFile(directory / "cpuacct.usage")
+
+    def read(self) -> "tuple[int, int]":
+        """Nanoseconds used, and nanoseconds in which it was held back; -1 where that is not known."""
+        stat = dict(line.split() for line in self.stat.read().splitlines())
+        if b"usage_usec" in stat:
+            return 1000 * int(stat[b"usage_usec"]), 1000 * int(stat.get(b"throttled_usec", b"0"))
+        usage = self.usage.read()
+        return int(usage) if usage else -1, int(stat.get(b"throttled_time", b"-1"))
+
+    def limit_cores(self) -> "float | None":
+        """How many cores it may use at most; None where nothing limits it."""
+        quota = (first_line(self.directory / "cpu.max") or "").split() or [
+            first_line(self.directory / "cpu.cfs_quota_us") or "-1",
+            first_line(self.directory / "cpu.cfs_period_us") or "1",
+        ]
+        return None if quota[0] in ("max", "-1") else int(quota[0]) / int(quota[1])
 
 
 class Cores:
@@ -356,11 +390,13 @@ class Sampling:
             "boot_id": first_line(options.proc / "sys/kernel/random/boot_id"),
             "interface": interface,
             "link_speed_mbps": link_speed_mbps(options.sys, interface),
+            "link_speed_real": link_speed_real(options.sys, interface),
             "period_s": options.period,
             "columns": [column._asdict() for column in COLUMNS],
             "record_bytes": RECORD_BYTES,
             "jiffies_per_s": os.sysconf("SC_CLK_TCK"),
             "ncpu": self.counters.ncpu,
+            "own_cpu_limit_cores": self.counters.own_cpu.limit_cores(),
             "disks": [os.fsdecode(disk) for disk in self.counters.disks],
             "kernel": os.uname().release,
             "python": platform.python_version(),
@@ -427,6 +463,13 @@ def first_line(path: Path) -> "str | None":
 def link_speed_mbps(sys_: Path, interface: str) -> "int | None":
     speed = first_line(sys_ / "class/net" / interface / "speed")
     return int(speed) if speed and int(speed) > 0 else None
+
+
+def link_speed_real(sys_: Path, interface: str) -> bool:
+    """Whether the speed is one of hardware; a virtual interface states one that says nothing."""
+    link = sys_ / "class/net" / interface
+    kind = re.search(r"DEVTYPE=(\w+)", first_line(link / "uevent") or "")
+    return (link / "device").exists() or bool(kind and kind.group(1) in REAL_KINDS)
 
 
 def tuning(proc: Path, sys_: Path, interface: str) -> "dict[str, str | None]":

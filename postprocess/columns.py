@@ -132,6 +132,14 @@ VERDICT = (
     _text("conditions", "digest of tuning and versions of all hosts; conditions.json has them"),
 )
 
+BOTTLENECK = (
+    _text("bottleneck", "what limited the trial, by the rules of docs/bottlenecks.md"),
+    _text("bottleneck_evidence", "why, with the numbers"),
+    _number("ceiling_mbps", "Mb/s", "tightest known ceiling of the trial's way"),
+    _text("ceiling_from", "what has that ceiling, and whether it was measured or stated"),
+    _number("efficiency", "1", "mean_mbps over ceiling_mbps", 4),
+)
+
 TRIALS = (
     *TRIAL,
     _text("trial_id", "name of the trial's folder"),
@@ -179,7 +187,21 @@ TRIALS = (
     _count("resets", "counters that began anew, in all the trial's samples"),
     _count("samplers_cut", "samplers that ended without their last line (killed)"),
     _count("resident_bytes", "bytes of the replicas still in the workers' page caches after the flush", "B"),
+    *BOTTLENECK,
     *VERDICT,
+)
+
+RESOURCES = (
+    *TRIAL,
+    _text("host", "host whose it is; empty for a link, the clients and the machine that hosts share"),
+    _text("role", "what the host does on the path; or wan, client, machine"),
+    _text("resource", "what was used"),
+    _number("value", "", "how much of it was used, in the mean, while all clients were at work", 4),
+    _text("unit", "unit of value and ceiling"),
+    _number("ceiling", "", "the most that there is of it", 4),
+    _number("utilisation", "1", "value over ceiling", 4),
+    _text("ceiling_from", "who says so: measured by iperf3, stated in [links], stated by the card, a CPU quota …"),
+    _text("on_the_way", "yes: the trial's data passed there; no: sampled, but nothing to do with this trial"),
 )
 
 # What summary.csv averages.
@@ -239,6 +261,7 @@ FILES = {
     names.SAMPLES_CSV: ("host, interface and sample", SAMPLES),
     names.JOBS_CSV: ("client", JOBS),
     names.TRIALS_CSV: ("trial", TRIALS),
+    names.RESOURCES_CSV: ("trial and resource along its way", RESOURCES),
     names.SUMMARY_CSV: ("configuration and batch size", SUMMARY),
     names.RATIOS_CSV: ("workload, batch size, metric and ordered pair of ways", RATIOS),
 }

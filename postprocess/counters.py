@@ -26,7 +26,8 @@ RANGE = 2**32
 SLACK = 1.25  # the speed is the wire's, and an interval's edges are not exact
 INTERFACE = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
 TCP = ("tcp_retrans", "tcp_in_segs", "tcp_out_segs")
-DISK = ("disk_read_bytes", "disk_written_bytes")
+DISK = ("disk_read_bytes", "disk_written_bytes", "disk_busy_ms")
+OWN_CPU = ("cpu_own_ns", "cpu_own_throttled_ns")
 CPU = ("cpu_user", "cpu_nice", "cpu_system", "cpu_idle", "cpu_iowait", "cpu_irq", "cpu_softirq", "cpu_steal")
 SMALLEST_FRAME = 60
 
@@ -48,7 +49,7 @@ def intervals(samples: Samples) -> Intervals:
     seconds = _with_first(np.diff(samples.columns["mono_ns"]) / 1e9) if count else np.empty(0)
     differences: dict[str, Numbers] = {}
     wraps, resets = np.zeros(count, bool), np.zeros(count, bool)
-    for source in (INTERFACE, TCP, DISK):
+    for source in (INTERFACE, TCP, DISK, OWN_CPU):
         present = [name for name in source if name in samples.columns]
         wrap, reset = _source(samples, present, seconds, differences)
         wraps |= wrap

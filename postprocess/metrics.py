@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tierbench.postprocess.bottleneck import bottleneck_columns
 from tierbench.postprocess.jobs import Job
 from tierbench.postprocess.slices import slice_columns
 from tierbench.postprocess.traffic import traffic
@@ -109,6 +110,7 @@ def trial_row(data: TrialData) -> Row:
         "sample_period_s": trial["sample_period_s"],
         **_sampling(data),
         "resident_bytes": data.resident_bytes,
+        **bottleneck_columns(data, sent.mean_mbps),
     }
 
 

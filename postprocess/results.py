@@ -18,7 +18,6 @@ Row = dict[str, Any]
 Say = Callable[[str], None]
 
 VALID, SUSPECT, INVALID, UNJUDGED = "VALID", "SUSPECT", "INVALID", "not judged"
-RESOURCES_CSV = "resources.csv"
 PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")  # without exponent, which digests can look like
 NEEDED = (names.TRIALS_CSV, names.SUMMARY_CSV)
 
@@ -112,7 +111,7 @@ def read_results(directory: Path, say: Say) -> Results:
         trials=sorted(_rows(directory / names.TRIALS_CSV, types), key=lambda row: row.get("position") or 0),
         summary=_rows(directory / names.SUMMARY_CSV, types),
         ratios=_rows(directory / names.RATIOS_CSV, types),
-        resources=_rows(directory / RESOURCES_CSV, types),
+        resources=_rows(directory / names.RESOURCES_CSV, types),
     )
     if not any(ran(trial) for trial in results.trials):
         raise TierbenchError(

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
+from tierbench.postprocess.bottleneck import resource_rows
 from tierbench.postprocess.columns import FILES, Column, schema
 from tierbench.postprocess.conditions import conditions, of_run
 from tierbench.postprocess.metrics import Row, job_row, leading, trial_row
@@ -47,7 +48,7 @@ def tables(run: Path) -> Tables:
     under = {row["trial"]: _read_json(folder / names.CONDITIONS) for row, folder in trials}
     rows = judge_run(rows, under)
     _write_json(run / names.CONDITIONS, of_run(under))
-    for name in (names.SAMPLES_CSV, names.JOBS_CSV):
+    for name in (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV):
         with _replaced(run / name) as file:
             file.write(_header(name))
             for _, folder in trials:
@@ -65,6 +66,7 @@ def trial_tables(folder: Path) -> Row:
     data = read_trial(folder)
     _write_samples(folder / names.SAMPLES_CSV, data)
     _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs])
+    _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)))
     row = trial_row(data)
     row |= judge(data, row)
     _write_json(folder / names.CONDITIONS, conditions(data))

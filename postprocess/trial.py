@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from tierbench.dags import names
 from tierbench.dags.repeats import SKIPPED
 from tierbench.errors import TierbenchError
+from tierbench.postprocess.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.counters import Intervals, intervals
 from tierbench.postprocess.jobs import Job, read_jobs
 from tierbench.postprocess.samples import Samples, UnreadableSamples, read_samples
@@ -42,6 +43,7 @@ class TrialData:
     outcome: list[str]  # what the trial itself said went wrong
     troubles: list[str]  # what is missing or broken in its folder
     clock: dict[str, Any] | None = None  # the access point's wall clock against its uptime
+    ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
 
     @property
     def storage(self) -> list[Sampled]:
@@ -79,6 +81,7 @@ def read_trial(folder: Path) -> TrialData:
         outcome=_outcome_reasons(outcome),
         troubles=troubles,
         clock=_json(folder / names.CLOCK, troubles),
+        ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"]),
     )
 
 

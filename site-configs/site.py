@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -25,10 +25,21 @@ class Pool:
     requirements: str
     description: str = ""
     workers: tuple[str, ...] = ()
+    interface: str = ""
+    sampled_workers: int | None = bounded(None, 1, 100_000)
 
     def __post_init__(self) -> None:
         _check_expression(self.requirements)
         _check_hosts(self.workers)
+        if self.interface:
+            _check_interface(self.interface)
+        elif self.sampled_workers is not None:
+            raise ValueError("sampled_workers: needs interface, which says on what its workers are sampled")
+
+    def samplers(self, workers: Sequence[str]) -> list[Sampler]:
+        """How these workers of it are sampled: on its interface, if it names one, and no more than it says."""
+        sampled = sorted(workers)[: self.sampled_workers] if self.interface else []
+        return [Sampler(host, self.interface, "worker") for host in sampled]
 
 
 @dataclass(frozen=True)
@@ -92,8 +103,7 @@ class Sampler:
 
     def __post_init__(self) -> None:
         _check_hosts((self.host,))
-        if not re.fullmatch(r"[^\s/]+", self.interface):
-            raise ValueError(f'interface: must be a name like "eth0", not "{self.interface}"')
+        _check_interface(self.interface)
         if self.requirements:
             _check_expression(self.requirements)
 
@@ -112,11 +122,14 @@ class Flush:
 
 @dataclass(frozen=True)
 class Links:
-    """What the links can carry, in Mb/s, where it is known."""
+    """What the links can carry, in Mb/s, where it is known, and how far the workers are from the storage."""
 
     wan: float | None = bounded(None, 0.001)
     storage: float | None = bounded(None, 0.001)
+    gateway: float | None = bounded(None, 0.001)
+    xrootd: float | None = bounded(None, 0.001)
     worker: float | None = bounded(None, 0.001)
+    rtt_ms: float | None = bounded(None, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +200,11 @@ def _check_hosts(hosts: tuple[str, ...]) -> None:
     for host in hosts:
         if not HOST.fullmatch(host):
             raise ValueError(f'"{host}" is not a host name')
+
+
+def _check_interface(interface: str) -> None:
+    if not re.fullmatch(r"[^\s/]+", interface):
+        raise ValueError(f'interface: must be a name like "eth0", not "{interface}"')
 
 
 def _check_expression(expression: str) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment, find_experiment, shipped_experiments
-from tierbench.dags.plan import Plan, expand
+from tierbench.dags.plan import Plan, expand, from_json
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import pool, programs
 from tierbench.submit import replicas as replica_files
 from tierbench.submit.catalogue import catalogues
+from tierbench.submit.ceilings import leave_ceilings
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.preview import missing, preview
 from tierbench.submit.progress import Run
@@ -59,6 +60,8 @@ def register(subcommands: Any) -> None:
     run = command("run", _run, "Write a run directory, submit its DAG, watch it, make its tables")
     experiment_at_site(run)
     run.add_argument("--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)")
+
+    run.add_argument("--no-links", action="store_true", help="do not measure the links with iperf3 first")
 
     resume = command("submit", _submit, "Submit a run directory's DAG, or what is not complete of it")
     run_directory(resume)
@@ -122,7 +125,7 @@ def _write(arguments: argparse.Namespace) -> int:
 def _written(arguments: argparse.Namespace) -> Run:
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
-    for line in missing(plan, slots, _asked(arguments)):
+    for line in missing(plan, site, slots, _asked(arguments)):
         say(line)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     write_run(plan, site, experiment, directory)
@@ -138,6 +141,9 @@ def _written(arguments: argparse.Namespace) -> Run:
 def _run(arguments: argparse.Namespace) -> int:
     run = _written(arguments)
     say(f"{run.directory}: {len(run.plan['trials'])} trials")
+    if not arguments.no_links:
+        plan = from_json((run.directory / names.PLAN).read_text(encoding="utf-8"))
+        leave_ceilings(find_site(arguments.site), plan, run.directory, say)
     return _submit_and_watch(run)
 
 

@@ -116,10 +116,12 @@ def _workers(site: Site, experiment: Experiment | None, name: str, slots: Slots)
     else:
         seen = f"{slots.total} cores on {len(slots.machines)} machines match {offer.requirements}"
         largest = _largest_batch(site, experiment, name)
-        few = slots.total < largest
+        samplers = len(offer.samplers(slots.machines))
+        few = bool(largest) and slots.total < largest + samplers
         remedy = "make the batches smaller, or more slots"
+        beside = f" beside {samplers} samplers" if samplers else ""
         yield Finding(
-            "bad" if few else "good", thing, f"{seen}; the largest batch is {largest}" if few else seen, remedy
+            "bad" if few else "good", thing, f"{seen}; the largest batch is {largest}{beside}" if few else seen, remedy
         )
     for host in sorted(set(offer.workers) - set(slots.machines)):
         yield Finding("bad", thing, "in the site's list, but not in the pool", "is its startd up?", host)

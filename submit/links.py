@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from tierbench.site_configs.site import Site
 from tierbench.submit import probes
@@ -60,17 +62,44 @@ def _unmeasured(thing: str, why: str) -> Finding:
 
 def _measured(server: Visit, clients: Sequence[Visit], patience: float, say: Callable[[str], None]) -> dict[str, float]:
     """The rate at which each worker received, in Mb/s."""
-    serve = {"ask": "serve", "count": len(clients), "seconds": patience + 4 * MEASURED_S}
-    with probes.submitted([(server, [serve])]) as serving:
-        ports = _ports(serving, patience)
-        questions = [{"ask": "link", "host": server.host, "port": port, "seconds": MEASURED_S} for port in ports]
-        with probes.submitted([(visit, [q]) for visit, q in zip(clients, questions, strict=True)]) as receiving:
-            reports = receiving.wait(patience, say)
-    rates = {host: report.answers[0].get("mbps") for host, report in reports.items() if report.answers}
-    if not any(rates.values()):
-        host, report = next(iter(reports.items()))
-        raise PoolError(f"{host}: {report.trouble or report.answers[0]['seen']}")
-    return {host: float(rate) for host, rate in rates.items() if rate}
+    with serving(server, len(clients), patience + 4 * MEASURED_S, patience) as ports:
+        hosts = received(clients, server.host, ports, MEASURED_S, patience, say)
+    return {name: host.mbps for name, host in hosts.items()}
+
+
+@dataclass(frozen=True)
+class Received:
+    """What a host received from the server, and how far away it is where that could be measured."""
+
+    mbps: float
+    rtt_ms: float | None
+
+
+@contextmanager
+def serving(server: Visit, count: int, seconds: float, patience: float) -> Iterator[list[int]]:
+    """The ports of so many iperf3 servers on a host, each for one measurement."""
+    with probes.submitted([(server, [{"ask": "serve", "count": count, "seconds": seconds}])]) as jobs:
+        yield _ports(jobs, patience)
+
+
+def received(
+    clients: Sequence[Visit],
+    host: str,
+    ports: Sequence[int],
+    seconds: float,
+    patience: float,
+    say: Callable[[str], None],
+) -> dict[str, Received]:
+    """What each of these hosts received from the server's ports, all of them at once."""
+    questions = [{"ask": "link", "host": host, "port": port, "seconds": seconds} for port in ports]
+    with probes.submitted([(visit, [q]) for visit, q in zip(clients, questions, strict=True)]) as receiving:
+        reports = receiving.wait(patience, say)
+    answers = {name: report.answers[0] for name, report in reports.items() if report.answers}
+    hosts = {name: Received(float(a["mbps"]), a.get("rtt_ms")) for name, a in answers.items() if a.get("mbps")}
+    if not hosts:
+        name, report = next(iter(reports.items()))
+        raise PoolError(f"{name}: {report.trouble or report.answers[0]['seen']}")
+    return hosts
 
 
 def _ports(serving: Jobs, patience: float) -> list[int]:

@@ -37,7 +37,7 @@ def preview(
     yield ""
     yield from _pools(plan, site, slots)
     yield ""
-    yield from list(missing(plan, slots, asked)) or ["nothing is missing"]
+    yield from list(missing(plan, site, slots, asked)) or ["nothing is missing"]
 
 
 def _megabytes(trial: Trial) -> str:
@@ -73,15 +73,17 @@ def _pools(plan: Plan, site: Site, slots: dict[str, Slots] | str) -> Iterator[st
             yield f"       matched now by {slots[name].total} cores on {machines}"
 
 
-def missing(plan: Plan, slots: dict[str, Slots] | str, asked: str) -> Iterator[str]:
+def missing(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str) -> Iterator[str]:
     """What would have to be there, and what could not be looked at."""
     if isinstance(slots, str):
         yield f"not checked: the live pool ({slots})"
     else:
         for name in plan.pools:
             largest = max(trial.jobs for trial in plan.trials if trial.configuration.pool == name)
-            if slots[name].total < largest:
-                yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}"
+            samplers = len(site.pools[name].samplers(plan.pools[name]))
+            if slots[name].total < largest + samplers:
+                beside = f" beside {samplers} samplers" if samplers else ""
+                yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}{beside}"
     for name, replicas in plan.replicas.items():
         if replicas.sizes is None:
             yield (

@@ -82,25 +82,31 @@ def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iter
     """By host, what is asked there; `workers` are those of each pool."""
     found: dict[str, Visit] = {}
     for sampler in site.samplers.values():
-        requirements = sampler.requirements or _pinned(sampler.host)
+        requirements = sampler.requirements or pinned(sampler.host)
         visit = found.setdefault(sampler.host, Visit(sampler.host, requirements, sampler.via))
-        visit.ask(Question("interface", f"sampler's interface {sampler.interface}", {"name": sampler.interface}))
-        if sampler.role == "storage":
+        visit.ask(_interface(sampler.interface))
+        if sampler.role in ("storage", "xrootd", "gateway"):
             visit.ask(Question("iperf3", "iperf3"))
     for name, access in used_accesses(site, experiment).items():
         for host in workers.get(access.pool, ()):
-            visit = found.setdefault(host, Visit(host, _pinned(host)))
+            visit = found.setdefault(host, Visit(host, pinned(host)))
             for question in _on_worker(site, experiment, name, access):
                 visit.ask(question)
+            if site.pools[access.pool].interface:
+                visit.ask(_interface(site.pools[access.pool].interface))
         if _flushes(site, experiment):
             for host in access.path:
-                visit = found.setdefault(host, Visit(host, _pinned(host)))
+                visit = found.setdefault(host, Visit(host, pinned(host)))
                 for question in _on_the_way(site, experiment, access):
                     visit.ask(question)
     return found
 
 
-def _pinned(host: str) -> str:
+def _interface(name: str) -> Question:
+    return Question("interface", f"sampler's interface {name}", {"name": name})
+
+
+def pinned(host: str) -> str:
     return f'Machine == "{host}"'
 
 

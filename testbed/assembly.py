@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import tierbench
 from tierbench.testbed import filesystem, htcondor, kerberos, network, xrootd
+from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.topology import Topology
@@ -29,6 +30,11 @@ def assemble(hosts: Hosts, topology: Topology, rootfs: Path, say: Say) -> None:
     say(f"{len(hosts)} hosts")
     _stage(hosts, topology)
     binds = [(path, f"{SOURCE}/parts/{name}") for name, path in _package_parts().items()]
+    for host in hosts.values():
+        if host.host.nics:  # not the wan: its delay line needs real-time priority, which only the root group gives
+            host.namespaces.cgroup.make()
+    if means().lacking:
+        say(means().lacking)
     at_once(lambda host: host.namespaces.boot(host.name, rootfs, binds), hosts.values())
 
     say("networks, and the WAN between the sites")

@@ -63,10 +63,10 @@ class RunningHost:
         home = {None: "/root", "root": "/root", USER: f"/home/{USER}"}.get(user, "/")
         become = ["runuser", "-u", user, "--"] if user else []
         terminal = os.environ.get("TERM", "dumb")
-        return [
+        return self.namespaces.cgroup.entering([
             "nsenter", "-t", str(self.pid), "-m", "-n", "-u", "-i", "-p", f"--wdns={home}", *become,
             "env", "-i", f"PATH={PATH}", f"HOME={home}", f"TERM={terminal}", "LANG=C.UTF-8", *argv,
-        ]  # fmt: skip
+        ])  # fmt: skip
 
     def run(
         self,

@@ -28,7 +28,7 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
             domain=TRUST_DOMAIN,
             address=host.address,
             daemons=MANAGER_DAEMONS if host == access_point else EXECUTE_DAEMONS,
-            slots=topology.settings.slots_per_worker,
+            slots=topology.settings.slots_per_worker + 1,  # one for the sampler, which is a job too
         )
         hosts[host.name].stage(f"{CONFIG}/10-testbed.conf", common)
         if host != access_point:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tierbench.errors import HostError
+from tierbench.testbed.cgroups import ACCOUNT, Cgroup
 from tierbench.testbed.templates import FILES
 
 BOOT_SECONDS = 20.0
@@ -26,17 +27,20 @@ class Namespaces:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.cgroup = Cgroup(directory)
 
     def boot(self, name: str, rootfs: Path, binds: Sequence[tuple[Path, str]] = ()) -> None:
         """Start the init; return once it has laid out its file system and runs."""
         for part in ("upper", "work", "root"):
             (self.directory / part).mkdir(parents=True, exist_ok=True)
         log = self.directory / "boot.log"
-        pairs = [str(word) for bind in binds for word in bind]
+        accounts = [(file, f"{ACCOUNT}/{file.name}") for file in self.cgroup.account]
+        pairs = [str(word) for bind in [*binds, *accounts] for word in bind]
+        init = ["sh", str(FILES / "boot.sh"), str(self.directory), str(rootfs), name, *pairs]
         with log.open("wb") as output:
             subprocess.run(
                 ["setsid", "--fork", "unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--",
-                 "sh", str(FILES / "boot.sh"), str(self.directory), str(rootfs), name, *pairs],
+                 *self.cgroup.entering(init)],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True,
             )  # fmt: skip
         wait_until(self._booted, BOOT_SECONDS, f"host {name} did not boot", log)

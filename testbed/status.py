@@ -9,6 +9,7 @@ from functools import partial
 
 from tierbench.errors import HostError
 from tierbench.testbed import assembly, filesystem, htcondor, kerberos, xrootd
+from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import MOUNT_POINT, Role, Topology
@@ -80,7 +81,11 @@ def _questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Qu
 
 def _running(host: RunningHost) -> str:
     interfaces = ", ".join(f"{nic.address} {nic.rate_mbps} Mb/s" for nic in host.host.nics)
-    return f"running as process {host.pid}; {interfaces or 'switches and the WAN between them'}"
+    if not interfaces:
+        return f"running as process {host.pid}; switches and the WAN between them"
+    cgroup = host.namespaces.cgroup
+    cpu = "counted apart, can be limited" if cgroup.limited else "counted apart" if cgroup.account else means().lacking
+    return f"running as process {host.pid}; {interfaces}; CPU: {cpu}"
 
 
 def _gate(server: RunningHost) -> str:

@@ -158,6 +158,8 @@ class Testbed:
             self._hosts.rename(ended)
         for host in ended.glob("*"):
             Namespaces(host).kill()
+        for host in ended.glob("*"):
+            Namespaces(host).cgroup.remove()
         if keep_logs:
             for host in ended.glob("*"):
                 for log in [host / "boot.log", *(host / "upper/var/log").rglob("*")]:

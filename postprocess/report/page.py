@@ -23,10 +23,10 @@ from tierbench.postprocess.report.tabulated import (
 )
 from tierbench.postprocess.report.trials import badge, trial_list
 from tierbench.postprocess.report.words import counted, moment
-from tierbench.postprocess.results import INVALID, RESOURCES_CSV, SUSPECT, UNJUDGED, VALID, Results, verdict
+from tierbench.postprocess.results import INVALID, SUSPECT, UNJUDGED, VALID, Results, verdict
 
 FILES = (
-    names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV, RESOURCES_CSV, names.JOBS_CSV, names.SAMPLES_CSV,
+    names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV, names.RESOURCES_CSV, names.JOBS_CSV, names.SAMPLES_CSV,
     names.SCHEMA,
     names.PLAN, names.SITE, names.EXPERIMENT,
 )  # fmt: skip

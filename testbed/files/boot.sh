@@ -1,7 +1,7 @@
 #!/bin/sh
 # First process of a testbed host, started in fresh namespaces: records itself, lays out the host's
 # file system and becomes its init.
-# usage: boot.sh HOST_DIRECTORY ROOT_FILE_SYSTEM NAME [SOURCE TARGET]...   (pairs: read-only binds)
+# usage: boot.sh HOST_DIRECTORY ROOT_FILE_SYSTEM NAME [SOURCE TARGET]...   (pairs: read-only binds of folders or files)
 set -eu
 directory=$1 rootfs=$2 name=$3
 shift 3
@@ -36,7 +36,7 @@ mknod -m 666 "$root/dev/urandom" c 1 9
 mknod -m 666 "$root/dev/tty" c 5 0
 mknod -m 666 "$root/dev/fuse" c 10 229
 while [ $# -gt 0 ]; do
-    mkdir -p "$root$2"
+    if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$root${2%/*}" && : >"$root$2"; fi
     mount --bind -o ro "$1" "$root$2"
     shift 2
 done

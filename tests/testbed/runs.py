@@ -81,7 +81,7 @@ class AccessPoint:
         return self.there(name)
 
     def run(self, name: str) -> Ran:
-        return self._ran("run", *_definition(name), "--into", f"{HOME}/{name}", run=name)
+        return self._ran("run", *_definition(name), "--no-links", "--into", f"{HOME}/{name}", run=name)
 
     def submit(self, name: str, copy: str = "") -> Ran:
         return self._ran("submit", f"{HOME}/{name}", run=name, copy=copy)

@@ -37,9 +37,11 @@ def eventually(holds: Callable[[], bool]) -> bool:
 
 
 def traces(testbed: Testbed) -> list[str]:
-    """All that this machine shows of a testbed: its directory, processes, mounts."""
+    """All that this machine shows of a testbed: its directory, processes, mounts, control groups."""
     found = [str(testbed.directory)] if testbed.directory.exists() else []
     found += [line for line in Path("/proc/mounts").read_text().splitlines() if str(testbed.directory) in line]
+    groups = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if " cgroup" in line]
+    found += [str(group) for point in groups for group in Path(point).glob(f"tierbench-{testbed.name}-*")]
     for process in Path("/proc").glob("[0-9]*"):
         try:
             seen = (process / "cmdline").read_text() + (process / "mountinfo").read_text()

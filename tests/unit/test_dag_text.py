@@ -79,6 +79,11 @@ LONG_WORDS = {
 }
 
 
+def test_a_trial_samples_the_workers_of_its_own_pool_alone(site: Site, quick: Experiment, plan: Plan) -> None:
+    record = trial_record(site, quick, plan, the_trial(plan, "direct.root.x004.r1"))
+    assert [sampler["host"] for sampler in record["samplers"] if sampler["role"] == "worker"] == POOL["public"]
+
+
 def test_when_its_turn_has_come_a_trial_is_sampled_flushed_read_and_finished(
     site: Site, quick: Experiment, plan: Plan
 ) -> None:
@@ -156,6 +161,7 @@ def test_each_sampled_host_is_found_by_its_requirements(site: Site, quick: Exper
         'oss.uf.test, eth0, storage, Machine == "oss.uf.test"',
         'dgt.fiu.test, eth0, gateway, Machine == "dgt.fiu.test"',
         'vmuf.uf.test, eth0, xrootd, Machine == "vmuf.uf.test"',
+        'wn02.fiu.test, eth0, worker, Machine == "wn02.fiu.test"',
     ]
 
 

@@ -383,6 +383,56 @@ class TestHost:
         host.write("diskstats", "\n".join(lines) + "\n")
         assert self.last(start, out, host, "disk_read_bytes") == 2 * 2 * 512
 
+    def test_the_time_in_which_disks_were_busy_is_added_up(self, start: Start, out: Path, host: Host) -> None:
+        for disk in ("sda", "sdb"):
+            (host.root / "sys/block" / disk / "device").mkdir(parents=True)
+        host.write(
+            "diskstats", "".join(f"8 0 {name} 0 0 2 0 0 0 4 0 0 {ms} 0\n" for name, ms in (("sda", 7), ("sdb", 5)))
+        )
+        assert self.last(start, out, host, "disk_busy_ms") == 12
+
+    @pytest.mark.parametrize(
+        ("files", "used_ns", "throttled_ns"),
+        [
+            ({"cpu.stat": "usage_usec 3\nthrottled_usec 2\n", "cpu.max": "5000 20000\n"}, 3000, 2000),
+            (
+                {
+                    "cpuacct.usage": "3001\n", "cpu.stat": "nr_periods 1\nthrottled_time 2002\n",
+                    "cpu.cfs_quota_us": "5000\n", "cpu.cfs_period_us": "20000\n",
+                },
+                3001, 2002,
+            ),
+        ],
+        ids=["version 2", "version 1"],
+    )  # fmt: skip
+    def test_a_hosts_own_cpu_is_read_from_its_control_group(
+        self, start: Start, out: Path, host: Host, files: dict[str, str], used_ns: int, throttled_ns: int
+    ) -> None:
+        for name, text in files.items():
+            host.write(f"own/{name}", text)
+        finish(start(*host.options(), "--own-cpu", str(host.root / "proc/own"), "--max-seconds", "0.05"))
+        samples = read(out)
+        assert (samples["cpu_own_ns"][-1], samples["cpu_own_throttled_ns"][-1]) == (used_ns, throttled_ns)
+        assert samples.header["own_cpu_limit_cores"] == 0.25
+
+    def test_a_host_with_a_kernel_of_its_own_has_no_other_account(self, start: Start, out: Path, host: Host) -> None:
+        finish(start(*host.options(), "--own-cpu", str(host.root / "none"), "--max-seconds", "0.05"))
+        assert set(read(out)["cpu_own_ns"]) == {-1}
+        assert read(out).header["own_cpu_limit_cores"] is None
+
+    @pytest.mark.parametrize(("made", "real"), [("device/", True), ("uevent", False), ("bond", True)])
+    def test_only_hardware_states_a_real_speed(
+        self, start: Start, out: Path, host: Host, made: str, real: bool
+    ) -> None:
+        link = host.root / "sys/class/net/eth0"
+        link.mkdir(parents=True)
+        if made == "device/":
+            (link / "device").mkdir()
+        else:
+            (link / "uevent").write_text(f"DEVTYPE={made}\nINTERFACE=eth0\n")
+        finish(start(*host.options(), "--max-seconds", "0.05"))
+        assert read(out).header["link_speed_real"] is real
+
     @pytest.mark.parametrize(
         ("column", "value"), [("cpu_busiest", 1), ("cpu_busiest_busy_pct", 75), ("softirq_busiest_pct", 40)]
     )

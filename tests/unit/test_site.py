@@ -10,7 +10,7 @@ import pytest
 from tierbench.definitions import shipped
 from tierbench.errors import ConfigError
 from tierbench.site_configs import site as site_module
-from tierbench.site_configs.site import Site, find_site, load_site
+from tierbench.site_configs.site import Pool, Site, find_site, load_site
 from tierbench.spec import read_toml
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import XROOTDFS_ROOT, topology
@@ -105,6 +105,24 @@ def test_a_host_is_sampled_once(load: Load) -> None:
         load('role = "storage"\n', f'role = "storage"\n{second}')
 
 
+WORKERS = ["wn3", "wn1", "wn2"]
+
+
+def test_workers_are_sampled_where_their_pool_names_an_interface() -> None:
+    assert [sampler.host for sampler in Pool("true", interface="eth0").samplers(WORKERS)] == ["wn1", "wn2", "wn3"]
+    assert Pool("true").samplers(WORKERS) == []
+
+
+def test_of_many_workers_only_so_many_are_sampled() -> None:
+    sampled = Pool("true", interface="eth0", sampled_workers=2).samplers(WORKERS)
+    assert [(sampler.host, sampler.role) for sampler in sampled] == [("wn1", "worker"), ("wn2", "worker")]
+
+
+def test_a_number_of_workers_needs_their_interface() -> None:
+    with pytest.raises(ValueError, match="needs interface"):
+        Pool("true", sampled_workers=2)
+
+
 def test_the_testbeds_site_names_hosts_of_its_topology() -> None:
     site = find_site("testbed")
     named = {sampler.host for sampler in site.samplers.values()}
@@ -118,5 +136,7 @@ def test_the_testbeds_site_mounts_xrootd_where_the_testbed_does() -> None:
 
 def test_the_testbeds_links_are_what_it_is_built_with() -> None:
     tables = read_toml(site_module.SHIPPED / "testbed.toml")
-    rates = {key: value for key, value in tables["testbed"]["rates_mbps"].items() if key in tables["links"]}
-    assert tables["links"] == rates
+    bed = tables["testbed"]
+    rates = {key: bed["rates_mbps"][key] for key in ("wan", "storage", "worker")}
+    rates |= dict.fromkeys(("gateway", "xrootd"), bed["rates_mbps"]["server"])
+    assert tables["links"] == {**rates, "rtt_ms": bed["rtt_ms"]}

@@ -53,7 +53,7 @@ def test_the_documentation_lists_each_column(name):
 def test_a_run_has_a_row_per_sample_client_trial_and_batch(run):
     tables(run)
     assert {name: len(rows(run / name)) for name in FILES} == {
-        "samples.csv": 52, "jobs.csv": 8, "trials.csv": 2, "summary.csv": 1, "ratios.csv": 0,
+        "samples.csv": 52, "jobs.csv": 8, "trials.csv": 2, "resources.csv": 16, "summary.csv": 1, "ratios.csv": 0,
     }  # fmt: skip
 
 
@@ -61,10 +61,12 @@ def test_trials_are_in_the_order_of_the_plan(run):
     assert [row["repeat"] for row in tables(run).trials] == [2, 1]
 
 
-def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs(folder):
+def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_ceilings(folder):
     trial_tables(folder)
     [row] = rows(folder / "trials.csv")
-    assert [name for name, value in row.items() if not value] == ["reasons", "resident_bytes", "verdict_reasons"]
+    assert [name for name, value in row.items() if not value] == [
+        "reasons", "resident_bytes", "ceiling_mbps", "ceiling_from", "efficiency", "verdict_reasons",
+    ]  # fmt: skip
 
 
 def test_rates_of_samples_are_in_the_table(folder):

@@ -1,0 +1,115 @@
+"""What each link on a trial's way can carry: as iperf3 has measured it, else as the site's file or the card states.
+
+A measurement goes over several links and is limited by one of them. Which one, follows from what the others carried in
+other measurements, and where that leaves a choice, from what the site's file states.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tierbench.dags import names
+
+# A line that carries less than this of what it should is limited by something else: TCP itself takes a few per cent.
+AGREES = 0.85
+# The links that the storage server's data crosses to each role; whether to the workers by the gateway, is not known.
+LINKS = {
+    "xrootd": ("storage", "xrootd"),
+    "gateway": ("wan", "storage", "gateway"),
+    "worker": ("worker", "wan", "storage", "gateway"),
+}
+MEASURED, STATED, DRIVER = "measured by iperf3", "stated in [links]", "stated by the card"
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The most that something can carry in Mb/s, and who says so."""
+
+    mbps: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What is known of the links between the storage server and a trial's pool."""
+
+    links: Mapping[str, Ceiling] = field(default_factory=dict)  # by "wan" and the roles
+    hosts: Mapping[str, Ceiling] = field(default_factory=dict)  # workers whose own rate was measured
+    rtt_ms: float | None = None
+    rtt_source: str = ""
+
+    def nic(self, host: str, role: str, header: Mapping[str, Any]) -> Ceiling | None:
+        """The ceiling of a sampled interface."""
+        speed = header.get("link_speed_mbps") if header.get("link_speed_real") else None
+        known = self.hosts.get(host) or self.links.get(role)
+        return known or (Ceiling(float(speed), DRIVER) if speed else None)
+
+
+def read_ceilings(run: Path, pool: str) -> Ceilings:
+    """The ceilings for a pool from a run directory; what is not there, or not to be understood, is not known."""
+    site, measured = _json(run / names.SITE), _json(run / names.CEILINGS)
+    links = site.get("links")
+    lines = measured.get("measured")
+    return ceilings(links if isinstance(links, dict) else {}, lines if isinstance(lines, list) else [], pool)
+
+
+def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str) -> Ceilings:
+    """The ceilings from a site's [links] and the lines of ceilings.json."""
+    lines = [line for line in lines if line["pool"] in (None, pool)]
+    links = {link: Ceiling(rate, STATED) for link, rate in stated.items() if rate and link != "rtt_ms"}
+    hosts: dict[str, Ceiling] = {}
+    for line in lines:
+        link = limiting_link(line, lines, stated)
+        if link == "worker":
+            hosts |= {host: Ceiling(seen["mbps"], MEASURED) for host, seen in line["hosts"].items()}
+        elif link not in links or links[link].source == STATED or line["mbps"] > links[link].mbps:
+            links[link] = Ceiling(line["mbps"], MEASURED)
+    rtts = [line["rtt_ms"] for line in lines if line["pool"] == pool and line["rtt_ms"] is not None]
+    if rtts:
+        return Ceilings(links, hosts, min(rtts), "measured")
+    rtt_ms = stated.get("rtt_ms")
+    return Ceilings(links, hosts, rtt_ms, "stated" if rtt_ms is not None else "")
+
+
+def limiting_link(
+    line: Mapping[str, Any], lines: Collection[Mapping[str, Any]], stated: Mapping[str, float | None]
+) -> str:
+    """Which of a measured line's links its rate is the ceiling of."""
+
+    def capacity(link: str, of: Mapping[str, Any]) -> float:
+        return (stated.get(link) or float("inf")) * (len(of["hosts"]) if link == "worker" else 1)
+
+    def suspects(of: Mapping[str, Any]) -> list[str]:
+        """Those that have not carried clearly more in another measurement."""
+        cleared = {link for other in lines if of["mbps"] < AGREES * other["mbps"] for link in LINKS[other["role"]]} - {
+            "worker"
+        }
+        return [link for link in LINKS[of["role"]] if link not in cleared]
+
+    candidates = suspects(line)
+    expected = min(capacity(link, line) for link in LINKS[line["role"]])
+    if line["mbps"] < AGREES * expected:  # one carries less than stated: the same one that holds up other lines
+        for other in lines:
+            if other is not line and AGREES < other["mbps"] / line["mbps"] < 1 / AGREES:
+                common = [link for link in candidates if link in suspects(other)]
+                candidates = common or candidates
+    if not candidates:
+        candidates = list(LINKS[line["role"]])
+    return min(candidates, key=lambda link: capacity(link, line))
+
+
+def tightest(of: Iterator[tuple[str, Ceiling]]) -> tuple[str, Ceiling] | None:
+    """The lowest of named ceilings."""
+    return min(of, key=lambda pair: pair[1].mbps, default=None)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,162 @@
+"""A control group for each host, so that its own CPU time is counted apart, and can be limited.
+
+All hosts share one kernel, whose /proc/stat tells the whole machine's. What there is of control groups differs: v1 has
+a hierarchy for counting (cpuacct) and one for limits (cpu), which may be one; v2 counts always, and limits where the
+machine lets its root group hand the cpu controller down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierbench.errors import HostError
+
+MOUNTS = Path("/proc/self/mounts")
+ACCOUNT = "/run/tierbench-cpu"  # where a host finds its own account; monitors/sampler.py looks there too
+PERIOD_US = 20_000  # short beside a sampling period, so that a limited host is slow and not stuttering
+EMPTYING_SECONDS = 5.0
+ENTER = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit 126; shift; done; shift; exec "$@"'
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A tree of control groups of this machine, and which of its groups' files tell a host what it used."""
+
+    root: Path
+    files: tuple[str, ...]
+    unified: bool = False
+    limits: bool = False
+
+
+@dataclass(frozen=True)
+class Means:
+    """What this machine has to count and to limit a host's CPU time by; empty where it has nothing."""
+
+    hierarchies: tuple[Hierarchy, ...] = ()
+    lacking: str = ""
+
+    @property
+    def limits(self) -> bool:
+        return any(hierarchy.limits for hierarchy in self.hierarchies)
+
+
+@functools.cache
+def means() -> Means:
+    """The means of this machine, found by trying them once."""
+    return means_in(MOUNTS.read_text())
+
+
+def means_in(mounts: str) -> Means:
+    """The means among these mounts: v1 where both its hierarchies can be written to, else v2."""
+    groups = [line.split()[1:4] for line in mounts.splitlines() if line.split()[2] in ("cgroup", "cgroup2")]
+    with contextlib.suppress(OSError):
+        counting = _version_1(groups, "cpuacct", ("cpuacct.usage",), limits=False)
+        limiting = _version_1(groups, "cpu", ("cpu.stat", "cpu.cfs_quota_us", "cpu.cfs_period_us"), limits=True)
+        if counting and limiting:
+            return Means((counting, limiting))
+    unified = [Path(point) for point, kind, _ in groups if kind == "cgroup2"]
+    for root in unified:
+        with contextlib.suppress(OSError), _trial_group(root) as group:
+            if "usage_usec" in (group / "cpu.stat").read_text():
+                limits = _hands_down_cpu(root, group)
+                lacking = "" if limits else f"{root} does not hand the cpu controller down, so no CPU can be limited"
+                files = ("cpu.stat", "cpu.max") if limits else ("cpu.stat",)
+                return Means((Hierarchy(root, files, unified=True, limits=limits),), lacking)
+    return Means((), "no control group can be made here, so a host's CPU time cannot be told from the machine's")
+
+
+def _version_1(groups: list[list[str]], controller: str, files: tuple[str, ...], *, limits: bool) -> Hierarchy | None:
+    for point, kind, options in groups:
+        if kind == "cgroup" and controller in options.split(","):
+            with _trial_group(Path(point)) as group:
+                if all((group / file).exists() for file in files):
+                    return Hierarchy(Path(point), files, limits=limits)
+    return None
+
+
+def _hands_down_cpu(root: Path, group: Path) -> bool:
+    with contextlib.suppress(OSError):
+        (root / "cgroup.subtree_control").write_text("+cpu")
+    return (group / "cpu.max").exists()
+
+
+@contextlib.contextmanager
+def _trial_group(root: Path) -> Iterator[Path]:
+    group = root / f"tierbench-trial-{os.getpid()}"
+    group.mkdir()
+    try:
+        yield group
+    finally:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+
+
+class Cgroup:
+    """A host's control group, by the directory of the host; the directory alone tells its name, also after a crash."""
+
+    def __init__(self, host_directory: Path) -> None:
+        bed = host_directory.parent.parent
+        self._bed = f"tierbench-{bed.name}-{zlib.crc32(str(bed).encode()):08x}"
+        self._name = host_directory.name
+
+    def _groups(self) -> Iterator[tuple[Hierarchy, Path]]:
+        for hierarchy in means().hierarchies:
+            yield hierarchy, hierarchy.root / self._bed / self._name
+
+    def make(self) -> None:
+        for hierarchy, group in self._groups():
+            group.parent.mkdir(exist_ok=True)
+            if hierarchy.unified and hierarchy.limits:
+                (group.parent / "cgroup.subtree_control").write_text("+cpu")
+            group.mkdir(exist_ok=True)
+
+    @property
+    def entrances(self) -> list[Path]:
+        """The files to which a process writes its number to belong to the host."""
+        return [group / "cgroup.procs" for _, group in self._groups() if group.exists()]
+
+    def entering(self, command: Sequence[str]) -> list[str]:
+        """The command line by which a command, and all that it starts, belongs to the host."""
+        entrances = list(map(str, self.entrances))
+        return ["sh", "-c", ENTER, "sh", *entrances, "--", *command] if entrances else list(command)
+
+    @property
+    def account(self) -> list[Path]:
+        """The files that tell what the host has used, and what it may use."""
+        return [group / file for hierarchy, group in self._groups() for file in hierarchy.files if group.exists()]
+
+    @property
+    def limited(self) -> bool:
+        """Whether its CPU could be limited."""
+        return any(hierarchy.limits and group.exists() for hierarchy, group in self._groups())
+
+    def limit(self, cores: float | None) -> None:
+        """Let the host use so many cores at most; None lifts the limit."""
+        for hierarchy, group in self._groups():
+            if hierarchy.unified and hierarchy.limits:
+                quota = "max" if cores is None else str(round(cores * PERIOD_US))
+                (group / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+            elif hierarchy.limits:
+                (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                (group / "cpu.cfs_quota_us").write_text("-1" if cores is None else str(round(cores * PERIOD_US)))
+
+    def remove(self) -> None:
+        """Have it gone once its processes are; the last host's takes the testbed's group with it."""
+        for _, group in self._groups():
+            deadline = time.monotonic() + EMPTYING_SECONDS
+            while group.exists():
+                try:
+                    group.rmdir()
+                except OSError:  # the kernel takes the last processes out in its own time
+                    if time.monotonic() > deadline:
+                        raise HostError(f"{group} still has processes; `tierbench testbed down` tries again") from None
+                    time.sleep(0.02)
+            with contextlib.suppress(OSError):  # others are still in it, or it is gone
+                group.parent.rmdir()

@@ -1,0 +1,259 @@
+"""Bottlenecks staged on the testbed, one by one, each of which a trial must name by what was measured of it."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from importlib import resources
+
+import pytest
+
+from tierbench.dags import names
+from tierbench.testbed import assembly, network
+from tierbench.testbed.cgroups import means
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.namespaces import wait_until
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+HOME = f"/home/{USER}/bottlenecks"  # DAGMan does not want its logs below /tmp
+RUN_SECONDS = 120
+SLOW_MBPS = 25
+SLOW_CORES = 0.05
+FAR_MS = 160.0
+
+SETS = """
+[replicas.plain]
+kind = "random"
+count = 4
+size_mb = 3
+
+[replicas.small]
+kind = "random"
+count = 1
+size_mb = 2
+
+[replicas.events]
+kind = "higgs"
+count = 1
+size_mb = 2
+"""
+
+EXPERIMENT = """
+name = "{name}"
+question = "Is the bottleneck named that was staged?"
+access = ["{access}"]
+batches = [{jobs}]
+repeats = 1
+sample_period_s = 0.1
+retries = 0
+
+[workloads.read]
+client = "{client}"
+replicas = "{replicas}"
+{options}
+"""
+
+REPLICAS = """
+name = "replicas"
+question = "Which files are read?"
+access = ["lan-xrootdfs"]
+batches = [1]
+
+[workloads]
+plain = { client = "dd", replicas = "plain" }
+small = { client = "dd", replicas = "small" }
+events = { client = "higgs", replicas = "events" }
+"""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is run while a bottleneck is staged, and what the site's file says meanwhile of its links."""
+
+    access: str
+    jobs: int = 4
+    client: str = "xrdcp"
+    replicas: str = "plain"
+    options: str = ""
+    links: dict[str, float] = field(default_factory=dict)
+    measure: bool = False
+
+    def experiment(self, name: str) -> str:
+        return EXPERIMENT.format(name=name, **vars(self)) + SETS
+
+
+class Sites:
+    """The testbed's access point, where trials are run one at a time under what was staged."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self.testbed = testbed
+        self._ce = testbed.host("ce")
+        self._site = (resources.files("tierbench.site_configs") / "testbed.toml").read_text(encoding="utf-8")
+
+    def make_replicas(self) -> None:
+        writer = self.testbed.host("vmuf")
+        writer.put(f"{HOME}/replicas.toml", REPLICAS + SETS)
+        writer.run("tierbench", "replicas", f"{HOME}/replicas.toml", "--site", "testbed", user=USER)
+
+    def run(self, name: str, trial: Trial) -> dict[str, str]:
+        """The trial's row of trials.csv."""
+        self._ce.put(f"{HOME}/{name}.toml", trial.experiment(name))
+        self._ce.put(f"{HOME}/{name}-site.toml", self._site_with(trial.links))
+        self._ce.run("chown", USER, HOME)
+        options = ["--into", f"{HOME}/{name}", *([] if trial.measure else ["--no-links"])]
+        self._ce.run(
+            "tierbench", "run", f"{HOME}/{name}.toml", "--site", f"{HOME}/{name}-site.toml", *options,
+            user=USER, timeout=RUN_SECONDS,
+        )  # fmt: skip
+        with self._ce.path(f"{HOME}/{name}/{names.TRIALS_CSV}").open(encoding="utf-8", newline="") as file:
+            (row,) = csv.DictReader(file)
+        return row
+
+    def _site_with(self, links: dict[str, float]) -> str:
+        text, table, stated = self._site.partition("[links]")
+        for link, value in links.items():
+            stated, changed = re.subn(rf"(?m)^{link} = .*$", f"{link} = {value}", stated)
+            assert changed == 1, link
+        return text + table + stated
+
+
+@pytest.fixture(scope="module")
+def sites(testbed: Testbed) -> Sites:
+    sites = Sites(testbed)
+    sites.make_replicas()
+    return sites
+
+
+# -- what can be staged ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def slow_ports(host: RunningHost, *devices: str) -> Iterator[None]:
+    """Interfaces of a host that send at a slow rate."""
+    before = {device: host.run("tc", "qdisc", "show", "dev", device, "root").stdout for device in devices}
+    for device in devices:
+        host.run(*change(device, f"{SLOW_MBPS}Mbit"))
+    try:
+        yield
+    finally:
+        for device, shown in before.items():
+            (rate,) = re.findall(r"rate (\S+?bit)", shown)
+            (burst,) = re.findall(r"burst (\S+)", shown)
+            host.run(*change(device, rate, burst))
+
+
+def change(device: str, rate: str, burst: str = "64k") -> list[str]:
+    bucket = ["tbf", "rate", rate, "burst", burst, "limit", "2m"]
+    return ["tc", "qdisc", "change", "dev", device, "root", "handle", "1:", *bucket]
+
+
+@contextlib.contextmanager
+def slow_cpu(host: RunningHost) -> Iterator[None]:
+    cgroup = host.namespaces.cgroup
+    cgroup.limit(SLOW_CORES)
+    try:
+        yield
+    finally:
+        cgroup.limit(None)
+
+
+@contextlib.contextmanager
+def favoured(*hosts: RunningHost) -> Iterator[None]:
+    """Hosts that others on this machine take no CPU time from."""
+    shares = {"cpu.shares": "200000", "cpu.weight": "10000"}
+    entrances = [entrance for host in hosts for entrance in host.namespaces.cgroup.entrances]
+    groups = {group for entrance in entrances for group in entrance.parents[:2]}
+    files = [group / name for group in groups for name in shares if (group / name).exists()]
+    before = {file: file.read_text() for file in files}
+    for file in files:
+        file.write_text(shares[file.name])
+    try:
+        yield
+    finally:
+        for file, value in before.items():
+            file.write_text(value)
+
+
+@contextlib.contextmanager
+def far_away(wan: RunningHost, usual_ms: float) -> Iterator[None]:
+    set_round_trip(wan, FAR_MS)
+    try:
+        yield
+    finally:
+        set_round_trip(wan, usual_ms)
+
+
+def set_round_trip(wan: RunningHost, rtt_ms: float) -> None:
+    if wan.path("/run/wan-delay").read_text().strip() == "netem":
+        for switch in network.QUEUES:
+            netem = ["netem", "delay", f"{rtt_ms / 2}ms", "limit", "100000"]
+            wan.run("tc", "qdisc", "change", "dev", switch.bridge, "parent", "1:1", *netem)
+        return
+    wan.script(["kill $(cat /run/delayline.pid)"])
+    wait_until(lambda: not assembly.delay_line_listens(wan), 5, "the delay line did not end", wan.log("delayline.log"))
+    queues = map(str, network.QUEUES.values())
+    wan.daemon("delayline", "chrt", "-f", "20", "python3", assembly.DELAY_LINE, str(rtt_ms / 2e3), *queues)
+    wan.wait_until(lambda: assembly.delay_line_listens(wan), 5, "the delay line did not begin", "delayline.log")
+
+
+# -- what is named -----------------------------------------------------------------------------------------
+
+Stage = Callable[[Testbed], AbstractContextManager[None]]
+SLOW = float(SLOW_MBPS)
+COMBINATORICS = "options = { combinatorics = 600 }"
+
+
+def staged(label: str, stage: Stage, trial: Trial) -> object:
+    return pytest.param(label, stage, trial, id=label.replace(" ", "-").replace("'", ""))
+
+
+@pytest.mark.parametrize(
+    ("label", "stage", "trial"),
+    [
+        staged(
+            "WAN link",
+            lambda bed: slow_ports(bed.host("wan"), "br-fiu"),
+            Trial("lan-xrootd", measure=True),  # the site's file still says 1000
+        ),
+        staged(
+            "worker NIC",
+            lambda bed: slow_ports(bed.host("wan"), "wn03-eth0", "wn04-eth0"),
+            Trial("wan-xrootd-public", links={"worker": SLOW}),
+        ),
+        staged(
+            "storage",
+            lambda bed: slow_ports(bed.host("oss"), "eth0"),
+            Trial("wan-xrootd-public", links={"storage": SLOW}),
+        ),
+        staged(
+            "gateway NIC",
+            lambda bed: slow_ports(bed.host("wan"), "dgt-eth0"),
+            Trial("lan-xrootd", links={"gateway": SLOW}),
+        ),
+        staged("gateway CPU", lambda bed: slow_cpu(bed.host("dgt")), Trial("lan-xrootd")),
+        staged("xrootd server CPU", lambda bed: slow_cpu(bed.host("vmuf")), Trial("wan-xrootd-public")),
+        staged(
+            "latency",
+            lambda bed: far_away(bed.host("wan"), bed.settings.rtt_ms),
+            Trial("direct", 1, "dd", "small", links={"rtt_ms": FAR_MS}),
+        ),
+        staged(
+            "client's own CPU",
+            lambda bed: favoured(bed.host("wn03"), bed.host("wn04")),
+            Trial("wan-xrootd-public", 1, "higgs", "events", COMBINATORICS),
+        ),
+    ],
+)  # fmt: skip
+def test_the_staged_bottleneck_is_named(sites: Sites, label: str, stage: Stage, trial: Trial) -> None:
+    if label in ("gateway CPU", "xrootd server CPU") and not means().limits:
+        pytest.skip(means().lacking)
+    with stage(sites.testbed):
+        row = sites.run(re.sub(r"\W+", "-", label).lower(), trial)
+    print(label, row["bottleneck_evidence"])
+    assert (row["state"], row["reasons"]) == ("complete", "")
+    assert row["bottleneck"] == label, row["bottleneck_evidence"]

@@ -1,0 +1,80 @@
+"""What `tierbench run` leaves of its measurement of the links, above all where there is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierbench.dags import names
+from tierbench.dags.experiment import find_experiment
+from tierbench.dags.plan import expand
+from tierbench.postprocess.ceilings import MEASURED, read_ceilings
+from tierbench.site_configs.site import find_site
+from tierbench.submit import ceilings
+from tierbench.submit.links import Received
+from tierbench.submit.pool import PoolError
+
+SITE = find_site("testbed")
+PLAN = expand(SITE, find_experiment("quick"), {"private": ["wn01", "wn02"], "public": ["wn03"]})
+RATES = {"dgt.fiu.test": 765.0, "vmuf.uf.test": 764.0, "wn01": 95.0, "wn02": 96.0, "wn03": 94.0}
+
+
+def left(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / names.CEILINGS).read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture
+def iperf3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """iperf3 everywhere but on wn03."""
+
+    @contextmanager
+    def serving(*_: Any) -> Iterator[list[int]]:
+        yield list(range(5201, 5205 + 1))
+
+    def received(visits: Any, _host: str, ports: Any, *_: Any) -> dict[str, Received]:
+        assert len(ports) == len(visits)
+        if visits[0].host == "wn03":
+            raise PoolError("wn03: there is no iperf3")
+        return {visit.host: Received(RATES[visit.host], 14.0) for visit in visits}
+
+    monkeypatch.setattr(ceilings, "serving", serving)
+    monkeypatch.setattr(ceilings, "received", received)
+
+
+def test_a_server_that_no_job_reaches_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    by_ssh = {name: replace(sampler, via="ssh") for name, sampler in SITE.samplers.items()}
+    said: list[str] = []
+    ceilings.leave_ceilings(replace(SITE, samplers=by_ssh), PLAN, tmp_path, said.append)
+    assert left(tmp_path)["measured"] == []
+    assert set(left(tmp_path)["not_measured"]) == {"pool private", "pool public"}
+    assert "not in the pool" in said[-1]
+
+
+@pytest.mark.usefixtures("iperf3")
+def test_what_could_not_be_measured_is_left_with_the_reason(tmp_path: Path) -> None:
+    ceilings.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
+    assert left(tmp_path)["not_measured"] == {"pool public": "wn03: there is no iperf3"}
+    assert [line["to"] for line in left(tmp_path)["measured"]] == ["dgt.fiu.test", "vmuf.uf.test", "pool private"]
+
+
+@pytest.mark.usefixtures("iperf3")
+def test_the_tables_understand_what_was_left(tmp_path: Path) -> None:
+    ceilings.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
+    known = read_ceilings(tmp_path, "private")
+    assert {host: (ceiling.mbps, ceiling.source) for host, ceiling in known.hosts.items()} == {
+        "wn01": (95.0, MEASURED), "wn02": (96.0, MEASURED),
+    }  # fmt: skip
+    assert (known.rtt_ms, known.rtt_source) == (14.0, "measured")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"measured": 3}'])
+def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / names.CEILINGS).write_text(content, encoding="utf-8")
+    assert read_ceilings(tmp_path, "private").hosts == {}
