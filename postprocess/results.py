@@ -35,6 +35,7 @@ class Results:
     summary: list[Row]
     ratios: list[Row]
     resources: list[Row]
+    ceilings: dict[str, Any]  # what iperf3 measured before the run
 
     @property
     def name(self) -> str:
@@ -112,6 +113,7 @@ def read_results(directory: Path, say: Say) -> Results:
         summary=_rows(directory / names.SUMMARY_CSV, types),
         ratios=_rows(directory / names.RATIOS_CSV, types),
         resources=_rows(directory / names.RESOURCES_CSV, types),
+        ceilings=_json(directory / names.CEILINGS),
     )
     if not any(ran(trial) for trial in results.trials):
         raise TierbenchError(

@@ -176,6 +176,7 @@ def _watch_to_the_end(run: Run) -> int:
     unfinished = [trial for trial in run.trials() if not trial.well]
     if unfinished:
         say(f"{len(unfinished)} trials are not complete; `tierbench submit {run.directory}` repeats those")
+    say(f"`tierbench report {run.directory}` makes a page with figures of it")
     return 1 if unfinished else 0
 
 

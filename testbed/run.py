@@ -7,6 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from tierbench.dags import names
 from tierbench.errors import ConfigError, HostError
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
@@ -18,7 +19,7 @@ WATCHED = 130  # the exit status of `tierbench run` after Ctrl-C, which ends the
 
 
 def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
-    """Make the experiment's replicas, run it on the access point, copy the run directory to `into`."""
+    """Make the experiment's replicas, run it on the access point, copy the run directory to `into` and report on it."""
     if into.exists():
         raise ConfigError(f"{into}: is there already; a run gets a directory of its own (--into)")
     try:  # found out now, and not after the measurement
@@ -44,6 +45,11 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     if access_point.path(there).is_dir():
         shutil.copytree(access_point.path(there), into)
         say(f"the run directory is {into}")
+        if (into / names.TRIALS_CSV).exists():
+            # Here and not above: matplotlib takes a second to load.
+            from tierbench.postprocess.report.write import run_report
+
+            say(f"its report is {run_report(into, None, lambda _: None)}")
     return status
 
 

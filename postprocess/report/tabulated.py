@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterator
 
@@ -76,26 +75,20 @@ def volatility_table(results: Results) -> Markup | None:
 
 
 def link_table(results: Results) -> Markup | None:
-    """The thesis' Table 2-1: what the links can carry, as far as it was measured or stated."""
-    measured: dict[tuple[str, str], list[float]] = {}
-    for trial in results.trials:
-        if trial.get("ceiling_mbps") is not None:
-            key = (str(trial["access"]), str(trial.get("ceiling_from") or ""))
-            measured.setdefault(key, []).append(trial["ceiling_mbps"])
-    rows: list[list[str]] = [
-        [access, where, str(len(rates)), figures(statistics.fmean(rates)), _spread(rates), figures(max(rates))]
-        for (access, where), rates in sorted(measured.items())
-    ]
-    stated = results.site.get("links") or {}
-    rows += [
-        ["all", f"{link} link, as the site file states", NOTHING, figures(rate), NOTHING, NOTHING]
-        for link, rate in stated.items()
-        if rate
-    ]
+    """The thesis' Table 2-1: what the links can carry, as measured before the run, and as stated."""
+    rows: list[list[str]] = []
+    for line in results.ceilings.get("measured", []):
+        rates = [host["mbps"] for host in line["hosts"].values()]
+        each = f"{figures(min(rates))}–{figures(max(rates))}" if len(rates) > 1 else NOTHING
+        where = f"{results.ceilings['from']} to {line['to']}"
+        rows.append([where, "measured by iperf3", figures(line["mbps"]), each, figures(line["rtt_ms"])])
+    for link, rate in (results.site.get("links") or {}).items():
+        if rate and link != "rtt_ms":
+            rows.append([f"{link} link", "stated by the site’s file", figures(rate), NOTHING, NOTHING])
     if not rows:
         return None
-    caption = "What the ways can carry, measured beside the trials or stated; counterpart of the thesis’ Table 2-1."
-    return table(["access", "tightest link", "trials", "Mb/s", "std. dev.", "highest"], rows, words=2, caption=caption)
+    caption = "What the links can carry, measured before the run and stated; counterpart of the thesis’ Table 2-1."
+    return table(["link", "", "Mb/s", "each host", "round trip ms"], rows, words=2, caption=caption)
 
 
 def bottleneck_table(results: Results) -> Markup | None:
@@ -154,7 +147,3 @@ def _volatility(row: Row, mean: str, spread: str) -> tuple[str, str, str]:
     value, deviation = row.get(mean), row.get(spread)
     share = deviation / value if value and deviation is not None else None
     return figures(value), figures(deviation), percent(share)
-
-
-def _spread(rates: list[float]) -> str:
-    return figures(statistics.stdev(rates)) if len(rates) > 1 else NOTHING
