@@ -82,10 +82,10 @@ class Contaminated:
     """A trial of two dd on the public workers' mounts, to which something is done."""
 
     def __init__(self, access_point: AccessPoint, testbed: Testbed, name: str, gate: bool, flush: bool) -> None:
-        self.name, self.access_point, self.testbed = name, access_point, testbed
+        self.name, self.access_point, self.testbed = f"contaminated-{name}", access_point, testbed
         words = {"name": name, "count": COUNT, "gate": str(gate).lower(), "flush": str(flush).lower()}
-        access_point.define(name, CONTAMINATED.format(**words))
-        self.run = access_point.write(name)
+        access_point.define(self.name, CONTAMINATED.format(**words))
+        self.run = access_point.write(self.name)
         (self.trial,) = (self.run / names.TRIALS).iterdir()
         first = 3 + 2 * [*ALONE, *TOGETHER].index(name)
         self.edit_replicas(
