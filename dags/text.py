@@ -85,7 +85,9 @@ def trial_dag(site: Site, experiment: Experiment, trial: Trial) -> Dag:
 def _trial_parts(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Part]:
     jobs = list(_trial_jobs(site, experiment, trial))
     yield from jobs
-    yield from (Before(job.name, _script(names.TURN_TAKING), ["take"]) for job in jobs)
+    for job in jobs:
+        alone = job.name == "clients" and not experiment.gate
+        yield Before(job.name, _script(names.TURN_TAKING), ["take", "sampled"] if alone else ["take"])
     if flushes(site, experiment) and not experiment.gate:  # a gate waits for the flush itself
         yield Edge(["flush"], ["clients"])
     yield Final("finish", _script(names.FINISH))

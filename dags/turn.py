@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Lets the trials of a run measure one at a time, while DAGMan has the next ones already waiting.
 
-usage: turn.py take | pass       (in the trial's directory on the access point)
+usage: turn.py take | take sampled | pass       (in the trial's directory on the access point)
 
-take  waits until no other trial of the run has the turn and the trial named in `after` has had it;
-      then makes the folders that the trial's jobs write to
-pass  gives the turn on, if this trial has it; may be called again
+take          waits until no other trial of the run has the turn and the trial named in `after` has had it;
+              then makes the folders that the trial's jobs write to
+take sampled  waits for the samplers, too: for the clients of a trial without a gate, which would
+pass          gives the turn on, if this trial has it; may be called again
 
 The turn is a file of the run directory that names the trial whose turn it is. Shipped there; stdlib
 only, Python 3.6 or newer.
@@ -14,28 +15,32 @@ exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or t
 """
 
 import contextlib
+import json
 import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 FILLED = ("clients", "samples", "flush")
 POLL_SECONDS = 0.1
 # How long the trial before may be without a DAGMan before it is taken to have none: DAGMan starts a failed
 # one again within seconds.
 PATIENCE_SECONDS = 15.0
+# How long clients without a gate wait for samplers; then they run, and the tables tell what is not sampled.
+SAMPLERS_SECONDS = 60.0
 
 
 def main(arguments: "list[str]") -> int:
     trial = Path.cwd()
-    if arguments not in (["take"], ["pass"]):
+    if arguments not in (["take"], ["take", "sampled"], ["pass"]):
         print(__doc__, file=sys.stderr)
         return 2
     if not (trial / "trial.json").is_file():
         print("turn: " + str(trial) + " is not a trial's directory: it has no trial.json", file=sys.stderr)
         return 2
     turn = Turn(trial)
-    if arguments == ["take"]:
+    if arguments[0] == "take":
         while not (turn.has_come() and turn.taken()):
             if (trial / "served").exists():
                 return 1
@@ -45,6 +50,8 @@ def main(arguments: "list[str]") -> int:
             return 1
         for folder in FILLED:
             (trial / folder).mkdir(exist_ok=True)
+        if "sampled" in arguments:
+            wait_for_samplers(trial)
     else:
         turn.pass_on()
     return 0
@@ -108,6 +115,22 @@ class Turn:
             return self.file.read_text()
         except FileNotFoundError:
             return ""
+
+
+def wait_for_samplers(trial: Path) -> None:
+    samplers = json.loads((trial / "trial.json").read_text())["samplers"]
+    deadline = time.monotonic() + SAMPLERS_SECONDS
+    while not all(sampling(trial, sampler) for sampler in samplers) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+
+
+def sampling(trial: Path, sampler: "dict[str, Any]") -> bool:
+    """Whether a sampler has written more than its header."""
+    try:
+        with (trial / "samples" / (sampler["host"] + ".samples")).open("rb") as file:
+            return bool(file.readline() and file.readline())
+    except FileNotFoundError:
+        return False
 
 
 def at_work(trial: Path) -> bool:

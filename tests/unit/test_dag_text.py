@@ -144,6 +144,11 @@ def test_without_a_gate_clients_start_after_the_flush(site: Site, quick: Experim
     assert "PARENT flush CHILD clients\n" in text
 
 
+def test_without_a_gate_clients_wait_for_the_samplers(site: Site, quick: Experiment, plan: Plan) -> None:
+    text = trial_dag(site, dataclasses.replace(quick, gate=False), the_trial(plan)).text()
+    assert "SCRIPT PRE clients ../../scripts/turn.py take sampled\n" in text
+
+
 def test_without_a_flush_clients_start_at_once(site: Site, quick: Experiment, plan: Plan) -> None:
     text = trial_dag(site, dataclasses.replace(quick, flush=False), the_trial(plan)).text()
     assert "flush" not in text

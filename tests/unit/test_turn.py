@@ -33,8 +33,8 @@ class Trials:
     def __getitem__(self, name: str) -> Path:
         return self.run / names.TRIALS / name
 
-    def take(self, name: str) -> subprocess.Popen[bytes]:
-        self.waiting.append(subprocess.Popen([sys.executable, turn.__file__, "take"], cwd=self[name]))
+    def take(self, name: str, *more: str) -> subprocess.Popen[bytes]:
+        self.waiting.append(subprocess.Popen([sys.executable, turn.__file__, "take", *more], cwd=self[name]))
         return self.waiting[-1]
 
     def pass_on(self, name: str) -> None:
@@ -70,6 +70,14 @@ def test_the_first_trial_takes_the_turn_at_once(trials: Trials) -> None:
 def test_a_trial_that_has_its_turn_has_the_folders_that_its_jobs_write_to(trials: Trials) -> None:
     trials.take("first").wait(10)
     assert {path.name for path in trials["first"].iterdir() if path.is_dir()} == set(names.FILLED)
+
+
+def test_clients_without_a_gate_wait_for_the_samplers(trials: Trials) -> None:
+    (trials["first"] / names.TRIAL).write_text('{"samplers": [{"host": "oss"}]}')
+    clients = trials.take("first", "sampled")
+    assert waits(clients)
+    (trials["first"] / names.sample_file("oss")).write_text("header\nrecord\n")
+    assert clients.wait(10) == 0
 
 
 def test_all_nodes_of_a_trial_have_its_turn(trials: Trials) -> None:
