@@ -5,7 +5,7 @@ usage: turn.py take | take sampled | pass       (in the trial's directory on the
 
 take          waits until no other trial of the run has the turn and the trial named in `after` has had it;
               then makes the folders that the trial's jobs write to
-take sampled  waits for the samplers, too: for the clients of a trial without a gate, which would
+take sampled  waits for the samplers, too: for the clients of a trial that has no gate to do so
 pass          gives the turn on, if this trial has it; may be called again
 
 The turn is a file of the run directory that names the trial whose turn it is. Shipped there; stdlib
