@@ -7,9 +7,12 @@ Whatever an earlier try has left is moved to tries/1, tries/2, ... Among it is D
 with which a second try would skip the flush. BEFORE is the trial that has its turn before this one.
 Shipped to the run directory; stdlib only, Python 3.6 or newer.
 
-exit status: 0 the directory is fresh; 1 it could not be made so; 2 this is not the directory of a trial
+exit status: 0 the directory is fresh; 1 it could not be made so, for instance since a DAGMan runs the trial;
+2 this is not the directory of a trial
 """
 
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -26,10 +29,14 @@ def main(before: "list[str]") -> int:
         print(f"fresh: {trial} is not a trial's directory: it has no {missing[0]}", file=sys.stderr)
         return 2
     try:
+        if running(trial):
+            print(f"fresh: {trial} is being run by another DAG; wait for its end", file=sys.stderr)
+            return 1
+        # An earlier try may have ended without passing its turn on.
+        subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
         leftovers = [path for path in trial.iterdir() if is_left_over(path)]
         if leftovers:
             put_aside(leftovers, trial / TRIES)
-        give_up_turn(trial)
         (trial / AFTER).write_text("".join(before))
     except OSError as error:
         print(f"fresh: {error}", file=sys.stderr)
@@ -52,11 +59,11 @@ def put_aside(leftovers: "list[Path]", tries: Path) -> None:
         path.rename(aside / path.name)
 
 
-def give_up_turn(trial: Path) -> None:
-    """An earlier try may have ended without passing its turn on."""
-    turn = trial.parent.parent / "turn"
-    if turn.is_file() and turn.read_text() == trial.name:
-        turn.unlink()
+def running(trial: Path) -> bool:
+    """Whether a DAGMan is at work here, whose process number its lock file tells."""
+    lock = trial / "trial.dag.lock"
+    pid = re.search(r"^PID = (\d+)$", lock.read_text(), re.MULTILINE) if lock.exists() else None
+    return pid is not None and Path("/proc", pid.group(1)).exists()
 
 
 if __name__ == "__main__":

@@ -77,7 +77,10 @@ def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: 
 
 def trial_dag(site: Site, experiment: Experiment, trial: Trial) -> Dag:
     """One trial: when its turn has come sampling, flush and clients, and the books closed at the end."""
-    usage = [f"{trial.name}", f"In this directory: condor_submit_dag {names.TRIAL_DAG}"]
+    usage = [
+        f"{trial.name}",
+        f"In this directory: {_script(names.FRESH)} && condor_submit_dag {names.TRIAL_DAG}",
+    ]
     config = f"{RUN_DIRECTORY}/{names.TRIAL_CONFIG}"
     return Dag(usage, config, list(_trial_parts(site, experiment, trial)))
 

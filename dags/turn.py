@@ -11,21 +11,24 @@ pass          gives the turn on, if this trial has it; may be called again
 The turn is a file of the run directory that names the trial whose turn it is. Shipped there; stdlib
 only, Python 3.6 or newer.
 
-exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or this is not a trial's directory
+exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or this is not a trial's directory;
+3 the run directory cannot be read or written
 """
 
 import contextlib
+import fcntl
 import json
-import os
+import re
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 FILLED = ("clients", "samples", "flush")
 POLL_SECONDS = 0.1
-# How long the trial before may be without a DAGMan before it is taken to have none: DAGMan starts a failed
-# one again within seconds.
+# How long a trial may be without a DAGMan before it is taken to have none: a failed one is started again within
+# seconds, and so is one that HTCondor has lost.
 PATIENCE_SECONDS = 15.0
 # How long clients without a gate wait for samplers; then they run, and the tables tell what is not sampled.
 SAMPLERS_SECONDS = 60.0
@@ -41,11 +44,11 @@ def main(arguments: "list[str]") -> int:
         return 2
     turn = Turn(trial)
     if arguments[0] == "take":
-        while not (turn.has_come() and turn.taken()):
+        while not (turn.has_come() and turn.is_taken()):
             if (trial / "served").exists():
                 return 1
             time.sleep(POLL_SECONDS)
-        if (trial / "not-needed").exists():
+        if (trial / "not-needed").exists() and not (trial / "samples").exists():  # it has not begun
             turn.pass_on()
             return 1
         for folder in FILLED:
@@ -63,7 +66,7 @@ class Turn:
     def __init__(self, trial: Path) -> None:
         self.trial = trial
         self.file = trial.parent.parent / "turn"
-        self.missed_since = time.monotonic()
+        self.last_seen = {}  # type: dict[Path, float]
 
     def has_come(self) -> bool:
         """Whether the trial before this one has had its turn, or will not come to it."""
@@ -72,49 +75,44 @@ class Turn:
         except FileNotFoundError:
             name = ""
         before = self.trial.parent / name
-        if not name or (before / "served").exists() or (before / "outcome.json").exists():
-            return True
-        if at_work(before):
-            self.missed_since = time.monotonic()
-        return time.monotonic() - self.missed_since > PATIENCE_SECONDS
+        return not name or (before / "served").exists() or (before / "outcome.json").exists() or self._is_gone(before)
 
-    def taken(self) -> bool:
-        """Whether it is this trial's turn, which it takes if it is nobody's."""
-        claim = self.trial / f"claim.{os.getpid()}"
-        claim.write_text(self.trial.name)
-        try:
-            os.link(str(claim), str(self.file))  # a link is made whole or not at all, on NFS too
-        except FileExistsError:
-            return self.is_held()
-        finally:
-            claim.unlink()
+    def is_taken(self) -> bool:
+        """Whether this trial has the turn, which it takes if it is nobody's or its holder is gone."""
+        with self._alone():
+            holder = self._holder()
+            if holder and holder != self.trial.name:
+                other = self.trial.parent / holder
+                if not self._is_gone(other) and (at_work(other) or not (other / "outcome.json").exists()):
+                    return False
+            self.file.write_text(self.trial.name)
         return True
 
-    def is_held(self) -> bool:
-        """Whether this trial has the turn; one whose DAGMan is gone for good loses it."""
-        holder = self._holder()
-        if holder and holder != self.trial.name and not at_work(self.trial.parent / holder):
-            self._free_from(holder)
-        return holder == self.trial.name
-
-    def _free_from(self, holder: str) -> None:
-        aside = self.trial / f"stale.{os.getpid()}"
-        with contextlib.suppress(FileNotFoundError):  # another trial was faster
-            self.file.rename(aside)
-            if aside.read_text() != holder:  # and has taken it already
-                os.link(str(aside), str(self.file))
-            aside.unlink()
-
     def pass_on(self) -> None:
-        if self._holder() == self.trial.name:
-            (self.trial / "served").touch()
-            self.file.unlink()
+        with self._alone():
+            if self._holder() == self.trial.name:
+                (self.trial / "served").touch()
+                self.file.unlink()
+
+    @contextlib.contextmanager
+    def _alone(self) -> "Iterator[None]":
+        """One at a time looks at the turn and changes it; all who do run on this access point."""
+        with self.file.with_name("turn.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def _holder(self) -> str:
         try:
             return self.file.read_text()
         except FileNotFoundError:
             return ""
+
+    def _is_gone(self, trial: Path) -> bool:
+        """Whether no DAGMan has run a trial for a while."""
+        now = time.monotonic()
+        if at_work(trial):
+            self.last_seen[trial] = now
+        return now - self.last_seen.setdefault(trial, now) > PATIENCE_SECONDS
 
 
 def wait_for_samplers(trial: Path) -> None:
@@ -134,9 +132,17 @@ def sampling(trial: Path, sampler: "dict[str, Any]") -> bool:
 
 
 def at_work(trial: Path) -> bool:
-    """Whether a DAGMan runs the trial, or will go on with it when HTCondor is back."""
-    return (trial / "trial.dag.lock").exists()
+    """Whether a DAGMan runs the trial: its process number is in a lock file, which stays if DAGMan dies."""
+    try:
+        pid = re.search(r"^PID = (\d+)$", (trial / "trial.dag.lock").read_text(), re.MULTILINE)
+    except FileNotFoundError:
+        return False
+    return pid is not None and Path("/proc", pid.group(1)).exists()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except OSError as error:
+        print("turn: " + str(error), file=sys.stderr)
+        sys.exit(3)

@@ -186,6 +186,21 @@ def _problems(site: Site) -> Iterator[str]:
                 f' "{site.storage.sampled}", not to "{site.samplers[name].host}"'
             )
     yield from _sampled_twice(site)
+    yield from _flushed_outside(site)
+
+
+def _flushed_outside(site: Site) -> Iterator[str]:
+    """Hosts that are flushed, which takes a job there, and yet are said not to be in the pool."""
+    if site.flush.strategy == "none":
+        return
+    outside = {sampler.host: name for name, sampler in site.samplers.items() if sampler.via == "ssh"}
+    for name, access in site.access.items():
+        for host in access.path:
+            if host in outside:
+                yield (
+                    f'access.{name}.path: "{host}" is flushed by a job, but samplers.{outside[host]} has via = "ssh",'
+                    f" as for a host that is not in the pool; let it join the pool, or leave it out of path"
+                )
 
 
 def _sampled_twice(site: Site) -> Iterator[str]:

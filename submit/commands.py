@@ -143,7 +143,11 @@ def _run(arguments: argparse.Namespace) -> int:
     say(f"{run.directory}: {len(run.plan['trials'])} trials")
     if not arguments.no_links:
         plan = from_json((run.directory / names.PLAN).read_text(encoding="utf-8"))
-        leave_ceilings(find_site(arguments.site), plan, run.directory, say)
+        try:
+            leave_ceilings(find_site(arguments.site), plan, run.directory, say)
+        except KeyboardInterrupt:
+            say(f"\ninterrupted before anything was submitted; `tierbench submit {run.directory}` does that")
+            return 1
     return _submit_and_watch(run)
 
 
@@ -151,6 +155,8 @@ def _submit(arguments: argparse.Namespace) -> int:
     run = Run(arguments.directory)
     if run.cluster is not None and pool.in_queue(run.cluster):
         raise ConfigError(f"{run.directory}: is in the queue already, as job {run.cluster}; `tierbench watch` shows it")
+    if all(trial.well for trial in run.trials()):
+        raise ConfigError(f"{run.directory}: all its trials are complete; a new run of them needs a new directory")
     return _submit_and_watch(run)
 
 

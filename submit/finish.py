@@ -33,12 +33,13 @@ def main(dag_status: str, failed_nodes: str) -> int:
     except (OSError, ValueError) as error:
         print(f"finish: trial.json: {error}", file=sys.stderr)
         return 2
-    if Path("not-needed").exists():
-        record("skipped", [])
-        return 0
-    if dag_status == REMOVED and not Path("clients.log").exists():
-        return 1  # it was waiting for its turn: nothing has happened that could be told
     subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
+    if not Path("samples").exists():  # it was waiting for its turn
+        if Path("not-needed").exists():
+            record("skipped", [])
+            return 0
+        if dag_status == REMOVED:
+            return 1  # nothing has happened that could be told
     Path("stop").write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     unfinished = wait_for_samplers(trial)
     record_clock()

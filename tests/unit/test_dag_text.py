@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def the_trial(plan: Plan, trial_id: str = "lan-xrootd.root.x004.r1") -> Trial:
 
 
 TRIAL_DAG = r"""
-# In this directory: condor_submit_dag trial.dag
+# In this directory: ../../scripts/fresh.py && condor_submit_dag trial.dag
 CONFIG ../../trial.config
 SERVICE samplers ../../submit/sampler.sub
 VARS samplers {trial} period="0.2" hosts="../../lists/lan-xrootd.root.samplers-pool"
@@ -340,6 +341,12 @@ def test_a_fresh_trial_stays_as_it_is(tried: Path) -> None:
     before = sorted(str(path) for path in tried.rglob("*"))
     freshened(tried)
     assert sorted(str(path) for path in tried.rglob("*")) == before
+
+
+def test_a_trial_that_a_dagman_runs_is_left_alone(tried: Path) -> None:
+    (tried / "trial.dag.lock").write_text(f"PPID = 1\nPID = {os.getpid()}\n")
+    assert freshened(tried).returncode == 1
+    assert (tried / names.client_output(0)).exists()
 
 
 def test_no_other_directory_is_tidied(tmp_path: Path) -> None:

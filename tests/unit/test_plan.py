@@ -39,7 +39,7 @@ def files_of(plan: Plan, index: int) -> set[int]:
 
 def test_every_repetition_holds_every_configuration_and_batch_once(plan: Plan, quick: Experiment) -> None:
     cells = Counter((t.repeat, t.configuration.id, t.jobs) for t in plan.trials)
-    expected = Counter((r, f"{a}.root", b) for r in (1, 2) for a in quick.access for b in quick.batches)
+    expected = Counter((r, f"{a}.root", b) for r in (1, 2, 3) for a in quick.access for b in quick.batches)
     assert cells == expected
 
 

@@ -99,6 +99,12 @@ def test_what_does_not_fit_is_named(load: Load, old: str, new: str, complaint: s
         load(old, new)
 
 
+def test_what_is_flushed_is_in_the_pool(load: Load) -> None:
+    door = '[samplers.door]\nhost = "door.example"\ninterface = "eth1"\nrole = "xrootd"\nvia = "ssh"\n'
+    with pytest.raises(ConfigError, match=r'access\.bridge\.path: "door\.example" is flushed by a job'):
+        load('role = "storage"\n', f'role = "storage"\n\n{door}')
+
+
 def test_a_host_is_sampled_once(load: Load) -> None:
     second = '\n[samplers.again]\nhost = "oss.example"\ninterface = "eth1"\nrole = "gateway"\n'
     with pytest.raises(ConfigError, match=r'"oss\.example" is sampled by samplers\.oss already'):

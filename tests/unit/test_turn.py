@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from tierbench.dags import names, turn
 
+DEAD = 2**22 + 1  # more than a process number can be
 WAITING_S = 0.5  # who has not got the turn by then is waiting: one that may take it needs a tenth of that
 
 
@@ -27,8 +29,11 @@ class Trials:
             directory.mkdir(parents=True)
             (directory / names.TRIAL).touch()
             (directory / names.AFTER).write_text(before)
-            (directory / "trial.dag.lock").touch()
+            self.start_dagman(name)
             before = name
+
+    def start_dagman(self, name: str, pid: int | None = None) -> None:
+        (self[name] / "trial.dag.lock").write_text(f"PPID = 1\nPID = {pid or os.getpid()}\n")
 
     def __getitem__(self, name: str) -> Path:
         return self.run / names.TRIALS / name
@@ -109,6 +114,7 @@ def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(
     clock = Clock()
     monkeypatch.setattr(turn.time, "monotonic", clock)
     second = turn.Turn(trials["second"])
+    assert not second.has_come()
     clock.now += turn.PATIENCE_SECONDS - 1
     assert not second.has_come()
     clock.now += 2
@@ -142,6 +148,18 @@ def test_only_who_has_the_turn_passes_it_on(trials: Trials) -> None:
     trials.pass_on("second")
     assert trials.turn == "first"
     assert not (trials["second"] / names.SERVED).exists()
+
+
+def test_a_dagman_that_died_leaves_a_lock_and_no_turn(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials.take("first").wait(10)
+    trials.start_dagman("first", pid=DEAD)
+    (trials["second"] / names.AFTER).write_text("")
+    clock = Clock()
+    monkeypatch.setattr(turn.time, "monotonic", clock)
+    second = turn.Turn(trials["second"])
+    assert not second.is_taken()  # HTCondor may start it again
+    clock.now += turn.PATIENCE_SECONDS + 1
+    assert second.is_taken()
 
 
 def test_passing_it_on_twice_is_passing_it_on(trials: Trials) -> None:
