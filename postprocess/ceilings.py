@@ -66,7 +66,7 @@ def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], po
         link = limiting_link(line, lines, stated)
         if link == "worker":
             hosts |= {host: Ceiling(seen["mbps"], MEASURED) for host, seen in line["hosts"].items()}
-        elif link not in links or links[link].source == STATED or line["mbps"] > links[link].mbps:
+        elif link and (link not in links or links[link].source == STATED or line["mbps"] > links[link].mbps):
             links[link] = Ceiling(line["mbps"], MEASURED)
     rtts = [line["rtt_ms"] for line in lines if line["pool"] == pool and line["rtt_ms"] is not None]
     if rtts:
@@ -77,8 +77,12 @@ def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], po
 
 def limiting_link(
     line: Mapping[str, Any], lines: Collection[Mapping[str, Any]], stated: Mapping[str, float | None]
-) -> str:
-    """Which of a measured line's links its rate is the ceiling of."""
+) -> str | None:
+    """Which of a measured line's links its rate is the ceiling of; None where that cannot be told.
+
+    It cannot where every link has carried more in another measurement, so that TCP itself was the limit, or where
+    several may be it and nothing is stated of them.
+    """
 
     def capacity(link: str, of: Mapping[str, Any]) -> float:
         return (stated.get(link) or float("inf")) * (len(of["hosts"]) if link == "worker" else 1)
@@ -97,9 +101,10 @@ def limiting_link(
             if other is not line and AGREES < other["mbps"] / line["mbps"] < 1 / AGREES:
                 common = [link for link in candidates if link in suspects(other)]
                 candidates = common or candidates
-    if not candidates:
-        candidates = list(LINKS[line["role"]])
-    return min(candidates, key=lambda link: capacity(link, line))
+    narrowest = min(candidates, key=lambda link: capacity(link, line), default=None)
+    if narrowest and len(candidates) > 1 and capacity(narrowest, line) == float("inf"):
+        return None
+    return narrowest
 
 
 def tightest(of: Iterator[tuple[str, Ceiling]]) -> tuple[str, Ceiling] | None:

@@ -69,6 +69,7 @@ def trial_row(data: TrialData) -> Row:
     trial, jobs = data.trial, data.jobs
     begin, end = data.begin_ns, data.end_ns
     sent = traffic(data.storage, begin, end)
+    limits = bottleneck_columns(data, sent.mean_mbps)
     window_s = _times(1e-9, _difference(end, begin))
     reasons = _reasons(data)
     ok = sum(job.ok for job in jobs)
@@ -97,7 +98,7 @@ def trial_row(data: TrialData) -> Row:
         "volatility_mbps": sent.volatility_mbps,
         "volatility_5s_mbps": sent.volatility_5s_mbps,
         "peak_mbps": sent.peak_mbps,
-        **slice_columns(data),
+        **slice_columns(data, limits.get("ceiling_mbps")),
         "bytes_expected": trial["bytes"] or _sum(jobs, lambda job: job.start.get("expected_bytes")),
         "bytes_app": bytes_app,
         "bytes_client": bytes_client,
@@ -110,7 +111,7 @@ def trial_row(data: TrialData) -> Row:
         "sample_period_s": trial["sample_period_s"],
         **_sampling(data),
         "resident_bytes": data.resident_bytes,
-        **bottleneck_columns(data, sent.mean_mbps),
+        **limits,
     }
 
 

@@ -9,14 +9,19 @@ from tierbench.postprocess.traffic import traffic, window_rates
 from tierbench.postprocess.trial import TrialData
 
 
-def slice_columns(data: TrialData) -> dict[str, Any]:
+def slice_columns(data: TrialData, ceiling_mbps: float | None = None) -> dict[str, Any]:
     """The columns of trials.csv about the steady-state slice and the all-active window."""
-    return {**_steady(data), **_all_active(data)}
+    return {**_steady(data, ceiling_mbps), **_all_active(data)}
 
 
-def _steady(data: TrialData) -> dict[str, Any]:
+# The rate counts headers and what is sent again, a ceiling does not. What is beyond that has not reached the clients:
+# a server on the way reads ahead in a burst, which is no steady state.
+MOST_OVER_CEILING = 1.1
+
+
+def _steady(data: TrialData, ceiling_mbps: float | None) -> dict[str, Any]:
     found = steady(*window_rates(data.storage, data.begin_ns, data.end_ns))
-    if found is None:
+    if found is None or (ceiling_mbps is not None and found.mean_mbps > MOST_OVER_CEILING * ceiling_mbps):
         return {}
     return {
         "steady_begin_s": found.begin_s,

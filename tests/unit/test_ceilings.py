@@ -15,6 +15,7 @@ from tierbench.dags import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.postprocess.ceilings import MEASURED, read_ceilings
+from tierbench.postprocess.ceilings import ceilings as links_from
 from tierbench.site_configs.site import find_site
 from tierbench.submit import ceilings
 from tierbench.submit.links import Received
@@ -78,3 +79,29 @@ def test_the_tables_understand_what_was_left(tmp_path: Path) -> None:
 def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, content: str) -> None:
     (tmp_path / names.CEILINGS).write_text(content, encoding="utf-8")
     assert read_ceilings(tmp_path, "private").hosts == {}
+
+
+def line(role: str, mbps: float, *hosts: str) -> dict[str, Any]:
+    each = {host: {"mbps": mbps / len(hosts), "rtt_ms": 14.0} for host in hosts}
+    pool = "private" if role == "worker" else None
+    return {"role": role, "pool": pool, "mbps": mbps, "rtt_ms": 14.0, "hosts": each}
+
+
+WORKERS = [f"wn{number}" for number in range(16)]
+
+
+def test_one_tcp_streams_own_limit_is_nobodys_ceiling() -> None:
+    """One stream carries 3.4 Gb/s where sixteen carry 9.4 Gb/s by the same links."""
+    found = links_from({}, [line("gateway", 3400, "dgt"), line("worker", 9392, *WORKERS)], "private")
+    assert (found.links, found.hosts) == ({}, {})
+
+
+def test_what_many_workers_share_is_not_their_own_ceiling_if_nothing_is_stated() -> None:
+    found = links_from({}, [line("worker", 9392, *WORKERS)], "private")
+    assert (found.links, found.hosts) == ({}, {})
+
+
+def test_a_link_that_carries_less_than_is_stated_has_the_measured_ceiling() -> None:
+    stated = {"wan": 10_000, "storage": 8_000, "gateway": 10_000, "worker": 1_000}
+    found = links_from(stated, [line("gateway", 7650, "dgt")], "private")
+    assert found.links["storage"].mbps == 7650

@@ -5,6 +5,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.metrics import trial_row
+from tierbench.postprocess.slices import slice_columns
 from tierbench.postprocess.steady import steady
 from tierbench.postprocess.trial import read_trial
 
@@ -162,6 +163,18 @@ def test_the_truth_is_recovered_from_counters_with_ramps_gaps_wraps_and_backgrou
     assert row["mean_mbps"] == pytest.approx(8000 * 16 / 20 + background, rel=0.005)
     assert row["steady_mbps"] == pytest.approx(8000 + background, rel=0.005)
     assert row["bytes_server"] == pytest.approx((8000 * 16 + background * 20) * 1e6 / 8, rel=0.005)
+
+
+def test_what_no_link_can_carry_is_no_steady_state(folder):
+    """It has not reached the clients: a server on the way has read ahead."""
+    counter = synthetic.ramps(800, up_s=4, level_s=12, down_s=4)
+    synthetic.write_samples(
+        folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2.3, 22.7, 0.2), counter, period_s=0.2
+    )
+    data = read_trial(folder)
+    steady_mbps = slice_columns(data)["steady_mbps"]
+    assert "steady_mbps" in slice_columns(data, ceiling_mbps=steady_mbps)
+    assert "steady_mbps" not in slice_columns(data, ceiling_mbps=steady_mbps / 1.2)
 
 
 def test_noise_takes_nothing_from_the_mean(folder):
