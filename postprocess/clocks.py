@@ -1,4 +1,4 @@
-"""How the hosts' wall clocks stood to the access point's, and whether one was set during the trial.
+"""How the hosts' wall clocks stood to the access point's and to each other, and whether one was set during the trial.
 
 Each sampler and each client has compared its wall clock with the access point's uptime, by bounds; the trial's last
 step has compared the access point's own. Hosts with one boot id share one clock.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,20 @@ class Offset:
         return max(0.0, abs(self.milliseconds) - self.error_ms)
 
 
+@dataclass(frozen=True)
+class Difference:
+    """By how much one host's wall clock is ahead of another's."""
+
+    ahead: str
+    behind: str
+    milliseconds: float
+    error_ms: float
+
+    @property
+    def proven_ms(self) -> float:
+        return max(0.0, self.milliseconds - self.error_ms)
+
+
 def offsets(data: TrialData) -> list[Offset]:
     """The offsets of all hosts that have measured theirs."""
     if not data.clock:
@@ -41,14 +55,31 @@ def offsets(data: TrialData) -> list[Offset]:
     except (KeyError, TypeError, ValueError):
         return []
     found = []
-    for host, bounds in _measured(data).items():
-        # All bounds hold at once, unless the clock was set in between; then those of the first moment are taken.
-        low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
-        if low > high:
-            low, high = bounds[0]
+    for host, (low, high) in _bounds(data).items():
         low, high = low - own_high, high - own_low
         found.append(Offset(host, (low + high) / 2e6, (high - low) / 2e6))
     return found
+
+
+def widest(data: TrialData, among: Collection[str] | None = None) -> Difference | None:
+    """The largest proven difference between the clocks of two hosts, of all or of those named.
+
+    Both are known against the same uptime, so the access point's own wall clock does not enter.
+    """
+    bounds = {host: pair for host, pair in _bounds(data).items() if among is None or host in among}
+    if len(bounds) < 2:
+        return None
+    ahead, behind = max(bounds, key=lambda host: bounds[host][0]), min(bounds, key=lambda host: bounds[host][1])
+    if ahead == behind:  # known best of all: the difference to each other host is within the error
+        return None
+    (low, high), (other_low, other_high) = bounds[ahead], bounds[behind]
+    least, most = low - other_high, high - other_low
+    return Difference(ahead, behind, (least + most) / 2e6, (most - least) / 2e6)
+
+
+def reading_and_storage(data: TrialData) -> set[str]:
+    """The hosts whose clocks say what was sent in the window: those of clients set it, those of storage date bytes."""
+    return {server.samples.host for server in data.storage} | {str(job.start["host"]) for job in data.jobs if job.start}
 
 
 def largest_offset(data: TrialData) -> Offset | None:
@@ -56,12 +87,12 @@ def largest_offset(data: TrialData) -> Offset | None:
 
 
 def not_compared(data: TrialData) -> list[str]:
-    """Hosts that read or are storage and have no known offset; none if all of them share one clock."""
+    """Hosts that read or are storage and have not compared their clock; none if all of them share one clock."""
     boots = {(sampled.samples.host, sampled.samples.header.get("boot_id")) for sampled in data.storage}
     boots |= {(str(job.start["host"]), job.start.get("boot_id")) for job in data.jobs if job.start}
     if len({boot for _, boot in boots}) == 1 and all(boot for _, boot in boots):
         return []
-    return sorted({host for host, _ in boots} - {offset.host for offset in offsets(data)})
+    return sorted({host for host, _ in boots} - _bounds(data).keys())
 
 
 def steps_ms(data: TrialData) -> dict[str, float]:
@@ -86,6 +117,16 @@ def _client_moves(data: TrialData) -> dict[str, list[float]]:
             wall, mono = (job.end[clock] - job.start[clock] for clock in ("wall_ns", "mono_ns"))
             moves[str(job.start["host"])].append((wall - mono) / 1e6)
     return moves
+
+
+def _bounds(data: TrialData) -> dict[str, Bounds]:
+    """Between which two times each host's wall clock is ahead of the access point's uptime."""
+    found = {}
+    for host, bounds in _measured(data).items():
+        # All bounds hold at once, unless the clock was set in between; then those of the first moment are taken.
+        low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
+        found[host] = (low, high) if low <= high else bounds[0]
+    return found
 
 
 def _measured(data: TrialData) -> dict[str, list[Bounds]]:

@@ -171,7 +171,7 @@ TRIALS = (
     _number(
         "closure",
         "1",
-        "bytes_server over bytes_client (or bytes_app), less 1: what the wire carried beyond",
+        "bytes_server over bytes_client (of cmssw: bytes_app), less 1: what the wire carried beyond",
         5,
     ),
     _count("events", "events read by all clients"),

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from tierbench.postprocess import clocks
-from tierbench.postprocess.rules import USUAL_BYTES_PER_CLIENT, USUAL_EXCESS
+from tierbench.postprocess.metrics import uncovered
+from tierbench.postprocess.rules import BY_NAME, QUIET_MBPS, READ_WHOLE, USUAL_BYTES_PER_CLIENT, USUAL_EXCESS
+from tierbench.postprocess.samples import Samples
 from tierbench.postprocess.trial import Sampled, TrialData
 
 Row = dict[str, Any]
@@ -19,6 +21,8 @@ Row = dict[str, Any]
 HEADERS = 66  # bytes of Ethernet, IP and TCP with time stamps
 IP_AND_TCP = 52
 USUAL_MTU = 1500
+SHOWN = 8
+IDLE = BY_NAME["idle traffic"]
 
 
 @dataclass(frozen=True)
@@ -36,24 +40,33 @@ def findings(data: TrialData, row: Row) -> Iterator[Finding]:
     yield from _caches(data, row)
     yield from _clients(data, row)
     yield from _sampling(data, row)
-    yield from _idle(row)
+    yield from _idle(data, row)
     yield from _clocks(data, row)
-    if row.get("ceiling_mbps") and row["mean_mbps"]:
-        above = 100 * (row["mean_mbps"] / row["ceiling_mbps"] - 1)
-        where = f" ({row['ceiling_from']})" if row.get("ceiling_from") else ""
-        yield Finding(
-            "above the ceiling",
-            above,
-            f"{row['mean_mbps']:.1f} Mb/s over a ceiling of {row['ceiling_mbps']:.1f}{where}",
-        )
+    yield from _ceiling(data, row)
+
+
+def _ceiling(data: TrialData, row: Row) -> Iterator[Finding]:
+    """The rate is of whole packets and of all that was sent; a measured ceiling is of what a program receives."""
+    if not row.get("ceiling_mbps") or not row["mean_mbps"]:
+        return
+    read = _read(data)
+    share = _usual(data, row, read)[0] if read and data.storage else 0.0
+    above = 100 * (row["mean_mbps"] / (1 + share) / row["ceiling_mbps"] - 1)
+    where = f" ({row['ceiling_from']})" if row.get("ceiling_from") else ""
+    words = f"{row['mean_mbps']:.1f} Mb/s, of which {share:.1%} is usual excess, over a ceiling of"
+    yield Finding("above the ceiling", above, f"{words} {row['ceiling_mbps']:.1f}{where}")
 
 
 # -- bytes and caches ------------------------------------------------------------------------------------
 
 
 def _bytes(data: TrialData, row: Row) -> Iterator[Finding]:
-    read = min((row[name] for name in ("bytes_app", "bytes_client") if row[name]), default=0)
-    around = _sent_around(data)
+    read, around = _read(data), _sent_around(data)
+    if row["mean_mbps"] is not None:
+        silent = sum(job.ok and not job.bytes_read for job in data.jobs)
+        yield Finding("bytes not compared", silent, f"{silent} clients do not tell how many bytes they read")
+        words = "what the storage sent around the window is not known"
+        yield Finding("bytes not compared", around is None, words)
     if not read or not data.storage:
         return
     if around is not None:
@@ -61,11 +74,17 @@ def _bytes(data: TrialData, row: Row) -> Iterator[Finding]:
         yield Finding("missing bytes", missing, f"the storage sent {_mb(around)} of {_mb(read)} that the clients read")
     if row["closure"] is not None:
         share, explained = _usual(data, row, read)
+        quiet = max((share for _, _, share in _idle_rates(data, row)), default=0.0) <= (IDLE.suspect or 0.0)
         yield Finding(
-            "excess bytes",
+            "excess bytes" if quiet and row["program"] not in READ_WHOLE else "foreign bytes",
             100 * (row["closure"] - share),
             f"the storage sent {row['closure']:+.1%} beyond what was read, of which {share:.1%} {explained}",
         )
+
+
+def _read(data: TrialData) -> int:
+    """What all clients together read, as far as they tell."""
+    return sum(job.bytes_read or 0 for job in data.jobs)
 
 
 def _sent_around(data: TrialData) -> float | None:
@@ -89,7 +108,9 @@ def _sent_around(data: TrialData) -> float | None:
 
 def _usual(data: TrialData, row: Row, read: float) -> tuple[float, str]:
     """Which excess is explained, as a share of what was read, and by what."""
-    own = USUAL_EXCESS.get(row["program"], max(USUAL_EXCESS.values())) + USUAL_BYTES_PER_CLIENT * row["jobs"] / read
+    at_rest = QUIET_MBPS * 1e6 / 8 * (row["window_s"] or 0.0) * len(data.storage)
+    own = USUAL_EXCESS.get(row["program"], max(USUAL_EXCESS.values()))
+    own += (USUAL_BYTES_PER_CLIENT * row["jobs"] + at_rest) / read
     mtus = [_mtu(server) for server in data.storage]
     payload = min(mtus) - IP_AND_TCP
     again = sum(_sent_again(server, data.begin_ns, data.end_ns) for server in data.storage) * min(mtus) / read
@@ -132,28 +153,30 @@ def _caches(data: TrialData, row: Row) -> Iterator[Finding]:
 
 def _clients(data: TrialData, row: Row) -> Iterator[Finding]:
     workers = data.trial["workers"]
-    strangers = sorted({str(job.start["host"]) for job in data.jobs if job.start} - set(workers)) if workers else []
-    count = sum(job.start.get("host") in strangers for job in data.jobs)
-    yield Finding(
-        "wrong worker", count, f"{count} clients ran on {', '.join(strangers)}, outside the pool {row['pool']}"
-    )
+    hosts = [str(job.start["host"]) for job in data.jobs if job.start]
+    strangers = Counter(host for host in hosts if host not in workers) if workers else Counter[str]()
+    for rule, elsewhere, where in (
+        ("wrong worker", True, f"outside the pool {row['pool']}"),
+        ("new worker", False, f"which the pool {row['pool']} did not have"),
+    ):
+        these = {host: clients for host, clients in strangers.items() if (host in data.other_pools) == elsewhere}
+        count = sum(these.values())
+        yield Finding(rule, count, f"{count} clients ran on {_some(sorted(these))}, {where}")
     readers = Counter(str(job.start["url"]) for job in data.jobs if job.start)
     shared = [url for url, clients in readers.items() if clients > 1]
     count = sum(readers[url] for url in shared)
     yield Finding("shared replica", count, f"{count} clients read {', '.join(shared[:3])} between them")
-    yield from _together(data, row)
+    yield from _together(row)
     if data.trial["gate"]:
         yield from _gate(data)
         yield from _fast(data)
 
 
-def _together(data: TrialData, row: Row) -> Iterator[Finding]:
-    if len(data.jobs) < 2 or not all(job.go and job.end for job in data.jobs) or not row["window_s"]:
+def _together(row: Row) -> Iterator[Finding]:
+    share = row.get("all_active_share")
+    if row["jobs"] < 2 or share is None:
         return
-    begin, end = max(job.go["wall_ns"] for job in data.jobs), min(job.end["wall_ns"] for job in data.jobs)
-    together_s = max(0.0, (end - begin) / 1e9)
-    share = together_s / row["window_s"]
-    words = f"all clients read together for {together_s:.1f} s, {share:.0%} of the window"
+    words = f"all clients read together for {row['all_active_s']:.1f} s, {share:.0%} of the window"
     yield Finding("not all active", 100 * (1 - share), words)
 
 
@@ -200,19 +223,33 @@ def _sampling(data: TrialData, row: Row) -> Iterator[Finding]:
         host = sampled.samples.host
         resets = int(sampled.intervals.reset.sum())
         yield Finding("counter began anew", resets, f"a counter of {host} began anew {resets} times")
-        trailer = sampled.samples.trailer or {}
-        ticks = len(sampled.samples) + trailer.get("missed_ticks", 0)
-        late = trailer.get("late_ticks", 0)
+        late, ticks = _late(sampled.samples)
         if ticks:
             share = 100 * late / ticks
             yield Finding("late ticks", share, f"{host}'s sampler was late {late} times of {ticks}, {share:.1f} %")
         if begin is None or end is None or len(sampled.samples) < 2:
             continue
         yield from _gaps(sampled, begin, end)
+    lacking = list(data.lacking)
+    for sampled in data.sampled:
+        if sampled.samples.role != "storage":
+            lacking += uncovered(sampled, begin, end)
+    yield Finding("host not covered", len(lacking), _some(lacking))
     if window_s and data.storage:
         share = 100 * row["sample_period_s"] / window_s
         words = f"a sampling period of {row['sample_period_s']:g} s is {share:.1f} % of the window"
         yield Finding("few samples", share, words)
+
+
+def _late(samples: Samples) -> tuple[int, int]:
+    """Late ticks and all ticks: as the sampler counted them, or where it has left no trailer by their times."""
+    told = samples.trailer or {}
+    if "late_ticks" in told:
+        return told["late_ticks"], len(samples) + told.get("missed_ticks", 0)
+    period_ns = round(samples.period_s * 1e9)
+    number, after = np.divmod(samples.columns["mono_ns"] - samples.header["clock_mono_ns"], period_ns)
+    missed = int(np.maximum(np.diff(number) - 1, 0).sum())
+    return int((after > period_ns / 2).sum()) + missed, len(samples) + missed
 
 
 def _gaps(sampled: Sampled, begin_ns: int, end_ns: int) -> Iterator[Finding]:
@@ -231,15 +268,25 @@ def _gaps(sampled: Sampled, begin_ns: int, end_ns: int) -> Iterator[Finding]:
         )
 
 
-def _idle(row: Row) -> Iterator[Finding]:
-    known = {when: row[f"idle_{when}_mbps"] for when in ("before", "after") if row[f"idle_{when}_mbps"] is not None}
+def _idle(data: TrialData, row: Row) -> Iterator[Finding]:
+    known = _idle_rates(data, row)
     if not known and row["mean_mbps"] is not None:
         yield Finding("idle traffic unknown", 1, "the storage's traffic without clients is not known")
     if known and row["mean_mbps"]:
-        when = max(known, key=lambda name: known[name])
-        share = 100 * known[when] / row["mean_mbps"]
-        words = f"the storage sent {known[when]:.2f} Mb/s {when} the trial, {share:.1f} % of its rate in it"
+        mbps, when, share = max(known)
+        words = f"the storage sent {mbps:.2f} Mb/s {when} the trial, {share:.1f} % of its rate in it beyond the usual"
         yield Finding("idle traffic", share, words)
+
+
+def _idle_rates(data: TrialData, row: Row) -> list[tuple[float, str, float]]:
+    """The storage's rates before and after the trial, and what is beyond a quiet server's, in % of the mean."""
+    found = []
+    for when in ("before", "after"):
+        mbps = row[f"idle_{when}_mbps"]
+        if mbps is not None:
+            beyond = max(0.0, mbps - QUIET_MBPS * len(data.storage))
+            found.append((mbps, when, 100 * beyond / row["mean_mbps"] if row["mean_mbps"] else 0.0))
+    return found
 
 
 # -- clocks ----------------------------------------------------------------------------------------------
@@ -247,27 +294,40 @@ def _idle(row: Row) -> Iterator[Finding]:
 
 def _clocks(data: TrialData, row: Row) -> Iterator[Finding]:
     errors: list[tuple[float, str]] = []
-    largest = clocks.largest_offset(data)
+    matter = clocks.reading_and_storage(data)
+    largest = clocks.widest(data)
     if largest:
         periods = largest.proven_ms / 1e3 / row["sample_period_s"]
-        words = (
-            f"the clock of {largest.host} is {largest.milliseconds:+.1f} ± {largest.error_ms:.1f} ms"
-            " from the access point's"
-        )
-        errors.append((largest.proven_ms, words))
-        yield Finding("clock offset", periods, f"{words}, {periods:.1f} periods")
+        yield Finding("clock offset", periods, f"{_apart(largest)}, {periods:.1f} periods")
+    if between := clocks.widest(data, matter):
+        errors.append((between.proven_ms, _apart(between)))
     steps = clocks.steps_ms(data)
     if steps:
         host = max(steps, key=lambda name: steps[name])
-        words = f"the clock of {host} was set by {steps[host]:.1f} ms during the trial"
-        errors.append((steps[host], words))
-        yield Finding("clock step", steps[host], words)
+        yield Finding("clock step", steps[host], _set(host, steps[host]))
+    errors += [(step, _set(host, step)) for host, step in steps.items() if host in matter]
     if errors and row["window_s"]:
         error_ms, words = max(errors)
         share = error_ms / 10 / row["window_s"]
         yield Finding("clock error", share, f"{words}, {share:.1f} % of the window")
     unknown = clocks.not_compared(data)
     yield Finding("clock not compared", len(unknown), f"the clock of {', '.join(unknown)} was not compared")
+
+
+def _apart(clocks_of: clocks.Difference) -> str:
+    return (
+        f"the clock of {clocks_of.ahead} is {clocks_of.milliseconds:.1f} ± {clocks_of.error_ms:.1f} ms"
+        f" ahead of that of {clocks_of.behind}"
+    )
+
+
+def _set(host: str, step_ms: float) -> str:
+    return f"the clock of {host} was set by {step_ms:.1f} ms during the trial"
+
+
+def _some(words: list[str]) -> str:
+    """The first few, where there can be as many as hosts."""
+    return ", ".join(words[:SHOWN]) + (", …" if len(words) > SHOWN else "")
 
 
 def _mb(value: float) -> str:

@@ -41,6 +41,12 @@ class Job:
         return None
 
     @property
+    def bytes_read(self) -> int | None:
+        """What it read from storage: the smaller of two counts, since either can have other things in it."""
+        told = [self.end.get("bytes_app"), self.end.get("bytes_client")]
+        return min((count for count in told if count), default=None)
+
+    @property
     def cpu_s(self) -> float | None:
         times = [self.end.get("cpu_user_s"), self.end.get("cpu_system_s")]
         known = [float(time) for time in times if time is not None]

@@ -103,7 +103,7 @@ def trial_row(data: TrialData) -> Row:
         "bytes_app": bytes_app,
         "bytes_client": bytes_client,
         "bytes_server": None if sent.bytes is None else round(sent.bytes),
-        "closure": _plus(-1, _ratio(sent.bytes, bytes_client or bytes_app)),
+        "closure": _plus(-1, _ratio(sent.bytes, _sum(jobs, _bytes_taken))),
         "events": events,
         "events_per_s": _ratio(events, window_s),
         "cpu_s": cpu_s,
@@ -154,12 +154,12 @@ def _reasons(data: TrialData) -> list[str]:
         reasons.append("the gate never opened")
     if not data.storage and not any(sampler["role"] == "storage" for sampler in data.trial["samplers"]):
         reasons.append("no storage server was sampled")
-    for sampled in data.sampled:
-        reasons += _uncovered(sampled, data.begin_ns, data.end_ns)
+    for server in data.storage:
+        reasons += uncovered(server, data.begin_ns, data.end_ns)
     return reasons
 
 
-def _uncovered(sampled: Sampled, begin: int | None, end: int | None) -> list[str]:
+def uncovered(sampled: Sampled, begin: int | None, end: int | None) -> list[str]:
     """Which parts of the window are missing in a host's samples."""
     host = f"samples of {sampled.samples.host}"
     if not len(sampled.samples):
@@ -183,6 +183,12 @@ def _uncovered(sampled: Sampled, begin: int | None, end: int | None) -> list[str
 
 def _end(name: str) -> Callable[[Job], Any]:
     return lambda job: job.end.get(name)
+
+
+def _bytes_taken(job: Job) -> int | None:
+    """What a client's process took in, as the wire is compared with; cmsRun's takes in much that is not of its file."""
+    app, process = job.end.get("bytes_app"), job.end.get("bytes_client")
+    return app if job.start.get("client") == "cmssw" else process or app
 
 
 def _cpu_s(job: Job) -> float | None:

@@ -148,9 +148,8 @@ def _of_workers_not_sampled(data: TrialData) -> Iterator[Resource]:
     """What the clients of a worker tell to have received, where nobody has read its interface."""
     by_host: dict[str, float] = {}
     for job in data.jobs:
-        received = job.end.get("bytes_client") or job.end.get("bytes_app")
-        if received and job.run_s and "host" in job.start:
-            by_host[job.start["host"]] = by_host.get(job.start["host"], 0.0) + received * 8 / 1e6 / job.run_s
+        if job.bytes_read and job.run_s and "host" in job.start:
+            by_host[job.start["host"]] = by_host.get(job.start["host"], 0.0) + job.bytes_read * 8 / 1e6 / job.run_s
     for host in sorted(by_host.keys() - {sampled.samples.host for sampled in data.sampled}):
         ceiling = data.ceilings.nic(host, "worker", {})
         if ceiling:

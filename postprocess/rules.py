@@ -32,10 +32,22 @@ RULES = (
     ),
     Rule(
         "excess bytes",
-        "what the storage servers sent in the window beyond what is usual: headers for the MTU, what TCP sent again,"
-        " and the client's own (below)",
+        "what the storage servers sent in the window beyond what is usual (below), of clients that read parts of files"
+        " while the storage is quiet before and after",
+        "% of what was read", 2, None,
+        "the way reads ahead what is not used, or somebody else used the storage meanwhile: repeat and compare",
+    ),
+    Rule(
+        "foreign bytes",
+        "the same, of clients that read files from end to end (dd, xrdcp), or beside idle traffic",
         "% of what was read", 2, 20,
         "somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
+    ),
+    Rule(
+        "bytes not compared",
+        "clients that do not tell what they read, and storage whose bytes around the window are not known",
+        "troubles", 0, None,
+        "nothing shows that the data came over the wire",
     ),
     Rule(
         "resident pages",
@@ -54,6 +66,12 @@ RULES = (
         "the fastest client's rate over the median, behind the start gate",
         "times", 5, None,
         "its replica was in some cache, or others were starved",
+    ),
+    Rule(
+        "host not covered",
+        "hosts other than storage whose samples are missing, damaged or do not cover the window",
+        "troubles", 0, None,
+        "the mean stands without them, but evidence for the bottleneck is missing",
     ),
     Rule(
         "sampler gap",
@@ -105,9 +123,15 @@ RULES = (
     ),
     Rule(
         "wrong worker",
-        "clients on workers that are not in the trial's pool",
+        "clients on workers of another pool of the run",
         "clients", None, 0,
         "the pool's requirements let them in: correct them in the site file",
+    ),
+    Rule(
+        "new worker",
+        "clients on workers that were in no pool of the run when it was planned",
+        "clients", 0, None,
+        "they were not in the pool when planned, so were not flushed: write the run anew",
     ),
     Rule(
         "shared replica",
@@ -117,7 +141,7 @@ RULES = (
     ),
     Rule(
         "idle traffic",
-        "storage servers' rate before the go or after the last end",
+        "storage servers' rate before the go or after the last end, without 0.5 Mb/s a server",
         "% of the mean rate", 1, 10,
         "somebody else uses the storage: repeat when it is quiet",
     ),
@@ -129,7 +153,7 @@ RULES = (
     ),
     Rule(
         "clock offset",
-        "proven offset of a host's wall clock from the access point's",
+        "proven difference between the wall clocks of two hosts, whatever their roles",
         "periods", 0.5, None,
         "synchronise the clocks (chronyc tracking), or take a longer period",
     ),
@@ -141,7 +165,7 @@ RULES = (
     ),
     Rule(
         "clock error",
-        "the larger of offset and step of a clock",
+        "the larger of difference and step of the clocks of storage servers and workers that read",
         "% of the window", 0.5, 5,
         "the window's edges are wrong by as much: synchronise the clocks and repeat",
     ),
@@ -153,8 +177,8 @@ RULES = (
     ),
     Rule(
         "above the ceiling",
-        "mean rate above the tightest known ceiling of the way",
-        "% of the ceiling", 5, 20,
+        "mean rate, without its usual excess, above the tightest known ceiling of the way",
+        "% of the ceiling", 5, None,
         "the ceiling is wrong, or the data came another way",
     ),
     Rule(
@@ -170,3 +194,5 @@ BY_NAME = {rule.name: rule for rule in RULES}
 # read-ahead, parts of a file that the application skips, metadata (docs/runs.md has what was measured).
 USUAL_EXCESS = {"dd": 0.02, "xrdcp": 0.02, "higgs": 0.03, "root": 0.07, "cmssw": 0.10}
 USUAL_BYTES_PER_CLIENT = 65_536  # connecting and opening, however small the file
+READ_WHOLE = {"dd", "xrdcp"}  # from end to end, so there is nothing that is read ahead and not used
+QUIET_MBPS = 0.5  # of a storage server at rest: HTCondor's and the sampler's own are 0.1 to 0.4

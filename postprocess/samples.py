@@ -32,6 +32,7 @@ class Samples:
     columns: dict[str, Integers]
     trailer: dict[str, Any] | None
     damage: str | None
+    cut: bool = False  # the damage is only that its last record is not whole, as where a sampler was ended
 
     def __len__(self) -> int:
         return len(self.columns["mono_ns"])
@@ -72,7 +73,8 @@ def read_samples(path: Path, only: Collection[str] | None = None) -> Samples:
         damage = f"the last record is cut off, after {count} whole ones"
     elif trailer and trailer.get("records", count) != count:
         damage = f"holds {count} records, but the sampler wrote {trailer['records']}"
-    return Samples(header, columns, trailer, damage)
+    cut = sound == count and bool(rest) and trailer is None
+    return Samples(header, columns, trailer, damage, cut)
 
 
 def _read_records(

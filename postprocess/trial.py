@@ -42,6 +42,8 @@ class TrialData:
     resident_bytes: int | None
     outcome: list[str]  # what the trial itself said went wrong
     troubles: list[str]  # what is missing or broken in its folder
+    lacking: list[str] = field(default_factory=list)  # the same, of samples that enter no mean
+    other_pools: dict[str, str] = field(default_factory=dict)  # of workers that are not in its own: theirs
     clock: dict[str, Any] | None = None  # the access point's wall clock against its uptime
     ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
 
@@ -67,7 +69,8 @@ def read_trial(folder: Path) -> TrialData:
     trial = _definition(folder / names.TRIAL)
     troubles: list[str] = []
     jobs = read_jobs(folder, trial["jobs"])
-    sampled = _read_all_samples(folder / names.SAMPLES, trial, troubles)
+    lacking: list[str] = []
+    sampled = _read_all_samples(folder / names.SAMPLES, trial, troubles, lacking)
     go = _json(folder / names.GO, troubles) or {}
     outcome = _json(folder / names.OUTCOME, troubles) or {}
     told: list[int] = [job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")]
@@ -80,6 +83,8 @@ def read_trial(folder: Path) -> TrialData:
         resident_bytes=_resident_bytes(folder, trial, troubles),
         outcome=_outcome_reasons(outcome),
         troubles=troubles,
+        lacking=lacking,
+        other_pools=_other_pools(folder, trial, jobs),
         clock=_json(folder / names.CLOCK, troubles),
         ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"]),
     )
@@ -122,23 +127,40 @@ def _json(path: Path, troubles: list[str]) -> dict[str, Any] | None:
     return content
 
 
-def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str]) -> list[Sampled]:
+def _other_pools(folder: Path, trial: dict[str, Any], jobs: list[Job]) -> dict[str, str]:
+    """The pools, by the run's other trials, of workers where clients ran that are not in the trial's own."""
+    strangers = {str(job.start.get("host")) for job in jobs if job.start} - set(trial["workers"])
+    found: dict[str, str] = {}
+    if not strangers or not trial["workers"]:
+        return found
+    for path in sorted(folder.absolute().parent.glob(f"*/{names.TRIAL}")):
+        other = _json(path, []) or {}
+        if other.get("pool") not in (None, trial["pool"]):
+            found |= dict.fromkeys(strangers & set(other.get("workers") or ()), str(other["pool"]))
+    return found
+
+
+def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str], lacking: list[str]) -> list[Sampled]:
+    """All hosts' samples; what is wrong with a storage server's is a trouble, with another's it is lacking."""
     sampled = []
+    roles = {sampler["host"]: sampler["role"] for sampler in trial["samplers"]}
+
+    def tell(host: str, words: str) -> None:
+        (troubles if roles.get(host, "storage") == "storage" else lacking).append(words)
+
     paths = {path.name.removesuffix(".samples"): path for path in sorted(folder.glob("*.samples"))}
-    troubles.extend(
-        f"no samples from {sampler['host']} ({sampler['role']})"
-        for sampler in trial["samplers"]
-        if sampler["host"] not in paths
-    )
-    for path in paths.values():
+    for host in roles:
+        if host not in paths:
+            tell(host, f"no samples from {host} ({roles[host]})")
+    for host, path in paths.items():
         try:
             samples = read_samples(path)
         except UnreadableSamples as error:
-            troubles.append(str(error))
+            tell(host, str(error))
             continue
         sampled.append(Sampled(samples, intervals(samples)))
-        if samples.damage:
-            troubles.append(f"samples of {samples.host}: {samples.damage}")
+        if samples.damage and not samples.cut:  # whether what is left covers the window is looked at for itself
+            tell(host, f"samples of {samples.host}: {samples.damage}")
     return sampled
 
 

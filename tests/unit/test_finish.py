@@ -68,3 +68,13 @@ def test_a_trial_that_is_not_needed_is_skipped_and_no_failure(trial: Path) -> No
     (trial / names.NOT_NEEDED).touch()
     assert finished(trial) == 0
     assert json.loads((trial / names.OUTCOME).read_text())["state"] == "skipped"
+
+
+@pytest.mark.parametrize(("role", "status"), [("storage", 1), ("worker", 0)])
+def test_only_the_storages_samplers_make_a_trial_complete(trial: Path, role: str, status: int) -> None:
+    definition = json.loads((trial / names.TRIAL).read_text())
+    sampler = {"host": "wn01.test", "role": role, "via": "pool"}
+    (trial / names.TRIAL).write_text(json.dumps({**definition, "jobs": 1, "samplers": [sampler]}))
+    script = trial.parent.parent / names.SCRIPTS / names.FINISH
+    script.write_text(script.read_text().replace("STOP_SECONDS = 10.0", "STOP_SECONDS = 0.1"))
+    assert finished(trial) == status
