@@ -12,6 +12,7 @@ import numpy as np
 
 from tierbench.postprocess import clocks
 from tierbench.postprocess.rules import USUAL_BYTES_PER_CLIENT, USUAL_EXCESS
+from tierbench.postprocess.shown import shown
 from tierbench.postprocess.trial import Sampled, TrialData
 
 Row = dict[str, Any]
@@ -135,7 +136,7 @@ def _clients(data: TrialData, row: Row) -> Iterator[Finding]:
     strangers = sorted({str(job.start["host"]) for job in data.jobs if job.start} - set(workers)) if workers else []
     count = sum(job.start.get("host") in strangers for job in data.jobs)
     yield Finding(
-        "wrong worker", count, f"{count} clients ran on {', '.join(strangers)}, outside the pool {row['pool']}"
+        "wrong worker", count, f"{count} clients ran on {', '.join(shown(strangers))}, outside the pool {row['pool']}"
     )
     readers = Counter(str(job.start["url"]) for job in data.jobs if job.start)
     shared = [url for url, clients in readers.items() if clients > 1]
@@ -267,7 +268,7 @@ def _clocks(data: TrialData, row: Row) -> Iterator[Finding]:
         share = error_ms / 10 / row["window_s"]
         yield Finding("clock error", share, f"{words}, {share:.1f} % of the window")
     unknown = clocks.not_compared(data)
-    yield Finding("clock not compared", len(unknown), f"the clock of {', '.join(unknown)} was not compared")
+    yield Finding("clock not compared", len(unknown), f"the clock of {', '.join(shown(unknown))} was not compared")
 
 
 def _mb(value: float) -> str:
