@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+VALID, SUSPECT, INVALID, UNJUDGED = "VALID", "SUSPECT", "INVALID", "not judged"
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """What to make of a trial; one that is not complete is invalid, whatever else it is."""
+    if row.get("state") != "complete":
+        return INVALID
+    return str(row.get("verdict") or UNJUDGED)
+
 
 def counts(row: dict[str, Any]) -> bool:
     """Whether a trial is complete, and no verdict speaks against it; how far it lies from others is no reason."""
-    return row["state"] == "complete" and row.get("verdict") != "INVALID"
+    return verdict(row) != INVALID
 
 
 def known(rows: Iterable[dict[str, Any]], name: str) -> list[float]:

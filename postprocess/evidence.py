@@ -14,6 +14,7 @@ from tierbench.postprocess import clocks
 from tierbench.postprocess.metrics import uncovered
 from tierbench.postprocess.rules import BY_NAME, QUIET_MBPS, READ_WHOLE, USUAL_BYTES_PER_CLIENT, USUAL_EXCESS
 from tierbench.postprocess.samples import Samples
+from tierbench.postprocess.shown import shown
 from tierbench.postprocess.trial import Sampled, TrialData
 
 Row = dict[str, Any]
@@ -21,7 +22,6 @@ Row = dict[str, Any]
 HEADERS = 66  # bytes of Ethernet, IP and TCP with time stamps
 IP_AND_TCP = 52
 USUAL_MTU = 1500
-SHOWN = 8
 IDLE = BY_NAME["idle traffic"]
 
 
@@ -161,7 +161,7 @@ def _clients(data: TrialData, row: Row) -> Iterator[Finding]:
     ):
         these = {host: clients for host, clients in strangers.items() if (host in data.other_pools) == elsewhere}
         count = sum(these.values())
-        yield Finding(rule, count, f"{count} clients ran on {_some(sorted(these))}, {where}")
+        yield Finding(rule, count, f"{count} clients ran on {', '.join(shown(sorted(these)))}, {where}")
     readers = Counter(str(job.start["url"]) for job in data.jobs if job.start)
     shared = [url for url, clients in readers.items() if clients > 1]
     count = sum(readers[url] for url in shared)
@@ -234,7 +234,7 @@ def _sampling(data: TrialData, row: Row) -> Iterator[Finding]:
     for sampled in data.sampled:
         if sampled.samples.role != "storage":
             lacking += uncovered(sampled, begin, end)
-    yield Finding("host not covered", len(lacking), _some(lacking))
+    yield Finding("host not covered", len(lacking), ", ".join(shown(lacking)))
     if window_s and data.storage:
         share = 100 * row["sample_period_s"] / window_s
         words = f"a sampling period of {row['sample_period_s']:g} s is {share:.1f} % of the window"
@@ -311,7 +311,7 @@ def _clocks(data: TrialData, row: Row) -> Iterator[Finding]:
         share = error_ms / 10 / row["window_s"]
         yield Finding("clock error", share, f"{words}, {share:.1f} % of the window")
     unknown = clocks.not_compared(data)
-    yield Finding("clock not compared", len(unknown), f"the clock of {', '.join(unknown)} was not compared")
+    yield Finding("clock not compared", len(unknown), f"the clock of {', '.join(shown(unknown))} was not compared")
 
 
 def _apart(clocks_of: clocks.Difference) -> str:
@@ -323,11 +323,6 @@ def _apart(clocks_of: clocks.Difference) -> str:
 
 def _set(host: str, step_ms: float) -> str:
     return f"the clock of {host} was set by {step_ms:.1f} ms during the trial"
-
-
-def _some(words: list[str]) -> str:
-    """The first few, where there can be as many as hosts."""
-    return ", ".join(words[:SHOWN]) + (", …" if len(words) > SHOWN else "")
 
 
 def _mb(value: float) -> str:

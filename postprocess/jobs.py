@@ -11,6 +11,8 @@ from tierbench.dags import names
 
 Event = dict[str, Any]
 
+NEEDED = {"start": ("host", "url")}
+
 
 @dataclass(frozen=True)
 class Job:
@@ -69,6 +71,12 @@ def _read_job(path: Path, index: int) -> Job:
     return Job(index, starts, *(last.get(name, {}) for name in ("start", "clock", "go", "end")))
 
 
+def _whole(event: Event) -> bool:
+    """Whether a record has what its kind must have."""
+    kind = event.get("event")
+    return isinstance(kind, str) and all(name in event for name in NEEDED.get(kind, ()))
+
+
 def _events(path: Path) -> list[Event]:
     """The client's own lines; a cut-off one, and what a program beneath it printed, are not among them."""
     try:
@@ -81,6 +89,6 @@ def _events(path: Path) -> list[Event]:
             event = json.loads(line)
         except ValueError:
             continue
-        if isinstance(event, dict) and isinstance(event.get("event"), str) and "wall_ns" in event:
+        if isinstance(event, dict) and isinstance(event.get("wall_ns"), int) and _whole(event):
             events.append(event)
     return events

@@ -152,6 +152,8 @@ def _reasons(data: TrialData) -> list[str]:
     reasons += [f"client {job.index} was started {job.starts} times" for job in data.jobs if job.starts > 1]
     if data.trial["gate"] and data.go_wall_ns is None:
         reasons.append("the gate never opened")
+    if data.end_ns is None and any(job.end for job in data.jobs):
+        reasons.append("the last client ended before the window began")
     if not data.storage and not any(sampler["role"] == "storage" for sampler in data.trial["samplers"]):
         reasons.append("no storage server was sampled")
     for server in data.storage:

@@ -17,7 +17,6 @@ from tierbench.postprocess.columns import FILES
 Row = dict[str, Any]
 Say = Callable[[str], None]
 
-VALID, SUSPECT, INVALID, UNJUDGED = "VALID", "SUSPECT", "INVALID", "not judged"
 PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")  # without exponent, which digests can look like
 NEEDED = (names.TRIALS_CSV, names.SUMMARY_CSV)
 
@@ -67,18 +66,6 @@ class Results:
             for row in self.trials
             if row["workload"] == workload and access in (None, row["access"]) and jobs in (None, row["jobs"])
         ]
-
-
-def verdict(trial: Row) -> str:
-    """What to make of a trial; one that is not complete is invalid, whatever else it is."""
-    if trial.get("state") != "complete":
-        return INVALID
-    return str(trial.get("verdict") or UNJUDGED)
-
-
-def counts(trial: Row) -> bool:
-    """Whether a trial is one of those over which means are taken."""
-    return verdict(trial) != INVALID
 
 
 def ran(trial: Row) -> bool:

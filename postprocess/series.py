@@ -36,7 +36,7 @@ class HostSeries:
 def host_series(run: Path, trial: Row, steps: int) -> list[HostSeries]:
     """What each sampled host sent while a trial ran; hosts whose samples are unreadable are left out."""
     begin_ns, window_s = trial.get("go_wall_ns"), trial.get("window_s")
-    if begin_ns is None or not window_s or not trial.get("trial_id"):
+    if begin_ns is None or not window_s or window_s <= 0 or not trial.get("trial_id"):
         return []
     found = []
     folder = run / names.trial_directory(str(trial["trial_id"])) / names.SAMPLES
@@ -48,6 +48,24 @@ def host_series(run: Path, trial: Row, steps: int) -> list[HostSeries]:
         if len(samples) > 1:
             found.append(HostSeries(samples.host, samples.role, _sent(samples, begin_ns, window_s, steps)))
     return found
+
+
+def busiest(hosts: list[HostSeries], others: int) -> list[HostSeries]:
+    """The storage servers, and of the other hosts those that sent most."""
+    rest = sorted((host for host in hosts if host.role != "storage"), key=_sent_in_all, reverse=True)
+    return [host for host in hosts if host.role == "storage"] + rest[:others]
+
+
+def thinned(rate: TimeSeries, steps: int) -> TimeSeries:
+    """The same rate in fewer, longer steps; a step with an unknown part is unknown."""
+    each = max(1, -(-len(rate.values) // steps))
+    whole = len(rate.values) // each * each
+    values: Numbers = rate.values[:whole].reshape(-1, each).mean(axis=1)
+    return TimeSeries(rate.edges[: whole + 1 : each], values)
+
+
+def _sent_in_all(host: HostSeries) -> float:
+    return float(np.nansum(host.sent_mbps.values))
 
 
 def storage_series(hosts: list[HostSeries]) -> TimeSeries | None:

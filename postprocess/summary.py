@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tierbench.postprocess.columns import COMPARED, CONFIGURATION, SUMMARISED
-from tierbench.postprocess.counting import counts, known
+from tierbench.postprocess.counting import INVALID, SUSPECT, VALID, counts, known
 from tierbench.postprocess.uncertainty import Interval, mean_interval, ratio_interval
 
 Row = dict[str, Any]
@@ -66,7 +66,7 @@ def _by_access(trials: Iterable[Row]) -> dict[str, list[Row]]:
 def _verdicts(trials: list[Row]) -> Row:
     """How many trials have each verdict; not known where none was given."""
     given = [row.get("verdict") for row in trials]
-    words = ("VALID", "SUSPECT", "INVALID")
+    words = (VALID, SUSPECT, INVALID)
     return {word.lower(): given.count(word) if any(given) else None for word in words}
 
 

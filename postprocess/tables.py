@@ -8,7 +8,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,10 @@ from tierbench.postprocess.trial import TrialData, read_trial, was_skipped
 from tierbench.postprocess.verdict import judge, judge_run
 
 
+def _to_stderr(words: str) -> None:
+    print(words, file=sys.stderr)
+
+
 @dataclass(frozen=True)
 class Tables:
     """The rows of a run's trials.csv, summary.csv and ratios.csv."""
@@ -34,7 +39,7 @@ class Tables:
     ratios: list[Row]
 
 
-def tables(run: Path) -> Tables:
+def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     """Write the CSVs of all trials of a run directory."""
     # Here and not above: it loads scipy, which takes a second and is not needed for a trial's own tables.
     from tierbench.postprocess.summary import ratio_rows, summary_rows
@@ -43,7 +48,7 @@ def tables(run: Path) -> Tables:
     if not folders:
         raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
     ran = [folder for folder in folders if not was_skipped(folder)]
-    trials = sorted(((trial_tables(folder), folder) for folder in ran), key=lambda pair: pair[0]["position"])
+    trials = sorted(_readable(ran, say), key=lambda pair: pair[0]["position"])
     rows = [row for row, _ in trials]
     under = {row["trial"]: _read_json(folder / names.CONDITIONS) for row, folder in trials}
     rows = judge_run(rows, under)
@@ -59,6 +64,23 @@ def tables(run: Path) -> Tables:
     _write(run / names.RATIOS_CSV, ratios)
     _write_json(run / names.SCHEMA, schema())
     return Tables(rows, summary, ratios)
+
+
+def _readable(folders: Iterable[Path], say: Callable[[str], None]) -> Iterator[tuple[Row, Path]]:
+    """Each trial's row and folder; one whose definition is broken is told and left out, and costs no other one."""
+    errors: list[TierbenchError] = []
+    made = 0
+    for folder in folders:
+        try:
+            row = trial_tables(folder)
+        except TierbenchError as error:
+            errors.append(error)
+            say(f"left out of the tables: {error}")
+            continue
+        made += 1
+        yield row, folder
+    if errors and not made:
+        raise errors[0]
 
 
 def trial_tables(folder: Path) -> Row:

@@ -17,6 +17,10 @@ from tierbench.postprocess.counters import Intervals, intervals
 from tierbench.postprocess.jobs import Job, read_jobs
 from tierbench.postprocess.samples import Samples, UnreadableSamples, read_samples
 
+NEEDED = frozenset({
+    "id", "name", "index", "configuration", "access", "workload", "client", "jobs", "repeat", "pool", "protocol",
+    "workers", "flush", "samplers", "sample_period_s", "gate", "bytes",
+})  # fmt: skip
 QUARTER_HOUR_S = 900
 LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
 SUBMITTED, EXECUTING = "000", "001"
@@ -59,9 +63,10 @@ class TrialData:
 
     @property
     def end_ns(self) -> int | None:
-        """The window ends with the last client that told its end."""
+        """The window ends with the last client that told its end; one that ends before it began is no window."""
         ends: list[int] = [job.end["wall_ns"] for job in self.jobs if job.end]
-        return max(ends, default=None)
+        last, begin = max(ends, default=None), self.begin_ns
+        return None if last is None or (begin is not None and last <= begin) else last
 
 
 def read_trial(folder: Path) -> TrialData:
@@ -110,6 +115,11 @@ def _definition(path: Path) -> dict[str, Any]:
         raise TierbenchError(f"{path}: no such file; is {path.parent} a trial's folder of a run directory?") from None
     except (OSError, ValueError) as error:
         raise TierbenchError(f"{path}: cannot be read: {error}") from None
+    missing = sorted(NEEDED - trial.keys()) if isinstance(trial, dict) else ["an object"]
+    if missing:
+        raise TierbenchError(
+            f"{path}: lacks {', '.join(missing)}; `tierbench write` makes it anew in another directory"
+        )
     return trial
 
 

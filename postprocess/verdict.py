@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tierbench.postprocess import clocks, conditions, idle
+from tierbench.postprocess.counting import INVALID, SUSPECT, VALID
 from tierbench.postprocess.evidence import Finding, findings
 from tierbench.postprocess.rules import BY_NAME
+from tierbench.postprocess.shown import shown
 from tierbench.postprocess.trial import TrialData
 
 Row = dict[str, Any]
-
-VALID, SUSPECT, INVALID = "VALID", "SUSPECT", "INVALID"
 
 
 def judge(data: TrialData, row: Row) -> Row:
@@ -37,7 +37,7 @@ def with_other_conditions(row: Row, differing: list[str]) -> Row:
     """A trial's row when its conditions were not those of most of the run's trials."""
     if not differing:
         return row
-    reason = of_reason(Finding("other conditions", len(differing), ", ".join(differing)))
+    reason = of_reason(Finding("other conditions", len(differing), ", ".join(shown(differing))))
     verdict = SUSPECT if row["verdict"] == VALID else row["verdict"]
     return {**row, "verdict": verdict, "verdict_reasons": "; ".join(filter(None, [row["verdict_reasons"], reason]))}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tierbench.postprocess.counting import counts
 from tierbench.postprocess.plots.canvas import Picture
 from tierbench.postprocess.plots.ladder import (
     VOLATILITY,
@@ -19,7 +20,7 @@ from tierbench.postprocess.plots.slope import gain_ladder, slope_ladder
 from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.plots.timeline import Course, timelines, typical
 from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
-from tierbench.postprocess.results import Results, Row, counts
+from tierbench.postprocess.results import Results, Row
 from tierbench.postprocess.series import host_series, storage_series
 
 TIMELINE_STEPS = 300

@@ -12,9 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tierbench.postprocess.counting import counts, verdict
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, verdict_handles, verdict_marks
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
-from tierbench.postprocess.results import Row, counts, verdict
+from tierbench.postprocess.results import Row
 
 TALLEST = 1.5  # of the highest mean or trial; what error bars reach beyond it is cut off, so that they hide no data
 UNEVEN = 4  # gaps that differ by more than this factor are drawn alike

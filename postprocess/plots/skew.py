@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from tierbench.postprocess.counting import verdict
 from tierbench.postprocess.plots.canvas import access_handle, canvas, legend, verdict_handles, verdict_marks
 from tierbench.postprocess.plots.ladder import Ladder
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
-from tierbench.postprocess.results import Row, verdict
+from tierbench.postprocess.results import Row
 
 PANELS = {"natural_skew_ms": "processes started", "start_skew_ms": "began to read"}
 LEAST_MS = 0.01  # so that a skew of nothing has a place on a logarithmic axis

@@ -8,18 +8,20 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tierbench.postprocess.counting import counts
 from tierbench.postprocess.plots.canvas import DOT, MEAN, canvas, legend
 from tierbench.postprocess.plots.ladder import Ladder, Series, ladder_of
 from tierbench.postprocess.plots.style import HEIGHT_IN, INK, MUTED
-from tierbench.postprocess.results import Row, counts
+from tierbench.postprocess.results import Row
 
 Step = tuple[int, float]  # the larger batch, and what became of the rate
 
 
-def slopes(rows: Sequence[Row]) -> list[Step]:
-    """The mean rate of each batch over that of the next smaller one."""
-    known = sorted((row for row in rows if row.get("mean_mbps")), key=lambda row: int(row["jobs"]))
-    return [(after["jobs"], after["mean_mbps"] / before["mean_mbps"]) for before, after in pairwise(known)]
+def slopes(rows: Sequence[Row], batches: Sequence[int]) -> list[Step]:
+    """The mean rate of each batch over that of the next smaller one; no step over a batch that is missing."""
+    rates = {int(row["jobs"]): row["mean_mbps"] for row in rows if row.get("mean_mbps")}
+    steps = [(before, after) for before, after in pairwise(batches) if before in rates and after in rates]
+    return [(after, rates[after] / rates[before]) for before, after in steps]
 
 
 def linear(batches: Sequence[int]) -> list[Step]:
@@ -28,7 +30,7 @@ def linear(batches: Sequence[int]) -> list[Step]:
 
 
 def slope_ladder(series: Sequence[Series]) -> Figure:
-    """The thesis' rate of increase: of the means, and of each repetition."""
+    """The thesis' rate of increase: its mean with its interval, and of each repetition."""
     figure, (axes,) = canvas(HEIGHT_IN)
     full = ladder_of(series)
     ladder = Ladder(full.batches[1:])
@@ -36,13 +38,15 @@ def slope_ladder(series: Sequence[Series]) -> Figure:
     places, factors = zip(*((ladder.place(jobs), factor) for jobs, factor in linear(full.batches)), strict=True)
     axes.plot(places, factors, color=MUTED, linestyle=(0, (3, 3)), linewidth=1, marker="_", markersize=14)
     for number, one in enumerate(series):
-        steps = slopes(one.summary)
-        where = [ladder.dodged(jobs, number, len(series)) for jobs, _ in steps]
         look = one.look
-        axes.plot(
-            where, [step for _, step in steps], color=look.color, marker=look.marker, markersize=MEAN, label=one.label
-        )
-        for jobs, step in _of_repetitions(one.trials):
+        rows = [row for row in one.summary if row.get("growth") is not None]
+        axes.errorbar(
+            [ladder.dodged(row["jobs"], number, len(series)) for row in rows],
+            [row["growth"] for row in rows],
+            yerr=_reaches(rows, "growth", "growth"),
+            color=look.color, marker=look.marker, markersize=MEAN, elinewidth=1.2, label=one.label,
+        )  # fmt: skip
+        for jobs, step in _of_repetitions(one.trials, full.batches):
             place = ladder.beside(jobs, number, len(series))
             axes.plot([place], [step], linestyle="none", marker=look.marker, markersize=DOT, color=look.color)
     ladder.mark(axes)
@@ -66,10 +70,7 @@ def gain_ladder(series: Sequence[Series]) -> Figure:
         axes.errorbar(
             [ladder.dodged(row["jobs"], number, len(series)) for row in rows],
             [row["gain_mbps"] for row in rows],
-            yerr=[
-                [_reach(row, "gain_low", -1) for row in rows],
-                [_reach(row, "gain_high", 1) for row in rows],
-            ],
+            yerr=_reaches(rows, "gain_mbps", "gain"),
             color=one.look.color, marker=one.look.marker, markersize=MEAN, elinewidth=1.2, label=one.label,
         )  # fmt: skip
     ladder.mark(axes)
@@ -81,12 +82,14 @@ def gain_ladder(series: Sequence[Series]) -> Figure:
     return figure
 
 
-def _reach(row: Row, bound: str, sign: int) -> float:
-    value = row.get(bound)
-    return 0.0 if value is None else max(sign * (value - row["gain_mbps"]), 0.0)
+def _reaches(rows: Sequence[Row], value: str, name: str) -> list[list[float]]:
+    """How far the intervals reach below and above their values; nowhere where there is none."""
+    lows = [row[value] - row[f"{name}_low"] if row.get(f"{name}_low") is not None else 0.0 for row in rows]
+    highs = [row[f"{name}_high"] - row[value] if row.get(f"{name}_high") is not None else 0.0 for row in rows]
+    return [[max(low, 0.0) for low in lows], [max(high, 0.0) for high in highs]]
 
 
-def _of_repetitions(trials: Sequence[Row]) -> Iterator[Step]:
+def _of_repetitions(trials: Sequence[Row], batches: Sequence[int]) -> Iterator[Step]:
     usable = [trial for trial in trials if counts(trial)]
     for repeat in sorted({trial["repeat"] for trial in usable}):
-        yield from slopes([trial for trial in usable if trial["repeat"] == repeat])
+        yield from slopes([trial for trial in usable if trial["repeat"] == repeat], batches)

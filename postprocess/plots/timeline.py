@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from tierbench.postprocess.counting import counts
 from tierbench.postprocess.plots.canvas import canvas, legend
 from tierbench.postprocess.plots.style import GRID, INK, MUTED, Look
-from tierbench.postprocess.results import Row, counts
+from tierbench.postprocess.results import Row
 from tierbench.postprocess.series import TimeSeries
 
 ROW_IN = 1.3

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tierbench.postprocess.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
 from tierbench.postprocess.report.words import counted, figures, listed, span
-from tierbench.postprocess.results import INVALID, SUSPECT, UNJUDGED, Results, Row, counts, verdict, why
+from tierbench.postprocess.results import Results, Row, why
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
 RATE, WALL_TIME = "mean_mbps", "wall_time_s"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from tierbench.postprocess.results import Results, Row, counts
+from tierbench.postprocess.counting import counts
+from tierbench.postprocess.results import Results, Row
 
 LEVEL = 0.95
 LEAST_TRIALS = 2  # of each run

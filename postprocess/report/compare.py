@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tierbench.errors import ConfigError
+from tierbench.postprocess.counting import INVALID, verdict
 from tierbench.postprocess.plots.canvas import Picture, Saved
 from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, ladder_picture
 from tierbench.postprocess.plots.ladder import Series
@@ -17,7 +18,7 @@ from tierbench.postprocess.report.differences import Difference
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.page import document, gallery, relative, scale_note, sections
 from tierbench.postprocess.report.words import NOTHING, counted, figures, listed, moment
-from tierbench.postprocess.results import INVALID, Results, verdict
+from tierbench.postprocess.results import Results
 
 METRICS = {RATE.column: "Mb/s", WALL_TIME.column: "s"}
 

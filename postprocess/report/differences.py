@@ -83,9 +83,6 @@ def _hosts(one: Results, other: Results) -> Iterator[Difference]:
             yield from _differ(f"{key} on {host}", *values, parts=key not in VERSIONS)
     for host in sorted(mine.keys() ^ theirs.keys()):
         yield Difference(f"samples of {host}", ("yes", "no") if host in mine else ("no", "yes"), parts=False)
-    digests = [{str(t["conditions"]) for t in results.trials if t.get("conditions")} for results in (one, other)]
-    if all(digests):
-        yield from _differ("conditions (digest)", *(", ".join(sorted(found)) for found in digests))
 
 
 def _all(found: Headers, host: str, key: str) -> str:

@@ -38,9 +38,12 @@ def text(child: Any) -> str:
 
 def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], *, words: int = 1, caption: str | None = None) -> Markup:
     """A table in a box that scrolls where it is too wide; its first columns are words, the others numbers."""
-    classes = ["word" if number < words else None for number in range(200)]
-    head = element("tr", *(element("th", cell, scope="col", class_=classes[n]) for n, cell in enumerate(heads)))
-    body = [element("tr", *(element("td", cell, class_=classes[n]) for n, cell in enumerate(cells))) for cells in rows]
+
+    def kind(number: int) -> str | None:
+        return "word" if number < words else None
+
+    head = element("tr", *(element("th", cell, scope="col", class_=kind(n)) for n, cell in enumerate(heads)))
+    body = [element("tr", *(element("td", cell, class_=kind(n)) for n, cell in enumerate(cells))) for cells in rows]
     inner = element("table", element("thead", head), element("tbody", joined(body, "\n")))
     box = element("div", inner, class_="wide", tabindex="0", role="region", aria_label=caption or "table")
     return element("figure", element("figcaption", unbroken(caption)) if caption else None, box, class_="table")

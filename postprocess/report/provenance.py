@@ -12,6 +12,7 @@ from tierbench.dags import names
 from tierbench.postprocess.report.markup import Markup, element, joined, table
 from tierbench.postprocess.report.words import NOTHING, counted, listed, moment
 from tierbench.postprocess.results import Results
+from tierbench.postprocess.shown import SHOWN, shown
 
 HEADER_BYTES = 65_536  # none is longer
 FIXED = ("role", "interface", "kernel", "python", "ncpu", "link_speed_mbps")
@@ -53,27 +54,32 @@ def provenance(results: Results) -> Iterator[Markup]:
     found = headers(results)
     if found:
         keys = list(dict.fromkeys(key for host in found.values() for key in host))
-        rows = [[key, *(_value(host.get(key, [])) for host in found.values())] for key in keys]
+        rows = [[name, *(_value(host.get(key, [])) for key in keys)] for name, host in found.items()]
         caption = "Hosts and tuning, as their samplers found them; “then” parts values that changed between trials."
-        yield table(["", *found], rows, words=1 + len(found), caption=caption)
+        yield table(["host", *keys], rows, words=1 + len(keys), caption=caption)
     recorded = conditions(results)
     if recorded is not None:
         told = json.dumps(recorded, indent=1, ensure_ascii=False, sort_keys=True)
         yield element("details", element("summary", "Recorded conditions"), element("pre", told))
-    configurations = {str(trial["conditions"]) for trial in results.trials if trial.get("conditions")}
-    if configurations:
-        same = (
-            "All trials ran under the same conditions"
-            if len(configurations) == 1
-            else (f"The trials ran under {len(configurations)} different conditions")
-        )
-        yield element("p", f"{same} (digest {', '.join(sorted(configurations))}).")
+        yield from _unlike(recorded)
     order = [f"{trial['trial']}" for trial in results.trials]
     yield element(
         "details",
         element("summary", f"The plan: {counted(len(order), 'trial')} in this order"),
         element("p", ", ".join(order)),
     )
+
+
+def _unlike(recorded: Any) -> Iterator[Markup]:
+    """Which trials' hosts were not as in most of the run; that other workers got the clients is no difference."""
+    differing = recorded.get("differences") if isinstance(recorded, dict) else None
+    if differing is None:
+        return
+    if not differing:
+        yield element("p", "No host had other conditions in one trial than in the others.")
+        return
+    told = f"{counted(len(differing), 'trial')} had hosts with other conditions than in most trials: "
+    yield element("p", told, listed(shown(list(differing), SHOWN)), ".")
 
 
 def _facts(results: Results) -> Iterator[tuple[str, Any]]:

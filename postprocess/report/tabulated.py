@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tierbench.postprocess.counting import INVALID, SUSPECT, counts, verdict
 from tierbench.postprocess.plots.gallery import interval_words, volatility_column
 from tierbench.postprocess.report.answer import RATE, deciding_batch, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, TIMES, figures, percent, span
-from tierbench.postprocess.results import INVALID, SUSPECT, Results, Row, counts, verdict
+from tierbench.postprocess.results import Results, Row
 
 
 def summary_table(results: Results) -> Markup:

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from tierbench.postprocess.counting import verdict
 from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.report.markup import Markup, element, joined
 from tierbench.postprocess.report.sparks import chart, spark
 from tierbench.postprocess.report.words import figures, moment, percent
-from tierbench.postprocess.results import Results, Row, verdict, why
-from tierbench.postprocess.series import HostSeries, host_series, storage_series
+from tierbench.postprocess.results import Results, Row, why
+from tierbench.postprocess.series import HostSeries, busiest, host_series, storage_series, thinned
 
 STEPS, SPARK_STEPS = 160, 66
+OTHERS = 3  # hosts drawn beside the storage servers
 
 FACTS = (
     ("window", "window_s", "s"),
@@ -64,7 +66,8 @@ def _top(results: Results, workload: str) -> float:
 def _trial(results: Results, trial: Row, look: Look, top: float) -> Markup:
     color = f"--c{look.color[1:]}"
     hosts = host_series(results.directory, trial, STEPS)
-    short = storage_series(host_series(results.directory, trial, SPARK_STEPS)) if hosts else None
+    whole = storage_series(hosts)
+    short = thinned(whole, SPARK_STEPS) if whole else None
     told = verdict(trial)
     reasons = why(trial)
     head = element(
@@ -87,7 +90,10 @@ def _body(trial: Row, hosts: list[HostSeries], color: str) -> Iterator[Markup]:
     if trial.get("bottleneck_evidence"):
         yield element("p", element("b", trial.get("bottleneck") or "bottleneck"), ": ", trial["bottleneck_evidence"])
     if hosts:
-        yield chart(hosts, trial, color)
+        drawn = busiest(hosts, OTHERS)
+        yield chart(drawn, trial, color)
+        if len(drawn) < len(hosts):
+            yield element("p", f"Not drawn: {len(hosts) - len(drawn)} hosts that sent less.", class_="note")
     elif trial.get("window_s"):
         yield element("p", "No readable samples, so there is no course over time.", class_="note")
     facts = [(name, figures(trial[column], unit)) for name, column, unit in FACTS if trial.get(column) is not None]

