@@ -127,6 +127,7 @@ def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Jo
             "trial": trial.id,
             "client": configuration.client,
             "jobs": trial.jobs,
+            "memory": experiment.workloads[configuration.workload].asks_mb,
             "flags": " ".join(_client_flags(site.access[configuration.access], experiment)),
             "pool_requirements": site.pools[configuration.pool].requirements,
         },

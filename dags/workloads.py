@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -78,8 +79,16 @@ class Workload:
     access: tuple[str, ...] | None = None
     options: Any = None
     environment: dict[str, str] = field(default_factory=dict)
+    memory_mb: int | None = bounded(None, 16, 1_048_576)
+    usual_mb: ClassVar[int] = 128
     protocols: ClassVar[tuple[str, ...]] = ("xrootd", "file")
     kinds: ClassVar[tuple[str, ...]] = ROOT_FILES
+
+    @property
+    def asks_mb(self) -> int:
+        """The memory that HTCondor is asked for, for each client."""
+        cache_mb = max(0, getattr(self.options, "cache_mb", 0))
+        return self.memory_mb or math.ceil(self.usual_mb + cache_mb)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +117,7 @@ class RootWorkload(Workload):
 
     client: Literal["root"]
     options: RootOptions = field(default_factory=RootOptions)
+    usual_mb = 384
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +126,7 @@ class HiggsWorkload(Workload):
 
     client: Literal["higgs"]
     options: HiggsOptions = field(default_factory=HiggsOptions)
+    usual_mb = 384
     kinds = ("higgs", "copies")
 
 
@@ -125,6 +136,7 @@ class CmsswWorkload(Workload):
 
     client: Literal["cmssw"]
     options: CmsswOptions
+    usual_mb = 2500
     kinds = ("copies",)
 
 

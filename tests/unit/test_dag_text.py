@@ -65,7 +65,7 @@ SERVICE gate ../../submit/gate.sub
 JOB flush ../../submit/flush.sub
 VARS flush {flush} hosts="../../lists/lan-xrootd.root.flush"
 JOB clients ../../submit/clients.sub
-VARS clients {trial} client="root" jobs="4" flags="--timeout 7200 --gate go.json" {pool}
+VARS clients {trial} client="root" jobs="4" memory="384" flags="--timeout 7200 --gate go.json" {pool}
 SCRIPT PRE samplers ../../scripts/turn.py take
 SCRIPT PRE gate ../../scripts/turn.py take
 SCRIPT PRE flush ../../scripts/turn.py take
@@ -232,6 +232,21 @@ def test_a_workloads_environment_reaches_its_clients(site: Site, quick: Experime
     experiment = dataclasses.replace(quick, workloads={"root": patient})
     options = trial_record(site, experiment, plan, the_trial(plan))["options"]
     assert options["environment"] == {"XRD_STREAMTIMEOUT": "30"}
+
+
+@pytest.mark.parametrize(("changes", "memory"), [({}, 384), ({"memory_mb": 1000}, 1000)])
+def test_a_client_gets_the_memory_that_it_needs(
+    site: Site, quick: Experiment, plan: Plan, changes: dict[str, int], memory: int
+) -> None:
+    workload = dataclasses.replace(quick.workloads["root"], **changes)  # type: ignore[arg-type]
+    text = trial_dag(site, dataclasses.replace(quick, workloads={"root": workload}), the_trial(plan)).text()
+    assert f' memory="{memory}" ' in text
+
+
+def test_a_large_cache_needs_memory(quick: Experiment) -> None:
+    root = quick.workloads["root"]
+    cached = dataclasses.replace(root, options=dataclasses.replace(root.options, cache_mb=1000))
+    assert cached.asks_mb == 1384
 
 
 def test_a_run_directory_holds_its_plan(run: Path, plan: Plan) -> None:
