@@ -59,7 +59,7 @@ def read_ceilings(run: Path, pool: str) -> Ceilings:
 
 def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str) -> Ceilings:
     """The ceilings from a site's [links] and the lines of ceilings.json."""
-    lines = [line for line in lines if line["pool"] in (None, pool)]
+    lines = [line for line in lines if _is_understood(line) and line["pool"] in (None, pool)]
     links = {link: Ceiling(rate, STATED) for link, rate in stated.items() if rate and link != "rtt_ms"}
     hosts: dict[str, Ceiling] = {}
     for line in lines:
@@ -81,7 +81,7 @@ def limiting_link(
     """Which of a measured line's links its rate is the ceiling of; None where that cannot be told.
 
     It cannot where every link has carried more in another measurement, so that TCP itself was the limit, or where
-    several may be it and nothing is stated of them.
+    several have not and nothing is stated of them.
     """
 
     def capacity(link: str, of: Mapping[str, Any]) -> float:
@@ -105,6 +105,10 @@ def limiting_link(
     if narrowest and len(candidates) > 1 and capacity(narrowest, line) == float("inf"):
         return None
     return narrowest
+
+
+def _is_understood(line: Any) -> bool:
+    return isinstance(line, dict) and line.get("role") in LINKS and {"pool", "mbps", "rtt_ms", "hosts"} <= line.keys()
 
 
 def tightest(of: Iterator[tuple[str, Ceiling]]) -> tuple[str, Ceiling] | None:

@@ -19,7 +19,9 @@ from tierbench.submit.questions import Visit, pinned
 FORMAT = 1
 SECONDS = 3  # of each measurement, after its first second
 PATIENCE_S = 60.0
-HOW = f"iperf3 over TCP for {SECONDS} s after the first second, one stream to each host of a line, all of them at once"
+HOW = (
+    f"iperf3 over TCP for {SECONDS} s after the first second, four streams to each host of a line, all of them at once"
+)
 
 Say = Callable[[str], None]
 

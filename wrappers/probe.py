@@ -30,6 +30,7 @@ FORMAT = 1
 PATIENCE_S = 15  # for one program's answer
 LISTEN_S = 5
 ROUND_TRIPS = 5
+LINK_STREAMS = 4  # one alone may not fill a fast link that is far away
 UNUSED_PORT = 1  # tcpmux, which nobody offers
 
 
@@ -307,7 +308,7 @@ def ask_link(question: "dict[str, Any]") -> None:
     rtt_ms = round_trip_ms(question["host"])
     result = run(
         "iperf3", "-c", question["host"], "-p", str(question["port"]), "-R", "-J",
-        "-O", "1", "-t", str(question["seconds"]), "--connect-timeout", "5000",
+        "-O", "1", "-t", str(question["seconds"]), "-P", str(LINK_STREAMS), "--connect-timeout", "5000",
     )  # fmt: skip
     try:
         measured = json.loads(result.output)

@@ -105,3 +105,10 @@ def test_a_link_that_carries_less_than_is_stated_has_the_measured_ceiling() -> N
     stated = {"wan": 10_000, "storage": 8_000, "gateway": 10_000, "worker": 1_000}
     found = links_from(stated, [line("gateway", 7650, "dgt")], "private")
     assert found.links["storage"].mbps == 7650
+
+
+@pytest.mark.parametrize("odd", ["a text", {}, {"role": "moon", "pool": None, "mbps": 1, "rtt_ms": 1, "hosts": {}}])
+def test_a_line_that_is_not_understood_is_passed_over(odd: Any) -> None:
+    stated = {"storage": 8_000}
+    found = links_from(stated, [odd, line("gateway", 7650, "dgt")], "private")
+    assert found.links["storage"].mbps == 7650
