@@ -20,7 +20,7 @@ RUN_DIRECTORY = "../.."
 DAGMAN = (
     ("DAGMAN_USER_LOG_SCAN_INTERVAL = 1", "seconds; the shortest there is. Each step of a trial waits for it"),
     ("DAGMAN_MAX_SUBMITS_PER_INTERVAL = 1000", "the most there is: all flushes of a trial at once"),
-    ("DAGMAN_HOLD_CLAIM_TIME = 20", "seconds for which a slot that was flushed waits for its client"),
+    ("DAGMAN_HOLD_CLAIM_TIME = 20", "seconds for which a slot that a job has left waits for the next one"),
     ("DAGMAN_RETRY_NODE_FIRST = True", "a failed trial is tried again at once, near those it is compared with"),
     (
         "DAGMAN_USE_STRICT = 0",

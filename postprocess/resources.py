@@ -75,10 +75,8 @@ def part(data: TrialData) -> Part | None:
     begin, end = data.begin_ns, data.end_ns
     if begin is None or end is None or end <= begin:
         return None
-    begins = [job.go["wall_ns"] for job in data.jobs if job.go]
-    ends = [job.end["wall_ns"] for job in data.jobs if job.end]
-    first, last = max(begins, default=begin), min(ends, default=end)
-    if len(ends) == len(data.jobs) and last - first >= LEAST_SHARE * (end - begin):
+    first, last = data.all_active_ns or (begin, begin)
+    if last - first >= LEAST_SHARE * (end - begin):
         return Part(round(first + HEAD * (last - first)), last, "while all clients were at work")
     margin = round(EDGES * (end - begin))
     return Part(begin + margin, end - margin, "in the middle of the window")

@@ -33,15 +33,12 @@ def _steady(data: TrialData, ceiling_mbps: float | None) -> dict[str, Any]:
 
 
 def _all_active(data: TrialData) -> dict[str, Any]:
-    """From the last client's begin to the first one's end; not known unless all of them told both."""
-    begins = [job.go["wall_ns"] for job in data.jobs if job.go]
-    ends = [job.end["wall_ns"] for job in data.jobs if job.end]
-    begin, end = data.begin_ns, data.end_ns
-    if not data.jobs or not len(begins) == len(ends) == len(data.jobs) or begin is None or end is None or end <= begin:
+    active, begin, end = data.all_active_ns, data.begin_ns, data.end_ns
+    if active is None or begin is None or end is None or end <= begin:
         return {}
-    active_ns = max(0, min(ends) - max(begins))
+    active_ns = max(0, active[1] - active[0])
     return {
         "all_active_s": active_ns / 1e9,
         "all_active_share": active_ns / (end - begin),
-        "all_active_mbps": traffic(data.storage, max(begins), min(ends)).mean_mbps,
+        "all_active_mbps": traffic(data.storage, *active).mean_mbps,
     }

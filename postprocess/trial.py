@@ -52,6 +52,15 @@ class TrialData:
     ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
 
     @property
+    def all_active_ns(self) -> tuple[int, int] | None:
+        """From the last client's begin to the first one's end; not known unless all of them told both."""
+        begins = [job.go["wall_ns"] for job in self.jobs if job.go]
+        ends = [job.end["wall_ns"] for job in self.jobs if job.end]
+        if not self.jobs or not len(begins) == len(ends) == len(self.jobs):
+            return None
+        return max(begins), min(ends)
+
+    @property
     def storage(self) -> list[Sampled]:
         return [sampled for sampled in self.sampled if sampled.samples.role == "storage"]
 

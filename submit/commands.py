@@ -57,7 +57,7 @@ def register(subcommands: Any) -> None:
     experiment_at_site(write)
     write.add_argument("--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)")
 
-    run = command("run", _run, "Write a run directory, submit its DAG, watch it, make its tables")
+    run = command("run", _run, "Write a run directory, measure the links, submit its DAG, watch it, make its tables")
     experiment_at_site(run)
     run.add_argument("--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)")
 

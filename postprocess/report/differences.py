@@ -10,7 +10,6 @@ from tierbench.postprocess.report.provenance import Headers, headers
 from tierbench.postprocess.report.words import NOTHING, listed
 from tierbench.postprocess.results import Results
 
-ALIKE = ("role", "interface", "ncpu", "link_speed_mbps")  # of a host; else it is not the same host any more
 VERSIONS = ("kernel", "python")
 
 
