@@ -5,7 +5,6 @@
 PYTHON ?= python3
 VENV := .venv
 TIERBENCH := $(VENV)/bin/tierbench
-STAGES := dags submit wrappers monitors postprocess testbed
 
 .PHONY: demo test unit lint setup clean
 
@@ -19,7 +18,7 @@ test: setup lint
 unit: setup
 	$(VENV)/bin/pytest tests/unit
 
-lint: setup build/types/tierbench
+lint: setup
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -32,14 +31,6 @@ $(VENV)/installed: pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --editable '.[dev]'
 	touch $@
-
-# mypy does not know setuptools' mapping of tierbench.* onto our folders, so it is shown links.
-build/types/tierbench: $(wildcard tierbench/*.py)
-	rm -rf $@
-	mkdir -p $@
-	for file in tierbench/*.py; do ln -s ../../../$$file $@; done
-	ln -s $(STAGES:%=../../../%) $@
-	ln -s ../../../site-configs $@/site_configs
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

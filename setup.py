@@ -1,17 +1,5 @@
-"""Map the import namespace tierbench.* onto the top-level folders; all else is in pyproject.toml."""
+"""The wheel's packages, found in tierbench/, where each stage of the work is a link to its folder at the top level."""
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
-STAGES = {
-    "tierbench.site_configs": "site-configs",
-    "tierbench.dags": "dags",
-    "tierbench.submit": "submit",
-    "tierbench.wrappers": "wrappers",
-    "tierbench.monitors": "monitors",
-    "tierbench.postprocess": "postprocess",
-    "tierbench.postprocess.plots": "postprocess/plots",
-    "tierbench.postprocess.report": "postprocess/report",
-    "tierbench.testbed": "testbed",
-}
-
-setup(packages=["tierbench", *STAGES], package_dir=STAGES)
+setup(packages=find_packages(include=["tierbench", "tierbench.*"]))
