@@ -78,7 +78,7 @@ def load_experiment(path: Path) -> Experiment:
     problems = [f"{source}: {problem}" for problem in _problems(experiment)]
     if problems:
         raise ConfigError("\n".join(problems))
-    return _with_psets_of(experiment, path.parent)
+    return experiment
 
 
 class _Attempts:
@@ -99,6 +99,7 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     """A file's tables on top of those it extends, and how to call the two in an error."""
     chain = (*extended_by, path.resolve())
     tables = read_toml(path)
+    _find_psets(tables, path.parent)
     base = tables.pop("extends", None)
     if base is None:
         return tables, str(path)
@@ -114,6 +115,15 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
         raise ConfigError(f"{path}: extends: {base} extends this one in turn")
     base_tables, _ = _resolved(base_path, chain)
     return _merged(base_tables, tables), f"{path} (extends {base})"
+
+
+def _find_psets(tables: Mapping[str, Any], directory: Path) -> None:
+    """Make the paths of CMSSW configurations absolute; relative ones are to the file that names them."""
+    workloads = tables.get("workloads")
+    for workload in workloads.values() if isinstance(workloads, Mapping) else ():
+        options = workload.get("options") if isinstance(workload, Mapping) else None
+        if isinstance(options, dict) and isinstance(options.get("pset"), str) and options["pset"]:
+            options["pset"] = str((directory / options["pset"]).resolve())
 
 
 def _merged(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,6 +173,8 @@ def _problems(experiment: Experiment) -> Iterator[str]:
             yield unknown(f"{key}.replicas", workload.replicas, experiment.replicas)
         else:
             yield from _reading_problems(experiment, name)
+        if isinstance(workload, CmsswWorkload) and not Path(workload.options.pset).is_file():
+            yield f"{key}.options.pset: {workload.options.pset}: no such file"
 
 
 def _list_problems(key: str, values: tuple[Any, ...]) -> Iterator[str]:
@@ -191,16 +203,3 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
             f'workloads.{name}.replicas: client "{workload.client}" cannot read replicas of kind "{replicas.kind}"'
             f" (possible: {possible})"
         )
-
-
-def _with_psets_of(experiment: Experiment, directory: Path) -> Experiment:
-    """The experiment with the paths of CMSSW configurations made absolute; relative ones are to its file."""
-    workloads = dict(experiment.workloads)
-    for name, workload in experiment.workloads.items():
-        if isinstance(workload, CmsswWorkload) and workload.options.pset:
-            pset = (directory / workload.options.pset).resolve()
-            if not pset.is_file():
-                raise ConfigError(f"workloads.{name}.options.pset: {pset}: no such file")
-            options = dataclasses.replace(workload.options, pset=str(pset))
-            workloads[name] = dataclasses.replace(workload, options=options)
-    return dataclasses.replace(experiment, workloads=workloads)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 # The run directory
 PLAN = "plan.json"
 SITE = "site.json"
@@ -78,6 +80,11 @@ def sample_file(host: str) -> str:
 
 def flush_report(host: str) -> str:
     return f"{FLUSH}/{host}.json"
+
+
+def pset(workload: str, path: str) -> str:
+    """A CMSSW configuration among the programs; several workloads may have files of one name."""
+    return f"{workload}.{PurePath(path).name}"
 
 
 def replica_file(replica_set: str, number: int, suffix: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
+from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushed_hosts, sampled_hosts
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
@@ -50,7 +50,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         "sample_period_s": experiment.sample_period_s,
         "gate": experiment.gate,
         "until_known": isinstance(experiment.repeats, Until),
-        "options": _options(workload),
+        "options": _options(configuration.workload, workload),
         "bytes": trial.bytes,
     }
 
@@ -80,8 +80,8 @@ def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
     return [f"{url}/{name}\t{size}\n" for name, size in zip(replicas.files, sizes, strict=True)]
 
 
-def _options(workload: Workload) -> Mapping[str, Any]:
+def _options(name: str, workload: Workload) -> Mapping[str, Any]:
     options = {**dataclasses.asdict(workload.options), "environment": workload.environment}
     if isinstance(workload, CmsswWorkload):
-        options["pset"] = PurePath(workload.options.pset).name  # it travels with the programs
+        options["pset"] = names.pset(name, workload.options.pset)  # it travels with the programs
     return options

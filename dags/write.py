@@ -87,10 +87,9 @@ def _copy_shipped(experiment: Experiment, run: Path) -> None:
         copy = run / target
         copy.write_bytes(source.read_bytes())
         copy.chmod(0o755 if copy.suffix == ".py" else 0o644)
-    for workload in experiment.workloads.values():
-        if isinstance(workload, CmsswWorkload) and workload.options.pset:
-            pset = Path(workload.options.pset)
-            shutil.copyfile(pset, run / names.PROGRAMS / pset.name)
+    for name, workload in experiment.workloads.items():
+        if isinstance(workload, CmsswWorkload):
+            shutil.copyfile(workload.options.pset, run / names.PROGRAMS / names.pset(name, workload.options.pset))
 
 
 def shipped_files() -> Iterator[tuple[str, Any]]:

@@ -11,18 +11,20 @@ from typing import Any
 import pytest
 
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment, shipped_experiments
+from tierbench.dags.plan import expand
 from tierbench.dags.replicas import TreeReplicas
 from tierbench.dags.workloads import (
     CLIENTS,
     CmsswOptions,
-    CmsswWorkload,
     DdOptions,
     HiggsOptions,
     RootOptions,
     RootWorkload,
     XrdcpOptions,
 )
+from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
+from tierbench.site_configs.site import find_site
 from tierbench.wrappers import client
 
 EXPERIMENT = """
@@ -171,15 +173,49 @@ def test_inherited_replicas_that_nobody_reads_are_not_used(extend: Callable[[str
     assert list(extend(f'name = "other"\n{more}').used_replicas) == ["others"]
 
 
-def test_a_pset_is_found_beside_its_experiment(tmp_path: Path) -> None:
-    (tmp_path / "analysis_cfg.py").write_text("")
+@pytest.fixture
+def cms(tmp_path: Path) -> Path:
+    """An experiment of two workloads whose PSets have one name, each in a folder of its own."""
     replicas = '[replicas.trees]\nkind = "copies"\ncount = 4\nsize_mb = 10\nsource = "/store/*.root"\n'
-    options = 'options = { release = "CMSSW_10_6_30", pset = "analysis_cfg.py" }'
-    text = EXPERIMENT.replace('client = "root"', 'client = "cmssw"').replace("options = { cache_mb = 8 }", options)
-    (tmp_path / "cms.toml").write_text(text[: text.index("[replicas")] + replicas)
-    workload = load_experiment(tmp_path / "cms.toml").workloads["read"]
-    assert isinstance(workload, CmsswWorkload)
-    assert workload.options.pset == str(tmp_path / "analysis_cfg.py")
+    text = EXPERIMENT[: EXPERIMENT.index("[workloads")] + replicas
+    for number in (1, 2):
+        (tmp_path / f"analysis-{number}").mkdir()
+        (tmp_path / f"analysis-{number}/cfg.py").write_text(f"# {number}\n")
+        options = f'{{ release = "CMSSW_10_6_30", pset = "analysis-{number}/cfg.py" }}'
+        text += f'[workloads.w{number}]\nclient = "cmssw"\nreplicas = "trees"\noptions = {options}\n'
+    path = tmp_path / "cms.toml"
+    path.write_text(text)
+    return path
+
+
+def psets(experiment: Experiment) -> list[str]:
+    return [workload.options.pset for workload in experiment.workloads.values()]
+
+
+def test_a_pset_is_found_beside_its_experiment(cms: Path) -> None:
+    assert psets(load_experiment(cms)) == [str(cms.parent / f"analysis-{number}/cfg.py") for number in (1, 2)]
+
+
+def test_a_pset_that_is_taken_over_is_found_beside_the_file_that_names_it(cms: Path) -> None:
+    variant = cms.parent / "elsewhere" / "variant.toml"
+    variant.parent.mkdir()
+    variant.write_text('name = "variant"\nextends = "../cms.toml"\n')
+    assert psets(load_experiment(variant)) == psets(load_experiment(cms))
+
+
+def test_a_pset_that_is_not_there_is_missed(cms: Path) -> None:
+    (cms.parent / "analysis-2/cfg.py").unlink()
+    with pytest.raises(ConfigError, match=r"cms\.toml: workloads\.w2\.options\.pset: .*analysis-2/cfg\.py: no such"):
+        load_experiment(cms)
+
+
+def test_psets_of_one_name_do_not_take_each_others_place(cms: Path, tmp_path: Path) -> None:
+    site, experiment, run = find_site("testbed"), load_experiment(cms), tmp_path / "run"
+    experiment = dataclasses.replace(experiment, access=("direct",))
+    write_run(expand(site, experiment, {"public": ["wn03.fiu.test"]}), site, experiment, run)
+    trials = [json.loads(path.read_text()) for path in sorted(run.glob("trials/*/trial.json"))]
+    shipped = {trial["workload"]: (run / "scripts/programs" / trial["options"]["pset"]).read_text() for trial in trials}
+    assert shipped == {"w1": "# 1\n", "w2": "# 2\n"}
 
 
 OPTIONS = (
