@@ -74,7 +74,7 @@ def load_experiment(path: Path) -> Experiment:
     bare = attempts.run(build, Experiment, tables, source)
     if bare is None or attempts.problems:
         raise ConfigError("\n".join(attempts.problems))
-    experiment = dataclasses.replace(bare, workloads=workloads, replicas=replicas)
+    experiment: Experiment = dataclasses.replace(bare, workloads=workloads, replicas=replicas)
     problems = [f"{source}: {problem}" for problem in _problems(experiment)]
     if problems:
         raise ConfigError("\n".join(problems))

@@ -225,3 +225,14 @@ def _check_interface(interface: str) -> None:
 def _check_expression(expression: str) -> None:
     if not expression.strip() or "\n" in expression:
         raise ValueError('requirements: must be a ClassAd expression on one line, like TierbenchNetwork == "private"')
+    try:
+        import classad2
+    except ImportError:  # away from a pool nobody can tell
+        return
+    try:
+        classad2.ExprTree(expression)
+    except classad2.ClassAdException:
+        raise ValueError(
+            f'requirements: HTCondor cannot read "{expression}"; a ClassAd expression is needed,'
+            ' like TierbenchNetwork == "private"'
+        ) from None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -82,7 +82,13 @@ def _wheel(home: Path) -> Root:
         f"-Wl,-rpath,{library}", f"-Wl,-rpath-link,{home.parent / 'root.libs'}",
         *(f"-l{name}" for name in LIBRARIES),
     )  # fmt: skip
-    return Root(str(home / "bin/root.exe"), importlib.metadata.version("ROOT"), flags)
+    return Root(str(home / "bin/root.exe"), _version(home / "include/ROOT/RVersion.hxx"), flags)
+
+
+def _version(header: Path) -> str:
+    """ROOT's own version, as it writes it; that of the wheel is another."""
+    numbers = dict(re.findall(r"#define ROOT_VERSION_(MAJOR|MINOR|PATCH) +(\d+)", header.read_text(encoding="utf-8")))
+    return f"{numbers['MAJOR']}.{int(numbers['MINOR']):02d}.{int(numbers['PATCH']):02d}"
 
 
 def _installed(configuration: str) -> Root:

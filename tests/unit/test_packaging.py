@@ -25,8 +25,8 @@ FOLDERS = {
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names of the files in a wheel built from what git tracks."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """A wheel built from what git tracks."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     tracked = subprocess.run(["git", "-C", PROJECT, "ls-files", "-z"], capture_output=True, check=True).stdout
     copy = ["xargs", "-0", "cp", "--parents", "--no-dereference", "-t", source]
@@ -34,7 +34,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", target, source]
     subprocess.run(build, check=True)
     (path,) = target.glob("*.whl")
-    return {name for name in zipfile.ZipFile(path).namelist() if ".dist-info/" not in name}
+    return zipfile.ZipFile(path)
+
+
+@pytest.fixture(scope="module")
+def wheel(built: zipfile.ZipFile) -> set[str]:
+    """The names of the files of the package in the wheel."""
+    return {name for name in built.namelist() if ".dist-info/" not in name}
 
 
 def tracked(folder: str) -> set[str]:
@@ -52,3 +58,9 @@ def test_the_wheel_holds_all_that_belongs_to(wheel: set[str], package: str) -> N
 def test_nothing_else_is_in_the_wheel(wheel: set[str]) -> None:
     expected = {package + name.removeprefix(folder) for package, folder in FOLDERS.items() for name in tracked(folder)}
     assert wheel - expected == set()
+
+
+def test_the_wheel_says_its_licence_and_carries_it(built: zipfile.ZipFile) -> None:
+    folder = next(name.partition("/")[0] for name in built.namelist() if ".dist-info/" in name)
+    assert "License-Expression: Apache-2.0" in built.read(f"{folder}/METADATA").decode().splitlines()
+    assert "Apache License" in built.read(f"{folder}/licenses/LICENSE").decode()

@@ -91,6 +91,8 @@ def test_the_testbeds_own_table_is_left_to_it(load: Load) -> None:
         ('host = "oss.example"', 'host = "mds.example"', r"samplers\.oss\.host: the role \"storage\" belongs to"),
         ('"/data/replicas"', '"data"', r"storage: replicas: must be an absolute directory"),
         ("requirements = 'TierbenchNetwork == \"public\"'", 'requirements = ""', r"pools\.all: requirements: must be"),
+        ('== "public"\'', '= "public"\'', r"pools\.all: requirements: HTCondor cannot read .TierbenchNetwork = "),
+        ('"public"\'', '"public") || (true\'', r"pools\.all: requirements: HTCondor cannot read"),
         ('name = "small"', 'name = "small"\nscale = 0', r"scale: must be"),
     ],
 )
