@@ -18,8 +18,9 @@ from tierbench.dags.hosts import host_lists
 from tierbench.dags.plan import Plan, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.text import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
-from tierbench.dags.workloads import CmsswWorkload
+from tierbench.dags.workloads import CLIENTS, CmsswWorkload
 from tierbench.errors import ConfigError, UnmetNeed
+from tierbench.joined import joined
 from tierbench.site_configs.site import Site
 
 
@@ -83,17 +84,24 @@ def _copy_shipped(experiment: Experiment, run: Path) -> None:
     """The submit files, and all that they send to workers and servers."""
     for folder in (names.SUBMIT, names.SCRIPTS, names.PROGRAMS):
         (run / folder).mkdir()
-    for target, source in shipped_files():
+    for target, content in shipped_files():
         copy = run / target
-        copy.write_bytes(source.read_bytes())
+        copy.write_bytes(content)
         copy.chmod(0o755 if copy.suffix == ".py" else 0o644)
     for name, workload in experiment.workloads.items():
         if isinstance(workload, CmsswWorkload):
             shutil.copyfile(workload.options.pset, run / names.PROGRAMS / names.pset(name, workload.options.pset))
 
 
-def shipped_files() -> Iterator[tuple[str, Any]]:
-    """Where in a run directory each file goes that comes with tierbench."""
+def shipped_files() -> Iterator[tuple[str, bytes]]:
+    """Where in a run directory each file goes that comes with tierbench, and its content."""
+    for target, source in _copied_files():
+        yield target, source.read_bytes()
+    clients = (f"tierbench.wrappers.clients.{name}" for name in CLIENTS)
+    yield f"{names.SCRIPTS}/client.py", joined("tierbench.wrappers.main", clients).encode()
+
+
+def _copied_files() -> Iterator[tuple[str, Any]]:
     for source in sorted(resources.files("tierbench.submit").iterdir(), key=lambda file: file.name):
         if source.name.endswith(".sub"):
             yield f"{names.SUBMIT}/{source.name}", source
@@ -103,10 +111,9 @@ def shipped_files() -> Iterator[tuple[str, Any]]:
     yield f"{names.SCRIPTS}/sampler.py", resources.files("tierbench.monitors") / "sampler.py"
     for script in (names.FRESH, names.TURN_TAKING):
         yield f"{names.SCRIPTS}/{script}", resources.files("tierbench.dags") / script
-    for source in sorted(resources.files("tierbench.wrappers").iterdir(), key=lambda file: file.name):
-        if source.name.endswith(".py") and source.name != "__init__.py":
-            yield f"{names.SCRIPTS}/{source.name}", source
-        elif source.name.endswith((".C", ".h")):
+    yield f"{names.SCRIPTS}/flush.py", resources.files("tierbench.wrappers") / "flush.py"
+    for source in sorted(resources.files("tierbench.wrappers.clients").iterdir(), key=lambda file: file.name):
+        if source.name.endswith((".C", ".h")):
             yield f"{names.PROGRAMS}/{source.name}", source
 
 

@@ -19,7 +19,11 @@ from tierbench.errors import UnmetNeed
 
 READERS = ("root_read", "higgs")
 PROGRAMS = (*READERS, "make_tree")
-SOURCES = (*(f"{program}.C" for program in PROGRAMS), "replica.h")
+SOURCES = {
+    **{f"{program}.C": "tierbench.wrappers.clients" for program in READERS},
+    "replica.h": "tierbench.wrappers.clients",
+    "make_tree.C": "tierbench.wrappers",
+}
 LIBRARIES = ("Core", "RIO", "Tree", "TreePlayer", "Net", "Hist", "MathCore", "GenVector", "Thread")
 INTERPRETED = "workers will interpret them, which takes several times the CPU"
 
@@ -57,7 +61,7 @@ def command(program: str, arguments: Sequence[str | float]) -> list[str]:
     try:
         return [str(_compiled() / program), *map(str, arguments)]
     except NotCompiled:
-        macro = resources.files("tierbench.wrappers") / f"{program}.C"
+        macro = resources.files(SOURCES[f"{program}.C"]) / f"{program}.C"
         call = ",".join(json.dumps(_number(argument)) for argument in arguments)
         return [find_root().executable, "-l", "-b", "-q", f"{macro}({call})"]
 
@@ -107,7 +111,7 @@ def _compiled() -> Path:
         root = find_root()
     except UnmetNeed as error:
         raise NotCompiled(str(error)) from None
-    sources = {name: (resources.files("tierbench.wrappers") / name).read_bytes() for name in SOURCES}
+    sources = {name: (resources.files(package) / name).read_bytes() for name, package in SOURCES.items()}
     recipe = json.dumps([root.version, root.flags, {name: text.decode() for name, text in sources.items()}])
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tierbench"

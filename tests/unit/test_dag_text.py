@@ -398,7 +398,7 @@ def test_the_scripts_know_the_names_of_a_trials_files() -> None:
     ],
 )
 def test_shipped_scripts_use_the_names_of_a_trials_files(script: str, used: tuple[str, ...]) -> None:
-    text = dict(shipped_files())[script].read_text()
+    text = dict(shipped_files())[script].decode()
     assert [name for name in used if f'"{name}"' not in text] == []
 
 

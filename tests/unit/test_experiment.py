@@ -14,7 +14,6 @@ from tierbench.dags.experiment import Experiment, find_experiment, load_experime
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import TreeReplicas
 from tierbench.dags.workloads import (
-    CLIENTS,
     CmsswOptions,
     DdOptions,
     HiggsOptions,
@@ -25,7 +24,7 @@ from tierbench.dags.workloads import (
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
-from tierbench.wrappers import client
+from tierbench.wrappers.client import find_client
 
 EXPERIMENT = """
 name = "small"
@@ -229,8 +228,4 @@ OPTIONS = (
 
 @pytest.mark.parametrize(("name", "options"), OPTIONS)
 def test_the_client_takes_every_option_that_a_workload_can_have(name: str, options: Any) -> None:
-    client.CLIENTS[name].check(json.loads(json.dumps(dataclasses.asdict(options))))
-
-
-def test_every_client_that_is_shipped_can_be_asked_for() -> None:
-    assert set(CLIENTS) == set(client.CLIENTS)
+    find_client(name).with_defaults(json.loads(json.dumps(dataclasses.asdict(options))))

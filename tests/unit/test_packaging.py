@@ -15,6 +15,7 @@ FOLDERS = {
     "tierbench/dags": "dags",
     "tierbench/submit": "submit",
     "tierbench/wrappers": "wrappers",
+    "tierbench/wrappers/clients": "wrappers/clients",
     "tierbench/monitors": "monitors",
     "tierbench/postprocess": "postprocess",
     "tierbench/postprocess/plots": "postprocess/plots",

@@ -1,0 +1,69 @@
+"""Scripts of several parts in one file, run as what they are: alone, and by way of standard input."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tierbench import joined as joining
+from tierbench.dags.write import shipped_files
+from tierbench.errors import TierbenchError
+from tierbench.joined import joined
+
+ISOLATED = [sys.executable, "-I"]  # nothing is imported from here
+SCRIPTS = {name: content for name, content in shipped_files() if name.endswith(".py") and "htchirp" not in name}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    script = tmp_path_factory.mktemp("joined") / "client.py"
+    script.write_text(joined("tierbench.wrappers.main", ["tierbench.wrappers.clients.dd"]))
+    return script
+
+
+def run(*command: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **more)  # type: ignore[call-overload,no-any-return]
+
+
+def test_a_joined_script_needs_nothing_beside_it(client: Path, tmp_path: Path) -> None:
+    (tmp_path / "replicas.txt").write_text(f"{client}\n")
+    asked = ["--trial", "t", "--index", "0", "--client", "dd", "--replicas", tmp_path / "replicas.txt"]
+    assert '"status": "ok"' in run(*ISOLATED, client, *asked).stdout
+
+
+def test_a_joined_script_can_come_by_standard_input(client: Path) -> None:
+    assert "JSON lines" in run(*ISOLATED, "-", "--help", input=client.read_text()).stdout
+
+
+def test_its_help_is_the_entrys_with_the_exit_codes(client: Path) -> None:
+    assert "Exit codes:" in run(*ISOLATED, client, "--help").stdout
+
+
+def test_a_trouble_in_a_part_names_the_part(client: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text(client.read_text().replace("def wall_ns", "1 / 0\n\n\ndef wall_ns"))
+    assert 'File "tierbench/wrappers/host.py", line 7' in run(*ISOLATED, broken, "--help").stderr
+
+
+def test_a_part_that_would_end_the_quotation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "quoting_part.py").write_text("text = '''odd'''\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(TierbenchError, match="quoting_part: holds"):
+        joined("tierbench.wrappers.main", ["quoting_part"])
+
+
+def test_all_parts_lie_in_it_as_they_are_in_the_package(client: Path) -> None:
+    text = client.read_text()
+    parts = [name for name in joining._needed(["tierbench.wrappers.main"]) if not name.endswith(".main")]
+    assert [name for name in parts if joining._source(name) not in text] == []
+
+
+@pytest.mark.parametrize("script", sorted(SCRIPTS))
+def test_shipped_scripts_are_python_3_6(script: str) -> None:
+    for node in ast.walk(ast.parse(SCRIPTS[script], feature_version=(3, 6))):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("PARTS["):
+            ast.parse(ast.literal_eval(node.value), feature_version=(3, 6))

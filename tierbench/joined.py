@@ -1,0 +1,87 @@
+"""Joins a script of several parts into one file, which runs wherever there is Python 3.6 or newer.
+
+A trial has hundreds of jobs, so a file more for each is a file too many; and what goes over ssh to `python3 -` can be
+but one. The parts keep their names: they import one another as they do in the package, and are found in the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tierbench.errors import TierbenchError
+
+PACKAGE = "tierbench."
+QUOTES = "'''"
+LOADER = '''\
+import importlib.abc
+import importlib.machinery
+import sys
+
+PARTS = {}  # by their names as modules, as they lie in the package
+
+
+class Parts(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports the parts out of this file."""
+
+    def find_spec(self, name, path=None, target=None):
+        folder = any(part.startswith(name + ".") for part in PARTS)
+        return importlib.machinery.ModuleSpec(name, self, is_package=folder) if folder or name in PARTS else None
+
+    def exec_module(self, module):
+        module.__file__ = globals().get("__file__", "-")
+        source = PARTS.get(module.__name__, "")
+        exec(compile(source, module.__name__.replace(".", "/") + ".py", "exec"), module.__dict__)
+
+
+sys.meta_path.insert(0, Parts())
+'''
+
+
+def joined(entry: str, more: Iterable[str] = ()) -> str:
+    """The text of a script: a module with `main`, all that it imports of this package, and more modules by name."""
+    source = _source(entry)
+    heading, body = _divided(source)
+    parts = [_part(name) for name in _needed([entry, *more]) if name != entry]
+    return "\n".join([heading, LOADER, *parts, body])
+
+
+def _part(name: str) -> str:
+    source = _source(name)
+    if QUOTES in source:
+        raise TierbenchError(f"{name}: holds {QUOTES}, which the script that it is shipped in uses itself")
+    return f"PARTS[{name!r}] = r{QUOTES}{source}{QUOTES}\n"
+
+
+def _divided(source: str) -> tuple[str, str]:
+    """A script's first lines, with its docstring, and the rest."""
+    docstring = ast.parse(source).body[0]
+    lines = source.splitlines(keepends=True)
+    return "".join(lines[: docstring.end_lineno]), "".join(lines[docstring.end_lineno :]).lstrip("\n")
+
+
+def _needed(names: Iterable[str]) -> list[str]:
+    """These modules of the package and all that they import of it, each once."""
+    needed: list[str] = []
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop(0)
+        if name not in needed:
+            needed.append(name)
+            waiting += _imports(name)
+    return needed
+
+
+def _imports(name: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(_source(name))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+            yield str(node.module)
+
+
+def _source(name: str) -> str:
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise TierbenchError(f"{name}: there is no such part of tierbench")
+    return Path(spec.origin).read_text(encoding="utf-8")

@@ -1,0 +1,53 @@
+"""What a client's command line says, and the files that it names."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from tierbench.wrappers.failure import UsageError
+
+
+def command_line(description: "str | None") -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trial", required=True, help="id of the trial, for the record")
+    parser.add_argument("--index", required=True, type=int, metavar="N", help="which client this is, from 0")
+    parser.add_argument("--client", required=True, metavar="NAME", help="what reads: dd, xrdcp, root …")
+    parser.add_argument("--replicas", required=True, type=Path, help="line N is this client's: URL TAB BYTES")
+    parser.add_argument("--gate", metavar="FILE", help="begin at the time that this file of the access point gives")
+    parser.add_argument("--gate-timeout", type=float, default=900, metavar="S", help="give up after this (default 900)")
+    parser.add_argument("--timeout", type=int, default=7200, metavar="S", help="end the read after this (default 7200)")
+    parser.add_argument("--options", default="{}", help='the client\'s own: JSON, or a JSON file with "options"')
+    parser.add_argument("--keytab", type=Path, help="get a Kerberos ticket of one's own from this")
+    parser.add_argument("--principal", help="for whom; {host} stands for this host's full name")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 unless the status is ok")
+    arguments = parser.parse_args()
+    if bool(arguments.keytab) != bool(arguments.principal):
+        parser.error("--keytab and --principal need each other")
+    return arguments
+
+
+def replica(path: Path, index: int) -> "tuple[str, int | None]":
+    """URL and size of the replica in a line of the list, the first being line 0."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"the list of replicas cannot be read: {error}") from None
+    if not 0 <= index < len(lines):
+        raise UsageError(f"{path}: has no line for client {index}, only {len(lines)} lines")
+    url, _, size = lines[index].partition("\t")
+    if not url or (size and not size.isdigit()):
+        raise UsageError(f"{path}: line {index + 1} is not URL TAB BYTES: {lines[index]!r}")
+    return url, int(size) if size else None
+
+
+def read_options(text: str) -> "dict[str, Any]":
+    """The client's own options, given as JSON or as a file of it, for example trial.json."""
+    try:
+        table = json.loads(text if text.startswith("{") else Path(text).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--options {text}: {error}") from None
+    options = table.get("options", table) if isinstance(table, dict) else None
+    if not isinstance(options, dict):
+        raise UsageError(f"--options {text}: is no JSON object")
+    return options

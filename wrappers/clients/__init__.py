@@ -1,0 +1,1 @@
+"""The clients, one file each: what it declares and what it does."""

@@ -1,0 +1,100 @@
+"""cmsRun with the user's PSet, in a release from CVMFS or a release area, bare or in an Apptainer image."""
+
+import shlex
+import shutil
+import xml.etree.ElementTree
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tierbench.wrappers.child import HOLD, Run
+from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.failure import Failure
+from tierbench.wrappers.jobreport import JobReport
+
+
+class Cmssw(Client):
+    """cmsRun with a given PSet, in a release from CVMFS or a given area, bare or within Apptainer."""
+
+    options = {
+        "pset": Option("", needed=True, file=True),
+        "release": Option(""),
+        "area": Option(""),
+        "arch": Option(""),
+        "cvmfs": Option("/cvmfs/cms.cern.ch"),
+        "image": Option(""),
+        "binds": Option(()),
+    }
+
+    @classmethod
+    def check(cls, options: "Mapping[str, Any]") -> None:
+        if bool(options["release"]) == bool(options["area"]):
+            raise ValueError('either release, like "CMSSW_10_6_30", or area, a release area on the workers, is needed')
+
+    def prepare(self) -> None:
+        pset = Path(self.job.options["pset"]).resolve()
+        if not pset.is_file():
+            raise Failure("failed", f"there is no PSet {pset}")
+        (self.job.scratch / "user_pset.py").write_bytes(pset.read_bytes())
+        (self.job.scratch / "pset.py").write_text("\n".join(self._pset()) + "\n")
+        (self.job.scratch / "run.sh").write_text("\n".join(self._script()) + "\n")
+
+    def held_command(self) -> "list[str]":
+        script = ["sh", str(self.job.scratch / "run.sh")]
+        if not self.job.options["image"]:
+            return script
+        binds = [str(self.job.scratch), *self.job.options["binds"]]
+        if not self.job.remote:
+            binds.append(str(Path(self.job.path).parent))
+        if Path("/cvmfs").is_dir():
+            binds.append("/cvmfs")
+        apptainer = shutil.which("apptainer") or "singularity"
+        return [apptainer, "exec", "--bind", ",".join(binds), self.job.options["image"], *script]
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        try:
+            report = JobReport(self.job.scratch / "FrameworkJobReport.xml")
+        except (OSError, xml.etree.ElementTree.ParseError) as error:
+            found = {**self.judged(run, None), "bytes_client": run.read_bytes}
+            return {**found, "status": "failed", "message": f"no job report: {error}"} if not run.exit_status else found
+        status, message = "ok", ""
+        if run.exit_status:
+            status, message = report.failure(run.last_words)
+        elif self.job.remote and not all(name.startswith(self.job.url) for name in report.files):
+            status, message = "wrong-protocol", f"cmsRun opened {', '.join(report.files)}"
+        elif not report.files:
+            status, message = "short-read", "cmsRun opened no file"
+        return {
+            "status": status,
+            "message": message,
+            "events": report.events,
+            "bytes_app": report.bytes_read,
+            "bytes_client": run.read_bytes,
+            "bytes_source": "StorageStatistics",
+            "detail": report.detail,
+        }
+
+    def _pset(self) -> "Iterator[str]":
+        """Takes the user's PSet and has it read all of this job's replica; for Python 2 and 3, as CMSSW may have."""
+        url = self.job.url if self.job.remote else f"file:{self.job.path}"
+        yield f"exec(open({str(self.job.scratch / 'user_pset.py')!r}).read())"
+        yield "import FWCore.ParameterSet.Config as cms"
+        yield f"process.source.fileNames = cms.untracked.vstring({url!r})"
+        yield "process.maxEvents = cms.untracked.PSet(input=cms.untracked.int32(-1))"
+        yield "if not hasattr(process, 'Timing'):  # it puts the CPU times into the job report"
+        yield "    process.Timing = cms.Service('Timing', summaryOnly=cms.untracked.bool(True))"
+
+    def _script(self) -> "Iterator[str]":
+        """Sets CMSSW up, then waits to be let go."""
+        quote, area = shlex.quote, self.job.options["area"]
+        if self.job.options["arch"]:
+            yield f"export SCRAM_ARCH={quote(self.job.options['arch'])}"
+        yield f". {quote(self.job.options['cvmfs'] + '/cmsset_default.sh')} >&2 || exit 125"
+        yield f"cd {quote(str(self.job.scratch))} || exit 125"
+        if not area:
+            area = self.job.options["release"]
+            yield f"scramv1 project CMSSW {quote(area)} >&2 || exit 125"
+        yield f'cd {quote(area + "/src")} && eval "$(scramv1 runtime -sh)" || exit 125'
+        yield f"cd {quote(str(self.job.scratch))} || exit 125"
+        yield f"set -- cmsRun -j {quote(str(self.job.scratch / 'FrameworkJobReport.xml'))} pset.py"
+        yield HOLD

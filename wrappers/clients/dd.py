@@ -1,0 +1,35 @@
+"""dd reads through a mount, block by block."""
+
+import re
+from typing import Any
+
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.failure import Failure
+
+
+class Dd(Client):
+    """The CHEP paper's dd."""
+
+    options = {"block_kb": Option(1024, 1, 1_048_576)}
+
+    def prepare(self) -> None:
+        if self.job.remote:
+            raise Failure("wrong-protocol", f"dd reads files, not {self.job.url}")
+
+    def command(self) -> "list[str]":
+        return ["dd", f"if={self.job.path}", "of=/dev/null", f"bs={self.job.options['block_kb']}K"]
+
+    @staticmethod
+    def has_begun(read: int, written: int) -> bool:
+        return written > 0  # its first block has gone to /dev/null
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        said = re.search(r"^(\d+) bytes", run.stderr, re.MULTILINE)
+        counted = None if run.written_bytes is None else run.written_bytes - run.stderr_bytes
+        return {
+            **self.judged(run, int(said.group(1)) if said else None),
+            "bytes_source": "dd",
+            "bytes_client": counted,
+            "detail": {"block_kb": self.job.options["block_kb"]},
+        }

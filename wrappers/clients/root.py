@@ -1,0 +1,82 @@
+"""The root routine, a program in ROOT: every event in full, all branches."""
+
+import importlib.util
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Client, Option
+
+HERE = Path(__file__).resolve().parent  # the programs lie beside, whether in the package or in a job
+# The paths are the ones in the command; a program that cannot find ROOT's libraries here gives way to its macro.
+ROOT_LAUNCH = """
+setup=$1 program=$2 root=$3 macro=$4
+shift 4
+export ROOT_HIST=0  # no history file in the home directory
+eval "$setup" >&2 || exit 125
+if [ -x "$program" ] && ! LD_TRACE_LOADED_OBJECTS=1 "$program" 2>&1 | grep -q "not found"; then
+    exec "$program" "$@"
+fi
+exec "$root" -l -b -q "$macro"
+"""
+
+
+class Root(Client):
+    """The thesis' root routine: reads every event in full."""
+
+    program = "root_read"
+    options = {
+        "cache_mb": Option(0.0, -1, 4096),  # 0: ROOT's default; -1: none
+        "learn": Option(False),
+        "tree": Option(""),  # the first one
+        "setup": Option(""),  # a line of shell that makes ROOT available, where it is not on the PATH
+    }
+
+    def arguments(self) -> "list[str | float | bool]":
+        """The program's own, between the file to read and how it is to begin and report."""
+        return [self.job.options["tree"], self.job.options["cache_mb"], self.job.options["learn"]]
+
+    def held_command(self) -> "list[str]":
+        self.report = self.job.scratch / "report.json"
+        arguments = [self.job.path, *self.arguments(), True, str(self.report)]
+        macro = f"{HERE / self.program}.C({','.join(map(json.dumps, arguments))})"
+        setup = self.job.options["setup"] or os.environ.get("TIERBENCH_ROOT_SETUP", "")
+        words = [str(int(word) if isinstance(word, bool) else word) for word in arguments]
+        root = "root.exe" if setup else root_executable()
+        return ["sh", "-c", ROOT_LAUNCH, "sh", setup, str(HERE / self.program), root, macro, *words]
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        try:
+            report = json.loads(self.report.read_text(errors="replace"))
+        except (OSError, ValueError):
+            report = None
+        if run.exit_status < 0 or not report:
+            return {**self.judged(run, None), "bytes_client": run.read_bytes}
+        status, message, expected = report.pop("status"), report.pop("message"), self.job.expected_bytes
+        if status == "ok" and expected is not None and report["file_bytes"] != expected:
+            status = "short-read" if report["file_bytes"] < expected else "failed"
+            message = f"the file has {report['file_bytes']} bytes where {expected} were expected"
+        return {
+            "status": status,
+            "message": message,
+            "opened_wall_ns": report.pop("opened_wall_ns"),
+            "first_byte_wall_ns": report.pop("first_event_wall_ns"),
+            "events": report.pop("events"),
+            "bytes_app": report.pop("bytes"),
+            "bytes_client": report.pop("process_read_bytes"),
+            "bytes_source": "TFile",
+            "detail": report,
+        }
+
+
+def root_executable() -> str:
+    """ROOT's own executable: the one of Python's package ROOT, which is not imported for it, or any on the PATH."""
+    package = importlib.util.find_spec("ROOT")
+    if package and package.origin:
+        wheel = Path(package.origin).parent / "bin/root.exe"
+        if wheel.exists():
+            return str(wheel)
+    return shutil.which("root.exe") or "root.exe"

@@ -1,0 +1,48 @@
+"""xrdcp, XRootD's own copy command, copies to nowhere."""
+
+import contextlib
+import subprocess
+from typing import Any
+
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.failure import Failure
+
+HOUSEKEEPING = 64 * 1024  # it writes some hundred bytes to its own event descriptors
+LIBRARIES = 128 * 1024  # it reads some ten kilobytes of them, and of its configuration, before it connects
+VERSION_PATIENCE_S = 20
+
+
+class Xrdcp(Client):
+    """Copies to /dev/null. It fails by itself if less comes than the server has said the file holds."""
+
+    options = {"streams": Option(1, 1, 15)}
+    version: "str | None" = None
+
+    def prepare(self) -> None:
+        if not self.job.remote:
+            raise Failure("wrong-protocol", f"xrdcp is to read by XRootD, not {self.job.url}")
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            answer = subprocess.run(
+                ["xrdcp", "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                timeout=VERSION_PATIENCE_S, check=False,
+            )  # fmt: skip
+            self.version = answer.stdout.decode(errors="replace").strip() or None
+
+    def command(self) -> "list[str]":
+        streams = self.job.options["streams"]
+        several = ["--streams", str(streams)] if streams > 1 else []
+        return ["xrdcp", "-f", "--nopbar", *several, self.job.url, "/dev/null"]
+
+    @staticmethod
+    def has_begun(read: int, written: int) -> bool:
+        return read > LIBRARIES
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        written = None if run.written_bytes is None else run.written_bytes - run.stderr_bytes
+        return {
+            **self.judged(run, written, HOUSEKEEPING),
+            "bytes_source": "proc-io",
+            "bytes_client": run.read_bytes,
+            "detail": {"streams": self.job.options["streams"], "xrootd_version": self.version},
+        }

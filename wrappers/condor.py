@@ -1,0 +1,103 @@
+"""HTCondor's side of a job: what its machine ad says of this host, and the access point, which chirp reaches."""
+
+import importlib
+import os
+import re
+import socket
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+from tierbench.wrappers.host import mono_ns, read_text, wall_ns
+
+CLOCK_READS = 12
+CLOCK_PATIENCE_NS = 10**9  # far from the access point fewer reads have to do: others wait for them
+CLOCK_PAUSE_S = 0.003  # another moment between two steps of the access point's uptime
+
+
+class NoChirp(Exception):
+    """HTCondor's chirp client is not there."""
+
+
+def in_job() -> bool:
+    """Whether this is an HTCondor job with a way to its access point."""
+    return Path(os.environ.get("_CONDOR_CHIRP_CONFIG", ".chirp.config")).is_file()
+
+
+def machine() -> "tuple[str, str | None]":
+    """This host's name and the slot, as HTCondor knows them, or else the host's own idea of its name."""
+    ad = read_text(os.environ.get("_CONDOR_MACHINE_AD", ""))
+    names = dict(re.findall(r'^(Machine|Name) = "(.*)"$', ad, re.MULTILINE))
+    return names.get("Machine") or socket.getfqdn(), names.get("Name")
+
+
+def condor_version() -> "str | None":
+    """The HTCondor of this host, as its machine ad says."""
+    ad = read_text(os.environ.get("_CONDOR_MACHINE_AD", ""))
+    version = re.search(r'^CondorVersion = "\$CondorVersion: (\S+)', ad, re.MULTILINE)
+    return version.group(1) if version else None
+
+
+class LivingSocket(socket.socket):
+    """A socket whose closed connection is an error; htchirp would read on from it forever, at full speed."""
+
+    def recv(self, *arguments: Any) -> bytes:
+        data = super().recv(*arguments)
+        if not data:
+            raise ConnectionResetError("the chirp connection was closed")
+        return data
+
+
+class AccessPoint:
+    """The access point of this job, in a conversation that is begun anew after a trouble, which is an OSError."""
+
+    def __init__(self) -> None:
+        try:
+            htchirp: Any = importlib.import_module("htchirp")
+        except ImportError:
+            raise NoChirp("htchirp.py must lie beside this script, since HTCondor offers chirp here") from None
+        htchirp.socket = types.SimpleNamespace(socket=LivingSocket, error=OSError, MSG_PEEK=socket.MSG_PEEK)
+        self.kind: Any = htchirp.HTChirp
+        self.chirp: Any = None
+
+    def announce(self, text: str) -> None:
+        """Have a line written into the job event log."""
+        self._ask("ulog", text)
+
+    def fetch(self, name: str, copy: str = os.devnull) -> bool:
+        """Copy a file of the job's directory on the access point; whether it was there."""
+        try:
+            self._ask("fetch", name, copy)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def clock(self, reads: int = CLOCK_READS) -> "dict[str, int]":
+        """Between which bounds this wall clock is ahead of the access point's uptime, which comes in 10 ms steps."""
+        file, low, high = int(self._ask("_open", "/proc/uptime", "r")), [], []
+        deadline = mono_ns() + CLOCK_PATIENCE_NS
+        for _ in range(reads):
+            before = wall_ns()
+            uptime = round(float(self._ask("_read", file, 64, 0).split()[0]) * 100) * 10**7
+            after = wall_ns()
+            low.append(before - uptime - 10**7)
+            high.append(after - uptime)
+            if mono_ns() > deadline:
+                break
+            time.sleep(CLOCK_PAUSE_S)
+        self._ask("_close", file)
+        return {"wall_ns": after, "low_ns": max(low), "high_ns": min(high)}
+
+    def _ask(self, question: str, *arguments: "str | int") -> Any:
+        try:
+            if self.chirp is None:
+                chirp = self.kind()
+                chirp.connect()
+                self.chirp = chirp
+            return getattr(self.chirp, question)(*arguments)
+        except self.kind.DoesntExist as error:
+            raise FileNotFoundError(str(error)) from None
+        except (self.kind.ChirpError, OSError, RuntimeError, ValueError) as error:
+            self.chirp = None  # the conversation is out of step: another one next time
+            raise ConnectionError(f"chirp {question}: {error}") from None

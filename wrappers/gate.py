@@ -1,0 +1,74 @@
+"""A client's side of the start gate."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
+from tierbench.wrappers.failure import Failure
+from tierbench.wrappers.host import now, read_text
+from tierbench.wrappers.interrupts import Interrupts
+from tierbench.wrappers.record import Record
+
+POLL_S = 0.25
+CHIRP_PATIENCE_S = 20
+
+
+class Gate:
+    """Says READY to the access point and waits for the common begin."""
+
+    def __init__(
+        self, name: str, index: int, patience_s: float, scratch: Path, record: Record, interrupts: Interrupts
+    ) -> None:
+        self.name, self.index, self.patience_s = name, index, patience_s
+        self.copy = scratch / "fetched"
+        self.record, self.interrupts = record, interrupts
+        try:
+            self.access_point = AccessPoint() if in_job() else None
+        except NoChirp as error:
+            raise Failure("no-gate", str(error)) from None
+
+    def wait(self) -> int:
+        """Return at the wall-clock time that the gate gives, which is returned."""
+        go = self._ask_for_go()
+        while True:
+            left = go / 1e9 - time.time()
+            if left <= 0:
+                return go
+            if left > self.patience_s:
+                raise Failure("no-gate", f"the go time is {left:.0f} s ahead of this host's clock")
+            self.interrupts.check()
+            time.sleep(left if left < 0.02 else min(left - 0.01, POLL_S))
+
+    def _ask_for_go(self) -> int:
+        deadline, announced, trouble = time.monotonic() + self.patience_s, False, "no go came"
+        pause = POLL_S * (0.6 + 0.4 * (self.index * 0.618034 % 1))  # the clients are not to ask in step
+        while time.monotonic() < deadline:
+            try:
+                with self.interrupts.breakable(CHIRP_PATIENCE_S):
+                    if not announced:
+                        if self.access_point:
+                            self.access_point.announce(f"TIERBENCH READY {self.index}")
+                        self.record.write("ready", *now())
+                        announced = True
+                    text = self._published()
+                if text:
+                    return self._go_time(json.loads(text))
+            except (OSError, ValueError, KeyError) as error:
+                trouble = str(error)
+            self.interrupts.check()
+            time.sleep(pause)
+        raise Failure("no-gate", f"{trouble}, within {self.patience_s:g} s")
+
+    def _published(self) -> str:
+        """What the gate says, or nothing yet; outside HTCondor it is a file here."""
+        if not self.access_point:
+            return read_text(self.name)
+        return read_text(str(self.copy)) if self.access_point.fetch(self.name, str(self.copy)) else ""
+
+    @staticmethod
+    def _go_time(said: "dict[str, Any]") -> int:
+        if "called_off" in said:
+            raise Failure("called-off", said["called_off"])
+        return int(said["go_wall_ns"])

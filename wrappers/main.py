@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""One client of a trial: reads one replica in full, begins when told, and records what happened.
+
+Shipped to a worker as one file, together with htchirp.py (HTCondor's, for the start gate) and, for the
+clients root and higgs, the ROOT programs. Needs Python 3.6 and whatever the client itself needs. Standard
+output is the record, in JSON lines: start, ready, go, end. docs/clients.md tells what they hold.
+Whatever is not reading is done before "ready": tickets, setting up ROOT or CMSSW, starting the process.
+
+Exit codes:
+    0  the record is complete, whatever its status (DAGMan would remove the whole batch for one failed job)
+    1  only with --strict: the record is complete and its status is not "ok"
+    2  called wrongly, or the list of replicas or the options cannot be used; nothing was recorded
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tierbench.wrappers.arguments import command_line, read_options, replica
+from tierbench.wrappers.child import Child, Run
+from tierbench.wrappers.client import Client, Job, find_client
+from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
+from tierbench.wrappers.failure import Failure, UsageError
+from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
+from tierbench.wrappers.host import now
+from tierbench.wrappers.interrupts import Interrupts
+from tierbench.wrappers.record import Record
+from tierbench.wrappers.ticket import get_ticket
+
+CLOCK_READS = 4
+# Between the go and the release of the process: until then all clients of a host are awake, which takes them
+# 30 µs each; the first process that runs would make those wait that come after it.
+SETTLE_S = 0.01
+
+
+def main() -> int:
+    arguments = command_line(__doc__)
+    try:
+        url, size = replica(arguments.replicas, arguments.index)
+        kind = find_client(arguments.client)
+        options = kind.with_defaults(read_options(arguments.options))
+    except UsageError as error:
+        print(f"client: {error}", file=sys.stderr)
+        return 2
+    record, interrupts = Record(), Interrupts()
+    record.start(arguments.trial, arguments.index, arguments.client, url, size)
+    with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
+        client = kind(Job(url, size, options, Path(scratch)))
+        run: Run | None = None
+        try:
+            run = perform(client, arguments, record, interrupts)
+            outcome = client.outcome(run)
+            if outcome["status"] != "ok":  # a signal that came too late has not made it worse
+                outcome.update(interrupts.outcome())
+        except Failure as failure:
+            outcome = {"status": failure.status, "message": str(failure)}
+        interrupts.ignore()
+        record.end(outcome, run)
+    return 1 if arguments.strict and outcome["status"] != "ok" else 0
+
+
+def perform(client: Client, arguments: argparse.Namespace, record: Record, interrupts: Interrupts) -> Run:
+    """Prepare all, wait for the go, let the client read, and tell how it went."""
+    scratch = client.job.scratch
+    wanted = {name: str(value) for name, value in client.job.options["environment"].items()}
+    # HTCondor may give a job no PATH at all, and then ROOT complains that it finds no compiler.
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ, "LC_ALL": "C", **wanted}
+    if arguments.keytab:
+        environment["KRB5CCNAME"] = f"FILE:{scratch}/krb5cc"
+        get_ticket(arguments.keytab, arguments.principal, environment)
+    client.prepare()
+    with Child(client.held_command(), scratch, environment, interrupts) as child:
+        child.wait_until_ready(arguments.timeout)
+        if in_job():
+            compare_clocks(record, interrupts)
+        go = None
+        if arguments.gate:
+            patience_s = arguments.gate_timeout
+            go = Gate(arguments.gate, arguments.index, patience_s, scratch, record, interrupts).wait()
+        awake = now()
+        if go is not None:
+            time.sleep(max(0.0, go / 1e9 + SETTLE_S - time.time()))
+        interrupts.check()
+        released = child.release()
+
+        def tell() -> int:
+            return record.write("go", *awake, go_wall_ns=go, released_wall_ns=released)
+
+        return child.wait(arguments.timeout, client.has_begun, tell)
+
+
+def compare_clocks(record: Record, interrupts: Interrupts) -> None:
+    """Record how this wall clock stands to the access point's uptime; to fail in it is no harm."""
+    try:
+        with interrupts.breakable(CHIRP_PATIENCE_S):
+            clock = AccessPoint().clock(CLOCK_READS)
+            record.write("clock", *now(), low_ns=clock["low_ns"], high_ns=clock["high_ns"])
+    except (NoChirp, OSError, ValueError, IndexError, AttributeError):
+        interrupts.check()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
