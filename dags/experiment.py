@@ -1,19 +1,30 @@
-"""What an experiment requires: accesses by name, workloads, sets of replicas, and how often."""
+"""What an experiment requires: accesses by name, workloads, sets of replicas, axes, and how often."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tierbench.dags.axes import (
+    Axis,
+    LeftOut,
+    points,
+    read_axes,
+    read_left_out,
+    settable,
+    unknown_factors,
+    with_settings,
+)
+from tierbench.dags.levels import Level, Levels, is_level, named_levels
 from tierbench.dags.repeats import MOST, Until
 from tierbench.dags.replicas import KINDS, Replicas
 from tierbench.dags.workloads import CLIENTS, CmsswWorkload, Workload
 from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
-from tierbench.spec import bounded, build, read_toml
+from tierbench.spec import bounded, build, derived, read_toml
 
 SHIPPED = Path(__file__).parent / "experiments"
 
@@ -35,8 +46,12 @@ class Experiment:
     flush: bool = True
     retries: int = bounded(1, 0, 100)
     time_limit_s: int = bounded(7200, 1, 604_800)
+    conditions: dict[str, Any] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
     replicas: dict[str, Replicas] = field(default_factory=dict)
+    axes: tuple[Axis, ...] = derived(())
+    left_out: tuple[LeftOut, ...] = derived(())
+    variants: tuple[Variant, ...] = derived(())
 
     def access_of(self, workload: str) -> tuple[str, ...]:
         """The accesses by which a workload is run."""
@@ -49,10 +64,62 @@ class Experiment:
         return self.batches if own is None else own
 
     @property
+    def flushes(self) -> bool:
+        """Whether caches are emptied before a trial at any point."""
+        return any(point.experiment.flush for point in self.points)
+
+    def at(self, levels: Levels) -> Experiment:
+        """The experiment at these levels of its axes."""
+        return next(point.experiment for point in self.points if point.levels == levels)
+
+    def uses(self) -> Iterator[Use]:
+        """Every workload by each of its accesses, at every point."""
+        for point in self.points:
+            own = point.experiment
+            for name, workload in own.workloads.items():
+                for access in own.access_of(name):
+                    replicas = own.replicas[workload.replicas]
+                    yield Use(point.levels, access, name, workload, own.batches_of(name), replicas, own.conditions)
+
+    @property
+    def points(self) -> tuple[Variant, ...]:
+        """The experiment as it is at each combination of its axes' levels: itself, where it has no axes."""
+        return self.variants or (Variant({}, self),)
+
+    @property
     def used_replicas(self) -> dict[str, Replicas]:
-        """The sets of replicas that a workload reads; a variant may have inherited others."""
-        used = {workload.replicas for workload in self.workloads.values()}
-        return {name: replicas for name, replicas in self.replicas.items() if name in used}
+        """The sets of replicas that are read at any point, by the names of their folders.
+
+        A variant may have inherited sets that nobody reads, and an axis may ask for several of one name.
+        """
+        used: dict[str, Replicas] = {}
+        for point in self.points:
+            read = {workload.replicas for workload in point.experiment.workloads.values()}
+            for replicas in (replicas for name, replicas in point.experiment.replicas.items() if name in read):
+                known = used.setdefault(replicas.folder, replicas)
+                used[replicas.folder] = max(known, replicas, key=lambda alike: alike.count)
+        return used
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An experiment at one point of its axes."""
+
+    levels: Levels
+    experiment: Experiment
+
+
+@dataclass(frozen=True)
+class Use:
+    """A workload by one of its accesses, as it is at one point."""
+
+    levels: Levels
+    access: str
+    name: str
+    workload: Workload
+    batches: tuple[int, ...]
+    replicas: Replicas
+    conditions: Mapping[str, Level]
 
 
 def find_experiment(name_or_path: str) -> Experiment:
@@ -69,16 +136,57 @@ def load_experiment(path: Path) -> Experiment:
     """The experiment that a file describes, with what it takes over from those it extends."""
     tables, source = _resolved(path)
     attempts = _Attempts()
-    workloads = _variants(tables.pop("workloads", {}), "client", CLIENTS, source, "workloads", attempts)
-    replicas = _variants(tables.pop("replicas", {}), "kind", KINDS, source, "replicas", attempts)
-    bare = attempts.run(build, Experiment, tables, source)
-    if bare is None or attempts.problems:
+    axes = attempts.run(read_axes, tables.pop("axes", {}), source) or ()
+    left_out = attempts.run(read_left_out, tables.pop("except", []), source) or ()
+    unsettable = [
+        f"{source}: axes.{axis.name}: {problem}"
+        for axis in axes
+        for key in {key for settings in axis.settings for key in settings}
+        if (problem := settable(key, tables))
+    ]
+    attempts.problems += unsettable
+    variants = []
+    for levels, settings in points(axes if not attempts.problems else ()):
+        where = f"{source}, with {' '.join(named_levels(levels))}" if levels else source
+        variant = attempts.run(_at_one_point, with_settings(tables, settings), where)
+        if variant is None:  # the next point would be complained about in the same words
+            break
+        variants.append(Variant(levels, variant))
+    if not attempts.problems and left_out:
+        attempts.problems += [f"{source}: {problem}" for problem in unknown_factors(left_out, _factors(axes, variants))]
+    if attempts.problems:
         raise ConfigError("\n".join(attempts.problems))
-    experiment: Experiment = dataclasses.replace(bare, workloads=workloads, replicas=replicas)
+    first = variants[0].experiment
+    return dataclasses.replace(first, axes=axes, left_out=left_out, variants=tuple(variants)) if axes else first
+
+
+def _at_one_point(tables: Mapping[str, Any], source: str) -> Experiment:
+    """The experiment of a file's tables, whatever axes they came from."""
+    attempts = _Attempts()
+    bare = {name: table for name, table in tables.items() if name not in ("workloads", "replicas")}
+    workloads = _variants(tables.get("workloads", {}), "client", CLIENTS, source, "workloads", attempts)
+    replicas = _variants(tables.get("replicas", {}), "kind", KINDS, source, "replicas", attempts)
+    named = {name: dataclasses.replace(replicas[name], name=name) for name in replicas}
+    experiment: Experiment | None = attempts.run(build, Experiment, bare, source)
+    if experiment is None or attempts.problems:
+        raise ConfigError("\n".join(attempts.problems))
+    experiment = dataclasses.replace(experiment, workloads=workloads, replicas=named)
     problems = [f"{source}: {problem}" for problem in _problems(experiment)]
     if problems:
         raise ConfigError("\n".join(problems))
     return experiment
+
+
+def _factors(axes: Iterable[Axis], variants: Iterable[Variant]) -> dict[str, list[Level]]:
+    """The levels of all factors, the built-in ones among them."""
+    uses = [use for variant in variants for use in variant.experiment.uses()]
+    levels: dict[str, Iterable[Level]] = {
+        "access": (use.access for use in uses),
+        "workload": (use.name for use in uses),
+        "jobs": (jobs for use in uses for jobs in use.batches),
+        **{axis.name: axis.levels for axis in axes},
+    }
+    return {factor: list(dict.fromkeys(those)) for factor, those in levels.items()}
 
 
 class _Attempts:
@@ -161,6 +269,11 @@ def _variant(table: Any, tag: str, classes: Mapping[str, type[T]], source: str, 
 
 
 def _problems(experiment: Experiment) -> Iterator[str]:
+    yield from (
+        f"conditions.{name}: must be a number, a word, true or false, not {value!r}"
+        for name, value in experiment.conditions.items()
+        if not is_level(value)
+    )
     yield from misnamed("workloads", experiment.workloads)
     yield from misnamed("replicas", experiment.replicas)
     yield from _list_problems("access", experiment.access)

@@ -29,7 +29,8 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     if not flushes(site, experiment):
         return []
     access = site.access[configuration.access]
-    directory = plan.replicas[experiment.workloads[configuration.workload].replicas].directory
+    replicas = experiment.replicas[experiment.workloads[configuration.workload].replicas]
+    directory = plan.replicas[replicas.folder].directory
     seen_by_workers = access.url(directory) if access.protocol == "file" else ""
     return [
         *(FlushedHost(host, seen_by_workers) for host in plan.pools[access.pool]),

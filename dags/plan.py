@@ -9,37 +9,53 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, TypeVar
 
 from tierbench.dags import names
-from tierbench.dags.experiment import Experiment
+from tierbench.dags.experiment import Experiment, Use
+from tierbench.dags.levels import Level, Levels, named_levels
 from tierbench.dags.repeats import most
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 
-FORMAT = 1
+FORMAT = 2
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What trials differ in, and its levels in the order in which the experiment names them."""
+
+    name: str
+    levels: tuple[Level, ...]
+    label: str = ""
+    arranged: bool = False
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """One way of access with one workload: what is compared with others."""
+    """One way of access with one workload at one level of each axis: what is compared with others."""
 
     access: str
     workload: str
     client: str
     protocol: str
     pool: str
+    levels: Levels = field(default_factory=dict)
 
     @property
     def id(self) -> str:
-        return f"{self.access}.{self.workload}"
+        return ".".join([self.access, self.workload, *named_levels(self.levels)])
 
     @property
     def name(self) -> str:
-        return f"{self.access}/{self.workload}"
+        return " ".join([f"{self.access}/{self.workload}", *named_levels(self.levels)])
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,10 @@ class ReplicaSet:
     def files(self) -> list[str]:
         return [names.replica_file(self.name, number, self.suffix) for number in range(1, self.count + 1)]
 
+    @property
+    def folder(self) -> str:
+        return PurePath(self.directory).name
+
     def bytes_of(self, offset: int, count: int) -> int | None:
         """What so many files in turn hold, or None where their sizes are not known."""
         if self.sizes is None:
@@ -73,10 +93,16 @@ class Trial:
     configuration: Configuration
     jobs: int
     repeat: int
-    replicas: str
+    replicas: str  # by their folder
     offset: int
     nominal_bytes: int
     bytes: int | None
+
+    @property
+    def levels(self) -> Levels:
+        """Its level of each factor."""
+        own = self.configuration
+        return {"access": own.access, "workload": own.workload, "jobs": self.jobs, **own.levels}
 
     @property
     def id(self) -> str:
@@ -96,10 +122,12 @@ class Plan:
     question: str
     scale: float
     seed: int
+    factors: tuple[Factor, ...]
     pools: dict[str, tuple[str, ...]]
     replicas: dict[str, ReplicaSet]
     configurations: tuple[Configuration, ...]
     trials: tuple[Trial, ...]
+    left_out: dict[str, int] = field(default_factory=dict)  # reasons, and how many points each has cost
 
     def trials_of(self, configuration: Configuration) -> list[Trial]:
         return [trial for trial in self.trials if trial.configuration == configuration]
@@ -114,13 +142,17 @@ def expand(
     """The plan of an experiment at a site.
 
     `pool` names the workers that are there in each of the site's pools, for those that the site does not
-    list itself. `catalogue` holds the sizes in bytes of the files of each replica set that is known.
+    list itself. `catalogue` holds the sizes in bytes of the files of each replica set that is known, by its folder.
     """
-    problems = list(_problems(site, experiment))
+    problems = dict.fromkeys(problem for use in experiment.uses() for problem in _problems(site, experiment, use))
     if problems:
         where = f"experiment {experiment.name} at site {site.name}"
         raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
-    configurations = tuple(_configurations(site, experiment))
+    left_out: Counter[str] = Counter()
+    cells = list(_cells(site, experiment, left_out))
+    if not cells:
+        raise ConfigError(f"experiment {experiment.name}: except: leaves no trial; nothing would be measured")
+    configurations = tuple({cell.configuration.id: cell.configuration for cell in cells}.values())
     used = {configuration.pool for configuration in configurations}
     replicas = _replica_sets(site, experiment, catalogue or {})
     return Plan(
@@ -129,48 +161,74 @@ def expand(
         question=experiment.question,
         scale=site.scale,
         seed=experiment.seed,
+        factors=tuple(_factors(experiment, cells)),
         pools={name: offer.workers or tuple(pool.get(name, ())) for name, offer in site.pools.items() if name in used},
         replicas=replicas,
         configurations=configurations,
-        trials=tuple(_trials(experiment, configurations, replicas)),
+        trials=tuple(_trials(experiment, cells, replicas)),
+        left_out=dict(left_out),
     )
 
 
-def _problems(site: Site, experiment: Experiment) -> Iterator[str]:
-    for name, workload in experiment.workloads.items():
-        key = "access" if workload.access is None else f"workloads.{name}.access"
-        for access in experiment.access_of(name):
-            if access not in site.access:
-                yield unknown(key, access, site.access)
-            elif site.access[access].protocol not in workload.protocols:
-                able = [other for other, offer in site.access.items() if offer.protocol in workload.protocols]
-                others = ", ".join(f'"{other}"' for other in able)
-                remedy = f"workloads.{name}.access can list {others}" if able else "this site offers no way for it"
-                yield (
-                    f'workloads.{name}: client "{workload.client}" cannot read by access "{access}", whose protocol is'
-                    f' "{site.access[access].protocol}"; {remedy}'
-                )
+@dataclass(frozen=True)
+class _Cell:
+    """A point of the product of all factors, which each repetition has once."""
+
+    configuration: Configuration
+    jobs: int
+    replicas: str
+    conditions: Levels
 
 
-def _configurations(site: Site, experiment: Experiment) -> Iterator[Configuration]:
-    for name, workload in experiment.workloads.items():
-        for access in experiment.access_of(name):
-            offer = site.access[access]
-            yield Configuration(access, name, workload.client, offer.protocol, offer.pool)
+def _cells(site: Site, experiment: Experiment, left_out: Counter[str]) -> Iterator[_Cell]:
+    """All points but those that are left out, whose reasons are counted."""
+    for use in experiment.uses():
+        offer = site.access[use.access]
+        configuration = Configuration(use.access, use.name, use.workload.client, offer.protocol, offer.pool, use.levels)
+        for jobs in use.batches:
+            levels = {"access": use.access, "workload": use.name, "jobs": jobs, **use.levels}
+            because = next((entry.because for entry in experiment.left_out if entry.matches(levels)), None)
+            if because is None:
+                yield _Cell(configuration, jobs, use.replicas.folder, use.conditions)
+            else:
+                left_out[because] += 1
+
+
+def _factors(experiment: Experiment, cells: Sequence[_Cell]) -> Iterator[Factor]:
+    """The built-in factors and the axes."""
+    yield Factor("access", tuple(dict.fromkeys(cell.configuration.access for cell in cells)))
+    yield Factor("workload", tuple(dict.fromkeys(cell.configuration.workload for cell in cells)))
+    yield Factor("jobs", tuple(sorted({cell.jobs for cell in cells})), "simultaneous jobs")
+    for axis in experiment.axes:
+        yield Factor(axis.name, axis.levels, axis.label, axis.arranged)
+
+
+def _problems(site: Site, experiment: Experiment, use: Use) -> Iterator[str]:
+    if use.access not in site.access:
+        named = any(use.access in point.experiment.access for point in experiment.points)
+        yield unknown("access" if named else f"workloads.{use.name}.access", use.access, site.access)
+    elif site.access[use.access].protocol not in use.workload.protocols:
+        able = [other for other, offer in site.access.items() if offer.protocol in use.workload.protocols]
+        others = ", ".join(f'"{other}"' for other in able)
+        remedy = f"workloads.{use.name}.access can list {others}" if able else "this site offers no way for it"
+        yield (
+            f'workloads.{use.name}: client "{use.workload.client}" cannot read by access "{use.access}", whose protocol'
+            f' is "{site.access[use.access].protocol}"; {remedy}'
+        )
 
 
 def _replica_sets(site: Site, experiment: Experiment, catalogue: Mapping[str, Sequence[int]]) -> dict[str, ReplicaSet]:
     sets = {}
-    for name, replicas in experiment.used_replicas.items():
-        sizes = catalogue.get(name)
+    for folder, replicas in experiment.used_replicas.items():
+        sizes = catalogue.get(folder)
         if sizes is not None and len(sizes) < replicas.count:
             raise ConfigError(
-                f"replicas.{name}: {replicas.count} are needed and the catalogue on the storage lists {len(sizes)};"
-                " `tierbench replicas` makes the others"
+                f"replicas.{replicas.name}: {replicas.count} are needed and the catalogue on the storage lists"
+                f" {len(sizes)}; `tierbench replicas` makes the others"
             )
-        sets[name] = ReplicaSet(
-            name=name,
-            directory=f"{site.storage.replicas}/{replicas.directory(name)}",
+        sets[folder] = ReplicaSet(
+            name=replicas.name,
+            directory=f"{site.storage.replicas}/{folder}",
             suffix=replicas.suffix,
             count=replicas.count,
             nominal_bytes=replicas.nominal_bytes,
@@ -179,54 +237,67 @@ def _replica_sets(site: Site, experiment: Experiment, catalogue: Mapping[str, Se
     return sets
 
 
-def _trials(
-    experiment: Experiment, configurations: Sequence[Configuration], sets: Mapping[str, ReplicaSet]
-) -> Iterator[Trial]:
-    """Repetition by repetition, each holding every configuration and batch once, in a random order.
+def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, ReplicaSet]) -> Iterator[Trial]:
+    """Repetition by repetition, each holding every cell once, in a random order.
 
-    Whatever drifts at the site (load, weather on the WAN) then meets all configurations alike. Each trial
+    Whatever drifts at the site (load, weather on the WAN) then meets all configurations alike. What a site has to
+    arrange stays for a block of trials, since changing it costs; the blocks are in a random order too. Each trial
     goes on in its set of replicas where the one before has stopped, so that a file is read again as late
     as the set allows, when caches on the way are least likely to hold it.
     """
     chance = random.Random(experiment.seed)  # noqa: S311
-    position = {name: chance.randrange(replicas.count) for name, replicas in sets.items()}
+    position = {folder: chance.randrange(replicas.count) for folder, replicas in sets.items()}
     index = 0
     for repeat in range(1, most(experiment.repeats) + 1):
-        round_of_trials = [
-            (configuration, jobs)
-            for configuration in configurations
-            for jobs in experiment.batches_of(configuration.workload)
-        ]
-        chance.shuffle(round_of_trials)
-        for configuration, jobs in round_of_trials:
-            replicas = sets[experiment.workloads[configuration.workload].replicas]
-            offset = position[replicas.name]
-            position[replicas.name] = (offset + jobs) % replicas.count
+        for cell in _shuffled(cells, chance):
+            replicas = sets[cell.replicas]
+            offset = position[cell.replicas]
+            position[cell.replicas] = (offset + cell.jobs) % replicas.count
             yield Trial(
                 index=index,
-                configuration=configuration,
-                jobs=jobs,
+                configuration=cell.configuration,
+                jobs=cell.jobs,
                 repeat=repeat,
-                replicas=replicas.name,
+                replicas=cell.replicas,
                 offset=offset,
-                nominal_bytes=jobs * replicas.nominal_bytes,
-                bytes=replicas.bytes_of(offset, jobs),
+                nominal_bytes=cell.jobs * replicas.nominal_bytes,
+                bytes=replicas.bytes_of(offset, cell.jobs),
             )
             index += 1
+
+
+def _shuffled(cells: Sequence[_Cell], chance: random.Random) -> Iterator[_Cell]:
+    """The cells of one repetition: blocks under the same conditions in a random order, and each in one of its own."""
+    blocks: dict[tuple[tuple[str, Level], ...], list[_Cell]] = {}
+    for cell in cells:
+        blocks.setdefault(tuple(sorted(cell.conditions.items())), []).append(cell)
+    for conditions in _in_random_order(list(blocks), chance):
+        yield from _in_random_order(blocks[conditions], chance)
+
+
+def _in_random_order(items: list[T], chance: random.Random) -> list[T]:
+    chance.shuffle(items)
+    return items
 
 
 def to_json(plan: Plan) -> str:
     """The plan as a file's text; trials name their configuration, and repeat what a reader would look for."""
     content: dict[str, Any] = {"format": FORMAT}
-    for field in dataclasses.fields(plan):
-        content[field.name] = getattr(plan, field.name)
+    content |= {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+    content["factors"] = [dataclasses.asdict(factor) for factor in plan.factors]
     content["replicas"] = [dataclasses.asdict(replicas) for replicas in plan.replicas.values()]
     content["configurations"] = [
         {"id": configuration.id, "name": configuration.name, **vars(configuration)}
         for configuration in plan.configurations
     ]
     content["trials"] = [
-        {"id": trial.id, "name": trial.name, **vars(trial), "configuration": trial.configuration.id}
+        {
+            "id": trial.id,
+            "name": trial.name,
+            **vars(trial),
+            "configuration": trial.configuration.id,
+            "levels": trial.levels,
+        }
         for trial in plan.trials
     ]
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -244,7 +315,11 @@ def from_json(text: str) -> Plan:
     for table in content["trials"]:
         table["configuration"] = configurations[table["configuration"]]
     content["pools"] = {name: tuple(workers) for name, workers in content["pools"].items()}
-    content["replicas"] = {table["name"]: _restored(ReplicaSet, table) for table in content["replicas"]}
+    content["factors"] = tuple(
+        _restored(Factor, {**table, "levels": tuple(table["levels"])}) for table in content["factors"]
+    )
+    sets = [_restored(ReplicaSet, table) for table in content["replicas"]]
+    content["replicas"] = {replicas.folder: replicas for replicas in sets}
     content["configurations"] = tuple(configurations.values())
     content["trials"] = tuple(_restored(Trial, table) for table in content["trials"])
     return Plan(**content)

@@ -33,6 +33,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         "client": configuration.client,
         "jobs": trial.jobs,
         "repeat": trial.repeat,
+        "levels": trial.levels,
         "index": trial.index,
         "pool": access.pool,
         "requirements": site.pools[access.pool].requirements,
@@ -52,6 +53,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         "until_known": isinstance(experiment.repeats, Until),
         "options": _options(configuration.workload, workload),
         "bytes": trial.bytes,
+        "conditions": experiment.conditions,
     }
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import ClassVar, Literal
 
-from tierbench.spec import bounded
+from tierbench.dags import names
+from tierbench.spec import bounded, derived
 
 Codec = Literal["none", "zlib-1", "lz4-4", "zstd-5"]
 
@@ -21,6 +22,7 @@ class Replicas:
     kind: str
     count: int = bounded(dataclasses.MISSING, 1, 1_000_000)
     size_mb: float = bounded(dataclasses.MISSING, 0.001, 10_000_000)
+    name: str = derived("")
 
     @property
     def suffix(self) -> str:
@@ -31,11 +33,16 @@ class Replicas:
         """About how large each is; what it really is, the catalogue beside the files says."""
         return round(self.size_mb * 1_000_000)
 
-    def directory(self, name: str) -> str:
+    @property
+    def files(self) -> list[str]:
+        return [names.replica_file(self.name, number, self.suffix) for number in range(1, self.count + 1)]
+
+    @property
+    def folder(self) -> str:
         """The set's folder on the storage: the same for sets that only differ in their count."""
-        recipe = {key: value for key, value in dataclasses.asdict(self).items() if key != "count"}
+        recipe = {key: value for key, value in dataclasses.asdict(self).items() if key not in ("count", "name")}
         digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
-        return f"{name}-{digest[:6]}"
+        return f"{self.name}-{digest[:6]}"
 
 
 @dataclass(frozen=True, kw_only=True)

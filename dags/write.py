@@ -45,7 +45,7 @@ def write_run(plan: Plan, site: Site, experiment: Experiment, directory: Path) -
 def _check_workers(plan: Plan, site: Site, experiment: Experiment) -> None:
     """Caches are emptied on each worker by name, so the names must be known."""
     unknown = [name for name, workers in plan.pools.items() if not workers]
-    if unknown and experiment.flush and site.flush.strategy != "none":
+    if unknown and experiment.flushes and site.flush.strategy != "none":
         raise ConfigError(
             f"site {site.name}: pools.{unknown[0]}: no workers are known, so their caches cannot be flushed;"
             f" list them there (workers), write the run where the pool can be asked, or set flush = false"
@@ -63,7 +63,7 @@ def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> No
     for configuration in plan.configurations:
         path = run / names.configuration_dag(configuration.id)
         path.write_text(configuration_dag(plan, experiment, configuration).text(), encoding="utf-8")
-        for name, text in host_lists(site, experiment, plan, configuration):
+        for name, text in host_lists(site, experiment.at(configuration.levels), plan, configuration):
             (run / name).write_text(text, encoding="utf-8")
 
 
@@ -73,9 +73,10 @@ def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path) -> 
     for trial in plan.trials:
         directory = run / names.trial_directory(trial.id)
         directory.mkdir()
-        record = trial_record(site, experiment, plan, trial)
+        own = experiment.at(trial.configuration.levels)
+        record = trial_record(site, own, plan, trial)
         (directory / names.TRIAL).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        dag = trial_dag(site, experiment, trial)
+        dag = trial_dag(site, own, trial)
         (directory / names.TRIAL_DAG).write_text(dag.text(), encoding="utf-8")
         (directory / names.REPLICAS).write_text(replicas.text(trial), encoding="utf-8")
 
@@ -88,7 +89,7 @@ def _copy_shipped(experiment: Experiment, run: Path) -> None:
         copy = run / target
         copy.write_bytes(content)
         copy.chmod(0o755 if copy.suffix == ".py" else 0o644)
-    for name, workload in experiment.workloads.items():
+    for name, workload in {use.name: use.workload for use in experiment.uses()}.items():
         if isinstance(workload, CmsswWorkload):
             shutil.copyfile(workload.options.pset, run / names.PROGRAMS / names.pset(name, workload.options.pset))
 

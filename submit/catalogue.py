@@ -18,18 +18,17 @@ FETCH_SECONDS = 20
 
 def catalogues(site: Site, experiment: Experiment) -> dict[str, list[int]]:
     """For each set of replicas whose catalogue can be read: its files' sizes, in the order of their names."""
-    listed = {name: entries(site, experiment, name) for name in experiment.used_replicas}
+    listed = {folder: entries(site, folder) for folder in experiment.used_replicas}
     return {
-        name: [int(entry["bytes"]) for entry in sorted(files, key=lambda entry: str(entry["name"]))]
-        for name, files in listed.items()
+        folder: [int(entry["bytes"]) for entry in sorted(files, key=lambda entry: str(entry["name"]))]
+        for folder, files in listed.items()
         if files is not None
     }
 
 
-def entries(site: Site, experiment: Experiment, name: str) -> list[dict[str, Any]] | None:
+def entries(site: Site, folder: str) -> list[dict[str, Any]] | None:
     """What the catalogue of one set says of each file, or None where it cannot be read."""
-    directory = f"{site.storage.replicas}/{experiment.replicas[name].directory(name)}"
-    text = next(_read(site, f"{directory}/{names.CATALOGUE}"), None)
+    text = next(_read(site, f"{site.storage.replicas}/{folder}/{names.CATALOGUE}"), None)
     return None if text is None else list(json.loads(text)["files"])
 
 

@@ -129,7 +129,7 @@ def _written(arguments: argparse.Namespace) -> Run:
         say(line)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     write_run(plan, site, experiment, directory)
-    clients = {workload.client for workload in experiment.workloads.values()}
+    clients = {use.workload.client for use in experiment.uses()}
     if clients & {"root", "higgs"}:
         say(programs.ship(directory / names.PROGRAMS))
     return Run(directory)
@@ -250,11 +250,11 @@ def _replicas(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--processes {arguments.processes}: must be at least 1")
     parent = arguments.directory or Path(site.storage.replicas)
     complaints: list[str] = []
-    for name, replicas in experiment.used_replicas.items():
+    for replicas in experiment.used_replicas.values():
         if arguments.verify:
-            complaints += replica_files.verify(replicas, name, parent, arguments.processes)
+            complaints += replica_files.verify(replicas, parent, arguments.processes)
         else:
-            replica_files.make(replicas, name, parent, arguments.processes, say)
+            replica_files.make(replicas, parent, arguments.processes, say)
     for complaint in complaints:
         print(complaint)
     if arguments.verify and not complaints:

@@ -133,20 +133,20 @@ def _workers(site: Site, experiment: Experiment | None, name: str, slots: Slots)
 def _largest_batch(site: Site, experiment: Experiment | None, pool_name: str) -> int:
     return max(
         (
-            max(experiment.batches_of(workload))
-            for workload in (experiment.workloads if experiment else ())
-            if experiment and any(site.access[access].pool == pool_name for access in experiment.access_of(workload))
+            max(use.batches)
+            for use in (experiment.uses() if experiment else ())
+            if site.access[use.access].pool == pool_name
         ),
         default=0,
     )
 
 
 def _replicas(site: Site, experiment: Experiment) -> Iterator[Finding]:
-    for name, replicas in experiment.used_replicas.items():
-        thing, make = f"replicas {name}", f"`tierbench replicas {experiment.name} --site {site.name}`"
-        where = f"{site.storage.replicas}/{replicas.directory(name)}"
+    for folder, replicas in experiment.used_replicas.items():
+        thing, make = f"replicas {folder}", f"`tierbench replicas {experiment.name} --site {site.name}`"
+        where = f"{site.storage.replicas}/{folder}"
         try:
-            files = entries(site, experiment, name)
+            files = entries(site, folder)
             names = [str(entry["name"]) for entry in files or ()]
         except (OSError, ValueError, KeyError, TypeError) as error:
             yield Finding("bad", thing, f"the catalogue in {where} is damaged: {error!r}", f"{make} --verify")

@@ -74,7 +74,7 @@ def used_accesses(site: Site, experiment: Experiment | None) -> dict[str, Access
     """The accesses that are to be looked at: the experiment's, or all that the site offers."""
     if experiment is None:
         return site.access
-    used = {access for workload in experiment.workloads for access in experiment.access_of(workload)}
+    used = {use.access for use in experiment.uses()}
     return {name: access for name, access in site.access.items() if name in used}
 
 
@@ -111,7 +111,7 @@ def pinned(host: str) -> str:
 
 
 def _flushes(site: Site, experiment: Experiment | None) -> bool:
-    return site.flush.strategy != "none" and (experiment is None or experiment.flush)
+    return site.flush.strategy != "none" and (experiment is None or experiment.flushes)
 
 
 def _flush(site: Site) -> Question:
@@ -132,11 +132,10 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
         yield Question("files", f"access {name}", {"paths": seen})
     if _flushes(site, experiment):
         yield _flush(site)
-    for workload in experiment.workloads if experiment else ():
-        if experiment and name in experiment.access_of(workload):
-            client, options = experiment.workloads[workload].client, experiment.workloads[workload].options
-            about = {"client": client, "options": dataclasses.asdict(options)}
-            yield Question("program", f"client {client}", about)
+    for use in experiment.uses() if experiment else ():
+        if use.access == name:
+            about = {"client": use.workload.client, "options": dataclasses.asdict(use.workload.options)}
+            yield Question("program", f"client {use.workload.client}", about)
     yield Question("iperf3", "iperf3")
 
 
@@ -151,8 +150,6 @@ def _directories(site: Site, experiment: Experiment | None, access: str) -> list
     """The directories on the storage that are read by an access, and how many files each has to hold."""
     if experiment is None:
         return [(site.storage.replicas, 0)]
-    used = {
-        workload.replicas for name, workload in experiment.workloads.items() if access in experiment.access_of(name)
-    }
-    sets = {name: replicas for name, replicas in experiment.used_replicas.items() if name in used}
-    return [(f"{site.storage.replicas}/{r.directory(name)}", r.count) for name, r in sets.items()]
+    read = {use.replicas.folder for use in experiment.uses() if use.access == access}
+    sets = [(folder, replicas) for folder, replicas in experiment.used_replicas.items() if folder in read]
+    return [(f"{site.storage.replicas}/{folder}", replicas.count) for folder, replicas in sets]

@@ -59,9 +59,9 @@ class Catalogue:
         return entry is None or not path.is_file() or path.stat().st_size != entry.bytes
 
 
-def make(replicas: Replicas, name: str, parent: Path, processes: int, say: Callable[[str], None]) -> Catalogue:
+def make(replicas: Replicas, parent: Path, processes: int, say: Callable[[str], None]) -> Catalogue:
     """Make what is missing of a set; what an interrupted call has finished is kept."""
-    directory = parent / replicas.directory(name)
+    directory = parent / replicas.folder
     here = "run this where the storage is mounted and may be written"
     if not parent.parent.is_dir():  # never to be made: it would hide that the storage is not mounted
         raise TierbenchError(f"{parent.parent} is not there; {here}")
@@ -70,11 +70,10 @@ def make(replicas: Replicas, name: str, parent: Path, processes: int, say: Calla
         directory.mkdir(exist_ok=True)
     except OSError as error:
         raise TierbenchError(f"cannot make {directory}: {error.strerror}; {here}") from None
-    catalogue = Catalogue(directory, name)
-    wanted = [names.replica_file(name, number, replicas.suffix) for number in range(1, replicas.count + 1)]
-    missing = [(number, file) for number, file in enumerate(wanted, 1) if catalogue.lacks(file)]
+    catalogue = Catalogue(directory, replicas.name)
+    missing = [(number, file) for number, file in enumerate(replicas.files, 1) if catalogue.lacks(file)]
     _check_space(directory, len(missing) * replicas.nominal_bytes)
-    say(f"{name}: {len(wanted) - len(missing)} of {len(wanted)} files are there, in {directory}")
+    say(f"{replicas.name}: {replicas.count - len(missing)} of {replicas.count} files are there, in {directory}")
     if missing and isinstance(replicas, TreeReplicas | HiggsReplicas):
         programs.command("make_tree", [])  # compiled now, and not by each of the many
     with ThreadPoolExecutor(processes) as pool:
@@ -83,19 +82,18 @@ def make(replicas: Replicas, name: str, parent: Path, processes: int, say: Calla
             for count, entry in enumerate(made, 1):
                 catalogue.add(entry)
                 if count % max(1, len(missing) // 10) == 0 or count == len(missing):
-                    say(f"{name}: made {count} of {len(missing)}")
+                    say(f"{replicas.name}: made {count} of {len(missing)}")
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
     return catalogue
 
 
-def verify(replicas: Replicas, name: str, parent: Path, processes: int) -> Iterator[str]:
+def verify(replicas: Replicas, parent: Path, processes: int) -> Iterator[str]:
     """Read a whole set; whatever is wrong with it, in words."""
-    catalogue = Catalogue(parent / replicas.directory(name), name)
-    wanted = [names.replica_file(name, number, replicas.suffix) for number in range(1, replicas.count + 1)]
+    catalogue = Catalogue(parent / replicas.folder, replicas.name)
     with ThreadPoolExecutor(processes) as pool:
-        yield from filter(None, pool.map(lambda file: _complaint(catalogue, file), wanted))
+        yield from filter(None, pool.map(lambda file: _complaint(catalogue, file), replicas.files))
 
 
 def _complaint(catalogue: Catalogue, name: str) -> str | None:

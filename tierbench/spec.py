@@ -22,6 +22,11 @@ def bounded(default: Any, low: float, high: float = math.inf) -> Any:
     return dataclasses.field(default=default, metadata={"bounds": (low, high)})
 
 
+def derived(default: Any) -> Any:
+    """A dataclass field that is worked out from others, and no key of a file."""
+    return dataclasses.field(default=default, metadata={"derived": True})
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file, or an error that says where it cannot be read."""
     try:
@@ -47,7 +52,7 @@ def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
     if not isinstance(table, Mapping):
         problems.append(f"{key}: must be a table, not {_shown(table)}")
         return None
-    fields = {f.name: f for f in dataclasses.fields(cls)}
+    fields = {f.name: f for f in dataclasses.fields(cls) if not f.metadata.get("derived")}
     hints = typing.get_type_hints(cls)
     found = len(problems)
     unknown = [name for name in table if name not in fields]
@@ -70,6 +75,8 @@ def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
 
 
 def _value(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
+    if hint is Any:
+        return value
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return _union([a for a in arguments if a is not type(None)], value, path, problems)  # TOML has no null

@@ -190,7 +190,7 @@ def test_clients_are_told_where_their_ticket_comes_from(site: Site, quick: Exper
 def test_workers_flush_their_own_mount_and_the_gateway_its_own(site: Site) -> None:
     chep = find_experiment("chep-2013")
     plan = expand(site, chep, POOL)
-    directory = plan.replicas["plain"].directory
+    directory = next(s.directory for s in plan.replicas.values() if s.name == "plain")
     assert lists(site, chep, plan, "lan-xrootdfs.dd")["lists/lan-xrootdfs.dd.flush"] == [
         f"wn01.private.fiu.test, /xrootd-fs{directory}",
         f"dgt.fiu.test, {directory}",
@@ -205,12 +205,12 @@ def test_workers_without_a_mount_have_nothing_of_the_replicas(site: Site, quick:
 def test_each_client_finds_its_replica_in_its_line(site: Site, plan: Plan) -> None:
     trial = next(t for t in plan.trials if t.offset + t.jobs > 24 and t.configuration.access == "wan-xrootd-private")
     lines = ReplicaLists(site, plan).text(trial).splitlines()
-    prefix = f"root://vmuf.uf.test:1094/{plan.replicas['root-tree'].directory}/root-tree-"
+    prefix = f"root://vmuf.uf.test:1094/{plan.replicas[trial.replicas].directory}/root-tree-"
     assert lines == [f"{prefix}{(trial.offset + n) % 24 + 1:04d}.root\t" for n in range(trial.jobs)]
 
 
 def test_sizes_stand_beside_replicas_where_they_are_known(site: Site, quick: Experiment) -> None:
-    plan = expand(site, quick, POOL, {"root-tree": [7] * 24})
+    plan = expand(site, quick, POOL, {next(iter(quick.used_replicas)): [7] * 24})
     assert {line.split("\t")[1] for line in ReplicaLists(site, plan).text(plan.trials[0]).splitlines()} == {"7"}
 
 

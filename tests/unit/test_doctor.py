@@ -127,7 +127,7 @@ def test_the_ticket_comes_before_what_needs_it() -> None:
 
 def test_every_set_of_replicas_is_looked_for_where_it_is_read() -> None:
     experiment = find_experiment("quick")
-    replicas = expand(SITE, experiment, {}).replicas["root-tree"]
+    (replicas,) = expand(SITE, experiment, {}).replicas.values()
     asked = visits(SITE, experiment, WORKERS)["wn03.fiu.test"].questions
     (direct,) = (question for question in asked if question.thing == "access direct")
     assert direct.about["paths"] == [(replicas.directory, replicas.count)]

@@ -159,17 +159,18 @@ def test_going_round_in_circles_is_noticed(tmp_path: Path) -> None:
 
 def test_more_replicas_of_the_same_recipe_share_their_folder(extend: Callable[[str], Experiment], load: Load) -> None:
     more = extend('name = "more"\n[replicas.trees]\ncount = 9\n').replicas["trees"]
-    assert more.directory("trees") == load().replicas["trees"].directory("trees")
+    assert more.folder == load().replicas["trees"].folder
 
 
 def test_replicas_of_another_recipe_have_another_folder(extend: Callable[[str], Experiment], load: Load) -> None:
     larger = extend('name = "larger"\n[replicas.trees]\nsize_mb = 20\n').replicas["trees"]
-    assert larger.directory("trees") != load().replicas["trees"].directory("trees")
+    assert larger.folder != load().replicas["trees"].folder
 
 
 def test_inherited_replicas_that_nobody_reads_are_not_used(extend: Callable[[str], Experiment]) -> None:
     more = '[workloads.read]\nreplicas = "others"\n[replicas.others]\nkind = "tree"\ncount = 2\nsize_mb = 1\n'
-    assert list(extend(f'name = "other"\n{more}').used_replicas) == ["others"]
+    used = extend(f'name = "other"\n{more}').used_replicas
+    assert [replicas.name for replicas in used.values()] == ["others"]
 
 
 @pytest.fixture

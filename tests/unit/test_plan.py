@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
 from tierbench.dags.plan import Plan, ReplicaSet, expand, from_json, to_json
 from tierbench.dags.workloads import DdWorkload
 from tierbench.errors import ConfigError
@@ -35,6 +36,12 @@ def files_of(plan: Plan, index: int) -> set[int]:
     trial = plan.trials[index]
     count = plan.replicas[trial.replicas].count
     return {(trial.offset + n) % count for n in range(trial.jobs)}
+
+
+def folder(experiment: Experiment) -> str:
+    """Of the one set of replicas that an experiment has."""
+    (name,) = experiment.used_replicas
+    return name
 
 
 def test_every_repetition_holds_every_configuration_and_batch_once(plan: Plan, quick: Experiment) -> None:
@@ -81,7 +88,7 @@ def test_each_client_of_a_trial_has_a_file_of_its_own(plan: Plan) -> None:
 
 def test_bytes_are_those_of_the_catalogue(site: Site, quick: Experiment) -> None:
     sizes = [1000 + n for n in range(24)]
-    plan = expand(site, quick, POOL, {"root-tree": sizes})
+    plan = expand(site, quick, POOL, {folder(quick): sizes})
     assert [t.bytes for t in plan.trials] == [sum(sizes[n] for n in files_of(plan, t.index)) for t in plan.trials]
 
 
@@ -92,7 +99,7 @@ def test_without_a_catalogue_bytes_are_nominal_only(plan: Plan) -> None:
 
 def test_a_short_catalogue_is_refused(site: Site, quick: Experiment) -> None:
     with pytest.raises(ConfigError, match=r"replicas\.root-tree: 24 are needed and the catalogue .* lists 3"):
-        expand(site, quick, POOL, {"root-tree": [1, 2, 3]})
+        expand(site, quick, POOL, {folder(quick): [1, 2, 3]})
 
 
 def test_bytes_go_on_at_the_sets_beginning() -> None:
@@ -127,12 +134,19 @@ def test_a_workloads_own_accesses_take_the_place_of_the_others(site: Site) -> No
     assert {c.access for c in plan.configurations if c.workload == "dd"} == {"lan-xrootdfs", "direct"}
 
 
-@pytest.mark.parametrize("catalogue", [None, {"root-tree": list(range(24))}])
-def test_a_plan_survives_its_file(site: Site, quick: Experiment, catalogue: dict[str, list[int]] | None) -> None:
-    plan = expand(site, quick, POOL, catalogue)
+@pytest.mark.parametrize("sizes", [None, list(range(24))])
+def test_a_plan_survives_its_file(site: Site, quick: Experiment, sizes: list[int] | None) -> None:
+    plan = expand(site, quick, POOL, {folder(quick): sizes} if sizes else None)
     assert from_json(to_json(plan)) == plan
 
 
 def test_a_plan_of_another_format_is_refused(plan: Plan) -> None:
-    with pytest.raises(ConfigError, match=r"has format 2; this tierbench reads format 1"):
-        from_json(to_json(plan).replace('"format": 1', '"format": 2', 1))
+    with pytest.raises(ConfigError, match=r"has format 99; this tierbench reads format 2"):
+        from_json(to_json(plan).replace('"format": 2', '"format": 99', 1))
+
+
+def test_the_thesis_four_ways_are_planned_as_they_were_before_there_were_axes(site: Site) -> None:
+    fixtures = Path(__file__).parent / "fixtures"
+    plan = expand(site, load_experiment(fixtures / "four-ways.toml"), {})
+    planned = "".join(f"{trial.id}\t{trial.name}\t{trial.offset}\n" for trial in plan.trials)
+    assert planned == (fixtures / "four-ways.tsv").read_text(encoding="utf-8")
