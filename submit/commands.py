@@ -26,6 +26,7 @@ from tierbench.submit.progress import Run
 from tierbench.submit.watch import watch
 
 REMOVAL_SECONDS = 60
+MANY = 1000  # trials: a product of axes grows faster than one thinks
 
 
 def register(subcommands: Any) -> None:
@@ -41,6 +42,12 @@ def register(subcommands: Any) -> None:
         parser.add_argument("experiment", metavar="EXPERIMENT", help=f"a name ({known}) or a TOML file of your own")
         parser.add_argument("--site", required=True, help="a name (testbed, fiu-uf-2014) or a TOML file of your own")
 
+    def new_directory(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)"
+        )
+        parser.add_argument("--yes", action="store_true", help=f"more than {MANY} trials are meant: do not ask")
+
     def run_directory(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("directory", metavar="RUN", type=Path, help="a run directory")
 
@@ -55,12 +62,11 @@ def register(subcommands: Any) -> None:
 
     write = command("write", _write, "Write a run directory, whose DAGs can be given to condor_submit_dag by hand")
     experiment_at_site(write)
-    write.add_argument("--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)")
+    new_directory(write)
 
     run = command("run", _run, "Write a run directory, measure the links, submit its DAG, watch it, make its tables")
     experiment_at_site(run)
-    run.add_argument("--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)")
-
+    new_directory(run)
     run.add_argument("--no-links", action="store_true", help="do not measure the links with iperf3 first")
 
     resume = command("submit", _submit, "Submit a run directory's DAG, or what is not complete of it")
@@ -125,6 +131,7 @@ def _write(arguments: argparse.Namespace) -> int:
 def _written(arguments: argparse.Namespace) -> Run:
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
+    _check_number(plan, arguments)
     for line in missing(plan, site, slots, _asked(arguments)):
         say(line)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -133,6 +140,19 @@ def _written(arguments: argparse.Namespace) -> Run:
     if clients & {"root", "higgs"}:
         say(programs.ship(directory / names.PROGRAMS))
     return Run(directory)
+
+
+def _check_number(plan: Plan, arguments: argparse.Namespace) -> None:
+    """Very many trials are asked about."""
+    number = len(plan.trials)
+    if number <= MANY or arguments.yes:
+        return
+    if sys.stdin.isatty() and input(f"{number} trials; really? [y/N] ").strip().lower() in ("y", "yes"):
+        return
+    raise ConfigError(
+        f"{arguments.experiment}: has {number} trials, more than {MANY}; `tierbench plan` shows what makes them,"
+        " --yes runs them"
+    )
 
 
 # -- running ---------------------------------------------------------------------------------------------

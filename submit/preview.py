@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tierbench.dags.levels import level_text
 from tierbench.dags.plan import Plan, Trial
-from tierbench.dags.repeats import Repeats, Until
+from tierbench.dags.repeats import Repeats, Until, most
 from tierbench.site_configs.site import Site
 from tierbench.submit.pool import Slots
 
@@ -13,12 +14,12 @@ from tierbench.submit.pool import Slots
 OVERHEAD_S = 4.5
 
 
-def preview(
-    plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str, repeats: Repeats | None = None
-) -> Iterator[str]:
+def preview(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str, repeats: Repeats) -> Iterator[str]:
     """Lines of text; `slots` are the live pool's, or why it could not be asked; `asked` is what the user gave."""
     yield f"{plan.experiment} at {plan.site}" + (f" (rates 1:{1 / plan.scale:g})" if plan.scale != 1 else "")
     yield plan.question
+    yield ""
+    yield from _product(plan, repeats)
     yield ""
     width = max(len(trial.name) for trial in plan.trials)
     yield f"{'':>5}  {'trial':<{width}}  {'reads MB':>10}  replicas"
@@ -38,6 +39,16 @@ def preview(
     yield from _pools(plan, site, slots)
     yield ""
     yield from list(missing(plan, site, slots, asked)) or ["nothing is missing"]
+
+
+def _product(plan: Plan, repeats: Repeats) -> Iterator[str]:
+    """The levels of each factor, and how many trials they make."""
+    for factor in plan.factors:
+        arranged = "; the site arranges it" if factor.arranged else ""
+        yield f"{factor.name}: {', '.join(level_text(level) for level in factor.levels)}{arranged}"
+    points = len({(trial.configuration.id, trial.jobs) for trial in plan.trials})
+    yield f"{points} points, {most(repeats)} times each: {len(plan.trials)} trials"
+    yield from (f"left out: {number} points ({because})" for because, number in plan.left_out.items())
 
 
 def _megabytes(trial: Trial) -> str:

@@ -12,6 +12,8 @@ from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.plan import Plan, expand, from_json, to_json
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site
+from tierbench.submit.cli import main
+from tierbench.submit.preview import preview
 
 CACHES = """
 name = "caches"
@@ -176,3 +178,17 @@ def test_what_cannot_be_used_is_said(load: Load, axis: str, words: str) -> None:
 def test_an_experiment_of_which_nothing_is_left_is_refused(load: Load, site: Site) -> None:
     with pytest.raises(ConfigError, match="leaves no trial"):
         planned(load, site, CACHES + '[[except]]\nwhere = { access = "lan-xrootd" }\nbecause = "none"\n')
+
+
+def test_the_plan_shows_the_product_and_its_cost(load: Load, site: Site) -> None:
+    experiment = load(LATENCY + '[[except]]\nwhere = { jobs = 6, rtt_ms = 47 }\nbecause = "too slow"\n')
+    text = "\n".join(preview(expand(site, experiment, {}), site, "no pool", "", experiment.repeats))
+    assert "rtt_ms: 0.1, 5, 47; the site arranges it\n15 points, 2 times each: 30 trials\n" in text
+    assert "left out: 3 points (too slow)" in text
+
+
+def test_very_many_trials_are_asked_about(load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load(CACHES.replace("repeats = 2", "repeats = 500"))
+    write = ["write", str(tmp_path / "experiment.toml"), "--site", "testbed", "--into", str(tmp_path / "run")]
+    assert main(write) == 2
+    assert "has 3000 trials, more than 1000" in capsys.readouterr().err
