@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tierbench.postprocess import freshness
 from tierbench.postprocess.digits import Integers, Numbers
 from tierbench.postprocess.samples import Samples
 
@@ -25,6 +26,7 @@ Booleans = NDArray[np.bool_]
 RANGE = 2**32
 SLACK = 1.25  # the speed is the wire's, and an interval's edges are not exact
 INTERFACE = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
+BYTES = ("rx_bytes", "tx_bytes")
 TCP = ("tcp_retrans", "tcp_in_segs", "tcp_out_segs")
 DISK = ("disk_read_bytes", "disk_written_bytes", "disk_busy_ms")
 OWN_CPU = ("cpu_own_ns", "cpu_own_throttled_ns")
@@ -41,6 +43,8 @@ class Intervals:
     gap: Booleans
     wrap: Booleans
     reset: Booleans
+    fresh: Booleans  # whether the interface's driver had something new to say
+    resolution_s: float  # of the interface's counters: the period, or a driver's longer one
 
 
 def intervals(samples: Samples) -> Intervals:
@@ -58,7 +62,25 @@ def intervals(samples: Samples) -> Intervals:
         if name in samples.columns:
             differences[name] = np.maximum(_difference(samples.columns[name]), 0)
     gap = seconds > 1.5 * samples.period_s
-    return Intervals(seconds, differences, gap, wraps, resets)
+    return Intervals(seconds, differences, gap, wraps, resets, *_freshness(samples, differences))
+
+
+def _freshness(samples: Samples, differences: dict[str, Numbers]) -> tuple[Booleans, float]:
+    """Which samples have news of the interface, and how far apart these are."""
+    counters = [samples.columns[name] for name in INTERFACE if name in samples.columns]
+    every = np.ones(len(samples), bool)
+    news = every.copy()
+    if len(samples):
+        news[1:] = np.any([np.diff(counter) != 0 for counter in counters], axis=0)
+    if news.all():
+        return every, samples.period_s
+    times = (samples.columns["mono_ns"] - samples.columns["mono_ns"][0]) / 1e9
+    rises = sum((np.nan_to_num(differences[name]) for name in BYTES if name in differences), np.zeros(len(samples)))
+    segments = samples.columns.get("tcp_out_segs")
+    found = freshness.resolution_s(times, samples.period_s, news, rises, segments)
+    if found is None:
+        return every, samples.period_s
+    return freshness.fresh(times, news, found), found
 
 
 def _source(

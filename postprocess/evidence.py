@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from tierbench.postprocess import clocks
+from tierbench.postprocess.course import LEAST_S
 from tierbench.postprocess.metrics import uncovered
 from tierbench.postprocess.rules import BY_NAME, QUIET_MBPS, READ_WHOLE, USUAL_BYTES_PER_CLIENT, USUAL_EXCESS
 from tierbench.postprocess.samples import Samples
 from tierbench.postprocess.shown import shown
+from tierbench.postprocess.traffic import courses
 from tierbench.postprocess.trial import Sampled, TrialData
 
 Row = dict[str, Any]
@@ -95,15 +97,16 @@ def _sent_around(data: TrialData) -> float | None:
     """
     if data.begin_ns is None or data.end_ns is None:
         return None
-    total = 0.0
-    for server in data.storage:
-        times = server.samples.time_ns
-        if not len(times) or times[0] > data.begin_ns or times[-1] < data.end_ns:
+    total, window_s = 0.0, (data.end_ns - data.begin_ns) / 1e9
+    for sent in courses(data.storage, data.begin_ns):
+        first, last = sent.before(0), sent.after(window_s)
+        if first < 0 or last >= len(sent):
             return None
-        first = int(np.searchsorted(times, data.begin_ns, "right")) - 1
-        last = min(int(np.searchsorted(times, data.end_ns, "left")) + 1, len(times) - 1)
-        total += float(server.intervals.differences["tx_bytes"][first + 1 : last + 1].sum())
-    return total if np.isfinite(total) else None
+        times = sent.times[[first, min(last + 1, len(sent) - 1)]]
+        if times[1] - times[0] - sent.known_s(times)[0] > LEAST_S:
+            return None
+        total += sent.rise(*times)
+    return total
 
 
 def _usual(data: TrialData, row: Row, read: float) -> tuple[float, str]:
@@ -236,9 +239,20 @@ def _sampling(data: TrialData, row: Row) -> Iterator[Finding]:
             lacking += uncovered(sampled, begin, end)
     yield Finding("host not covered", len(lacking), ", ".join(shown(lacking)))
     if window_s and data.storage:
-        share = 100 * row["sample_period_s"] / window_s
-        words = f"a sampling period of {row['sample_period_s']:g} s is {share:.1f} % of the window"
-        yield Finding("few samples", share, words)
+        yield _few(row["sample_period_s"], row["resolution_s"], window_s)
+        if row["mean_error_mbps"] is not None and row["mean_mbps"]:
+            share = 100 * row["mean_error_mbps"] / row["mean_mbps"]
+            words = f"what moved near the window's edges may be up to {row['mean_error_mbps']:.1f} Mb/s of the mean"
+            yield Finding("uncertain edges", share, f"{words}, {share:.1f} %")
+
+
+def _few(period_s: float, resolution_s: float, window_s: float) -> Finding:
+    share = 100 * max(period_s, resolution_s) / window_s
+    if resolution_s > period_s:
+        words = f"the storage's counters are refreshed every {resolution_s:.2g} s, {share:.1f} % of the window"
+    else:
+        words = f"a sampling period of {period_s:g} s is {share:.1f} % of the window"
+    return Finding("few samples", share, words)
 
 
 def _late(samples: Samples) -> tuple[int, int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from tierbench.postprocess.course import course
+from tierbench.postprocess.traffic import MEGABITS
 from tierbench.postprocess.trial import Sampled, TrialData
 
 SETTLE_NS = 200_000_000  # what is on its way when the last client ends is no background
@@ -23,20 +23,19 @@ def idle_after_mbps(data: TrialData) -> float | None:
 
 def _rate(servers: list[Sampled], begin_ns: int | None, end_ns: int | None) -> float | None:
     """All servers' rate over the whole intervals between these times; None unless it is known of each."""
-    if not servers or (begin_ns is None and end_ns is None):
+    since = begin_ns if begin_ns is not None else end_ns
+    if not servers or since is None:
         return None
     total = 0.0
     for server in servers:
-        times = server.samples.time_ns
-        whole = np.ones(max(0, len(times) - 1), bool)
-        if begin_ns is not None:
-            whole &= times[:-1] >= begin_ns
-        if end_ns is not None:
-            whole &= times[1:] <= end_ns
-        sent = server.intervals.differences["tx_bytes"][1:][whole]
-        seconds = server.intervals.seconds[1:][whole]
-        known = np.isfinite(sent)
-        if seconds[known].sum() < LEAST_S:
+        sent = course(server, "tx_bytes", since)
+        first = 0 if begin_ns is None else sent.after(0)
+        last = len(sent) - 1 if end_ns is None else sent.before(0)
+        if first >= last:
             return None
-        total += float(sent[known].sum() * 8e-6 / seconds[known].sum())
+        times = sent.times[[first, last]]
+        rate = sent.rate(*times)
+        if rate is None or sent.known_s(times)[0] < LEAST_S:
+            return None
+        total += rate * MEGABITS
     return total

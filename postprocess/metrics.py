@@ -2,8 +2,8 @@
 
 Windows. The *window* of a trial goes from the gate's go time (without a gate: from the first client's
 begin) to the last client's end. The thesis' *wall time* goes from the submission of the clients to the
-same end. The storage servers' bytes are interpolated at the window's edges, on their sampler's wall
-clock at its start carried on by its monotonic clock; so the edges are as good as the hosts' clocks agree.
+same end. The storage servers' samples are dated by their sampler's wall clock at its start carried on
+by its monotonic clock; so the window's edges are as good as the hosts' clocks agree.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from tierbench.postprocess.bottleneck import bottleneck_columns
+from tierbench.postprocess.edges import mean_error_mbps
 from tierbench.postprocess.jobs import Job
 from tierbench.postprocess.slices import slice_columns
-from tierbench.postprocess.traffic import traffic
+from tierbench.postprocess.traffic import resolution_s, traffic
 from tierbench.postprocess.trial import Sampled, TrialData
 
 Row = dict[str, Any]
@@ -68,7 +69,7 @@ def trial_row(data: TrialData) -> Row:
     """The trial's row of trials.csv."""
     trial, jobs = data.trial, data.jobs
     begin, end = data.begin_ns, data.end_ns
-    sent = traffic(data.storage, begin, end)
+    sent = traffic(data.storage, begin, end, data.window_ns)
     limits = bottleneck_columns(data, sent.mean_mbps)
     window_s = _times(1e-9, _difference(end, begin))
     reasons = _reasons(data)
@@ -95,6 +96,7 @@ def trial_row(data: TrialData) -> Row:
         "natural_skew_ms": _spread_ms(job.start.get("wall_ns") for job in jobs),
         "start_skew_ms": _spread_ms(job.go.get("wall_ns") for job in jobs),
         "mean_mbps": sent.mean_mbps,
+        "mean_error_mbps": mean_error_mbps(data, _plus(-(_sum(jobs, _bytes_taken) or 0), sent.bytes)),
         "volatility_mbps": sent.volatility_mbps,
         "volatility_5s_mbps": sent.volatility_5s_mbps,
         "peak_mbps": sent.peak_mbps,
@@ -109,6 +111,7 @@ def trial_row(data: TrialData) -> Row:
         "cpu_s": cpu_s,
         "cpu_efficiency": _ratio(cpu_s, _sum(jobs, lambda job: job.run_s)),
         "sample_period_s": trial["sample_period_s"],
+        "resolution_s": resolution_s(data.storage) if data.storage else None,
         **_sampling(data),
         "resident_bytes": data.resident_bytes,
         **limits,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierbench.postprocess.ceilings import Ceiling
-from tierbench.postprocess.digits import Integers, Numbers
+from tierbench.postprocess.course import course
 from tierbench.postprocess.trial import Sampled, TrialData
 
 HEAD = 0.1  # of the time in which all are active: opening the files, and TCP's slow start
@@ -182,26 +182,14 @@ def _of_clients(data: TrialData) -> Iterator[Resource]:
 
 
 def per_second(sampled: Sampled, counter: str, of: Part, times_what: float = 1.0) -> float | None:
-    """How fast a counter rose, interpolated at the part's edges; None unless known for most of it."""
-    differences = sampled.intervals.differences.get(counter)
-    inside = _inside(sampled, of)
-    if differences is None or inside.stop - inside.start < 2:
+    """How fast a counter rose; None unless known for most of the part."""
+    if counter not in sampled.intervals.differences:
         return None
-    # The part's edges lie between the first two and between the last two, and a sound counter needs no others.
-    ends = sampled.samples.columns[counter][_ends(inside)]
-    sound = _unbroken(sampled, inside) and ends.min() >= 0
-    where = _ends(inside) if sound else inside
-    times = _times_s(sampled, where, of)
-    edges = np.array([max(0.0, times[0]), min(of.seconds, times[-1])])
-    if sound:
-        rose, covered = np.diff(np.interp(edges, times, ends - ends[0])), np.diff(edges)
-    else:
-        known = np.isfinite(differences[inside][1:])
-        rose = np.diff(np.interp(edges, times, _summed(np.where(known, differences[inside][1:], 0.0))))
-        covered = np.diff(np.interp(edges, times, _summed(np.where(known, np.diff(times), 0.0))))
-    if covered[0] < KNOWN * of.seconds or covered[0] <= 0:
+    risen = course(sampled, counter, of.begin_ns, (of.begin_ns, of.end_ns))
+    rate = risen.rate(0, of.seconds)
+    if rate is None or risen.known_s(np.array([0, of.seconds]))[0] < KNOWN * of.seconds:
         return None
-    return times_what * float(rose[0] / covered[0])
+    return times_what * rate
 
 
 def _inside(sampled: Sampled, of: Part) -> slice:
@@ -212,37 +200,13 @@ def _inside(sampled: Sampled, of: Part) -> slice:
     return slice(max(0, int(first) - 1), min(len(mono), int(last) + 1))
 
 
-def _ends(inside: slice) -> Integers:
-    """The first two and the last two of these samples."""
-    return np.unique(np.array([inside.start, inside.start + 1, inside.stop - 2, inside.stop - 1], np.int64))
-
-
-def _times_s(sampled: Sampled, these: slice | Integers, of: Part) -> Numbers:
-    """When these samples were taken, in seconds since the part began."""
-    offset = sampled.samples.header["clock_wall_ns"] - sampled.samples.header["clock_mono_ns"] - of.begin_ns
-    times: Numbers = (sampled.samples.columns["mono_ns"][these] + offset) / 1e9
-    return times
-
-
-def _unbroken(sampled: Sampled, inside: slice) -> bool:
-    """Whether no counter wrapped or began anew among these samples."""
-    return not (sampled.intervals.wrap[inside].any() or sampled.intervals.reset[inside].any())
-
-
-def _summed(values: Numbers) -> Numbers:
-    return np.concatenate([[0.0], np.cumsum(values)])
-
-
 def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling: Ceiling | None) -> float:
     """The share of the part's samples whose rate is near the ceiling."""
-    inside = _inside(sampled, of)
-    if ceiling is None or counter not in sampled.intervals.differences or inside.stop - inside.start < 4:
+    if ceiling is None or counter not in sampled.intervals.differences:
         return 0.0
-    whole = slice(inside.start + 2, inside.stop - 1)  # intervals that lie whole in the part
-    bytes_per_second = NEARLY_FULL * ceiling.mbps * 1e6 / 8
-    return float(
-        np.mean(sampled.intervals.differences[counter][whole] >= bytes_per_second * sampled.intervals.seconds[whole])
-    )
+    risen = course(sampled, counter, of.begin_ns, (of.begin_ns, of.end_ns))
+    rates = risen.rates(risen.times[(risen.times >= 0) & (risen.times <= of.seconds)])  # of whole intervals
+    return float(np.mean(rates >= NEARLY_FULL * ceiling.mbps * 1e6 / 8)) if len(rates) else 0.0
 
 
 def gauge(sampled: Sampled, column: str, of: Part) -> float | None:

@@ -93,9 +93,15 @@ RULES = (
     ),
     Rule(
         "few samples",
-        "sampling period; the window's edges are no more exact than that",
+        "sampling period, or how often the driver refreshes its counters if that is rarer",
         "% of the window", 10, 50,
         "take a shorter period, or larger replicas",
+    ),
+    Rule(
+        "uncertain edges",
+        "most by which the mean may be wrong for what moved near the window's edges (docs/statistics.md)",
+        "% of the mean rate", 5, 20,
+        "take a shorter period or larger replicas, and see that clocks are compared well",
     ),
     Rule(
         "counter began anew",

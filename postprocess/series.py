@@ -9,9 +9,12 @@ import numpy as np
 
 from tierbench.dags import names
 from tierbench.postprocess.counters import INTERFACE, intervals
+from tierbench.postprocess.course import course, with_window
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.results import Row
 from tierbench.postprocess.samples import Samples, UnreadableSamples, read_samples
+from tierbench.postprocess.traffic import MEGABITS
+from tierbench.postprocess.trial import Sampled
 
 LEAD_S, TAIL_S = 1.0, 1.0  # shown before and after the window
 
@@ -80,16 +83,10 @@ def storage_series(hosts: list[HostSeries]) -> TimeSeries | None:
 
 
 def _sent(samples: Samples, begin_ns: int, window_s: float, steps: int) -> TimeSeries:
-    """Means over steps of equal length, none shorter than the sampling period; no byte is lost by the thinning."""
-    step_s = max(samples.period_s, (window_s + LEAD_S + TAIL_S) / steps)
+    """Means over steps of equal length, none shorter than the counters' resolution; no byte is lost by the thinning."""
+    sampled = Sampled(samples, intervals(samples))
+    sent = with_window(course(sampled, "tx_bytes", begin_ns), 0, window_s)
+    step_s = max(sampled.intervals.resolution_s, (window_s + LEAD_S + TAIL_S) / steps)
     lead, tail = np.ceil(LEAD_S / step_s), np.ceil((window_s + TAIL_S) / step_s)
     edges: Numbers = np.arange(-lead, tail + 1) * step_s
-    times = (samples.time_ns - begin_ns) / 1e9
-    differences = intervals(samples).differences["tx_bytes"]
-    unknown = np.isnan(differences)
-    total = np.cumsum(np.where(unknown, 0.0, differences))
-    values: Numbers = np.diff(np.interp(edges, times, total)) * 8 / 1e6 / step_s
-    values[(edges[:-1] < times[0]) | (edges[1:] > times[-1])] = np.nan
-    for end in np.flatnonzero(unknown[1:]) + 1:
-        values[(edges[1:] > times[end - 1]) & (edges[:-1] < times[end])] = np.nan
-    return TimeSeries(edges, values)
+    return TimeSeries(edges, sent.rates(edges) * MEGABITS)

@@ -40,5 +40,5 @@ def _all_active(data: TrialData) -> dict[str, Any]:
     return {
         "all_active_s": active_ns / 1e9,
         "all_active_share": active_ns / (end - begin),
-        "all_active_mbps": traffic(data.storage, *active).mean_mbps,
+        "all_active_mbps": traffic(data.storage, *active, data.window_ns).mean_mbps,
     }

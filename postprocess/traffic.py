@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tierbench.postprocess.course import LEAST_S, Course, course, with_window
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.trial import Sampled
 
 THESIS_INTERVAL_S = 5.0
-LEAST_S = 1e-6  # a shorter time is a rounding error
+MEGABITS = 8 / 1e6
+
+Window = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -24,41 +27,24 @@ class Traffic:
     peak_mbps: float | None
 
 
-@dataclass(frozen=True)
-class Sent:
-    """One server's bytes sent since its first sample, at times in seconds since the window began."""
-
-    times: Numbers
-    total: Numbers
-    known: Numbers  # seconds of known intervals since the first sample
-
-    def bytes_at(self, times: Numbers) -> Numbers:
-        return np.interp(times, self.times, self.total)
-
-    def unknown_s(self, times: Numbers) -> Numbers:
-        """How much of each interval between these times is not known."""
-        covered: Numbers = np.diff(np.interp(times, self.times, self.known))
-        return np.diff(times) - covered
-
-
-def traffic(servers: list[Sampled], begin_ns: int | None, end_ns: int | None) -> Traffic:
-    """The servers' traffic over the window, its edges interpolated between samples."""
+def traffic(
+    servers: list[Sampled], begin_ns: int | None, end_ns: int | None, window_ns: Window | None = None
+) -> Traffic:
+    """The servers' traffic between two times, given the window outside which clients move nothing, if there is one."""
     servers = [server for server in servers if len(server.samples) > 1]
     if not servers or begin_ns is None or end_ns is None or end_ns <= begin_ns:
         return Traffic(None, None, None, None, None)
-    sent = [_sent(server, begin_ns) for server in servers]
+    sent = courses(servers, begin_ns, window_ns)
     window_s = (end_ns - begin_ns) / 1e9
-    period_s = servers[0].samples.period_s
     times, rates = window_rates(servers, begin_ns, end_ns)
-    rates = rates[np.diff(times) >= period_s / 2]
+    rates = rates[np.diff(times) >= resolution_s(servers) / 2]
     rates_5s = _rates(sent, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))
-    edges = np.array([0, window_s])
-    totals = [float(np.diff(server.bytes_at(edges))[0]) for server in sent]
-    known_s = [window_s - float(server.unknown_s(edges)[0]) for server in sent]
-    means = [total * 8 / 1e6 / known for total, known in zip(totals, known_s, strict=True) if known > 0]
+    known_s = [float(server.known_s(np.array([0, window_s]))[0]) for server in sent]
+    means = [server.rate(0, window_s) for server in sent]
+    known = [mean * MEGABITS for mean in means if mean is not None]
     return Traffic(
-        bytes=sum(totals) if window_s - min(known_s) < LEAST_S else None,
-        mean_mbps=sum(means) if len(means) == len(sent) else None,
+        bytes=sum(server.rise(0, window_s) for server in sent) if window_s - min(known_s) < LEAST_S else None,
+        mean_mbps=sum(known) if len(known) == len(sent) else None,
         volatility_mbps=_spread(rates),
         volatility_5s_mbps=_spread(rates_5s),
         peak_mbps=float(np.nanmax(rates)) if np.isfinite(rates).any() else None,
@@ -66,34 +52,34 @@ def traffic(servers: list[Sampled], begin_ns: int | None, end_ns: int | None) ->
 
 
 def window_rates(servers: list[Sampled], begin_ns: int | None, end_ns: int | None) -> tuple[Numbers, Numbers]:
-    """All servers' rate in Mb/s between each two of the first one's samples in the window, and their times."""
+    """All servers' rate in Mb/s between each two samples in the window of the one that knows least, and their times."""
     servers = [server for server in servers if len(server.samples) > 1]
     if not servers or begin_ns is None or end_ns is None:
         return np.empty(0), np.empty(0)
-    sent = [_sent(server, begin_ns) for server in servers]
-    times = sent[0].times[(sent[0].times >= 0) & (sent[0].times <= (end_ns - begin_ns) / 1e9)]
+    sent = courses(servers, begin_ns)
+    coarsest = max(range(len(servers)), key=lambda server: servers[server].intervals.resolution_s)
+    times = sent[coarsest].times
+    times = times[(times >= 0) & (times <= (end_ns - begin_ns) / 1e9)]
     return times, _rates(sent, times)
 
 
-def _sent(server: Sampled, begin_ns: int) -> Sent:
-    difference = server.intervals.differences["tx_bytes"][1:]
-    seconds = server.intervals.seconds[1:]
-    known = np.isfinite(difference)
-    return Sent(
-        times=(server.samples.time_ns - begin_ns) / 1e9,
-        total=np.concatenate([[0.0], np.cumsum(np.where(known, difference, 0.0))]),
-        known=np.concatenate([[0.0], np.cumsum(np.where(known, seconds, 0.0))]),
-    )
+def courses(servers: list[Sampled], since_ns: int, window_ns: Window | None = None) -> list[Course]:
+    """What each server had sent, in seconds since a moment; outside a window, if there is one, clients move nothing."""
+    sent = [course(server, "tx_bytes", since_ns) for server in servers]
+    if window_ns is None:
+        return sent
+    begin, end = ((edge - since_ns) / 1e9 for edge in window_ns)
+    return [with_window(server, begin, end) for server in sent]
 
 
-def _rates(sent: list[Sent], times: Numbers) -> Numbers:
+def resolution_s(servers: list[Sampled]) -> float:
+    """How finely the servers' traffic is known: by the samplers' period, or by a driver that says less often."""
+    return max(server.intervals.resolution_s for server in servers)
+
+
+def _rates(sent: list[Course], times: Numbers) -> Numbers:
     """All servers' rate in Mb/s between each two of these times; NaN where a part of it is not known."""
-    if len(times) < 2:
-        return np.empty(0)
-    rates: Numbers = sum((np.diff(server.bytes_at(times)) for server in sent), np.zeros(len(times) - 1))
-    rates = rates * 8 / 1e6 / np.diff(times)
-    for server in sent:
-        rates[server.unknown_s(times) > LEAST_S] = np.nan
+    rates: Numbers = sum((server.rates(times) for server in sent), np.zeros(max(0, len(times) - 1))) * MEGABITS
     return rates
 
 

@@ -77,6 +77,11 @@ class TrialData:
         last, begin = max(ends, default=None), self.begin_ns
         return None if last is None or (begin is not None and last <= begin) else last
 
+    @property
+    def window_ns(self) -> tuple[int, int] | None:
+        begin, end = self.begin_ns, self.end_ns
+        return None if begin is None or end is None else (begin, end)
+
 
 def read_trial(folder: Path) -> TrialData:
     """All that is in a trial's folder."""

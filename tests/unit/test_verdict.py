@@ -18,6 +18,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs/verdicts.md"
 OSS = synthetic.OSS
 READ = 1e9 / 1.02  # bytes that a synthetic trial's clients read
 TICKS = synthetic.ticks(-2, 23)
+OFF_GRID = synthetic.ticks(-2.2, 25.8, 2.0)
 
 
 @pytest.fixture
@@ -158,6 +159,8 @@ CASES = [
         f, late=2), "SUSPECT", "was late 2 times of 26, 7.7 %"),
     ("few samples", lambda f: edit_trial(f, sample_period_s=1.9), lambda f: edit_trial(
         f, sample_period_s=2.1), "SUSPECT", "a sampling period of 2.1 s is 10.5 % of the window"),
+    ("uncertain edges", lambda f: sampled(f, synthetic.during(400, 20.4), OFF_GRID, period_s=2.0), lambda f: sampled(
+        f, synthetic.during(400, 22.8), OFF_GRID, period_s=2.0), "SUSPECT", "near the window's edges may be up to"),
     ("counter began anew", leave, lambda f: sampled(
         f, lambda time: synthetic.during(400, 20)(time) - (0 if time < 22 else 10**9)
     ), "SUSPECT", "a counter of oss.uf.test began anew 1 times"),

@@ -1,0 +1,113 @@
+"""Amounts between any two times from samples, and the mean of a window whose traffic begins and stops with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.postprocess.tables import trial_tables
+from tierbench.postprocess.traffic import traffic
+from tierbench.postprocess.trial import read_trial
+
+Total = Callable[[float], int]
+MBPS, SENT = 400.0, 400e6 / 8 * 20  # what a synthetic trial's storage sends in its window of 20 s
+
+
+def sampled(folder: Path, tx_bytes: Total, period: float, phase: float) -> None:
+    path = folder / f"samples/{synthetic.OSS}.samples"
+    times = synthetic.ticks(-2 - phase * period, 23, period)
+    synthetic.write_samples(path, times, tx_bytes, period_s=period)
+
+
+def refreshed(total: Total, every: float) -> Total:
+    """The counter of a driver that refreshes it so often."""
+    return lambda time: total(time // every * every)
+
+
+def both(*totals: Total) -> Total:
+    return lambda time: sum(total(time) for total in totals)
+
+
+def after(mbps: float, begin: float, end: float) -> Total:
+    return lambda time: round((min(max(time, begin), end) - begin) * mbps * 1e6 / 8)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return synthetic.write_trial(tmp_path)
+
+
+@pytest.mark.parametrize("samples", [10, 20, 50, 200])
+@pytest.mark.parametrize("phase", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("edge", ["sharp", "soft", "beside a background"])
+def test_the_mean_has_no_bias_whatever_the_edges(folder: Path, edge: str, phase: float, samples: int) -> None:
+    total, truth = {
+        "sharp": (synthetic.during(MBPS, 20), MBPS),
+        "soft": (synthetic.ramps(MBPS, 4, 12, 4), MBPS * 0.8),
+        "beside a background": (both(synthetic.during(MBPS, 20), synthetic.steady(9)), MBPS + 9),
+    }[edge]
+    sampled(folder, total, 20 / samples, phase)
+    assert trial_tables(folder)["mean_mbps"] == pytest.approx(truth, rel=1e-5)
+
+
+@pytest.mark.parametrize("phase", [0.1, 0.5, 0.9])
+def test_the_all_active_window_begins_with_the_trials(folder: Path, phase: float) -> None:
+    sampled(folder, synthetic.during(MBPS, 20), 2.0, phase)
+    row = trial_tables(folder)
+    assert row["all_active_mbps"] == pytest.approx(MBPS, rel=1e-3)
+
+
+def test_where_traffic_goes_on_nothing_is_taken_to_begin(folder: Path) -> None:
+    sampled(folder, synthetic.steady(MBPS), 2.0, 0.3)
+    data = read_trial(folder)
+    assert traffic(data.storage, data.begin_ns, data.end_ns, data.window_ns).mean_mbps == pytest.approx(MBPS)
+
+
+def test_a_counter_that_began_anew_outside_costs_no_edge(folder: Path) -> None:
+    total = synthetic.during(MBPS, 20)
+    sampled(folder, lambda time: total(time) - (0 if time < 22 else 10**9), 1.0, 0.3)
+    assert trial_tables(folder)["mean_mbps"] == pytest.approx(MBPS, rel=1e-5)
+
+
+@pytest.mark.parametrize("phase", [0.1, 0.3, 0.5, 0.7, 0.9])
+def test_what_comes_late_and_unseen_is_within_the_trials_own_error(folder: Path, phase: float) -> None:
+    sampled(folder, both(synthetic.during(MBPS, 20), after(MBPS / 4, 20, 20.3)), 1.0, phase)
+    row = trial_tables(folder)
+    assert abs(row["mean_mbps"] - MBPS) <= row["mean_error_mbps"] + 1e-6
+    assert row["mean_error_mbps"] < 0.05 * MBPS
+
+
+def test_a_trial_with_nothing_unknown_at_its_edges_has_hardly_an_error(folder: Path) -> None:
+    sampled(folder, synthetic.during(MBPS, 20), 0.1, 0.5)
+    assert trial_tables(folder)["mean_error_mbps"] < 0.003 * MBPS
+
+
+@pytest.mark.parametrize("every", [0.3, 0.5, 1.0])
+def test_a_driver_that_refreshes_rarely_costs_neither_mean_nor_peak(folder: Path, every: float) -> None:
+    sampled(folder, refreshed(synthetic.during(MBPS, 20), every), 0.2, 0.4)
+    row = trial_tables(folder)
+    assert row["resolution_s"] == pytest.approx(every, rel=0.1)
+    assert row["mean_mbps"] == pytest.approx(MBPS, rel=0.005)
+    assert row["peak_mbps"] == pytest.approx(MBPS, rel=0.25 / every)  # by the sampler's tick more or less
+    assert row["volatility_mbps"] < 0.4 * MBPS
+
+
+def test_pauses_that_differ_are_no_drivers_doing(folder: Path) -> None:
+    pauses = [1.0, 1.4, 3.0, 3.2, 5.0, 6.6, 9.0, 9.4, 12.0, 15.0]
+    total = both(*(after(MBPS, begin, begin + 0.2 + 0.3 * (number % 3)) for number, begin in enumerate(pauses)))
+    sampled(folder, total, 0.2, 0.0)
+    assert trial_tables(folder)["resolution_s"] == 0.2
+
+
+def test_pauses_in_which_tcp_rests_are_no_drivers_doing(folder: Path) -> None:
+    total = refreshed(synthetic.during(MBPS, 20), 1.0)
+    path, times = folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2, 23, 0.2)
+    sampled(folder, total, 0.2, 0.0)
+    head, *_, end = path.read_bytes().splitlines(keepends=True)
+    for segments, expected in ((lambda time: total(time) // 1448, 0.2), (lambda time: round(100 * time) + 300, 1.0)):
+        records = [synthetic.record(t, tx_bytes=total(t), tcp_out_segs=segments(t)) for t in times]
+        path.write_bytes(head + b"".join(records) + end)
+        assert trial_tables(folder)["resolution_s"] == pytest.approx(expected, rel=0.1)
