@@ -6,13 +6,14 @@ other measurements, and where that leaves a choice, from what the site's file st
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
+from tierbench import stored
 from tierbench.dags import names
+from tierbench.stored import Damaged
 
 # A line that carries less than this of what it should is limited by something else: TCP itself takes a few per cent.
 AGREES = 0.85
@@ -49,12 +50,51 @@ class Ceilings:
         return known or (Ceiling(float(speed), DRIVER) if speed else None)
 
 
-def read_ceilings(run: Path, pool: str) -> Ceilings:
-    """The ceilings for a pool from a run directory; what is not there, or not to be understood, is not known."""
-    site, measured = _json(run / names.SITE), _json(run / names.CEILINGS)
-    links = site.get("links")
-    lines = measured.get("measured")
-    return ceilings(links if isinstance(links, dict) else {}, lines if isinstance(lines, list) else [], pool)
+class Carried(TypedDict):
+    """What a worker took part in a measurement with."""
+
+    mbps: float
+
+
+class Measured(TypedDict):
+    """A line of ceilings.json: what was carried to a role, of which pool, by which hosts."""
+
+    role: str
+    pool: str | None
+    mbps: float
+    rtt_ms: float | None
+    hosts: dict[str, Carried]
+
+
+class Lines(TypedDict):
+    """ceilings.json."""
+
+    measured: NotRequired[list[Any]]
+
+
+class Stated(TypedDict):
+    """What of site.json is needed here."""
+
+    links: NotRequired[dict[str, float | None] | None]
+
+
+def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings:
+    """The ceilings for a pool from a run directory; what is not there is not known, what is damaged is told."""
+    stated: Mapping[str, float | None] = {}
+    lines: list[Any] = []
+    try:
+        stated = stored.read_as(Stated, run / names.SITE, names.SITE).get("links") or {}
+    except FileNotFoundError:
+        pass
+    except Damaged as error:
+        tell(str(error))
+    try:
+        lines = stored.read_as(Lines, run / names.CEILINGS, names.CEILINGS).get("measured", [])
+    except FileNotFoundError:
+        pass
+    except Damaged as error:
+        tell(str(error))
+    return ceilings(stated, lines, pool)
 
 
 def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str) -> Ceilings:
@@ -108,17 +148,13 @@ def limiting_link(
 
 
 def _is_understood(line: Any) -> bool:
-    return isinstance(line, dict) and line.get("role") in LINKS and {"pool", "mbps", "rtt_ms", "hosts"} <= line.keys()
+    """A later version may measure what this one does not know."""
+    try:
+        return stored.typed(Measured, line, "a line")["role"] in LINKS
+    except Damaged:
+        return False
 
 
 def tightest(of: Iterator[tuple[str, Ceiling]]) -> tuple[str, Ceiling] | None:
     """The lowest of named ceilings."""
     return min(of, key=lambda pair: pair[1].mbps, default=None)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -2,16 +2,76 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
+from tierbench import stored
 from tierbench.dags import names
+from tierbench.stored import Damaged
 
 Event = dict[str, Any]
 
-NEEDED = {"start": ("host", "url")}
+OWN = b'{"event": '  # what each record begins with
+MOST_APART_NS = 60 * 10**9  # a clock that was set by more, or a time that is damaged: nothing can be said of it
+
+
+class Named(TypedDict):
+    """Any record."""
+
+    event: str
+
+
+class Told(Named):
+    """A record with its times."""
+
+    wall_ns: int
+    mono_ns: int
+
+
+class Start(Told):
+    """A client is there, and knows its replica."""
+
+    host: str
+    url: str
+    slot: NotRequired[str | None]
+    boot_id: NotRequired[str | None]
+    client: NotRequired[str]
+    expected_bytes: NotRequired[int | None]
+
+
+class Clock(Told):
+    """How its wall clock stands to the access point's uptime."""
+
+    low_ns: int
+    high_ns: int
+
+
+class Go(Told):
+    """It has begun."""
+
+    go_wall_ns: NotRequired[int | None]
+
+
+class End(Told):
+    """What became of it."""
+
+    status: str
+    message: NotRequired[str | None]
+    opened_wall_ns: NotRequired[int | None]
+    first_byte_wall_ns: NotRequired[int | None]
+    bytes_app: NotRequired[int | None]
+    bytes_client: NotRequired[int | None]
+    bytes_source: NotRequired[str | None]
+    events: NotRequired[int | None]
+    cpu_user_s: NotRequired[float | None]
+    cpu_system_s: NotRequired[float | None]
+    exit_status: NotRequired[int | None]
+    detail: NotRequired[dict[str, Any] | None]
+
+
+KINDS: dict[str, type[Told]] = {"start": Start, "clock": Clock, "go": Go, "end": End}
 
 
 @dataclass(frozen=True)
@@ -24,6 +84,7 @@ class Job:
     clock: Event = field(default_factory=dict)
     go: Event = field(default_factory=dict)
     end: Event = field(default_factory=dict)
+    damage: tuple[str, ...] = ()  # of records that are left out
 
     @property
     def status(self) -> str:
@@ -63,32 +124,46 @@ def read_jobs(trial: Path, count: int) -> list[Job]:
 def _read_job(path: Path, index: int) -> Job:
     starts = 0
     last: dict[str, Event] = {}
-    for event in _events(path):
+    damage: list[str] = []
+    for line in _lines(path, damage):
+        try:
+            event = _event(line, last)
+        except Damaged as error:
+            damage.append(str(error))
+            continue
         if event["event"] == "start":
             starts += 1
             last = {}
         last[event["event"]] = event
-    return Job(index, starts, *(last.get(name, {}) for name in ("start", "clock", "go", "end")))
+    if last.get("end", {}).get("status") == "ok" and "go" not in last:
+        damage.append("an end without a begin")
+    kept = {kind: last.get(kind, {}) for kind in KINDS}
+    return Job(index, starts, **kept, damage=tuple(damage))
 
 
-def _whole(event: Event) -> bool:
-    """Whether a record has what its kind must have."""
-    kind = event.get("event")
-    return isinstance(kind, str) and all(name in event for name in NEEDED.get(kind, ()))
-
-
-def _events(path: Path) -> list[Event]:
-    """The client's own lines; a cut-off one, and what a program beneath it printed, are not among them."""
+def _lines(path: Path, damage: list[str]) -> list[bytes]:
+    """The client's own lines; what a program beneath it printed, and a last one that is cut off, are not among them."""
     try:
-        lines = path.read_bytes().splitlines()
+        content = path.read_bytes()
     except FileNotFoundError:
         return []
-    events = []
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict) and isinstance(event.get("wall_ns"), int) and _whole(event):
-            events.append(event)
-    return events
+    except OSError as error:
+        damage.append(f"its records cannot be read: {error.strerror}")
+        return []
+    lines = content.split(b"\n")[:-1]
+    return [line for line in lines if line.startswith(OWN)]
+
+
+def _event(line: bytes, before: Mapping[str, Event]) -> Event:
+    """A client's record, if it is whole and goes on where those before it have ended."""
+    event = stored.parse_as(Event, line, "a record")
+    kind = stored.typed(Named, event, "a record")["event"]
+    where = f'its record "{kind}"'
+    stored.typed(KINDS.get(kind, Told), event, where)
+    start = before.get("start")
+    if start and kind != "start":
+        wall, mono = (event[clock] - start[clock] for clock in ("wall_ns", "mono_ns"))
+        earlier = max(one["mono_ns"] for one in before.values())
+        if event["mono_ns"] < earlier or abs(wall - mono) > MOST_APART_NS:
+            raise Damaged(f"{where} is damaged: its times are not those of the records before it")
+    return event

@@ -156,7 +156,7 @@ def _reasons(data: TrialData) -> list[str]:
     if data.trial["gate"] and data.go_wall_ns is None:
         reasons.append("the gate never opened")
     if data.end_ns is None and any(job.end for job in data.jobs):
-        reasons.append("the last client ended before the window began")
+        reasons.append("the last client ended before the window began, or more than a week after")
     if not data.storage and not any(sampler["role"] == "storage" for sampler in data.trial["samplers"]):
         reasons.append("no storage server was sampled")
     for server in data.storage:

@@ -2,26 +2,76 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NotRequired, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tierbench import stored
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.digits import Integers, integers
+from tierbench.postprocess.digits import Bytes, Integers, integers
+from tierbench.stored import Damaged
+
+Booleans = NDArray[np.bool_]
 
 FORMAT = 1
 CHUNK_RECORDS = 16_384  # a chunk's working set stays in the CPU's cache
 LONGEST_TRAILER = 4096
-NEEDED = {"host", "role", "interface", "period_s", "clock_wall_ns", "clock_mono_ns", "columns", "record_bytes"}
+WIDEST = 19  # digits of a 64-bit number
+LONGEST_PERIOD_S = 3600
+SPACE, MINUS, ZERO, NEWLINE = b" -0\n"
+ALIKE_NS = 100_000_000  # a header and the first record that tell other times are not of one sampler
 
 
 class UnreadableSamples(TierbenchError):
     """A sample file holds nothing that could be used."""
+
+
+class Column(TypedDict):
+    """One number of each record, and how many characters it takes."""
+
+    name: str
+    width: int
+
+
+class Header(TypedDict):
+    """What a sampler says of itself first."""
+
+    host: str
+    role: str
+    interface: str
+    period_s: float
+    clock_wall_ns: int
+    clock_mono_ns: int
+    columns: list[Column]
+    record_bytes: int
+    boot_id: NotRequired[str | None]
+    link_speed_mbps: NotRequired[int | None]
+    link_speed_real: NotRequired[bool | None]
+    ncpu: NotRequired[int | None]
+    jiffies_per_s: NotRequired[int | None]
+    own_cpu_limit_cores: NotRequired[float | None]
+    tuning: NotRequired[dict[str, str | None] | None]
+
+
+class Bounds(TypedDict):
+    """Between which two times a wall clock is ahead of the access point's uptime."""
+
+    low_ns: int
+    high_ns: int
+
+
+class Trailer(TypedDict):
+    """A sampler's last words."""
+
+    records: NotRequired[int]
+    late_ticks: NotRequired[int]
+    missed_ticks: NotRequired[int]
+    clocks: NotRequired[list[Bounds]]
 
 
 @dataclass(frozen=True)
@@ -58,23 +108,39 @@ class Samples:
 
 def read_samples(path: Path, only: Collection[str] | None = None) -> Samples:
     """The samples of a file, of all or some columns; what follows its last whole record is left out, and said to be."""
-    with path.open("rb") as file:
-        header = _header(file.readline(), f"{path.parent.name}/{path.name}")
-        begin = file.tell()
-        trailer, end = _trailer(file, begin)
-        count, rest = divmod(end - begin, header["record_bytes"])
-        file.seek(begin)
-        columns = _read_records(file, header, count, only)
-    sound = len(columns["mono_ns"])
-    damage = None
-    if sound < count:
-        damage = f"record {sound + 1} of {count} is damaged; it and what follows are left out"
-    elif rest:
-        damage = f"the last record is cut off, after {count} whole ones"
-    elif trailer and trailer.get("records", count) != count:
-        damage = f"holds {count} records, but the sampler wrote {trailer['records']}"
-    cut = sound == count and bool(rest) and trailer is None
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        with path.open("rb") as file:
+            header = _header(file.readline(), where)
+            begin = file.tell()
+            trailer, end, unread = _trailer(file, begin)
+            count, rest = divmod(end - begin, header["record_bytes"])
+            file.seek(begin)
+            columns = _read_records(file, header, count, only)
+    except OSError as error:
+        raise UnreadableSamples(f"{where}: cannot be read: {error.strerror}") from None
+    damage = _damage(columns["mono_ns"], count, rest, trailer) or unread or _other_times(header, columns)
+    cut = bool(rest) and len(columns["mono_ns"]) == count and trailer is None and not unread
     return Samples(header, columns, trailer, damage, cut)
+
+
+def _damage(mono_ns: Integers, count: int, rest: int, trailer: dict[str, Any] | None) -> str | None:
+    """What is wrong with a file whose records have been read as far as they are sound."""
+    if len(mono_ns) < count:
+        return f"record {len(mono_ns) + 1} of {count} is damaged; it and what follows are left out"
+    if rest:
+        return f"the last record is cut off, after {count} whole ones"
+    if trailer and trailer.get("records", count) != count:
+        return f"holds {count} records, but the sampler wrote {trailer['records']}"
+    return None
+
+
+def _other_times(header: dict[str, Any], columns: dict[str, Integers]) -> str | None:
+    """Whether the header, by whose clocks all samples are dated, tells other times than the first record."""
+    if not len(columns.get("wall_ns", ())):
+        return None
+    apart = columns["wall_ns"][0] - columns["mono_ns"][0] - (header["clock_wall_ns"] - header["clock_mono_ns"])
+    return f"its header's clocks are {apart / 1e9:.1f} s off its records'" if abs(apart) > ALIKE_NS else None
 
 
 def _read_records(
@@ -88,60 +154,90 @@ def _read_records(
     while done < count:
         wanted = min(CHUNK_RECORDS, count - done)
         block = file.read(wanted * record)
-        sound = _sound_records(block, record)
+        sound = _sound_records(block, header)
         block = block[: sound * record]
         start = 1  # a space stands before each column
         for column in header["columns"]:
             if sound and column["name"] in columns:
                 columns[column["name"]][done : done + sound] = integers(block, record, start, column["width"])
             start += column["width"] + 1
-        done += sound
-        if sound < wanted:
+        in_order = _in_order(columns["mono_ns"], done, done + sound)
+        done += in_order
+        if in_order < wanted:
             break
     return {name: values[:done] for name, values in columns.items()}
 
 
-def _sound_records(block: bytes, record: int) -> int:
-    """How many records, from the first, begin and end as a record does."""
-    records = np.frombuffer(block, np.uint8, len(block) // record * record).reshape(-1, record)
-    sound = (records[:, 0] == ord(" ")) & (records[:, -1] == ord("\n"))
+def _in_order(mono_ns: Integers, begin: int, end: int) -> int:
+    """How many of these records follow each other in time."""
+    steps = np.diff(mono_ns[max(begin - 1, 0) : end])
+    late = np.flatnonzero(steps <= 0)
+    return end - begin if not len(late) else int(late[0]) + (1 if begin == 0 else 0)
+
+
+def _sound_records(block: bytes, header: dict[str, Any]) -> int:
+    """How many records, from the first, hold right-aligned numbers in their columns and nothing else."""
+    width = header["record_bytes"]
+    records = np.frombuffer(block, np.uint8, len(block) // width * width).reshape(-1, width)
+    after = np.cumsum([column["width"] + 1 for column in header["columns"]])  # what stands behind each column
+    blank = records == SPACE
+    broken: Booleans = blank[:, 1:] & ~blank[:, :-1]  # a blank behind a digit, which is right behind a column alone
+    broken[:, after - 1] = blank[:, after - 1] | ~blank[:, after]
+    broken[:, -1] = blank[:, -2] | (records[:, -1] != NEWLINE)
+    sound = np.logical_and(blank[:, 0], ~broken.any(axis=1))
+    if block.translate(None, b" \n0123456789"):  # a minus, in the kernel's "no such thing", or damage
+        sound = np.logical_and(sound, _only_numbers(records, blank, after))
     return len(sound) if sound.all() else int(sound.argmin())
 
 
-def _trailer(file: BinaryIO, begin: int) -> tuple[dict[str, Any] | None, int]:
-    """The sampler's last words, if it had time for them, and where its records end."""
+def _only_numbers(records: Bytes, blank: Booleans, after: Integers) -> Booleans:
+    """Which records hold nothing but digits, blanks, and a minus where "-1" stands alone in its column."""
+    fine = blank | ((records >= ZERO) & (records < ZERO + 10))
+    fine[:, after - 2] |= (
+        (records[:, after - 2] == MINUS) & (records[:, after - 1] == ZERO + 1) & blank[:, np.maximum(after - 3, 0)]
+    )
+    return np.asarray(fine[:, :-1].all(axis=1))
+
+
+def _trailer(file: BinaryIO, begin: int) -> tuple[dict[str, Any] | None, int, str | None]:
+    """The sampler's last words, if it had time for them, where its records end, and what is wrong with the words."""
     end = file.seek(0, os.SEEK_END)
     tail_begin = max(begin, end - LONGEST_TRAILER)
     file.seek(tail_begin)
     tail = file.read()
     brace = tail.find(b"{")
     if brace < 0:
-        return None, end
+        return None, end, None
+    records_end, words = tail_begin + brace, tail[brace:]
     try:
-        trailer = json.loads(tail[brace:])
-    except ValueError:  # killed while it wrote them
-        trailer = None
-    return trailer if isinstance(trailer, dict) else None, tail_begin + brace
+        return dict(stored.parse_as(Trailer, words, "its trailer")), records_end, None
+    except Damaged as error:  # without its end it was killed while it wrote them
+        return None, records_end, str(error) if words.endswith(b"\n") else None
 
 
 def _header(line: bytes, where: str) -> dict[str, Any]:
     if not line.strip():
         raise UnreadableSamples(f"{where}: is empty; the sampler never ran")
     try:
-        header: dict[str, Any] = json.loads(line)
-    except ValueError:
+        header = stored.parse_as(dict[str, Any], line, where)
+    except Damaged:
         header = {}
-    if not isinstance(header, dict) or header.get("tierbench") != "samples":
+    if header.get("tierbench") != "samples":
         raise UnreadableSamples(f"{where}: does not begin with the header of a sample file")
     if header.get("format") != FORMAT:
         raise UnreadableSamples(f"{where}: has format {header.get('format')}; this tierbench reads format {FORMAT}")
-    missing = sorted(NEEDED - header.keys())
-    if missing:
-        raise UnreadableSamples(f"{where}: its header lacks {', '.join(missing)}")
+    try:
+        stored.typed(Header, header, f"{where}: its header")
+    except Damaged as error:
+        raise UnreadableSamples(str(error)) from None
+    if not 0 < header["period_s"] <= LONGEST_PERIOD_S:
+        raise UnreadableSamples(f"{where}: its header is damaged: a period of {header['period_s']:g} s")
     lacking = {"mono_ns", "tx_bytes"} - {column["name"] for column in header["columns"]}
     if lacking:
         raise UnreadableSamples(f"{where}: has no column {', '.join(sorted(lacking))}")
     widths = [column["width"] for column in header["columns"]]
+    if not all(0 < width <= WIDEST for width in widths):
+        raise UnreadableSamples(f"{where}: its header is damaged: columns of {min(widths)} to {max(widths)} characters")
     if sum(widths) + len(widths) + 1 != header["record_bytes"]:
         raise UnreadableSamples(f"{where}: its columns do not add up to records of {header['record_bytes']} bytes")
     return header

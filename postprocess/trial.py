@@ -2,28 +2,91 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict, TypeVar
 
+from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.repeats import SKIPPED
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.counters import Intervals, intervals
 from tierbench.postprocess.jobs import Job, read_jobs
-from tierbench.postprocess.samples import Samples, UnreadableSamples, read_samples
+from tierbench.postprocess.samples import Bounds, Samples, UnreadableSamples, read_samples
+from tierbench.stored import Damaged
 
-NEEDED = frozenset({
-    "id", "name", "index", "configuration", "access", "workload", "client", "jobs", "repeat", "pool", "protocol",
-    "workers", "flush", "samplers", "sample_period_s", "gate", "bytes",
-})  # fmt: skip
+T = TypeVar("T")
+Tell = Callable[[str], None]
+
+LONGEST_S = 8 * 86_400  # a trial may last a week
 QUARTER_HOUR_S = 900
 LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
 SUBMITTED, EXECUTING = "000", "001"
+
+
+class FlushedHosts(TypedDict):
+    """How caches were to be emptied, and on which hosts."""
+
+    strategy: str
+    hosts: list[str]
+
+
+class SampledHost(TypedDict):
+    """A host that was to be sampled."""
+
+    host: str
+    role: str
+
+
+class OfPool(TypedDict):
+    """What of another trial's trial.json is needed here."""
+
+    pool: str
+    workers: list[str]
+
+
+class Definition(OfPool):
+    """What of trial.json is needed here."""
+
+    id: str
+    name: str
+    index: int
+    configuration: str
+    access: str
+    workload: str
+    client: str
+    jobs: int
+    repeat: int
+    protocol: str
+    flush: FlushedHosts
+    samplers: list[SampledHost]
+    sample_period_s: float
+    gate: bool
+    bytes: int | None
+
+
+class Go(TypedDict):
+    """go.json: when the clients were told to begin."""
+
+    go_wall_ns: int
+
+
+class FlushReport(TypedDict):
+    """What a host's flush has left in its page cache, if it could look."""
+
+    resident_after_bytes: NotRequired[int | None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """outcome.json: what the trial's last step made of it."""
+
+    state: str = "complete"
+    reasons: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -48,7 +111,7 @@ class TrialData:
     troubles: list[str]  # what is missing or broken in its folder
     lacking: list[str] = field(default_factory=list)  # the same, of samples that enter no mean
     other_pools: dict[str, str] = field(default_factory=dict)  # of workers that are not in its own: theirs
-    clock: dict[str, Any] | None = None  # the access point's wall clock against its uptime
+    clock: Bounds | None = None  # the access point's wall clock against its uptime
     ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
 
     @property
@@ -75,7 +138,9 @@ class TrialData:
         """The window ends with the last client that told its end; one that ends before it began is no window."""
         ends: list[int] = [job.end["wall_ns"] for job in self.jobs if job.end]
         last, begin = max(ends, default=None), self.begin_ns
-        return None if last is None or (begin is not None and last <= begin) else last
+        if last is None or begin is None:
+            return last
+        return last if begin < last <= begin + LONGEST_S * 10**9 else None
 
     @property
     def window_ns(self) -> tuple[int, int] | None:
@@ -87,68 +152,76 @@ def read_trial(folder: Path) -> TrialData:
     """All that is in a trial's folder."""
     trial = _definition(folder / names.TRIAL)
     troubles: list[str] = []
-    jobs = read_jobs(folder, trial["jobs"])
     lacking: list[str] = []
-    sampled = _read_all_samples(folder / names.SAMPLES, trial, troubles, lacking)
-    go = _json(folder / names.GO, troubles) or {}
-    outcome = _json(folder / names.OUTCOME, troubles) or {}
+
+    def found(shape: type[T], path: Path) -> T | None:
+        return _found(shape, path, troubles.append)
+
+    jobs = read_jobs(folder, trial["jobs"])
+    troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
+    go = found(Go, folder / names.GO)
+    troubles += _other_go_times(go, jobs)
     told: list[int] = [job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")]
     return TrialData(
         trial,
         jobs,
-        sampled,
-        go_wall_ns=go.get("go_wall_ns") or min(told, default=None),
-        submit_wall_ns=_submission(folder / names.CLIENTS_LOG, jobs),
-        resident_bytes=_resident_bytes(folder, trial, troubles),
-        outcome=_outcome_reasons(outcome),
+        _read_all_samples(folder / names.SAMPLES, trial, troubles, lacking),
+        go_wall_ns=go["go_wall_ns"] if go else min(told, default=None),
+        submit_wall_ns=_submission(folder / names.CLIENTS_LOG, jobs, lacking),
+        resident_bytes=_resident_bytes(folder, trial, found),
+        outcome=_outcome_reasons(found(Outcome, folder / names.OUTCOME) or Outcome()),
         troubles=troubles,
         lacking=lacking,
         other_pools=_other_pools(folder, trial, jobs),
-        clock=_json(folder / names.CLOCK, troubles),
-        ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"]),
+        clock=found(Bounds, folder / names.CLOCK),
+        ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"], lacking.append),
     )
+
+
+def unread_trial(trial: dict[str, Any], words: str) -> TrialData:
+    """A trial of which nothing can be read, for the reason given."""
+    return TrialData(trial, [], [], None, None, None, outcome=[words], troubles=[])
 
 
 def was_skipped(folder: Path) -> bool:
     """Whether a trial was not needed, since the repetitions before it were enough."""
-    return (_json(folder / names.OUTCOME, []) or {}).get("state") == SKIPPED
+    outcome = _found(Outcome, folder / names.OUTCOME, lambda _: None)
+    return outcome is not None and outcome.state == SKIPPED
 
 
-def _outcome_reasons(outcome: dict[str, Any]) -> list[str]:
+def _outcome_reasons(outcome: Outcome) -> list[str]:
     """What the trial's last step said; but the clients one by one are left to the tables, which count them."""
-    state, reasons = outcome.get("state", "complete"), outcome.get("reasons", [])
-    if state != "complete" and not reasons:
-        return [f"its last step called it {state}"]
-    return [reason for reason in reasons if not reason.startswith("client ")]
+    if outcome.state != "complete" and not outcome.reasons:
+        return [f"its last step called it {outcome.state}"]
+    return [reason for reason in outcome.reasons if not reason.startswith("client ")]
 
 
 def _definition(path: Path) -> dict[str, Any]:
     try:
-        trial: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return dict(stored.read_as(Definition, path))
     except FileNotFoundError:
         raise TierbenchError(f"{path}: no such file; is {path.parent} a trial's folder of a run directory?") from None
-    except (OSError, ValueError) as error:
-        raise TierbenchError(f"{path}: cannot be read: {error}") from None
-    missing = sorted(NEEDED - trial.keys()) if isinstance(trial, dict) else ["an object"]
-    if missing:
-        raise TierbenchError(
-            f"{path}: lacks {', '.join(missing)}; `tierbench write` makes it anew in another directory"
-        )
-    return trial
+    except Damaged as error:
+        raise Damaged(f"{error}; `tierbench write` makes it anew in another directory") from None
 
 
-def _json(path: Path, troubles: list[str]) -> dict[str, Any] | None:
-    """A JSON object that may not be there."""
+def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
+    """What a file of the trial says; None where it is not there, or damaged, which is told."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return stored.read_as(shape, path, path.name)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError):
-        content = None
-    if not isinstance(content, dict):
-        troubles.append(f"{path.name} is not what it should be")
+    except Damaged as error:
+        tell(str(error))
         return None
-    return content
+
+
+def _other_go_times(go: Go | None, jobs: list[Job]) -> list[str]:
+    """Clients must all have been given one go time, the gate's."""
+    given = {job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")}
+    if go:
+        given.add(go["go_wall_ns"])
+    return [f"the gate and the clients tell {len(given)} different go times"] if len(given) > 1 else []
 
 
 def _other_pools(folder: Path, trial: dict[str, Any], jobs: list[Job]) -> dict[str, str]:
@@ -158,9 +231,9 @@ def _other_pools(folder: Path, trial: dict[str, Any], jobs: list[Job]) -> dict[s
     if not strangers or not trial["workers"]:
         return found
     for path in sorted(folder.absolute().parent.glob(f"*/{names.TRIAL}")):
-        other = _json(path, []) or {}
-        if other.get("pool") not in (None, trial["pool"]):
-            found |= dict.fromkeys(strangers & set(other.get("workers") or ()), str(other["pool"]))
+        other = _found(OfPool, path, lambda _: None)
+        if other and other["pool"] != trial["pool"]:
+            found |= dict.fromkeys(strangers & set(other["workers"]), other["pool"])
     return found
 
 
@@ -188,14 +261,15 @@ def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str], 
     return sampled
 
 
-def _resident_bytes(folder: Path, trial: dict[str, Any], troubles: list[str]) -> int | None:
+def _resident_bytes(folder: Path, trial: dict[str, Any], found: Callable[..., FlushReport | None]) -> int | None:
     """What the flush left in all the workers' page caches; not known unless each of them told."""
-    reports = [_json(folder / names.flush_report(host), troubles) or {} for host in trial["flush"]["hosts"]]
-    told = [report["resident_after_bytes"] for report in reports if "resident_after_bytes" in report]
-    return sum(told) if told and len(told) == len(reports) else None
+    reports = [found(FlushReport, folder / names.flush_report(host)) for host in trial["flush"]["hosts"]]
+    told = [report.get("resident_after_bytes") if report else None for report in reports]
+    known = [left for left in told if left is not None]
+    return sum(known) if known and len(known) == len(told) else None
 
 
-def _submission(log: Path, jobs: list[Job]) -> int | None:
+def _submission(log: Path, jobs: list[Job], lacking: list[str]) -> int | None:
     """When the clients were submitted, by HTCondor's job event log.
 
     The log has the access point's local time without a zone. The zone is found by what both the log
@@ -204,6 +278,9 @@ def _submission(log: Path, jobs: list[Job]) -> int | None:
     try:
         events = LOG_EVENT.findall(log.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
+        return None
+    except OSError as error:
+        lacking.append(f"{log.name} cannot be read: {error.strerror}")
         return None
     last_cluster = max((int(cluster) for _, cluster, _, _ in events), default=0)
     first: dict[str, float] = {}

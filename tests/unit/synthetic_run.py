@@ -94,17 +94,22 @@ def write_samples(
     path.write_bytes(head + (records[:-50] if cut else records + trailer(len(times))))
 
 
+def times(time: float) -> dict[str, int]:
+    """A record's times, at so many seconds since go."""
+    return {"wall_ns": GO_NS + round(time * 1e9), "mono_ns": MONO_NS + round(time * 1e9)}
+
+
 def write_client(path: Path, *, begin_s: float, end_s: float, size: int, **end: Any) -> None:
     """A client that read its file between these times since go."""
     path.parent.mkdir(parents=True, exist_ok=True)
     index = int(path.stem)
     events: list[tuple[float, dict[str, Any]]] = [
-        (-4 + index, {
+        (min(-4 + index, begin_s), {
             "event": "start", "format": 1, "trial": "synthetic", "index": index, "host": "wn01.private.fiu.test",
             "slot": f"slot1_{index}", "pid": 1, "boot_id": "synthetic", "client": "root",
             "url": f"root://synthetic/{index}", "expected_bytes": size, "python": "3.13.5",
         }),
-        (-1, {"event": "ready"}),
+        (min(-1, begin_s), {"event": "ready"}),
         (begin_s, {"event": "go", "go_wall_ns": GO_NS}),
         (end_s, {
             "event": "end", "status": "ok", "message": "", "opened_wall_ns": GO_NS + round((begin_s + 0.1) * 1e9),
@@ -113,10 +118,7 @@ def write_client(path: Path, *, begin_s: float, end_s: float, size: int, **end: 
             "detail": {}, **end,
         }),
     ]  # fmt: skip
-    lines = [
-        json.dumps({**event, "wall_ns": GO_NS + round(time * 1e9), "mono_ns": MONO_NS + round(time * 1e9)})
-        for time, event in events
-    ]
+    lines = [json.dumps({**event, **times(time)}) for time, event in events]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -68,7 +68,7 @@ def test_what_could_not_be_measured_is_left_with_the_reason(tmp_path: Path) -> N
 @pytest.mark.usefixtures("iperf3")
 def test_the_tables_understand_what_was_left(tmp_path: Path) -> None:
     ceilings.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
-    known = read_ceilings(tmp_path, "private")
+    known = read_ceilings(tmp_path, "private", pytest.fail)
     assert {host: (ceiling.mbps, ceiling.source) for host, ceiling in known.hosts.items()} == {
         "wn01": (95.0, MEASURED), "wn02": (96.0, MEASURED),
     }  # fmt: skip
@@ -76,9 +76,11 @@ def test_the_tables_understand_what_was_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"measured": 3}'])
-def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, content: str) -> None:
+def test_a_damaged_file_is_as_good_as_none_and_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / names.CEILINGS).write_text(content, encoding="utf-8")
-    assert read_ceilings(tmp_path, "private").hosts == {}
+    said: list[str] = []
+    assert read_ceilings(tmp_path, "private", said.append).hosts == {}
+    assert [words.partition(" is damaged")[0] for words in said] == [names.CEILINGS]
 
 
 def line(role: str, mbps: float, *hosts: str) -> dict[str, Any]:

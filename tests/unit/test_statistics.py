@@ -79,7 +79,11 @@ def test_a_stepped_wall_clock_does_not_move_the_samples(folder):
     stepped = (
         [lines[0]]
         + [
-            synthetic.record(time, tx_bytes=synthetic.during(400, 20)(time), wall_ns=synthetic.GO_NS + 10**12)
+            synthetic.record(
+                time,
+                tx_bytes=synthetic.during(400, 20)(time),
+                wall_ns=synthetic.GO_NS + round(time * 1e9) + (10**12 if time > 3 else 0),
+            )
             for time in synthetic.ticks(-2, 23)
         ]
         + [lines[-1]]

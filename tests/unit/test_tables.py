@@ -185,7 +185,7 @@ def empty_folder(folder):
         (start_sampler_late, "samples of oss.uf.test begin 2.5 s after the window's begin"),
         (lose_gate, "the gate never opened"),
         (remove_trial, "the trial was removed"),
-        (tear_outcome, "outcome.json is not what it should be"),
+        (tear_outcome, "outcome.json is damaged"),
         (empty_folder, "has not run"),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_broken_definition_costs_no_other_trial(run, folder):
 
 def test_a_definition_without_what_it_needs_is_told(folder):
     (folder / names.TRIAL).write_text("{}")
-    with pytest.raises(TierbenchError, match="lacks access"):
+    with pytest.raises(TierbenchError, match="it lacks pool, it lacks workers"):
         trial_tables(folder)
 
 

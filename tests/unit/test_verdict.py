@@ -90,7 +90,7 @@ def compare_clock(folder, ahead_ms=0.0):
     """Have the worker's clients compare a clock of its own."""
     for path in sorted(folder.glob("clients/*.jsonl")):
         first, *rest = path.read_text().splitlines()
-        clock = {"event": "clock", "wall_ns": synthetic.GO_NS, **synthetic.clock(ahead_ms)}
+        clock = {"event": "clock", **synthetic.times(-1), **synthetic.clock(ahead_ms)}
         path.write_text("\n".join([first, json.dumps(clock), *rest]) + "\n")
         edit_client(folder, int(path.stem), "start", boot_id="worker")
 
