@@ -24,6 +24,7 @@ from tierbench.dags.replicas import KINDS, Replicas
 from tierbench.dags.workloads import CLIENTS, CmsswWorkload, Workload
 from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
+from tierbench.kinds import Key, Line, Name, printable
 from tierbench.spec import bounded, build, derived, read_toml
 
 SHIPPED = Path(__file__).parent / "experiments"
@@ -35,9 +36,9 @@ T = TypeVar("T")
 class Experiment:
     """A question about ways of access, and the trials that answer it."""
 
-    name: str
-    question: str
-    access: tuple[str, ...]
+    name: Name
+    question: Line
+    access: tuple[Key, ...]
     batches: tuple[int, ...]
     repeats: int | Until = field(default=3, metadata={"bounds": (1, MOST)})
     seed: int = 1
@@ -53,7 +54,7 @@ class Experiment:
     left_out: tuple[LeftOut, ...] = derived(())
     variants: tuple[Variant, ...] = derived(())
 
-    def access_of(self, workload: str) -> tuple[str, ...]:
+    def access_of(self, workload: str) -> tuple[Key, ...]:
         """The accesses by which a workload is run."""
         own = self.workloads[workload].access
         return self.access if own is None else own
@@ -252,7 +253,7 @@ def _variants(
         return {}
     built = {}
     for name, table in tables.items():
-        value = attempts.run(_variant, table, tag, classes, source, f"{key}.{name}")
+        value = attempts.run(_variant, table, tag, classes, source, f"{key}.{printable(name)}")
         if value is not None:
             built[name] = value
     return built

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.language import item
 from tierbench.dags.plan import Configuration, Plan
 from tierbench.site_configs.site import Sampler, Site
 
@@ -58,7 +59,7 @@ def host_lists(
     flushed = flushed_hosts(site, experiment, plan, configuration)
     if flushed:
         # The comma stays where there is no directory, or the host's name would be taken for both.
-        yield names.flush_list(configuration.id), "".join(f"{host.host}, {host.directory}\n" for host in flushed)
+        yield names.flush_list(configuration.id), "".join(item(host.host, host.directory) for host in flushed)
     sampled = sampled_hosts(site, plan, configuration)
     for via in ways_to_sample(site, configuration):
         lines = [_sampler_line(sampler) for sampler in sampled if sampler.via == via]
@@ -67,4 +68,4 @@ def host_lists(
 
 def _sampler_line(sampler: Sampler) -> str:
     requirements = sampler.requirements or f'Machine == "{sampler.host}"'
-    return f"{sampler.host}, {sampler.interface}, {sampler.role}, {requirements}\n"
+    return item(sampler.host, sampler.interface, sampler.role, requirements)

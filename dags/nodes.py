@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from tierbench.dags.language import comment, quoted, word
+
 
 @dataclass(frozen=True)
 class Job:
@@ -17,9 +19,9 @@ class Job:
     keyword: ClassVar[str] = "JOB"
 
     def lines(self) -> Iterator[str]:
-        yield f"{self.keyword} {self.name} {self.submit}"
+        yield f"{self.keyword} {word(self.name)} {word(self.submit)}"
         if self.macros:
-            yield f"VARS {self.name} " + " ".join(f'{macro}="{_escaped(v)}"' for macro, v in self.macros.items())
+            yield f"VARS {self.name} " + " ".join(f"{word(macro)}={quoted(v)}" for macro, v in self.macros.items())
 
 
 class Service(Job):
@@ -36,8 +38,8 @@ class Final:
     script: str
 
     def lines(self) -> Iterator[str]:
-        yield f"FINAL {self.name} {self.name}.sub NOOP"
-        yield f"SCRIPT POST {self.name} {self.script} $DAG_STATUS $FAILED_COUNT"
+        yield f"FINAL {word(self.name)} {self.name}.sub NOOP"
+        yield f"SCRIPT POST {self.name} {word(self.script)} $DAG_STATUS $FAILED_COUNT"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class SubDag:
     priority: int
 
     def lines(self) -> Iterator[str]:
-        yield f"SUBDAG EXTERNAL {self.name} {self.dag} DIR {self.directory}"
+        yield f"SUBDAG EXTERNAL {word(self.name)} {word(self.dag)} DIR {word(self.directory)}"
         yield f"PRIORITY {self.name} {self.priority}"
 
 
@@ -62,7 +64,7 @@ class Edge:
     children: Sequence[str]
 
     def lines(self) -> Iterator[str]:
-        yield f"PARENT {' '.join(self.parents)} CHILD {' '.join(self.children)}"
+        yield f"PARENT {' '.join(map(word, self.parents))} CHILD {' '.join(map(word, self.children))}"
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Before:
     arguments: Sequence[str] = ()
 
     def lines(self) -> Iterator[str]:
-        yield " ".join(("SCRIPT PRE", self.node, self.script, *self.arguments))
+        yield " ".join(("SCRIPT PRE", *map(word, (self.node, self.script, *self.arguments))))
 
 
 @dataclass(frozen=True)
@@ -112,14 +114,10 @@ class Dag:
     parts: Sequence[Part]
 
     def lines(self) -> Iterator[str]:
-        yield from (f"# {line}" for line in self.comment)
-        yield f"CONFIG {self.config}"
+        yield from (f"# {comment(line)}" for line in self.comment)
+        yield f"CONFIG {word(self.config)}"
         for part in self.parts:
             yield from part.lines()
 
     def text(self) -> str:
         return "\n".join(self.lines()) + "\n"
-
-
-def _escaped(value: object) -> str:
-    return str(value).replace("\\", "\\\\").replace('"', '\\"')

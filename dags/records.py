@@ -9,6 +9,7 @@ from typing import Any
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushed_hosts, sampled_hosts
+from tierbench.dags.language import row
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.repeats import Until
 from tierbench.dags.workloads import CmsswWorkload, Workload
@@ -79,7 +80,7 @@ class ReplicaLists:
 def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
     url = access.url(replicas.directory)
     sizes = replicas.sizes or [""] * replicas.count
-    return [f"{url}/{name}\t{size}\n" for name, size in zip(replicas.files, sizes, strict=True)]
+    return [row(f"{url}/{name}", size) for name, size in zip(replicas.files, sizes, strict=True)]
 
 
 def _options(name: str, workload: Workload) -> Mapping[str, Any]:

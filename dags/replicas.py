@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import ClassVar, Literal
 
 from tierbench.dags import names
+from tierbench.kinds import Glob, Name
 from tierbench.spec import bounded, derived
 
 Codec = Literal["none", "zlib-1", "lz4-4", "zstd-5"]
@@ -70,11 +71,13 @@ class CopiedReplicas(Replicas):
     """Copies, under unique names, of the files that a glob pattern finds on the storage."""
 
     kind: Literal["copies"]
-    source: str
+    source: Glob
 
     def __post_init__(self) -> None:
-        if not self.source.startswith("/"):
-            raise ValueError(f'source: must be an absolute path or pattern on the storage, not "{self.source}"')
+        if self.suffix and not Name.fits(self.suffix[1:]):
+            raise ValueError(
+                f'source: must end in a suffix that all copies can have, like "*.root", not "{self.suffix}"'
+            )
 
     @property
     def suffix(self) -> str:

@@ -6,6 +6,20 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from tierbench.kinds import (
+    AbsolutePath,
+    Bind,
+    Image,
+    Key,
+    LocalFile,
+    OptionalPath,
+    Release,
+    Shell,
+    Tree,
+    Value,
+    Variable,
+    shown,
+)
 from tierbench.spec import bounded
 
 ROOT_FILES = ("tree", "higgs", "copies")
@@ -35,8 +49,8 @@ class RootOptions:
 
     cache_mb: float = bounded(0.0, -1, 4096)
     learn: bool = False
-    tree: str = ""
-    setup: str = ""
+    tree: Tree = Tree("")
+    setup: Shell = Shell("")
 
 
 @dataclass(frozen=True)
@@ -45,21 +59,21 @@ class HiggsOptions:
 
     combinatorics: int = bounded(20, 1, 10_000)
     cache_mb: float = bounded(0.0, -1, 4096)
-    tree: str = ""
-    setup: str = ""
+    tree: Tree = Tree("")
+    setup: Shell = Shell("")
 
 
 @dataclass(frozen=True)
 class CmsswOptions:
     """Runs cmsRun with the user's PSet in a release from CVMFS or a release area, bare or in an Apptainer image."""
 
-    pset: str
-    release: str = ""
-    area: str = ""
-    arch: str = ""
-    cvmfs: str = "/cvmfs/cms.cern.ch"
-    image: str = ""
-    binds: tuple[str, ...] = ()
+    pset: LocalFile
+    release: Release = Release("")
+    area: OptionalPath = OptionalPath("")
+    arch: Release = Release("")
+    cvmfs: AbsolutePath = AbsolutePath("/cvmfs/cms.cern.ch")
+    image: Image = Image("")
+    binds: tuple[Bind, ...] = ()
 
     def __post_init__(self) -> None:
         if bool(self.release) == bool(self.area):
@@ -74,15 +88,20 @@ class Workload:
     """
 
     client: str
-    replicas: str
+    replicas: Key
     batches: tuple[int, ...] | None = None
-    access: tuple[str, ...] | None = None
+    access: tuple[Key, ...] | None = None
     options: Any = None
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, Value] = field(default_factory=dict)
     memory_mb: int | None = bounded(None, 16, 1_048_576)
     usual_mb: ClassVar[int] = 128
     protocols: ClassVar[tuple[str, ...]] = ("xrootd", "file")
     kinds: ClassVar[tuple[str, ...]] = ROOT_FILES
+
+    def __post_init__(self) -> None:
+        for name in self.environment:
+            if not Variable.fits(name):
+                raise ValueError(f"environment: must hold {Variable.must_be}, not {shown(name)}")
 
     @property
     def asks_mb(self) -> int:

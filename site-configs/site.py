@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,68 +9,60 @@ from typing import Literal
 
 from tierbench.definitions import find, misnamed, unknown
 from tierbench.errors import ConfigError
+from tierbench.kinds import AbsolutePath, Host, Interface, Key, Line, Name, Prefix, Principal, Requirements
 from tierbench.spec import bounded, build, read_toml
 
 SHIPPED = Path(__file__).parent
 
-DOOR = re.compile(r"root://[^/\s]+/")  # the second slash of root://host//path belongs to the path
-HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+DOOR = "root://"  # the second slash of root://host//path belongs to the path
 
 
 @dataclass(frozen=True)
 class Pool:
     """Workers that are alike in what they can reach."""
 
-    requirements: str
-    description: str = ""
-    workers: tuple[str, ...] = ()
-    interface: str = ""
+    requirements: Requirements
+    description: Line = Line("")
+    workers: tuple[Host, ...] = ()
+    interface: Interface | None = None
     sampled_workers: int | None = bounded(None, 1, 100_000)
 
     def __post_init__(self) -> None:
-        _check_expression(self.requirements)
-        _check_hosts(self.workers)
-        if self.interface:
-            _check_interface(self.interface)
-        elif self.sampled_workers is not None:
+        if self.interface is None and self.sampled_workers is not None:
             raise ValueError("sampled_workers: needs interface, which says on what its workers are sampled")
 
     def samplers(self, workers: Sequence[str]) -> list[Sampler]:
         """How these workers of it are sampled: on its interface, if it names one, and no more than it says."""
-        sampled = sorted(workers)[: self.sampled_workers] if self.interface else []
-        return [Sampler(host, self.interface, "worker") for host in sampled]
+        if self.interface is None:
+            return []
+        sampled = sorted(workers)[: self.sampled_workers]
+        return [Sampler(Host(host), self.interface, "worker") for host in sampled]
 
 
 @dataclass(frozen=True)
 class Kerberos:
     """Who a client is to the storage: it gets a ticket from the keytab before it reads."""
 
-    principal: str
-    keytab: str
-
-    def __post_init__(self) -> None:
-        for value in (self.principal, self.keytab):
-            if not re.fullmatch(r"\S+", value):
-                raise ValueError(f'principal and keytab must be single words, not "{value}"')
+    principal: Principal
+    keytab: AbsolutePath
 
 
 @dataclass(frozen=True)
 class Access:
     """A way from the workers of one pool to the replicas."""
 
-    pool: str
+    pool: Key
     protocol: Literal["xrootd", "file"]
-    prefix: str = ""
-    description: str = ""
-    path: tuple[str, ...] = ()
+    prefix: Prefix = Prefix("")
+    description: Line = Line("")
+    path: tuple[Host, ...] = ()
     kerberos: Kerberos | None = None
 
     def __post_init__(self) -> None:
-        if self.protocol == "xrootd" and not DOOR.fullmatch(self.prefix):
+        if self.protocol == "xrootd" and not self.prefix.startswith(DOOR):
             raise ValueError(f'prefix: must be like "root://host:1094/" for protocol "xrootd", not "{self.prefix}"')
-        if self.protocol == "file" and self.prefix and (self.prefix[0] != "/" or self.prefix[-1] == "/"):
+        if self.protocol == "file" and self.prefix.startswith(DOOR):
             raise ValueError(f'prefix: must be "" or like "/xrootd-fs" for protocol "file", not "{self.prefix}"')
-        _check_hosts(self.path)
 
     def url(self, path: str) -> str:
         """How a client names the file that has this absolute path on the storage."""
@@ -82,30 +73,19 @@ class Access:
 class Storage:
     """Where the replicas lie, and the server whose interface tells what was read of them."""
 
-    replicas: str
-    sampled: str
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"(/[^/\s]+)+", self.replicas):
-            raise ValueError(f'replicas: must be an absolute directory without spaces, not "{self.replicas}"')
-        _check_hosts((self.sampled,))
+    replicas: AbsolutePath
+    sampled: Host
 
 
 @dataclass(frozen=True)
 class Sampler:
     """A host whose counters are read during a trial, by a job there or over ssh from the access point."""
 
-    host: str
-    interface: str
+    host: Host
+    interface: Interface
     role: Literal["storage", "gateway", "xrootd", "worker", "metadata"]
     via: Literal["pool", "ssh"] = "pool"
-    requirements: str = ""
-
-    def __post_init__(self) -> None:
-        _check_hosts((self.host,))
-        _check_interface(self.interface)
-        if self.requirements:
-            _check_expression(self.requirements)
+    requirements: Requirements | None = None
 
 
 @dataclass(frozen=True)
@@ -113,11 +93,7 @@ class Flush:
     """How caches are emptied here, and the helper that may do so where it takes privilege."""
 
     strategy: Literal["drop_caches", "fadvise", "lustre", "none"] = "drop_caches"
-    helper: str = "/usr/local/sbin/tierbench-flush"
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"/\S+", self.helper):
-            raise ValueError(f'helper: must be an absolute path without spaces, not "{self.helper}"')
+    helper: AbsolutePath = AbsolutePath("/usr/local/sbin/tierbench-flush")
 
 
 @dataclass(frozen=True)
@@ -136,8 +112,8 @@ class Links:
 class Site:
     """All that a site offers; experiments choose from it by the names of its accesses."""
 
-    name: str
-    description: str = ""
+    name: Name
+    description: Line = Line("")
     scale: float = bounded(1.0, 0.000001, 1_000_000)
     pools: dict[str, Pool]
     access: dict[str, Access]
@@ -145,10 +121,6 @@ class Site:
     samplers: dict[str, Sampler]
     flush: Flush = field(default_factory=Flush)
     links: Links = field(default_factory=Links)
-
-    def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise ValueError("name: must not be empty")
 
 
 def find_site(name_or_path: str) -> Site:
@@ -209,30 +181,3 @@ def _sampled_twice(site: Site) -> Iterator[str]:
         first = by_host.setdefault(sampler.host, name)
         if first != name:
             yield f'samplers.{name}.host: "{sampler.host}" is sampled by samplers.{first} already; one per host'
-
-
-def _check_hosts(hosts: tuple[str, ...]) -> None:
-    for host in hosts:
-        if not HOST.fullmatch(host):
-            raise ValueError(f'"{host}" is not a host name')
-
-
-def _check_interface(interface: str) -> None:
-    if not re.fullmatch(r"[^\s/]+", interface):
-        raise ValueError(f'interface: must be a name like "eth0", not "{interface}"')
-
-
-def _check_expression(expression: str) -> None:
-    if not expression.strip() or "\n" in expression:
-        raise ValueError('requirements: must be a ClassAd expression on one line, like TierbenchNetwork == "private"')
-    try:
-        import classad2
-    except ImportError:  # away from a pool nobody can tell
-        return
-    try:
-        classad2.ExprTree(expression)
-    except classad2.ClassAdException:
-        raise ValueError(
-            f'requirements: HTCondor cannot read "{expression}"; a ClassAd expression is needed,'
-            ' like TierbenchNetwork == "private"'
-        ) from None

@@ -58,7 +58,7 @@ def _sections(site: Site, experiment: Experiment | None, quick: bool, patience: 
     yield list(_scheduler())
     if experiment:
         yield list(_replicas(site, experiment))
-    used = {access.pool for access in used_accesses(site, experiment).values()}
+    used: set[str] = {access.pool for access in used_accesses(site, experiment).values()}
     try:
         slots = {name: pool.matching_slots(site.pools[name].requirements) for name in sorted(used)}
     except PoolError as error:
@@ -123,9 +123,10 @@ def _workers(site: Site, experiment: Experiment | None, name: str, slots: Slots)
         yield Finding(
             "bad" if few else "good", thing, f"{seen}; the largest batch is {largest}{beside}" if few else seen, remedy
         )
-    for host in sorted(set(offer.workers) - set(slots.machines)):
+    listed: set[str] = set(offer.workers)
+    for host in sorted(listed.difference(slots.machines)):
         yield Finding("bad", thing, "in the site's list, but not in the pool", "is its startd up?", host)
-    for host in sorted(set(slots.machines) - set(offer.workers)) if offer.workers else ():
+    for host in sorted(set(slots.machines) - listed) if listed else ():
         remedy = "list it, or its caches are not flushed; or narrow the requirements"
         yield Finding("doubtful", thing, "matches, but is not in the site's list", remedy, host)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.errors import TierbenchError
+from tierbench.kinds import Host
 
 HOW_TO_GET_BINDINGS = "pip install htcondor, of the version of your pool"
 
@@ -55,8 +56,16 @@ def matching_slots(requirements: str) -> Slots:
         ads = htcondor2.Collector().query(htcondor2.AdTypes.Startd, constraint, ["Machine", "TotalSlotCpus", "Cpus"])
         cores: Counter[str] = Counter()
         for ad in ads:
-            cores[ad["Machine"]] += int(ad.get("TotalSlotCpus", ad.get("Cpus", 0)))
+            cores[_host(ad["Machine"])] += int(ad.get("TotalSlotCpus", ad.get("Cpus", 0)))
         return Slots(dict(cores))
+
+
+def _host(machine: str) -> Host:
+    """A machine of the pool, which says of itself what it is called."""
+    try:
+        return Host(machine)
+    except ValueError as error:
+        raise PoolError(f"a slot's Machine {error}; have it corrected, or leave it out by requirements") from None
 
 
 def versions() -> tuple[str, str]:

@@ -38,7 +38,7 @@ SUBMIT = {
     "stream_output": "True",  # the host's clock from both sides
     "error": "$(Process)/errors",
     "log": "jobs.log",
-    "requirements": "$(pinned)",
+    "requirements": "($(pinned))",
     "request_cpus": "1",
     "request_memory": "64",
     "request_disk": "1024",
@@ -206,7 +206,7 @@ def over_ssh(asked: Sequence[tuple[Visit, list[dict[str, Any]]]], seconds: float
 
 def _over_ssh(host: str, questions: list[dict[str, Any]], seconds: float) -> Report:
     remote = f"python3 - {shlex.quote(json.dumps(questions))}"
-    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host, remote]
+    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, remote]
     sent = time.time()
     try:
         result = subprocess.run(

@@ -92,8 +92,8 @@ def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iter
             visit = found.setdefault(host, Visit(host, pinned(host)))
             for question in _on_worker(site, experiment, name, access):
                 visit.ask(question)
-            if site.pools[access.pool].interface:
-                visit.ask(_interface(site.pools[access.pool].interface))
+            if interface := site.pools[access.pool].interface:
+                visit.ask(_interface(interface))
         if _flushes(site, experiment):
             for host in access.path:
                 visit = found.setdefault(host, Visit(host, pinned(host)))

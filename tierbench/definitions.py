@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tierbench.errors import ConfigError
+from tierbench.kinds import Key, printable, shown
 from tierbench.spec import suggestion
-
-NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def find(kind: str, folder: Path, name_or_path: str) -> Path:
@@ -33,10 +31,10 @@ def shipped(folder: Path) -> list[str]:
 def misnamed(key: str, names: Iterable[str]) -> Iterator[str]:
     """What is wrong with names that have to serve in file names, DAG nodes and CSV columns."""
     for name in names:
-        if not NAME.fullmatch(name):
-            yield f'{key}.{name}: a name is made of small letters, digits and single hyphens, like "lan-xrootd"'
+        if not Key.fits(name):
+            yield f"{key}.{printable(name)}: must be {Key.must_be}"
 
 
 def unknown(key: str, name: str, known: Iterable[str]) -> str:
     """What is wrong with a reference to something that is not there."""
-    return f'{key}: there is no "{name}"{suggestion(name, known)}'
+    return f"{key}: there is no {shown(name)}{suggestion(name, known)}"

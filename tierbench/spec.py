@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import tomllib
 import types
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tierbench.errors import ConfigError
+from tierbench.kinds import Kind, printable, shown
 
 T = TypeVar("T")
 
@@ -53,10 +55,10 @@ def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
         problems.append(f"{key}: must be a table, not {_shown(table)}")
         return None
     fields = {f.name: f for f in dataclasses.fields(cls) if not f.metadata.get("derived")}
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     found = len(problems)
     unknown = [name for name in table if name not in fields]
-    problems.extend(f"{_join(key, name)}: unknown key{suggestion(name, fields)}" for name in unknown)
+    problems.extend(f"{_join(key, printable(name))}: unknown key{suggestion(name, fields)}" for name in unknown)
     values = {}
     for name, field in fields.items():
         path = _join(key, name)
@@ -74,6 +76,11 @@ def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
         return None
 
 
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
 def _value(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     if hint is Any:
         return value
@@ -85,11 +92,13 @@ def _value(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     if origin is tuple and isinstance(value, list):
         return tuple(_value(arguments[0], v, f"{path}[{i}]", problems) for i, v in enumerate(value))
     if origin is dict and isinstance(value, Mapping):
-        return {k: _value(arguments[1], v, _join(path, k), problems) for k, v in value.items()}
+        return {k: _value(arguments[1], v, _join(path, printable(k)), problems) for k, v in value.items()}
     if origin is typing.Literal and value in arguments:
         return value
     if hint is float and type(value) in (int, float) and math.isfinite(value):
         return float(value)
+    if _is_kind(hint) and type(value) is str:
+        return _of_kind(hint, value, path, problems)
     if isinstance(hint, type) and type(value) is hint:
         return value
     hints = suggestion(value, arguments) if origin is typing.Literal else ""
@@ -97,11 +106,28 @@ def _value(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     return None
 
 
+def _is_kind(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Kind)
+
+
+def _of_kind(kind: type[Kind], value: str, path: str, problems: list[str]) -> Kind | None:
+    try:
+        return kind(value)
+    except ValueError as error:
+        problems.append(f"{path}: {error}")
+        return None
+
+
 def _union(hints: list[Any], value: Any, path: str, problems: list[str]) -> Any:
     """One of X, where the field may also be left out, or of a plain X and a table of its own class."""
     tables = [hint for hint in hints if dataclasses.is_dataclass(hint)]
     plain = [hint for hint in hints if hint not in tables]
-    if plain and tables and not isinstance(value, Mapping) and type(value) is not plain[0]:
+    if (
+        plain
+        and tables
+        and not isinstance(value, Mapping)
+        and type(value) is not (str if _is_kind(plain[0]) else plain[0])
+    ):
         problems.append(f"{path}: must be {_expected(plain[0])} or {_expected(tables[0])}, not {_shown(value)}")
         return None
     chosen = tables if tables and (isinstance(value, Mapping) or not plain) else plain
@@ -124,13 +150,15 @@ def _expected(hint: Any) -> str:
         return "a list"
     if origin is dict or dataclasses.is_dataclass(hint):
         return "a table"
+    if _is_kind(hint):
+        return str(hint.must_be)
     words = {str: "a text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
     return words.get(hint, str(hint))
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):
-        return f'"{value}"'
+        return shown(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

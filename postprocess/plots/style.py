@@ -70,6 +70,7 @@ STYLE: Any = {
     "lines.linewidth": 1.6,
     "lines.markersize": 6.5,
     "errorbar.capsize": 3,
+    "text.parse_math": False,  # a $ in a name is a $
     "svg.fonttype": "none",  # text stays text: it can be found, copied and read aloud
     "svg.hashsalt": "tierbench",  # the same data give the same bytes
 }

@@ -110,7 +110,7 @@ def test_a_set_of_replicas_has_its_kinds_own_keys(load: Load) -> None:
         ("branches = 3", 'source = "/x/*"', r"replicas\.trees\.source: unknown key"),
         ('kind = "tree"', 'kind = "trees"', r'replicas\.trees\.kind: there is no "trees"'),
         ("batches = [1, 2]", "batches = [1]\nsample_period_s = 0.01", r"sample_period_s: must be in 0\.05"),
-        ("[workloads.read]", "[workloads.Read]", r"workloads\.Read: a name is made of small letters"),
+        ("[workloads.read]", "[workloads.Read]", r"workloads\.Read: must be a name of small letters"),
     ],
 )
 def test_what_is_wrong_is_named(load: Load, old: str, new: str, complaint: str) -> None:

@@ -173,6 +173,16 @@ def test_hostile_names_are_shown_and_do_nothing(tmp_path):
     assert "<script" not in text
 
 
+def test_hostile_ways_and_hosts_of_another_run_are_shown_and_do_nothing(tmp_path):
+    access = "<img src=x onerror=alert(1)>\"'&$\\frac$_^"
+    text = make(tmp_path / "run", Shape(rates={access: 400.0, "direct": 200.0}, batches=(4, 8), repeats=2))
+    page = Page(text)
+    assert page.open == []
+    assert page.loads == []
+    assert access in page.text
+    assert "<img" not in text
+
+
 def test_elements_escape_what_is_not_markup():
     made = element("p", HOSTILE, title=HOSTILE)
     assert html.unescape(made) == f'<p title="{HOSTILE}">{HOSTILE}</p>'

@@ -1,0 +1,222 @@
+"""The kinds of text in a definition: each refuses what could mean more than itself where it is used.
+
+What a site's or an experiment's file says ends up in DAGs, submit files, command lines, URLs and paths.
+A field's kind is its type, so that no text gets there unchecked; `dags/language.py` looks once more at the exit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import ClassVar, Self
+
+from tierbench.errors import UnmetNeed
+
+_PATH = r"(/(?!\.\.?(/|$))[A-Za-z0-9._+@=:,~%-]+)+"
+_HOST = r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*"
+
+
+def shown(value: str) -> str:
+    """A text as it can stand in a message: on one line, and without power over a terminal."""
+    short = value if len(value) <= 200 else value[:60] + "…"
+    return f'"{short}"' if short.isprintable() else json.dumps(short)
+
+
+def printable(text: str) -> str:
+    """A text with what cannot be seen in it spelled out."""
+    return text if text.isprintable() else json.dumps(text)[1:-1]
+
+
+class Kind(str):
+    """A text that is of its kind, or an error that says what it must be."""
+
+    __slots__ = ()
+    must_be: ClassVar[str]
+    pattern: ClassVar[str]
+    longest: ClassVar[int] = 1000
+
+    def __new__(cls, value: str) -> Self:
+        if len(value) > cls.longest:
+            raise ValueError(f"must be {cls.must_be}, of at most {cls.longest} characters, not {len(value)}")
+        cls.check(value)
+        return super().__new__(cls, value)
+
+    @classmethod
+    def fits(cls, value: str) -> bool:
+        """Whether a text is of this kind."""
+        try:
+            cls(value)
+        except ValueError:
+            return False
+        return True
+
+    @classmethod
+    def check(cls, value: str) -> None:
+        if not re.fullmatch(cls.pattern, value, re.ASCII):
+            raise ValueError(f"must be {cls.must_be}, not {shown(value)}")
+
+
+class Line(Kind):
+    """What is only shown to people."""
+
+    must_be = "a text on one line, of characters that can be seen"
+
+    @classmethod
+    def check(cls, value: str) -> None:
+        if not value.isprintable():
+            raise ValueError(f"must be {cls.must_be}, not {shown(value)}")
+
+
+class Shell(Line):
+    """A line of shell: what a user has run on purpose."""
+
+    must_be = "a line of shell"
+
+
+class Value(Kind):
+    """What a program is given as it is, as the value of a variable."""
+
+    must_be = "a text without NUL"
+    longest = 100_000
+
+    @classmethod
+    def check(cls, value: str) -> None:
+        if "\0" in value:
+            raise ValueError(f"must be {cls.must_be}, not {shown(value)}")
+
+
+class Name(Kind):
+    """What files, folders and nodes are called after."""
+
+    must_be = "a name of at most 100 letters, digits and . _ - that begins with a letter, a digit or _"
+    pattern = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
+
+
+class Key(Kind):
+    """What tables in a file are called, and referred to by."""
+
+    must_be = 'a name of small letters, digits and single hyphens, at most 60, like "lan-xrootd"'
+    pattern = r"(?=.{1,60}$)[a-z0-9]+(-[a-z0-9]+)*"
+
+
+class Host(Kind):
+    """A host, by its full name."""
+
+    must_be = 'a host name, like "oss.uf.example"'
+    pattern = rf"(?=.{{1,253}}$){_HOST}"
+
+
+class Interface(Kind):
+    """A network interface, as Linux names them."""
+
+    must_be = 'the name of a network interface, like "eth0"'
+    pattern = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}"
+
+
+class Principal(Kind):
+    """A Kerberos principal, in which {host} stands for the worker."""
+
+    must_be = 'a Kerberos principal, like "host/{host}@UF.EXAMPLE"'
+    pattern = r"[A-Za-z0-9_][A-Za-z0-9._-]*(/([A-Za-z0-9._-]+|\{host\}))*(@[A-Za-z0-9][A-Za-z0-9.-]*)?"
+
+
+class AbsolutePath(Kind):
+    """A file or directory."""
+
+    must_be = 'an absolute path of letters, digits and . _ + @ = : , ~ % -, without . and .. steps, like "/data/file"'
+    pattern = _PATH
+
+
+class Glob(Kind):
+    """Files by a pattern; what follows its last dot becomes part of names."""
+
+    must_be = (
+        "an absolute path on the storage, of letters, digits and . _ + @ = : , ~ % -, or such a pattern with * ? [ ]"
+    )
+    pattern = r"(/(?!\.\.?(/|$))[A-Za-z0-9._+@=:,~%*?\[\]!-]+)+"
+
+
+class LocalFile(Line):
+    """A file of the user's, on the machine where the definition is read."""
+
+    must_be = "the path of a file, on one line"
+
+
+class Prefix(Kind):
+    """What stands before a replica's path: an xrootd server's URL or where a file system is mounted."""
+
+    must_be = '"root://host:1094/", a mount like "/xrootd-fs", or ""'
+    pattern = rf"|root://({_HOST}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?/|{_PATH}"
+
+
+class Requirements(Kind):
+    """A ClassAd expression, which stays one expression wherever it is put in parentheses."""
+
+    must_be = 'one ClassAd expression on one line, like TierbenchNetwork == "private"'
+
+    @classmethod
+    def check(cls, value: str) -> None:
+        if not value.isprintable() or not _parses(value):
+            raise ValueError(f"must be {cls.must_be}, not {shown(value)}")
+        macro = re.search(r"\$\$|\$\w*[(\[]", value)
+        if macro:
+            raise ValueError(
+                f'must be {cls.must_be}, without HTCondor\'s macros ("{macro.group()}"), not {shown(value)}'
+            )
+
+
+def _parses(expression: str) -> bool:
+    try:
+        import classad2
+    except ImportError:
+        raise UnmetNeed(
+            "ClassAd expressions are checked with the HTCondor Python bindings, which are missing: pip install htcondor"
+        ) from None
+    try:
+        classad2.ExprTree(expression)
+        classad2.ExprTree(f"({expression})")
+    except classad2.ClassAdException:
+        return False
+    return True
+
+
+class Tree(Kind):
+    """A tree in a ROOT file."""
+
+    must_be = 'the name of a tree, like "Events", or ""'
+    pattern = r"|[A-Za-z0-9_][A-Za-z0-9_./;-]*"
+
+
+class Release(Kind):
+    """A release of CMSSW, or an architecture that it is built for."""
+
+    must_be = 'letters, digits and . _ -, like "CMSSW_10_6_30"'
+    pattern = r"|[A-Za-z0-9_][A-Za-z0-9._-]*"
+
+
+class OptionalPath(Kind):
+    """A path, or nothing."""
+
+    must_be = f'{AbsolutePath.must_be}, or ""'
+    pattern = rf"|{_PATH}"
+
+
+class Image(Kind):
+    """A container's image: a file or folder, or a reference to a registry's."""
+
+    must_be = 'an image, like "/cvmfs/…/cms:rhel8" or "docker://cmssw/el8:x86_64", or ""'
+    pattern = rf"|{_PATH}|(docker|oras|library)://[A-Za-z0-9][A-Za-z0-9._/:@-]*"
+
+
+class Bind(Kind):
+    """A folder that a container sees: where it is, and where it appears."""
+
+    must_be = 'a folder, or a pair like "/data:/data:ro"'
+    pattern = r"(/(?!\.\.?([/:]|$))[A-Za-z0-9._+@=~%-]+)+(:(/(?!\.\.?([/:]|$))[A-Za-z0-9._+@=~%-]+)+(:(ro|rw))?)?"
+
+
+class Variable(Kind):
+    """The name of an environment variable."""
+
+    must_be = 'the name of a variable, like "XRD_STREAMTIMEOUT"'
+    pattern = r"[A-Za-z_][A-Za-z0-9_]*"
