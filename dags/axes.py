@@ -12,9 +12,10 @@ from typing import Any
 from tierbench.dags.levels import Level, Levels, is_level, level_text
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
+from tierbench.kinds import Key, Line, Setting, printable
 from tierbench.spec import build
 
-NAME = re.compile(r"[a-z][a-z0-9_]*")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 CONDITIONS = "conditions"
 # What is the same for all trials of an experiment, so that no axis can set it.
 COMMON = ("name", "question", "access", "batches", "repeats", "seed", "retries", "axes", "except", "report", "extends")
@@ -29,7 +30,7 @@ class Axis:
     name: str
     levels: tuple[Level, ...]
     settings: tuple[Mapping[str, Any], ...]
-    label: str = ""
+    label: Line = Line("")
 
     @property
     def arranged(self) -> bool:
@@ -42,7 +43,7 @@ class LeftOut:
     """Points of the product that make no sense: those that have one of the levels named of each factor named."""
 
     where: dict[str, Any]
-    because: str
+    because: Line
 
     def matches(self, levels: Levels) -> bool:
         return all(factor in levels and levels[factor] in _listed(allowed) for factor, allowed in self.where.items())
@@ -53,9 +54,9 @@ class _Written:
     """An axis as a file has it, unless its values are a table."""
 
     values: tuple[Any, ...]
-    sets: str = ""
-    arranges: str = ""
-    label: str = ""
+    sets: Setting | None = None
+    arranges: Key | None = None
+    label: Line = Line("")
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class _Named:
     """An axis whose levels have names, and each a table of what it sets."""
 
     values: dict[str, Any]
-    label: str = ""
+    label: Line = Line("")
 
 
 def read_axes(table: Any, source: str) -> tuple[Axis, ...]:
@@ -121,7 +122,7 @@ def unknown_factors(left_out: Sequence[LeftOut], factors: Mapping[str, Sequence[
 
 
 def _axis(name: str, table: Any, source: str) -> Axis:
-    key = f"axes.{name}"
+    key = f"axes.{printable(name)}"
     if not NAME.fullmatch(name):
         raise ConfigError(f'{source}: {key}: a factor is named by small letters, digits and "_", like cache_mb')
     if isinstance(table, Mapping) and isinstance(table.get("values"), Mapping):
@@ -153,11 +154,12 @@ def _problems(levels: Sequence[Any], settings: Sequence[Any]) -> Iterator[str]:
     yield from (f"values: has {text} twice" for text in sorted(set(texts)) if texts.count(text) > 1)
     for level, table in zip(levels, settings, strict=True):
         if not isinstance(table, Mapping) or not table:
-            yield f'values.{level}: must be a table of what it sets, like {{ "replicas.files.size_mb" = 8 }}'
+            named = printable(str(level))
+            yield f'values.{named}: must be a table of what it sets, like {{ "replicas.files.size_mb" = 8 }}'
             continue
         for path in table:
             if path.split(".")[0] in COMMON:
-                yield f"values: {path} is the same for all trials, no axis can set it"
+                yield f"values: {printable(path)} is the same for all trials, no axis can set it"
 
 
 def _listed(levels: Any) -> Sequence[Any]:

@@ -24,7 +24,7 @@ from tierbench.dags.replicas import KINDS, Replicas
 from tierbench.dags.workloads import CLIENTS, CmsswWorkload, Workload
 from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
-from tierbench.kinds import Key, Line, Name, printable
+from tierbench.kinds import Key, Line, LocalFile, Name, printable
 from tierbench.spec import bounded, build, derived, read_toml
 
 SHIPPED = Path(__file__).parent / "experiments"
@@ -231,8 +231,9 @@ def _find_psets(tables: Mapping[str, Any], directory: Path) -> None:
     workloads = tables.get("workloads")
     for workload in workloads.values() if isinstance(workloads, Mapping) else ():
         options = workload.get("options") if isinstance(workload, Mapping) else None
-        if isinstance(options, dict) and isinstance(options.get("pset"), str) and options["pset"]:
-            options["pset"] = str((directory / options["pset"]).resolve())
+        pset = options.get("pset") if isinstance(options, dict) else None
+        if isinstance(options, dict) and isinstance(pset, str) and pset and LocalFile.fits(pset):
+            options["pset"] = str((directory / pset).resolve())
 
 
 def _merged(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,10 +272,11 @@ def _variant(table: Any, tag: str, classes: Mapping[str, type[T]], source: str, 
 
 def _problems(experiment: Experiment) -> Iterator[str]:
     yield from (
-        f"conditions.{name}: must be a number, a word, true or false, not {value!r}"
+        f"conditions.{printable(name)}: must be a number, a word, true or false, not {value!r}"
         for name, value in experiment.conditions.items()
         if not is_level(value)
     )
+    yield from misnamed("conditions", experiment.conditions)
     yield from misnamed("workloads", experiment.workloads)
     yield from misnamed("replicas", experiment.replicas)
     yield from _list_problems("access", experiment.access)

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 Level = str | int | float | bool
 Levels = Mapping[str, Level]
 
-WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
 def is_level(value: Any) -> TypeGuard[Level]:

@@ -24,6 +24,7 @@ from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 
 FORMAT = 2
+MOST_LETTERS = 200  # of a configuration's name: files have 255, and some are called after a trial and more
 
 T = TypeVar("T")
 
@@ -153,6 +154,12 @@ def expand(
     if not cells:
         raise ConfigError(f"experiment {experiment.name}: except: leaves no trial; nothing would be measured")
     configurations = tuple({cell.configuration.id: cell.configuration for cell in cells}.values())
+    longest = max((configuration.id for configuration in configurations), key=len)
+    if len(longest) > MOST_LETTERS:
+        raise ConfigError(
+            f"experiment {experiment.name}: {longest}: is too long a name for a trial's folder, which is made of its"
+            f" levels; it may have {MOST_LETTERS} letters: shorten the names of axes, levels, accesses or workloads"
+        )
     used = {configuration.pool for configuration in configurations}
     replicas = _replica_sets(site, experiment, catalogue or {})
     return Plan(

@@ -99,6 +99,13 @@ class Key(Kind):
     pattern = r"(?=.{1,60}$)[a-z0-9]+(-[a-z0-9]+)*"
 
 
+class Setting(Kind):
+    """A key of an experiment's file, with the tables that lead to it."""
+
+    must_be = 'a key of this file, like "workloads.root.options.cache_mb"'
+    pattern = r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*"
+
+
 class Host(Kind):
     """A host, by its full name."""
 
