@@ -222,7 +222,7 @@ def with_text(tables: dict[str, Any], keys: tuple[str | int, ...], text: str) ->
     place: Any = changed
     for key, following in itertools.pairwise(keys):
         empty: Any = [None] if following == 0 else {}
-        place = place.setdefault(key, empty)
+        place = place[key] if isinstance(place, list) else place.setdefault(key, empty)
     place[keys[-1]] = text
     return changed
 
