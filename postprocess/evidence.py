@@ -5,40 +5,29 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tierbench.postprocess import clocks
-from tierbench.postprocess.course import LEAST_S
+from tierbench.postprocess import clocks, closure
+from tierbench.postprocess.idle import MOST_AT_REST_MBPS, idle_rates
 from tierbench.postprocess.metrics import uncovered
-from tierbench.postprocess.rules import BY_NAME, QUIET_MBPS, READ_WHOLE, USUAL_BYTES_PER_CLIENT, USUAL_EXCESS
+from tierbench.postprocess.rules import Finding
 from tierbench.postprocess.samples import Samples
 from tierbench.postprocess.shown import shown
-from tierbench.postprocess.traffic import courses
+from tierbench.postprocess.stalls import longest_stall
 from tierbench.postprocess.trial import Sampled, TrialData
 
 Row = dict[str, Any]
 
-HEADERS = 66  # bytes of Ethernet, IP and TCP with time stamps
-IP_AND_TCP = 52
-USUAL_MTU = 1500
-IDLE = BY_NAME["idle traffic"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was measured for a rule, in the rule's unit and in words."""
-
-    rule: str
-    value: float
-    words: str
+BELONGS_TO_SENDING = 5.0  # % of what is sent: acknowledgements and requests
 
 
 def findings(data: TrialData, row: Row) -> Iterator[Finding]:
     """All that can be measured of a trial; what is not known is no finding, unless a rule is about that."""
-    yield from _bytes(data, row)
+    yield from closure.findings(data, row)
+    yield from _written(data)
+    yield from _stall(data, row)
     yield from _caches(data, row)
     yield from _clients(data, row)
     yield from _sampling(data, row)
@@ -51,94 +40,22 @@ def _ceiling(data: TrialData, row: Row) -> Iterator[Finding]:
     """The rate is of whole packets and of all that was sent; a measured ceiling is of what a program receives."""
     if not row.get("ceiling_mbps") or not row["mean_mbps"]:
         return
-    read = _read(data)
-    share = _usual(data, row, read)[0] if read and data.storage else 0.0
+    read = closure.bytes_read(data)
+    share = closure.usual_excess(data, row, read)[0] if read and data.storage else 0.0
     above = 100 * (row["mean_mbps"] / (1 + share) / row["ceiling_mbps"] - 1)
     where = f" ({row['ceiling_from']})" if row.get("ceiling_from") else ""
     words = f"{row['mean_mbps']:.1f} Mb/s, of which {share:.1%} is usual excess, over a ceiling of"
     yield Finding("above the ceiling", above, f"{words} {row['ceiling_mbps']:.1f}{where}")
 
 
-# -- bytes and caches ------------------------------------------------------------------------------------
-
-
-def _bytes(data: TrialData, row: Row) -> Iterator[Finding]:
-    read, around = _read(data), _sent_around(data)
-    if row["mean_mbps"] is not None:
-        silent = sum(job.ok and not job.bytes_read for job in data.jobs)
-        yield Finding("bytes not compared", silent, f"{silent} clients do not tell how many bytes they read")
-        words = "what the storage sent around the window is not known"
-        yield Finding("bytes not compared", around is None, words)
-    if not read or not data.storage:
-        return
-    if around is not None:
-        missing = 100 * (1 - around / read)
-        yield Finding("missing bytes", missing, f"the storage sent {_mb(around)} of {_mb(read)} that the clients read")
-    if row["closure"] is not None:
-        share, explained = _usual(data, row, read)
-        quiet = max((share for _, _, share in _idle_rates(data, row)), default=0.0) <= (IDLE.suspect or 0.0)
-        yield Finding(
-            "excess bytes" if quiet and row["program"] not in READ_WHOLE else "foreign bytes",
-            100 * (row["closure"] - share),
-            f"the storage sent {row['closure']:+.1%} beyond what was read, of which {share:.1%} {explained}",
-        )
-
-
-def _read(data: TrialData) -> int:
-    """What all clients together read, as far as they tell."""
-    return sum(job.bytes_read or 0 for job in data.jobs)
-
-
-def _sent_around(data: TrialData) -> float | None:
-    """What the storage servers sent from the last sample before the window to the second one after it.
-
-    A sampling interval at an edge counts whole, so nothing that was sent for the clients is left out; one more,
-    because a driver may count late.
-    """
-    if data.begin_ns is None or data.end_ns is None:
-        return None
-    total, window_s = 0.0, (data.end_ns - data.begin_ns) / 1e9
-    for sent in courses(data.storage, data.begin_ns):
-        first, last = sent.before(0), sent.after(window_s)
-        if first < 0 or last >= len(sent):
-            return None
-        times = sent.times[[first, min(last + 1, len(sent) - 1)]]
-        if times[1] - times[0] - sent.known_s(times)[0] > LEAST_S:
-            return None
-        total += sent.rise(*times)
-    return total
-
-
-def _usual(data: TrialData, row: Row, read: float) -> tuple[float, str]:
-    """Which excess is explained, as a share of what was read, and by what."""
-    at_rest = QUIET_MBPS * 1e6 / 8 * (row["window_s"] or 0.0) * len(data.storage)
-    own = USUAL_EXCESS.get(row["program"], max(USUAL_EXCESS.values()))
-    own += (USUAL_BYTES_PER_CLIENT * row["jobs"] + at_rest) / read
-    mtus = [_mtu(server) for server in data.storage]
-    payload = min(mtus) - IP_AND_TCP
-    again = sum(_sent_again(server, data.begin_ns, data.end_ns) for server in data.storage) * min(mtus) / read
-    return own + HEADERS / payload + again, f"are usual, {again:.1%} of them sent again"
-
-
-def _mtu(server: Sampled) -> int:
-    told = (server.samples.header.get("tuning") or {}).get("mtu")
-    return int(told) if told and int(told) > IP_AND_TCP else USUAL_MTU
-
-
-def _sent_again(server: Sampled, begin_ns: int | None, end_ns: int | None) -> float:
-    """TCP segments that the server sent again in the window."""
-    again = server.intervals.differences.get("tcp_retrans")
-    if again is None or begin_ns is None or end_ns is None:
-        return 0.0
-    times = server.samples.time_ns
-    return float(np.nansum(again[1:][(times[1:] > begin_ns) & (times[:-1] < end_ns)]))
+# -- caches ----------------------------------------------------------------------------------------------
 
 
 def _caches(data: TrialData, row: Row) -> Iterator[Finding]:
     left, whole = row["resident_bytes"], row["bytes_expected"]
     if left is not None and whole:
         yield Finding(
-            "resident pages", 100 * left / whole, f"{_mb(left)} of the replicas were in memory after the flush"
+            "resident pages", 100 * left / whole, f"{closure.mb(left)} of the replicas were in memory after the flush"
         )
     flush = data.trial["flush"]
     if flush["strategy"] == "none":
@@ -283,24 +200,40 @@ def _gaps(sampled: Sampled, begin_ns: int, end_ns: int) -> Iterator[Finding]:
 
 
 def _idle(data: TrialData, row: Row) -> Iterator[Finding]:
-    known = _idle_rates(data, row)
+    known = idle_rates(data, row)
     if not known and row["mean_mbps"] is not None:
         yield Finding("idle traffic unknown", 1, "the storage's traffic without clients is not known")
     if known and row["mean_mbps"]:
         mbps, when, share = max(known)
         words = f"the storage sent {mbps:.2f} Mb/s {when} the trial, {share:.1f} % of its rate in it beyond the usual"
         yield Finding("idle traffic", share, words)
+        least, when, _ = min(known)
+        share = 100 * least / row["mean_mbps"]
+        words = f"the storage sent {least:.2f} Mb/s {when} the trial, at rest, {share:.1f} % of its rate in it"
+        yield Finding("slow beside rest", share, words)
 
 
-def _idle_rates(data: TrialData, row: Row) -> list[tuple[float, str, float]]:
-    """The storage's rates before and after the trial, and what is beyond a quiet server's, in % of the mean."""
-    found = []
-    for when in ("before", "after"):
-        mbps = row[f"idle_{when}_mbps"]
-        if mbps is not None:
-            beyond = max(0.0, mbps - QUIET_MBPS * len(data.storage))
-            found.append((mbps, when, 100 * beyond / row["mean_mbps"] if row["mean_mbps"] else 0.0))
-    return found
+def _stall(data: TrialData, row: Row) -> Iterator[Finding]:
+    at_rest = min([mbps for mbps in (row["idle_before_mbps"], row["idle_after_mbps"]) if mbps is not None], default=0.0)
+    stall = longest_stall(data, at_rest)
+    if stall and row["window_s"]:
+        share = 100 * stall.seconds / row["window_s"]
+        words = f"the storage sent nothing for {stall.seconds:.1f} s while clients were reading, {share:.0f} %"
+        yield Finding("stall", share, f"{words} of the window, from {stall.begin_s:.1f} s on")
+
+
+def _written(data: TrialData) -> Iterator[Finding]:
+    """What the storage received in the window beyond acknowledgements, requests and what it receives at rest."""
+    if data.window_ns is None or not data.storage:
+        return
+    sent, received = (closure.together(data, data.storage, direction) for direction in ("tx", "rx"))
+    if sent is None or received is None or not sent.bytes:
+        return
+    window_s = (data.window_ns[1] - data.window_ns[0]) / 1e9
+    at_rest = MOST_AT_REST_MBPS * 1e6 / 8 * window_s * len(data.storage)
+    share = 100 * (received.bytes - at_rest) / sent.bytes - BELONGS_TO_SENDING
+    words = f"the storage received {closure.mb(received.bytes)} while it sent {closure.mb(sent.bytes)}"
+    yield Finding("written meanwhile", share, words)
 
 
 # -- clocks ----------------------------------------------------------------------------------------------
@@ -324,6 +257,11 @@ def _clocks(data: TrialData, row: Row) -> Iterator[Finding]:
         error_ms, words = max(errors)
         share = error_ms / 10 / row["window_s"]
         yield Finding("clock error", share, f"{words}, {share:.1f} % of the window")
+    if row["window_s"]:
+        possible = clocks.most_apart_ms(data, matter)
+        share = possible / 10 / row["window_s"]
+        words = f"the clocks of storage and workers can be {possible:.0f} ms apart, {share:.1f} % of the window"
+        yield Finding("clock comparison", share, words)
     unknown = clocks.not_compared(data)
     yield Finding("clock not compared", len(unknown), f"the clock of {', '.join(shown(unknown))} was not compared")
 
@@ -337,7 +275,3 @@ def _apart(clocks_of: clocks.Difference) -> str:
 
 def _set(host: str, step_ms: float) -> str:
     return f"the clock of {host} was set by {step_ms:.1f} ms during the trial"
-
-
-def _mb(value: float) -> str:
-    return f"{value / 1e6:.2f} MB"

@@ -2,40 +2,61 @@
 
 from __future__ import annotations
 
-from tierbench.postprocess.course import course
-from tierbench.postprocess.traffic import MEGABITS
-from tierbench.postprocess.trial import Sampled, TrialData
+from typing import Any
 
-SETTLE_NS = 200_000_000  # what is on its way when the last client ends is no background
+from tierbench.postprocess.course import Course, course
+from tierbench.postprocess.traffic import MEGABITS
+from tierbench.postprocess.trial import TrialData
+
+SETTLE_S = 0.2  # what is on its way when the last client ends is no background
+LATE_S = 3.0  # for so long a server on the way may go on with what it reads ahead
 LEAST_S = 0.5  # over a shorter time a single keepalive would be a rate
+MOST_AT_REST_MBPS = 0.5  # of a storage server: HTCondor's and the sampler's own are 0.1 to 0.4
 
 
 def idle_before_mbps(data: TrialData) -> float | None:
     """The rate from the first sample to the last one before the window."""
-    return _rate(data.storage, None, data.begin_ns)
+    if data.begin_ns is None:
+        return None
+    sent = [course(server, "tx_bytes", data.begin_ns) for server in data.storage]
+    return _together([_rate(server, 0, server.before(0)) for server in sent])
 
 
 def idle_after_mbps(data: TrialData) -> float | None:
-    """The rate from the first sample after the window to the last one."""
-    end = data.end_ns
-    return _rate(data.storage, None if end is None else end + SETTLE_NS, None)
-
-
-def _rate(servers: list[Sampled], begin_ns: int | None, end_ns: int | None) -> float | None:
-    """All servers' rate over the whole intervals between these times; None unless it is known of each."""
-    since = begin_ns if begin_ns is not None else end_ns
-    if not servers or since is None:
+    """The rate from the window's end to the last sample, or from where what came late had come, if that is less."""
+    if data.end_ns is None:
         return None
-    total = 0.0
-    for server in servers:
-        sent = course(server, "tx_bytes", since)
-        first = 0 if begin_ns is None else sent.after(0)
-        last = len(sent) - 1 if end_ns is None else sent.before(0)
-        if first >= last:
-            return None
-        times = sent.times[[first, last]]
-        rate = sent.rate(*times)
-        if rate is None or sent.known_s(times)[0] < LEAST_S:
-            return None
-        total += rate * MEGABITS
-    return total
+    sent = [course(server, "tx_bytes", data.end_ns) for server in data.storage]
+    return _together([_settled(server) for server in sent])
+
+
+def idle_rates(data: TrialData, row: dict[str, Any]) -> list[tuple[float, str, float]]:
+    """The storage's rates before and after the trial, and what is beyond servers at rest, in % of the mean."""
+    found = []
+    for when in ("before", "after"):
+        mbps = row[f"idle_{when}_mbps"]
+        if mbps is not None:
+            beyond = max(0.0, mbps - MOST_AT_REST_MBPS * len(data.storage))
+            found.append((mbps, when, 100 * beyond / row["mean_mbps"] if row["mean_mbps"] else 0.0))
+    return found
+
+
+def _settled(sent: Course) -> float | None:
+    """The least of the rates from a sample soon after the end to the last one."""
+    first, latest = sent.after(SETTLE_S), sent.before(LATE_S)
+    rates = [_rate(sent, sample, len(sent) - 1) for sample in range(first, max(first, latest) + 1)]
+    return min((rate for rate in rates if rate is not None), default=None)
+
+
+def _rate(sent: Course, first: int, last: int) -> float | None:
+    """The rate from one sample to another, if enough of that time is known."""
+    if not 0 <= first < last < len(sent):
+        return None
+    times = sent.times[[first, last]]
+    return None if sent.known_s(times)[0] < LEAST_S else sent.rate(*times)
+
+
+def _together(rates: list[float | None]) -> float | None:
+    """All servers' rate in Mb/s; None unless it is known of each."""
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) * MEGABITS if known and len(known) == len(rates) else None

@@ -104,6 +104,14 @@ class Job:
         return None
 
     @property
+    def ended_wall_ns(self) -> int | None:
+        """When it ended by the wall clock as that was at its begin, carried on by the clock that nobody sets."""
+        if "mono_ns" in self.go and "mono_ns" in self.end:
+            ended: int = self.go["wall_ns"] + self.end["mono_ns"] - self.go["mono_ns"]
+            return ended
+        return self.end.get("wall_ns")
+
+    @property
     def bytes_read(self) -> int | None:
         """What it read from storage: the smaller of two counts, since either can have other things in it."""
         told = [self.end.get("bytes_app"), self.end.get("bytes_client")]

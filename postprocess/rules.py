@@ -17,6 +17,15 @@ class Rule:
     remedy: str
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What was measured for a rule, in the rule's unit and in words."""
+
+    rule: str
+    value: float
+    words: str
+
+
 RULES = (
     Rule(
         "incomplete",
@@ -31,15 +40,23 @@ RULES = (
         "a cache was warm, or another interface carries the data: see the flush reports and the sampler's interface",
     ),
     Rule(
+        "missing at a worker",
+        "what the clients of one worker read and its interface did not receive",
+        "% of what all read", 0.2, None,
+        "a cache of that worker was warm, or another interface of it carries the data: see the flush reports",
+    ),
+    Rule(
         "excess bytes",
-        "what the storage servers sent in the window beyond what is usual (below), of clients that read parts of files"
-        " while the storage is quiet before and after",
+        "what the storage servers sent in the window beyond what is usual (below), where the trial's own hosts received"
+        " it or that is not known",
         "% of what was read", 2, None,
-        "the way reads ahead what is not used, or somebody else used the storage meanwhile: repeat and compare",
+        "the way reads ahead what is not used, or data were sent twice after a connection or a server broke: see the"
+        " servers' logs, repeat and compare",
     ),
     Rule(
         "foreign bytes",
-        "the same, of clients that read files from end to end (dd, xrdcp), or beside idle traffic",
+        "what the storage servers sent and none of the trial's own hosts received; where workers are not sampled, the"
+        " excess of clients that read files from end to end (dd, xrdcp), or beside idle traffic",
         "% of what was read", 2, 20,
         "somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
     ),
@@ -146,10 +163,29 @@ RULES = (
         "give each client a replica of its own: caches served the second one",
     ),
     Rule(
+        "stall",
+        "longest time, between what the storage sent first and last, in which it sent about nothing while clients were"
+        " reading",
+        "% of the window", 10, 30,
+        "something stood still, and the mean is of what is left: see what the path and its servers logged and repeat",
+    ),
+    Rule(
+        "written meanwhile",
+        "what the storage servers received in the window, without what belongs to sending (below)",
+        "% of what they sent", 10, 50,
+        "somebody writes to the storage: repeat when it is quiet",
+    ),
+    Rule(
         "idle traffic",
         "storage servers' rate before the go or after the last end, without 0.5 Mb/s a server",
         "% of the mean rate", 1, 10,
         "somebody else uses the storage: repeat when it is quiet",
+    ),
+    Rule(
+        "slow beside rest",
+        "storage servers' whole rate before the go or after the last end, whichever is less",
+        "% of the mean rate", 2, None,
+        "what the storage sends at rest is as much of its mean rate: go by what the clients took in",
     ),
     Rule(
         "idle traffic unknown",
@@ -182,6 +218,12 @@ RULES = (
         "sample by jobs of the pool and let jobs use chirp, or see for yourself that the clocks agree",
     ),
     Rule(
+        "clock comparison",
+        "most by which the clocks of storage servers and workers that read can differ, by what was compared",
+        "% of the window", 2, None,
+        "the comparison was slow: see that chirp answers fast, or take larger replicas",
+    ),
+    Rule(
         "above the ceiling",
         "mean rate, without its usual excess, above the tightest known ceiling of the way",
         "% of the ceiling", 5, None,
@@ -198,7 +240,6 @@ BY_NAME = {rule.name: rule for rule in RULES}
 
 # What a client has the storage send beyond what it reads, headers and repeats apart, as a share of what it reads:
 # read-ahead, parts of a file that the application skips, metadata (docs/runs.md has what was measured).
-USUAL_EXCESS = {"dd": 0.02, "xrdcp": 0.02, "higgs": 0.03, "root": 0.07, "cmssw": 0.10}
+USUAL_EXCESS = {"dd": 0.01, "xrdcp": 0.01, "higgs": 0.03, "root": 0.05, "cmssw": 0.10}
 USUAL_BYTES_PER_CLIENT = 65_536  # connecting and opening, however small the file
 READ_WHOLE = {"dd", "xrdcp"}  # from end to end, so there is nothing that is read ahead and not used
-QUIET_MBPS = 0.5  # of a storage server at rest: HTCondor's and the sampler's own are 0.1 to 0.4

@@ -118,7 +118,7 @@ class TrialData:
     def all_active_ns(self) -> tuple[int, int] | None:
         """From the last client's begin to the first one's end; not known unless all of them told both."""
         begins = [job.go["wall_ns"] for job in self.jobs if job.go]
-        ends = [job.end["wall_ns"] for job in self.jobs if job.end]
+        ends = [job.ended_wall_ns for job in self.jobs if job.ended_wall_ns is not None]
         if not self.jobs or not len(begins) == len(ends) == len(self.jobs):
             return None
         return max(begins), min(ends)
@@ -136,7 +136,7 @@ class TrialData:
     @property
     def end_ns(self) -> int | None:
         """The window ends with the last client that told its end; one that ends before it began is no window."""
-        ends: list[int] = [job.end["wall_ns"] for job in self.jobs if job.end]
+        ends = [job.ended_wall_ns for job in self.jobs if job.ended_wall_ns is not None]
         last, begin = max(ends, default=None), self.begin_ns
         if last is None or begin is None:
             return last

@@ -7,8 +7,8 @@ from typing import Any
 
 from tierbench.postprocess import clocks, conditions, idle
 from tierbench.postprocess.counting import INVALID, SUSPECT, VALID
-from tierbench.postprocess.evidence import Finding, findings
-from tierbench.postprocess.rules import BY_NAME
+from tierbench.postprocess.evidence import findings
+from tierbench.postprocess.rules import BY_NAME, Finding
 from tierbench.postprocess.shown import shown
 from tierbench.postprocess.trial import TrialData
 

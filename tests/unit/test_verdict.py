@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.postprocess.evidence import Finding, findings
+from tierbench.postprocess.evidence import findings
 from tierbench.postprocess.metrics import trial_row
-from tierbench.postprocess.rules import RULES, USUAL_EXCESS
+from tierbench.postprocess.rules import RULES, USUAL_EXCESS, Finding
 from tierbench.postprocess.show import show
 from tierbench.postprocess.tables import tables, trial_tables
 from tierbench.postprocess.trial import read_trial
@@ -128,11 +128,11 @@ CASES = [
         f, synthetic.during(400 / 1.02 * 0.99, 20)), "SUSPECT", "the storage sent 970.59 MB of 980.39 MB"),
     ("missing bytes", lambda f: sampled(f, synthetic.during(400 / 1.02 * 0.985, 20)), lambda f: sampled(
         f, synthetic.during(400 / 1.02 * 0.75, 20)), "INVALID", "the storage sent 735.29 MB of 980.39 MB"),
-    ("excess bytes", lambda f: sampled(f, synthetic.during(400 / 1.02 * 1.13, 20)), lambda f: sampled(
-        f, synthetic.during(400 / 1.02 * 1.15, 20)), "SUSPECT", "the storage sent +15.0% beyond what was read"),
-    ("foreign bytes", lambda f: copy(f, 1.08), lambda f: copy(
-        f, 1.10), "SUSPECT", "the storage sent +10.0% beyond what was read"),
-    ("foreign bytes", lambda f: copy(f, 1.26), lambda f: copy(
+    ("excess bytes", lambda f: sampled(f, synthetic.during(400 / 1.02 * 1.11, 20)), lambda f: sampled(
+        f, synthetic.during(400 / 1.02 * 1.13, 20)), "SUSPECT", "the storage sent +13.0% beyond what was read"),
+    ("foreign bytes", lambda f: copy(f, 1.07), lambda f: copy(
+        f, 1.09), "SUSPECT", "the storage sent +9.0% beyond what was read"),
+    ("foreign bytes", lambda f: copy(f, 1.25), lambda f: copy(
         f, 1.28), "INVALID", "the storage sent +28.0% beyond what was read"),
     ("bytes not compared", leave, lambda f: client(
         f, 1, bytes_app=None, bytes_client=None), "SUSPECT", "1 clients do not tell how many bytes they read"),
@@ -232,7 +232,7 @@ def test_beyond_a_rule_the_trial_is_blamed_with_what_was_measured(folder, rule, 
     assert words in row["verdict_reasons"]
 
 
-@pytest.mark.parametrize(("mbps", "verdict"), [(400, VALID), (345, VALID), (335, SUSPECT), (40, SUSPECT)])
+@pytest.mark.parametrize(("mbps", "verdict"), [(400, VALID), (350, VALID), (340, SUSPECT), (40, SUSPECT)])
 def test_a_rate_above_the_ceiling_is_doubted(folder, mbps, verdict):
     _, found = measured(folder, ceiling_mbps=mbps, ceiling_from="worker NICs, stated")
     [finding] = [finding for finding in found if finding.rule == "above the ceiling"]
@@ -315,9 +315,9 @@ def test_an_excess_beside_idle_traffic_is_foreign(folder):
     assert worst(measured(folder)[1], "foreign bytes") == INVALID
 
 
-def test_what_a_quiet_storage_server_sends_does_not_doubt_a_slow_trial(tmp_path):
-    folder = synthetic.write_trial(tmp_path, mbps=2)
-    sampled(folder, send(2, 0.4))
+def test_what_a_quiet_storage_server_sends_does_not_doubt_a_trial(tmp_path):
+    folder = synthetic.write_trial(tmp_path, mbps=25)
+    sampled(folder, send(25, 0.4))
     row = trial_tables(folder)
     assert (row["verdict"], row["verdict_reasons"]) == (VALID, "")
 
@@ -442,6 +442,7 @@ def test_the_documentation_has_the_usual_excess_of_each_client():
 
 def test_each_rule_has_a_case_here():
     elsewhere = {"incomplete", "above the ceiling", "other conditions"}
+    elsewhere |= {"missing at a worker", "stall", "written meanwhile", "slow beside rest", "clock comparison"}
     assert {rule.name for rule in RULES} == {case[0] for case in CASES} | elsewhere
 
 

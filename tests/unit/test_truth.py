@@ -1,0 +1,227 @@
+"""Trials of known truth: what is wrong with them is told by its own name, and what is right is let be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.postprocess.tables import trial_tables
+
+Total = Callable[[float], int]
+WORKER = "wn01.private.fiu.test"
+READ = 1e9 / 1.02  # bytes that a synthetic trial's four clients read
+MTU = 1500
+
+
+def moving(mbps: float, begin: float, end: float) -> Total:
+    """A counter that rises at one rate for a while."""
+    return lambda time: round((min(max(time, begin), end) - begin) * mbps * 1e6 / 8)
+
+
+def both(*totals: Total) -> Total:
+    return lambda time: sum(total(time) for total in totals)
+
+
+def packets(total: Total, size: int = MTU) -> Total:
+    return lambda time: total(time) // size
+
+
+SENT = synthetic.during(400, 20)
+
+
+def samples(
+    folder: Path, *, host: str = synthetic.OSS, role: str = "storage", period: float = 0.25, until: float = 23,
+    header: dict[str, Any] | None = None, bounds_ms: float = 2.0, **counters: Total,
+) -> None:  # fmt: skip
+    """A host's samples anew, of counters by their names."""
+    times = synthetic.ticks(-2, until, period)
+    head = synthetic.header(host=host, role=role, period_s=period, **(header or {}))
+    records = [synthetic.record(t, **{name: total(t) for name, total in counters.items()}) for t in times]
+    ahead_ns = synthetic.GO_NS - synthetic.MONO_NS
+    bounds = {"low_ns": ahead_ns - round(bounds_ms * 1e6), "high_ns": ahead_ns + round(bounds_ms * 1e6)}
+    end = {**json.loads(synthetic.trailer(len(times))), "clocks": [bounds]}
+    lines = [json.dumps(head).encode() + b"\n", *records, json.dumps(end).encode() + b"\n"]
+    (folder / f"samples/{host}.samples").write_bytes(b"".join(lines))
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    path = folder / "trial.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def events(folder: Path, index: int, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    path = folder / f"clients/{index}.jsonl"
+    path.write_text("".join(json.dumps(change(json.loads(line))) + "\n" for line in path.read_text().splitlines()))
+
+
+def judged(folder: Path) -> tuple[str, str, float]:
+    row = trial_tables(folder)
+    return row["verdict"], row["verdict_reasons"], row["mean_mbps"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four clients that read 400 Mb/s for 20 s."""
+    return synthetic.write_trial(tmp_path)
+
+
+# -- stalls ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(1.5, "VALID"), (4.0, "SUSPECT"), (10.0, "INVALID")])
+def test_a_path_that_stands_still_in_the_middle(folder: Path, seconds: float, verdict: str) -> None:
+    rate = 400 * 20 / (20 - seconds)
+    samples(folder, tx_bytes=both(moving(rate, 0, 6), moving(rate, 6 + seconds, 20)))
+    assert judged(folder)[0] == verdict
+    assert ("the storage sent nothing for" in judged(folder)[1]) == (verdict != "VALID")
+
+
+def test_bursts_of_a_way_that_reads_ahead_are_no_stall(folder: Path) -> None:
+    bursts = [moving(400 * 4, begin, begin + 1) for begin in range(0, 20, 4)]
+    samples(folder, tx_bytes=both(*bursts))
+    assert "sent nothing" not in judged(folder)[1]
+
+
+def test_clients_that_compute_meanwhile_do_not_wait(folder: Path) -> None:
+    samples(folder, tx_bytes=both(moving(800, 0, 5), moving(800, 15, 20)))
+    for index in range(4):
+        events(folder, index, lambda event: {**event, "cpu_user_s": 16.0} if event["event"] == "end" else event)
+    assert "sent nothing" not in judged(folder)[1]
+
+
+def test_the_last_client_alone_is_slow_and_no_stall(folder: Path) -> None:
+    for index in range(4):
+        size = round(0.005 * READ) if index == 3 else round(0.995 / 3 * READ)
+        synthetic.write_client(folder / f"clients/{index}.jsonl", begin_s=0, end_s=20 if index == 3 else 8, size=size)
+    samples(folder, tx_bytes=both(moving(998, 0, 8), moving(2, 0, 20)))
+    assert "sent nothing" not in judged(folder)[1]
+
+
+# -- what is there beside the clients --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mbps", [2, 10])
+def test_a_trial_as_slow_as_a_server_at_rest_is_not_valid(tmp_path: Path, mbps: float) -> None:
+    folder = synthetic.write_trial(tmp_path, mbps=mbps)
+    samples(folder, tx_bytes=both(synthetic.during(mbps, 20), moving(0.45, -100, 100)))
+    verdict, reasons, _ = judged(folder)
+    assert verdict == "SUSPECT"
+    assert "the storage sent 0.45 Mb/s after the trial, at rest" in reasons or "before the trial, at rest" in reasons
+
+
+@pytest.mark.parametrize(("writes", "verdict"), [((-100, 100), "INVALID"), ((0, 20), "INVALID"), ((0, 4), "SUSPECT")])
+def test_somebody_who_writes_meanwhile(folder: Path, writes: tuple[float, float], verdict: str) -> None:
+    samples(folder, tx_bytes=SENT, rx_bytes=moving(400, *writes))
+    assert judged(folder)[0] == verdict
+    assert "somebody writes to the storage" in judged(folder)[1]
+
+
+def test_acknowledgements_are_no_writing(folder: Path) -> None:
+    samples(folder, tx_bytes=SENT, rx_bytes=lambda time: SENT(time) // 25)
+    assert judged(folder)[:2] == ("VALID", "")
+
+
+# -- who had what was sent --------------------------------------------------------------------------------
+
+
+def with_worker(folder: Path, tx_bytes: Total, rx_bytes: Total, size: int = MTU, **more: Total) -> None:
+    samples(folder, tx_bytes=tx_bytes, tx_packets=packets(tx_bytes, size), **more)
+    samples(folder, host=WORKER, role="worker", rx_bytes=rx_bytes, rx_packets=packets(rx_bytes, size))
+
+
+WIRE = synthetic.during(400 / 1.02 * 1500 / 1434, 20)  # what the clients read, with the headers of its packets
+
+
+def test_a_foreign_burst_within_what_a_client_is_wont_to_waste_is_found_out(folder: Path) -> None:
+    with_worker(folder, both(WIRE, moving(0.06 * 400, 0, 20)), WIRE)
+    verdict, reasons, _ = judged(folder)
+    assert verdict == "SUSPECT"
+    assert "reached none of the trial's own hosts" in reasons
+
+
+def test_much_foreign_traffic_beside_any_client_is_invalid(folder: Path) -> None:
+    with_worker(folder, both(WIRE, moving(0.3 * 400, 0, 20)), WIRE)
+    assert judged(folder)[0] == "INVALID"
+
+
+def test_data_sent_twice_are_not_somebody_elses(folder: Path) -> None:
+    edit(folder, client="dd")
+    twice = both(WIRE, moving(400, 8, 13))
+    with_worker(folder, twice, twice)
+    verdict, reasons, _ = judged(folder)
+    assert verdict == "SUSPECT"
+    assert "data were sent twice after a connection or a server broke" in reasons
+    assert "somebody" not in reasons
+
+
+def test_a_warm_share_at_a_worker_shows_beside_others_excess(folder: Path) -> None:
+    wire = synthetic.during(400 / 1.02 * 1500 / 1434 * 0.93, 20)
+    with_worker(folder, both(wire, moving(0.09 * 400, 0, 20)), wire)
+    verdict, reasons, _ = judged(folder)
+    assert verdict != "VALID"
+    assert "that its clients read" in reasons
+
+
+@pytest.mark.parametrize(("mtu", "size"), [(9000, 1500), (1500, 1500), (1500, 60_000)])
+def test_headers_are_those_of_the_packets_whatever_the_cards_mtu(folder: Path, mtu: int, size: int) -> None:
+    edit(folder, client="dd")
+    wire = synthetic.during(400 / 1.02 * size / (size - 66) * 1.005, 20)
+    samples(folder, tx_bytes=wire, tx_packets=packets(wire, size), header={"tuning": {"mtu": mtu}})
+    assert judged(folder)[:2] == ("VALID", "")
+
+
+def test_with_large_packets_small_headers_leave_room_for_no_background(folder: Path) -> None:
+    edit(folder, client="dd")
+    wire = synthetic.during(400 / 1.02 * 1.045, 20)
+    samples(folder, tx_bytes=wire, tx_packets=packets(wire, 60_000))
+    assert judged(folder)[0] == "SUSPECT"
+
+
+def test_what_is_read_ahead_and_comes_late_is_no_idle_traffic(folder: Path) -> None:
+    late = 8e6 * 8 / 1e6 / 0.6
+    samples(folder, tx_bytes=both(SENT, moving(late, 20, 20.6)), until=22)
+    assert judged(folder)[:2] == ("VALID", "")
+
+
+def test_a_background_that_goes_on_after_the_end_is_idle_traffic(folder: Path) -> None:
+    samples(folder, tx_bytes=both(SENT, moving(50, 20, 100)), until=22)
+    assert judged(folder)[0] == "INVALID"
+
+
+# -- clocks ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step_s", [-1.5, 0.8])
+def test_a_clock_set_before_the_last_end_moves_no_edge_and_is_told(folder: Path, step_s: float) -> None:
+    """NTP steps the worker when three of its four clients have ended: the last one sets the window's end."""
+    samples(folder, tx_bytes=SENT)
+
+    def stepped(event: dict[str, Any]) -> dict[str, Any]:
+        late = event["event"] == "end"
+        return {**event, "wall_ns": event["wall_ns"] + round(step_s * 1e9)} if late else event
+
+    events(folder, 0, stepped)  # client 0 is the last one to end
+    verdict, reasons, mean = judged(folder)
+    assert mean == pytest.approx(400, rel=1e-3)
+    assert verdict != "VALID"
+    assert f"the clock of {WORKER} was set by" in reasons
+
+
+def test_a_comparison_with_wide_bounds_is_none(folder: Path) -> None:
+    for index in range(4):
+        path = folder / f"clients/{index}.jsonl"
+        first, *rest = path.read_text().splitlines()
+        clock = {"event": "clock", "wall_ns": synthetic.GO_NS, **synthetic.clock()}
+        path.write_text("\n".join([first, json.dumps(clock), *rest]) + "\n")
+        events(folder, index, lambda event: {**event, "boot_id": "worker"} if event["event"] == "start" else event)
+    samples(folder, tx_bytes=SENT, bounds_ms=20)
+    assert judged(folder)[0] == "VALID"
+    samples(folder, tx_bytes=SENT, bounds_ms=500)
+    verdict, reasons, _ = judged(folder)
+    assert verdict == "SUSPECT"
+    assert "the clocks of storage and workers can be 502 ms apart, 2.5 % of the window" in reasons
