@@ -13,7 +13,7 @@ demo: setup
 	$(TIERBENCH) testbed up --name demo && $(TIERBENCH) testbed run quick --name demo
 
 test: setup lint
-	$(VENV)/bin/pytest
+	TIERBENCH_DAMAGES=1200 $(VENV)/bin/pytest
 
 unit: setup
 	$(VENV)/bin/pytest tests/unit

@@ -1,0 +1,183 @@
+"""Damaged files of a real trial: each costs the trial its verdict at most, and never the run its tables."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import re
+import shutil
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags import names
+from tierbench.errors import TierbenchError
+from tierbench.postprocess.tables import tables, trial_tables
+
+REAL = Path(__file__).parent / "data/direct-trial.tar.gz"  # of a testbed: direct, four root clients, two workers
+DAMAGES = int(os.environ.get("TIERBENCH_DAMAGES", "100"))  # CI asks for more
+MOST_OFF = 0.03
+ODD = (
+    b"NaN", b"-Infinity", b"1e999", b"null", b"true", b'"text"', b"[]", b"{}", b"-1", b"0", b"0.5",
+    b"123456789012345678901234567890", b'"\\ud800"', b'"\\u0000"',
+)  # fmt: skip
+VALUE = re.compile(rb'(?<=: )("[^"]*"|[-\d.]+|\[\]|null)')
+RATES = ("mean_mbps",)
+
+Damage = Callable[[bytes, random.Random], bytes]
+
+
+def span(content: bytes, chance: random.Random, most: int = 64) -> tuple[int, int]:
+    """A piece of a file."""
+    begin = chance.randrange(len(content))
+    return begin, min(len(content), begin + chance.randint(1, most))
+
+
+def other_byte(content: bytes, chance: random.Random) -> bytes:
+    begin, _ = span(content, chance)
+    return content[:begin] + chance.randbytes(1) + content[begin + 1 :]
+
+
+def other_digit(content: bytes, chance: random.Random) -> bytes:
+    at = chance.choice([match.start() for match in re.finditer(rb"\d", content)] or [0])
+    return content[:at] + chance.choice(b"0123456789").to_bytes(1, "big") + content[at + 1 :]
+
+
+def lost(content: bytes, chance: random.Random) -> bytes:
+    begin, end = span(content, chance)
+    return content[:begin] + content[end:]
+
+
+def doubled(content: bytes, chance: random.Random) -> bytes:
+    begin, end = span(content, chance)
+    return content[:end] + content[begin:]
+
+
+def inserted(content: bytes, chance: random.Random) -> bytes:
+    begin, _ = span(content, chance)
+    return content[:begin] + chance.randbytes(chance.randint(1, 16)) + content[begin:]
+
+
+def zeroed(content: bytes, chance: random.Random) -> bytes:
+    begin, end = span(content, chance, 4096)
+    return content[:begin] + bytes(end - begin) + content[end:]
+
+
+def cut_off(content: bytes, chance: random.Random) -> bytes:
+    return content[: chance.randrange(len(content))]
+
+
+def emptied(_: bytes, __: random.Random) -> bytes:
+    return b""
+
+
+def odd_value(content: bytes, chance: random.Random) -> bytes:
+    found = list(VALUE.finditer(content))
+    if not found:
+        return other_byte(content, chance)
+    value = chance.choice(found)
+    return content[: value.start()] + chance.choice(ODD) + content[value.end() :]
+
+
+def lost_line(content: bytes, chance: random.Random) -> bytes:
+    lines = content.splitlines(keepends=True)
+    del lines[chance.randrange(len(lines))]
+    return b"".join(lines)
+
+
+def swapped_lines(content: bytes, chance: random.Random) -> bytes:
+    lines = content.splitlines(keepends=True)
+    one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+    lines[one], lines[other] = lines[other], lines[one]
+    return b"".join(lines)
+
+
+def doubled_line(content: bytes, chance: random.Random) -> bytes:
+    lines = content.splitlines(keepends=True)
+    lines.insert(chance.randrange(len(lines)), chance.choice(lines))
+    return b"".join(lines)
+
+
+KINDS: tuple[Damage, ...] = (
+    other_byte, other_digit, other_digit, other_digit, lost, doubled, inserted, zeroed, cut_off, emptied,
+    odd_value, odd_value, odd_value, lost_line, swapped_lines, doubled_line,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Run:
+    """The real trial's run directory."""
+
+    directory: Path
+
+    @property
+    def trial(self) -> Path:
+        (folder,) = (self.directory / names.TRIALS).iterdir()
+        return folder
+
+    @property
+    def files(self) -> list[Path]:
+        """What the run's and the trial's programs have written."""
+        kinds = {".json", ".jsonl", ".samples", ".log"}
+        return sorted(path for path in self.directory.rglob("*") if path.suffix in kinds)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("real")
+    with tarfile.open(REAL) as archive:
+        archive.extractall(folder, filter="data")
+    return Run(folder / "run")
+
+
+@pytest.fixture
+def run(real: Run, tmp_path: Path) -> Run:
+    shutil.copytree(real.directory, tmp_path / "run")
+    return Run(tmp_path / "run")
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def damages(files: list[Path]) -> Iterator[tuple[int, Path, Damage, random.Random]]:
+    """Each file in turn, however large, damaged by chance, but always in the same ways."""
+    for seed in range(DAMAGES):
+        chance = random.Random(seed)
+        yield seed, files[seed % len(files)], chance.choice(KINDS), chance
+
+
+def test_the_real_trial_is_valid(run: Run) -> None:
+    tables(run.directory, pytest.fail)
+    (row,) = rows(run.directory / names.TRIALS_CSV)
+    assert (row["verdict"], row["verdict_reasons"]) == ("VALID", "")
+
+
+def test_no_damage_ends_the_tables_or_goes_into_a_valid_trials_rate(run: Run) -> None:
+    files = run.files
+    sound = trial_tables(run.trial)
+    verdicts: Counter[str] = Counter()
+    for seed, path, damage, chance in damages(files):
+        before = path.read_bytes()
+        path.write_bytes(damage(before, chance))
+        what = f"damage {seed}: {damage.__name__} of {path.relative_to(run.directory)}"
+        try:
+            row = trial_tables(run.trial)
+        except TierbenchError as error:
+            assert path.name == names.TRIAL, f"{what}: {error}"
+            verdicts["UNREADABLE"] += 1
+        except Exception as error:
+            raise AssertionError(f"{what}: {error!r}") from error
+        else:
+            verdicts[row["verdict"]] += 1
+            for rate in RATES if row["verdict"] == "VALID" else ():
+                assert row[rate] == pytest.approx(sound[rate], rel=MOST_OFF), what
+        path.write_bytes(before)
+    print(dict(verdicts))
+    assert sum(verdicts.values()) == DAMAGES
