@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.repeats import Repeats, Until
 from tierbench.errors import ConfigError
@@ -65,9 +65,6 @@ def _rows(folder: Path) -> list[dict[str, str]]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return stored.read_table(path)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; a run directory is needed, as `tierbench write` makes it") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    return content

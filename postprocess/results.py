@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tierbench import stored
 from tierbench.dags import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.columns import FILES
@@ -141,12 +141,9 @@ def _value(text: str | None, kind: str | None) -> Any:
 def _json(path: Path) -> dict[str, Any]:
     """A JSON object; empty where there is none."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return stored.read_table(path)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        raise TierbenchError(f"{path}: cannot be read: {error}") from None
-    return content if isinstance(content, dict) else {}
 
 
 def _unique(words: Iterable[Any]) -> list[str]:

@@ -10,11 +10,12 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tierbench import stored
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.bottleneck import resource_rows
@@ -44,13 +45,13 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     # Here and not above: it loads scipy, which takes a second and is not needed for a trial's own tables.
     from tierbench.postprocess.summary import ratio_rows, summary_rows
 
-    folders = [path.parent for path in (run / names.TRIALS).glob(f"*/{names.TRIAL}")]
+    folders = [path for path in (run / names.TRIALS).glob("*") if path.is_dir()]
     if not folders:
         raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
     ran = [folder for folder in folders if not was_skipped(folder)]
     trials = sorted(_readable(ran, say), key=lambda pair: pair[0]["position"])
     rows = [row for row, _ in trials]
-    under = {row["trial"]: _read_json(folder / names.CONDITIONS) for row, folder in trials}
+    under = {row["trial"]: stored.read_table(folder / names.CONDITIONS) for row, folder in trials}
     rows = judge_run(rows, under)
     _write_json(run / names.CONDITIONS, of_run(under))
     for name in (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV):
@@ -119,11 +120,6 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
         file.write(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
-
-
 def _append(part: Path, file: BinaryIO) -> None:
     """Add a table without its header."""
     with part.open("rb") as source:
@@ -157,5 +153,10 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
         with unfinished.open("wb") as file:
             yield file
         unfinished.replace(path)
+    except OSError as error:
+        raise TierbenchError(
+            f"{error.filename or path}: {error.strerror}, so {path} was not written; tables can be made of a copy"
+        ) from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)

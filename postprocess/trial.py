@@ -11,8 +11,8 @@ from typing import Any, NotRequired, TypedDict, TypeVar
 
 from tierbench import stored
 from tierbench.dags import names
+from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
-from tierbench.errors import TierbenchError
 from tierbench.postprocess.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.counters import Intervals, intervals
 from tierbench.postprocess.jobs import Job, read_jobs
@@ -69,6 +69,13 @@ class Definition(OfPool):
     bytes: int | None
 
 
+class Planned(TypedDict):
+    """What of plan.json is needed here."""
+
+    trials: list[dict[str, Any]]
+    configurations: list[dict[str, Any]]
+
+
 class Go(TypedDict):
     """go.json: when the clients were told to begin."""
 
@@ -79,14 +86,6 @@ class FlushReport(TypedDict):
     """What a host's flush has left in its page cache, if it could look."""
 
     resident_after_bytes: NotRequired[int | None]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """outcome.json: what the trial's last step made of it."""
-
-    state: str = "complete"
-    reasons: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,10 @@ class TrialData:
 
 def read_trial(folder: Path) -> TrialData:
     """All that is in a trial's folder."""
-    trial = _definition(folder / names.TRIAL)
+    try:
+        trial = _definition(folder / names.TRIAL)
+    except Damaged as error:
+        return _unread(folder, error)
     troubles: list[str] = []
     lacking: list[str] = []
 
@@ -169,7 +171,7 @@ def read_trial(folder: Path) -> TrialData:
         go_wall_ns=go["go_wall_ns"] if go else min(told, default=None),
         submit_wall_ns=_submission(folder / names.CLIENTS_LOG, jobs, lacking),
         resident_bytes=_resident_bytes(folder, trial, found),
-        outcome=_outcome_reasons(found(Outcome, folder / names.OUTCOME) or Outcome()),
+        outcome=_outcome_reasons(read_outcome(folder) or Outcome()),
         troubles=troubles,
         lacking=lacking,
         other_pools=_other_pools(folder, trial, jobs),
@@ -178,14 +180,24 @@ def read_trial(folder: Path) -> TrialData:
     )
 
 
-def unread_trial(trial: dict[str, Any], words: str) -> TrialData:
-    """A trial of which nothing can be read, for the reason given."""
-    return TrialData(trial, [], [], None, None, None, outcome=[words], troubles=[])
+def _unread(folder: Path, damage: Damaged) -> TrialData:
+    """A trial whose definition is damaged: what the plan says of it, and nothing that it has measured."""
+    run = folder.absolute().parents[1]
+    try:
+        plan = stored.read_as(Planned, run / names.PLAN)
+        planned = next(trial for trial in plan["trials"] if trial["id"] == folder.name)
+        configuration = next(one for one in plan["configurations"] if one["id"] == planned["configuration"])
+    except (FileNotFoundError, Damaged, StopIteration, KeyError):
+        raise damage from None
+    name, nothing = configuration["name"], {"workers": [], "samplers": [], "sample_period_s": 0.0, "gate": False}
+    trial = {**configuration, **planned, **nothing, "configuration": name, "flush": {"strategy": "", "hosts": []}}
+    stored.typed(Definition, trial, str(run / names.PLAN))
+    return TrialData(trial, [], [], None, None, None, outcome=[str(damage)], troubles=[])
 
 
 def was_skipped(folder: Path) -> bool:
     """Whether a trial was not needed, since the repetitions before it were enough."""
-    outcome = _found(Outcome, folder / names.OUTCOME, lambda _: None)
+    outcome = read_outcome(folder)
     return outcome is not None and outcome.state == SKIPPED
 
 
@@ -200,7 +212,7 @@ def _definition(path: Path) -> dict[str, Any]:
     try:
         return dict(stored.read_as(Definition, path))
     except FileNotFoundError:
-        raise TierbenchError(f"{path}: no such file; is {path.parent} a trial's folder of a run directory?") from None
+        raise Damaged(f"{path} is not there; is {path.parent} a trial's folder of a run directory?") from None
     except Damaged as error:
         raise Damaged(f"{error}; `tierbench write` makes it anew in another directory") from None
 

@@ -237,7 +237,7 @@ def _tables(arguments: argparse.Namespace) -> int:
 
         trial_tables(arguments.directory)
     else:
-        _show_tables(Run(arguments.directory).directory)
+        _show_tables(arguments.directory)
     return 0
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+from tierbench import stored
 from tierbench.site_configs.site import Site
 from tierbench.submit import probes
 from tierbench.submit.findings import Finding
@@ -106,7 +107,7 @@ def _ports(serving: Jobs, patience: float) -> list[int]:
     """Where the server listens, as soon as it does."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
-        told = json.loads(serving.first_line() or "{}")
+        told = stored.parse_as(dict[str, Any], serving.first_line() or "{}", "the server's first line")
         if "ports" in told:
             return [int(port) for port in told["ports"]]
         if serving.all_ended:

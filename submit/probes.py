@@ -17,6 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from tierbench import stored
+from tierbench.stored import Damaged
 from tierbench.submit import pool
 from tierbench.submit.pool import PoolError, plain_errors
 from tierbench.submit.questions import Visit
@@ -150,10 +152,10 @@ class Jobs:
 def read_report(output: str, errors: str, sent: float, received: float) -> Report:
     """A probe's output, or why it cannot be used."""
     try:
-        told = json.loads(output.strip().splitlines()[-1])
+        told = stored.parse(output.strip().splitlines()[-1], "its report")
         begin, end = told["begin_wall_ns"] / 1e9, told["end_wall_ns"] / 1e9
         return Report(tuple(told["answers"]), clock(sent, begin, end, received))
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (Damaged, KeyError, IndexError, TypeError):
         words = errors.strip().splitlines()
         return Report(trouble=f"its probe gave no answer: {words[-1] if words else 'it said nothing'}")
 

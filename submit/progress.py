@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from tierbench import stored
 from tierbench.dags import names
-from tierbench.dags.repeats import SKIPPED
+from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.errors import ConfigError
+from tierbench.stored import Damaged
 
 
 class Stage(Enum):
@@ -40,7 +42,25 @@ class TrialProgress:
     @property
     def well(self) -> bool:
         """Whether it has been measured, or need not be."""
-        return self.state in ("complete", SKIPPED)
+        return bool(self.state) and Outcome(self.state).well
+
+
+class Storage(TypedDict):
+    """The host whose samples tell the rate."""
+
+    sampled: str
+
+
+class Sampled(TypedDict):
+    """What of site.json is needed here."""
+
+    storage: Storage
+
+
+class Submitted(TypedDict):
+    """submitted.json."""
+
+    cluster: int
 
 
 class Run:
@@ -52,15 +72,15 @@ class Run:
             raise ConfigError(
                 f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one"
             )
-        self.plan: dict[str, Any] = _json(self.directory / names.PLAN)
-        self.sampled_host: str = _json(self.directory / names.SITE)["storage"]["sampled"]
+        self.plan = stored.read_table(self.directory / names.PLAN)
+        self.sampled_host = stored.read_as(Sampled, self.directory / names.SITE)["storage"]["sampled"]
         self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.plan["trials"]]
 
     @property
     def cluster(self) -> int | None:
         """The job number of its DAG, once it was submitted by `tierbench run`."""
         path = self.directory / names.SUBMITTED
-        return int(_json(path)["cluster"]) if path.is_file() else None
+        return stored.read_as(Submitted, path)["cluster"] if path.is_file() else None
 
     def record_submission(self, cluster: int) -> None:
         (self.directory / names.SUBMITTED).write_text(json.dumps({"format": 1, "cluster": cluster}) + "\n")
@@ -80,9 +100,10 @@ def progress(directory: Path, name: str, jobs: int) -> TrialProgress:
 
 
 def _progress(directory: Path, name: str, jobs: int) -> TrialProgress:
-    if (directory / names.OUTCOME).is_file():
-        said = _json(directory / names.OUTCOME)
-        return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, said["state"], tuple(said["reasons"]))
+    outcome = read_outcome(directory)
+    if outcome:
+        state, reasons = outcome.state, tuple(outcome.reasons)
+        return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, state, reasons)
     if not (directory / names.CLIENTS_LOG).is_file():
         stage = Stage.FLUSHING if any((directory / names.FLUSH).iterdir()) else Stage.WAITING
         return TrialProgress(directory, name, jobs, stage)
@@ -101,11 +122,7 @@ def _events(output: Path) -> set[str]:
     found = set()
     for line in lines:
         try:
-            found.add(json.loads(line)["event"])
-        except (ValueError, KeyError):  # a line that is still being written
+            found.add(str(stored.parse_as(dict[str, Any], line, "a record").get("event")))
+        except Damaged:  # a line that is still being written
             continue
     return found
-
-
-def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
+from tierbench import stored
 from tierbench.dags import names
+from tierbench.stored import Damaged
 from tierbench.submit.progress import Run, Stage, TrialProgress
 
 LOOK_SECONDS = 0.5
@@ -102,7 +103,7 @@ def current_rate_mbps(samples: Path) -> float | None:
     """What the interface sent between its last two samples, if there are two."""
     try:
         with samples.open("rb") as file:
-            header = json.loads(file.readline())
+            header = stored.parse_as(dict[str, Any], file.readline(), samples.name)
             size, first = header["record_bytes"], file.tell()
             whole = (samples.stat().st_size - first) // size
             if whole < 2:
@@ -113,5 +114,5 @@ def current_rate_mbps(samples: Path) -> float | None:
             before, after = (dict(zip(columns, map(int, record), strict=True)) for record in records)
             rate: float = (after["tx_bytes"] - before["tx_bytes"]) * 8e3 / (after["mono_ns"] - before["mono_ns"])
             return rate
-    except (OSError, ValueError, KeyError, ZeroDivisionError):  # being written, or its trailer
+    except (OSError, ValueError, TypeError, KeyError, ZeroDivisionError, Damaged):  # being written, or its trailer
         return None

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import tierbench
+from tierbench import stored
 from tierbench.dags import names
 from tierbench.postprocess.report.markup import Markup, element, joined, table
 from tierbench.postprocess.report.words import NOTHING, counted, listed, moment
 from tierbench.postprocess.results import Results
 from tierbench.postprocess.shown import SHOWN, shown
+from tierbench.stored import Damaged
 
 HEADER_BYTES = 65_536  # none is longer
 FIXED = ("role", "interface", "kernel", "python", "ncpu", "link_speed_mbps")
@@ -41,8 +43,8 @@ def conditions(results: Results) -> Any:
     paths = [results.directory / names.CONDITIONS, *sorted(trials)]
     for path in paths:
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return stored.read(path)
+        except (FileNotFoundError, Damaged):
             continue
     return None
 
@@ -139,7 +141,6 @@ def _value(values: list[str]) -> Markup | str:
 def _header(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            head = json.loads(file.readline(HEADER_BYTES))
-    except (OSError, ValueError):
+            return stored.parse_as(dict[str, Any], file.readline(HEADER_BYTES), path.name)
+    except (OSError, Damaged):
         return {}
-    return head if isinstance(head, dict) else {}

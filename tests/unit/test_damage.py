@@ -18,6 +18,7 @@ import pytest
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.tables import tables, trial_tables
+from tierbench.submit.cli import main
 
 REAL = Path(__file__).parent / "data/direct-trial.tar.gz"  # of a testbed: direct, four root clients, two workers
 DAMAGES = int(os.environ.get("TIERBENCH_DAMAGES", "100"))  # CI asks for more
@@ -149,7 +150,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 def damages(files: list[Path]) -> Iterator[tuple[int, Path, Damage, random.Random]]:
     """Each file in turn, however large, damaged by chance, but always in the same ways."""
     for seed in range(DAMAGES):
-        chance = random.Random(seed)
+        chance = random.Random(seed)  # noqa: S311
         yield seed, files[seed % len(files)], chance.choice(KINDS), chance
 
 
@@ -181,3 +182,92 @@ def test_no_damage_ends_the_tables_or_goes_into_a_valid_trials_rate(run: Run) ->
         path.write_bytes(before)
     print(dict(verdicts))
     assert sum(verdicts.values()) == DAMAGES
+
+
+# -- what was seen to break ------------------------------------------------------------------------------
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def in_client(run: Run, pattern: str, new: str) -> None:
+    path = run.trial / names.client_output(1)
+    text, count = re.subn(pattern, new, path.read_text())
+    assert count
+    path.write_text(text)
+
+
+def in_header(run: Run, old: str, new: str) -> None:
+    edit(run.trial / names.sample_file("oss.uf.test"), old, new)
+
+
+def put_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+SEEN: dict[str, tuple[Callable[[Run], None], str]] = {
+    "a number that is none": (
+        lambda run: in_client(run, r'"cpu_user_s": [\d.]+', '"cpu_user_s": NaN'),
+        "client 1: a record is damaged: NaN is no number",
+    ),
+    "a record without its monotonic time": (
+        lambda run: in_client(run, r'("event": "end", "wall_ns": \d+), "mono_ns": \d+', r"\1"),
+        'client 1: its record "end" is damaged: it lacks mono_ns',
+    ),
+    "doubled digits of a time": (
+        lambda run: in_client(run, r'("event": "end", "wall_ns": )(\d{6})', r"\1\2\2"),
+        "client 1: a record is damaged: 179528179528",
+    ),
+    "columns that are none": (
+        lambda run: in_header(run, '"width": 18, ', '"width": null, '),
+        "columns.0.width must be a whole number, not null",
+    ),
+    "a column without a width": (lambda run: in_header(run, '"width": 18, ', ""), "it lacks columns.0.width"),
+    "a period of nothing": (lambda run: in_header(run, '"period_s": 0.2', '"period_s": 0'), "a period of 0 s"),
+    "a clock that is a text": (
+        lambda run: in_header(run, '"clock_mono_ns": ', '"clock_mono_ns": "soon", "was": '),
+        'clock_mono_ns must be a whole number, not "soon"',
+    ),
+    "a definition that is damaged": (
+        lambda run: edit(run.trial / names.TRIAL, '"jobs": 4', '"jobs": "four"'),
+        'jobs must be a whole number, not "four"',
+    ),
+    "a definition that is gone": (lambda run: (run.trial / names.TRIAL).unlink(), "trial.json is not there"),
+    "an outcome that is none": (lambda run: (run.trial / names.OUTCOME).write_text("null"), "outcome.json is damaged"),
+    "a folder in a file's place": (
+        lambda run: put_folder(run.trial / names.GO),
+        "go.json cannot be read: Is a directory",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_a_damaged_file_is_a_reason_on_its_trial(run: Run, seen: str) -> None:
+    damage, reason = SEEN[seen]
+    damage(run)
+    tables(run.directory, pytest.fail)
+    (row,) = rows(run.directory / names.TRIALS_CSV)
+    assert (row["trial"], row["verdict"], row["jobs"]) == ("direct/root ×4 #1", "INVALID", "4")  # noqa: RUF001
+    assert reason in row["verdict_reasons"]
+
+
+def test_a_card_that_is_damaged_leaves_the_rate_but_not_the_evidence(run: Run) -> None:
+    edit(run.directory / names.CEILINGS, '"measured": [', '"measured": 3, "was": [')
+    row = trial_tables(run.trial)
+    assert row["verdict"] == "SUSPECT"
+    assert "ceilings.json is damaged: measured must be a list, not 3" in row["verdict_reasons"]
+
+
+def test_a_damaged_plan_costs_no_tables(run: Run) -> None:
+    (run.directory / names.PLAN).write_text("{")
+    assert main(["tables", str(run.directory)]) == 0
+
+
+def test_a_directory_that_cannot_be_written_is_told(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    (run.directory / names.SUMMARY_CSV).mkdir()  # which root cannot write either
+    assert main(["tables", str(run.directory)]) == 1
+    assert "summary.csv was not written; tables can be made of a copy" in capsys.readouterr().err

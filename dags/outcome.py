@@ -1,0 +1,36 @@
+"""What a trial's last step says of it, as whoever reads its folder finds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tierbench import stored
+from tierbench.dags import names
+from tierbench.dags.repeats import SKIPPED
+from tierbench.stored import Damaged
+
+DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """outcome.json: complete or not, and why."""
+
+    state: str = "complete"
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def well(self) -> bool:
+        """Whether the trial has been measured, or need not be."""
+        return self.state in ("complete", SKIPPED)
+
+
+def read_outcome(trial: Path) -> Outcome | None:
+    """The outcome of the trial in this folder; None where it has none yet."""
+    try:
+        return stored.read_as(Outcome, trial / names.OUTCOME, names.OUTCOME)
+    except FileNotFoundError:
+        return None
+    except Damaged as error:
+        return Outcome(DAMAGED, [str(error)])
