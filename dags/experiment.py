@@ -18,10 +18,11 @@ from tierbench.dags.axes import (
     unknown_factors,
     with_settings,
 )
+from tierbench.dags.clients import ClientFile, find_client_file, is_path, shipped_clients
 from tierbench.dags.levels import Level, Levels, is_level, named_levels
 from tierbench.dags.repeats import MOST, Until
 from tierbench.dags.replicas import KINDS, Replicas
-from tierbench.dags.workloads import CLIENTS, CmsswWorkload, Workload
+from tierbench.dags.workloads import Workload, workload_class
 from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
 from tierbench.kinds import Key, Line, LocalFile, Name, printable
@@ -88,6 +89,11 @@ class Experiment:
         return self.variants or (Variant({}, self),)
 
     @property
+    def client_files(self) -> list[ClientFile]:
+        """The files of the clients that are at work at any point."""
+        return list({use.workload.client: use.workload.file for use in self.uses()}.values())
+
+    @property
     def used_replicas(self) -> dict[str, Replicas]:
         """The sets of replicas that are read at any point, by the names of their folders.
 
@@ -149,7 +155,7 @@ def load_experiment(path: Path) -> Experiment:
     variants = []
     for levels, settings in points(axes if not attempts.problems else ()):
         where = f"{source}, with {' '.join(named_levels(levels))}" if levels else source
-        variant = attempts.run(_at_one_point, with_settings(tables, settings), where)
+        variant = attempts.run(_at_one_point, _with_files(with_settings(tables, settings), {}, path), where)
         if variant is None:  # the next point would be complained about in the same words
             break
         variants.append(Variant(levels, variant))
@@ -165,7 +171,7 @@ def _at_one_point(tables: Mapping[str, Any], source: str) -> Experiment:
     """The experiment of a file's tables, whatever axes they came from."""
     attempts = _Attempts()
     bare = {name: table for name, table in tables.items() if name not in ("workloads", "replicas")}
-    workloads = _variants(tables.get("workloads", {}), "client", CLIENTS, source, "workloads", attempts)
+    workloads = _workloads(tables.get("workloads", {}), source, attempts)
     replicas = _variants(tables.get("replicas", {}), "kind", KINDS, source, "replicas", attempts)
     named = {name: dataclasses.replace(replicas[name], name=name) for name in replicas}
     experiment: Experiment | None = attempts.run(build, Experiment, bare, source)
@@ -190,6 +196,22 @@ def _factors(axes: Iterable[Axis], variants: Iterable[Variant]) -> dict[str, lis
     return {factor: list(dict.fromkeys(those)) for factor, those in levels.items()}
 
 
+def _workloads(tables: Any, source: str, attempts: _Attempts) -> dict[str, Workload]:
+    """Each [workloads.NAME] table, with the options that its client declares; from here on a client has a name."""
+    own = {table["client"] for table in _tables(tables).values() if is_path(str(table.get("client", "")))}
+    files = {**shipped_clients(), **{path: find_client_file(path) for path in sorted(own)}}
+    classes = {name: workload_class(file) for name, file in files.items()}
+    built = _variants(tables, "client", classes, source, "workloads", attempts)
+    return {
+        name: dataclasses.replace(workload, client=LocalFile(workload.file.name)) for name, workload in built.items()
+    }
+
+
+def _tables(value: Any) -> dict[str, dict[str, Any]]:
+    """The tables within what should be a table of tables."""
+    return {k: v for k, v in value.items() if isinstance(v, dict)} if isinstance(value, Mapping) else {}
+
+
 class _Attempts:
     """Collects what is wrong with several parts of a file, so that all of it can be said at once."""
 
@@ -208,10 +230,9 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     """A file's tables on top of those it extends, and how to call the two in an error."""
     chain = (*extended_by, path.resolve())
     tables = read_toml(path)
-    _find_psets(tables, path.parent)
     base = tables.pop("extends", None)
     if base is None:
-        return tables, str(path)
+        return _with_files(tables, {}, path), str(path)
     if not isinstance(base, str):
         raise ConfigError(f"{path}: extends: must be the name of an experiment or a path, in quotes, not {base}")
     if "name" not in tables:
@@ -223,17 +244,39 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     if base_path.resolve() in chain:
         raise ConfigError(f"{path}: extends: {base} extends this one in turn")
     base_tables, _ = _resolved(base_path, chain)
+    tables = _with_files(tables, base_tables, path)
     return _merged(base_tables, tables), f"{path} (extends {base})"
 
 
-def _find_psets(tables: Mapping[str, Any], directory: Path) -> None:
-    """Make the paths of CMSSW configurations absolute; relative ones are to the file that names them."""
-    workloads = tables.get("workloads")
-    for workload in workloads.values() if isinstance(workloads, Mapping) else ():
-        options = workload.get("options") if isinstance(workload, Mapping) else None
-        pset = options.get("pset") if isinstance(options, dict) else None
-        if isinstance(options, dict) and isinstance(pset, str) and pset and LocalFile.fits(pset):
-            options["pset"] = str((directory / pset).resolve())
+def _with_files(tables: dict[str, Any], below: Mapping[str, Any], source: Path) -> dict[str, Any]:
+    """The tables with the paths of clients and of their files made absolute; relative ones are to `source`."""
+    inherited = _tables(below.get("workloads"))
+    found = {}
+    for name, workload in _tables(tables.get("workloads")).items():
+        client = workload.get("client")
+        if isinstance(client, str) and is_path(client) and LocalFile.fits(client):
+            workload = {**workload, "client": str((source.parent / client).resolve())}
+        chosen = workload.get("client", inherited.get(name, {}).get("client"))
+        found[name] = _with_option_files(workload, chosen, source, name)
+    return {**tables, "workloads": {**tables["workloads"], **found}} if found else tables
+
+
+def _with_option_files(workload: dict[str, Any], client: Any, source: Path, name: str) -> dict[str, Any]:
+    options = workload.get("options")
+    if not isinstance(client, str) or not (is_path(client) or client in shipped_clients()):
+        return workload  # what is wrong is told with all else that is
+    try:
+        declared = find_client_file(client).client.options
+    except ConfigError as error:
+        raise ConfigError(f"{source}: workloads.{name}.client: {error}") from None
+    if not isinstance(options, dict):
+        return workload
+    files = {
+        option: str((source.parent / path).resolve())
+        for option, path in options.items()
+        if option in declared and declared[option].file and isinstance(path, str) and path and LocalFile.fits(path)
+    }
+    return {**workload, "options": {**options, **files}}
 
 
 def _merged(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,6 +322,7 @@ def _problems(experiment: Experiment) -> Iterator[str]:
     yield from misnamed("conditions", experiment.conditions)
     yield from misnamed("workloads", experiment.workloads)
     yield from misnamed("replicas", experiment.replicas)
+    yield from _namesakes(experiment.workloads)
     yield from _list_problems("access", experiment.access)
     yield from _list_problems("batches", experiment.batches)
     for name, workload in experiment.workloads.items():
@@ -289,8 +333,17 @@ def _problems(experiment: Experiment) -> Iterator[str]:
             yield unknown(f"{key}.replicas", workload.replicas, experiment.replicas)
         else:
             yield from _reading_problems(experiment, name)
-        if isinstance(workload, CmsswWorkload) and not Path(workload.options.pset).is_file():
-            yield f"{key}.options.pset: {workload.options.pset}: no such file"
+        for option, path in workload.option_files.items():
+            if path and not Path(path).is_file():
+                yield f"{key}.options.{option}: {path}: no such file"
+
+
+def _namesakes(workloads: Mapping[str, Workload]) -> Iterator[str]:
+    paths: dict[str, Path] = {}
+    for name, workload in workloads.items():
+        other = paths.setdefault(workload.client, workload.file.path)
+        if other != workload.file.path:
+            yield f"workloads.{name}.client: {workload.file.path} and {other} have one name; call one otherwise"
 
 
 def _list_problems(key: str, values: tuple[Any, ...]) -> Iterator[str]:
@@ -313,8 +366,8 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
             f"replicas.{workload.replicas}.count: {replicas.count} replicas are too few for the {largest} clients of"
             f" workloads.{name}, each of which reads one of its own; make it {largest} or more, or the batches smaller"
         )
-    if replicas.kind not in workload.kinds:
-        possible = ", ".join(f'"{kind}"' for kind in workload.kinds)
+    if workload.declared.kinds is not None and replicas.kind not in workload.declared.kinds:
+        possible = ", ".join(f'"{kind}"' for kind in workload.declared.kinds)
         yield (
             f'workloads.{name}.replicas: client "{workload.client}" cannot read replicas of kind "{replicas.kind}"'
             f" (possible: {possible})"

@@ -82,8 +82,8 @@ def flush_report(host: str) -> str:
     return f"{FLUSH}/{host}.json"
 
 
-def pset(workload: str, path: str) -> str:
-    """A CMSSW configuration among the programs; several workloads may have files of one name."""
+def option_file(workload: str, path: str) -> str:
+    """A file that a workload's options name, among the programs; several workloads may have files of one name."""
     return f"{workload}.{PurePath(path).name}"
 
 

@@ -214,8 +214,8 @@ def _problems(site: Site, experiment: Experiment, use: Use) -> Iterator[str]:
     if use.access not in site.access:
         named = any(use.access in point.experiment.access for point in experiment.points)
         yield unknown("access" if named else f"workloads.{use.name}.access", use.access, site.access)
-    elif site.access[use.access].protocol not in use.workload.protocols:
-        able = [other for other, offer in site.access.items() if offer.protocol in use.workload.protocols]
+    elif site.access[use.access].protocol not in use.workload.declared.protocols:
+        able = [other for other, offer in site.access.items() if offer.protocol in use.workload.declared.protocols]
         others = ", ".join(f'"{other}"' for other in able)
         remedy = f"workloads.{use.name}.access can list {others}" if able else "this site offers no way for it"
         yield (

@@ -12,7 +12,7 @@ from tierbench.dags.hosts import flushed_hosts, sampled_hosts
 from tierbench.dags.language import row
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.repeats import Until
-from tierbench.dags.workloads import CmsswWorkload, Workload
+from tierbench.dags.workloads import Workload
 from tierbench.site_configs.site import Access, Site
 
 FORMAT = 1
@@ -32,6 +32,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         "access": configuration.access,
         "workload": configuration.workload,
         "client": configuration.client,
+        "traits": workload.declared.traits(),
         "jobs": trial.jobs,
         "repeat": trial.repeat,
         "levels": trial.levels,
@@ -85,6 +86,5 @@ def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
 
 def _options(name: str, workload: Workload) -> Mapping[str, Any]:
     options = {**dataclasses.asdict(workload.options), "environment": workload.environment}
-    if isinstance(workload, CmsswWorkload):
-        options["pset"] = names.pset(name, workload.options.pset)  # it travels with the programs
-    return options
+    files = {option: names.option_file(name, path) for option, path in workload.option_files.items() if path}
+    return options | files  # which travel with the programs

@@ -1,83 +1,20 @@
-"""The clients that can be put to work on replicas, and what each can be told."""
+"""Workloads: a client at work on replicas. What a client can be told is declared in its own file, and only there."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import types
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from functools import cache
+from typing import Any, ClassVar
 
-from tierbench.kinds import (
-    AbsolutePath,
-    Bind,
-    Image,
-    Key,
-    LocalFile,
-    OptionalPath,
-    Release,
-    Shell,
-    Tree,
-    Value,
-    Variable,
-    shown,
-)
+from tierbench import kinds
+from tierbench.dags.clients import ClientFile
+from tierbench.errors import ConfigError
+from tierbench.kinds import Key, Kind, LocalFile, Value, Variable, shown
 from tierbench.spec import bounded
-
-ROOT_FILES = ("tree", "higgs", "copies")
-ANY_FILES = (*ROOT_FILES, "random")
-
-
-@dataclass(frozen=True)
-class DdOptions:
-    """Reads through a mount, block by block."""
-
-    block_kb: int = bounded(1024, 1, 1_048_576)
-
-
-@dataclass(frozen=True)
-class XrdcpOptions:
-    """Copies to nowhere."""
-
-    streams: int = bounded(1, 1, 15)
-
-
-@dataclass(frozen=True)
-class RootOptions:
-    """Reads every event in full; a cache of 0 MB is ROOT's default, one of -1 is none.
-
-    `setup` is a line of shell that makes ROOT available on the workers, where it is not on the PATH.
-    """
-
-    cache_mb: float = bounded(0.0, -1, 4096)
-    learn: bool = False
-    tree: Tree = Tree("")
-    setup: Shell = Shell("")
-
-
-@dataclass(frozen=True)
-class HiggsOptions:
-    """Selects four-lepton events; more combinatorics make it slower and change nothing else."""
-
-    combinatorics: int = bounded(20, 1, 10_000)
-    cache_mb: float = bounded(0.0, -1, 4096)
-    tree: Tree = Tree("")
-    setup: Shell = Shell("")
-
-
-@dataclass(frozen=True)
-class CmsswOptions:
-    """Runs cmsRun with the user's PSet in a release from CVMFS or a release area, bare or in an Apptainer image."""
-
-    pset: LocalFile
-    release: Release = Release("")
-    area: OptionalPath = OptionalPath("")
-    arch: Release = Release("")
-    cvmfs: AbsolutePath = AbsolutePath("/cvmfs/cms.cern.ch")
-    image: Image = Image("")
-    binds: tuple[Bind, ...] = ()
-
-    def __post_init__(self) -> None:
-        if bool(self.release) == bool(self.area):
-            raise ValueError('either release, like "CMSSW_10_6_30", or area, a release area on the workers, is needed')
+from tierbench.wrappers.client import Client, Option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,16 +24,14 @@ class Workload:
     `environment` holds variables for the reading process, like XRD_STREAMTIMEOUT.
     """
 
-    client: str
+    client: LocalFile
     replicas: Key
     batches: tuple[int, ...] | None = None
     access: tuple[Key, ...] | None = None
-    options: Any = None
+    options: Any
     environment: dict[str, Value] = field(default_factory=dict)
     memory_mb: int | None = bounded(None, 16, 1_048_576)
-    usual_mb: ClassVar[int] = 128
-    protocols: ClassVar[tuple[str, ...]] = ("xrootd", "file")
-    kinds: ClassVar[tuple[str, ...]] = ROOT_FILES
+    file: ClassVar[ClientFile]
 
     def __post_init__(self) -> None:
         for name in self.environment:
@@ -104,65 +39,58 @@ class Workload:
                 raise ValueError(f"environment: must hold {Variable.must_be}, not {shown(name)}")
 
     @property
+    def declared(self) -> type[Client]:
+        """What its client declares."""
+        return self.file.client
+
+    @property
     def asks_mb(self) -> int:
         """The memory that HTCondor is asked for, for each client."""
-        cache_mb = max(0, getattr(self.options, "cache_mb", 0))
-        return self.memory_mb or math.ceil(self.usual_mb + cache_mb)
+        return self.memory_mb or math.ceil(self.declared.memory(dataclasses.asdict(self.options)))
+
+    @property
+    def option_files(self) -> dict[str, str]:
+        """The options that are the paths of files, which travel with the client."""
+        return {name: getattr(self.options, name) for name, option in self.declared.options.items() if option.file}
 
 
-@dataclass(frozen=True, kw_only=True)
-class DdWorkload(Workload):
-    """The CHEP paper's dd."""
-
-    client: Literal["dd"]
-    options: DdOptions = field(default_factory=DdOptions)
-    protocols = ("file",)
-    kinds = ANY_FILES
-
-
-@dataclass(frozen=True, kw_only=True)
-class XrdcpWorkload(Workload):
-    """XRootD's own copy command."""
-
-    client: Literal["xrdcp"]
-    options: XrdcpOptions = field(default_factory=XrdcpOptions)
-    protocols = ("xrootd",)
-    kinds = ANY_FILES
+@cache
+def workload_class(file: ClientFile) -> type[Workload]:
+    """The class of workloads with this client, which has the options that it declares."""
+    options = _options_class(file)
+    needs = any(option.needed for option in file.client.options.values())
+    default = field() if needs else field(default_factory=options)
+    return dataclasses.make_dataclass(
+        f"{file.client.__name__}Workload", [("options", options, default)],
+        bases=(Workload,), namespace={"file": file}, frozen=True, kw_only=True,
+    )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class RootWorkload(Workload):
-    """The root routine of the thesis: bound by what it reads."""
+def _options_class(file: ClientFile) -> type[Any]:
+    """The options as a dataclass, which a TOML table can be checked against."""
 
-    client: Literal["root"]
-    options: RootOptions = field(default_factory=RootOptions)
-    usual_mb = 384
+    def check(options: Any) -> None:
+        file.client.check(dataclasses.asdict(options))
 
-
-@dataclass(frozen=True, kw_only=True)
-class HiggsWorkload(Workload):
-    """A Higgs to four leptons analysis in ROOT: bound by what it computes."""
-
-    client: Literal["higgs"]
-    options: HiggsOptions = field(default_factory=HiggsOptions)
-    usual_mb = 384
-    kinds = ("higgs", "copies")
+    fields = [(name, *_declared_field(file, name, option)) for name, option in file.client.options.items()]
+    namespace = {"__post_init__": check}
+    return dataclasses.make_dataclass(
+        f"{file.client.__name__}Options", fields, namespace=namespace, frozen=True, kw_only=True
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CmsswWorkload(Workload):
-    """A CMSSW job, where the site has CMSSW."""
-
-    client: Literal["cmssw"]
-    options: CmsswOptions
-    usual_mb = 2500
-    kinds = ("copies",)
-
-
-CLIENTS: dict[str, type[Workload]] = {
-    "dd": DdWorkload,
-    "xrdcp": XrdcpWorkload,
-    "root": RootWorkload,
-    "higgs": HiggsWorkload,
-    "cmssw": CmsswWorkload,
-}
+def _declared_field(file: ClientFile, name: str, option: Option) -> tuple[Any, Any]:
+    """An option's type, which for a text is its kind, and the field that holds its default and bounds."""
+    kind: Any = getattr(kinds, option.kind, None)
+    if not (isinstance(kind, type) and issubclass(kind, Kind)):
+        raise ConfigError(f"{file.path}: option {name}: there is no kind of text {option.kind!r} (tierbench/kinds.py)")
+    if option.file:
+        kind = LocalFile
+    type_: Any = type(option.default)
+    default = option.default
+    if isinstance(default, tuple):
+        type_, default = types.GenericAlias(tuple, (kind, ...)), tuple(map(kind, default))
+    elif isinstance(default, str):
+        type_, default = kind, None if option.needed else kind(default)
+    low, high = (-math.inf if option.low is None else option.low), (math.inf if option.high is None else option.high)
+    return type_, bounded(dataclasses.MISSING if option.needed else default, low, high)

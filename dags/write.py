@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +14,9 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import host_lists
 from tierbench.dags.plan import Plan, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
+from tierbench.dags.shipping import shipped_files
 from tierbench.dags.text import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
-from tierbench.dags.workloads import CLIENTS, CmsswWorkload
-from tierbench.errors import ConfigError, UnmetNeed
-from tierbench.joined import joined
+from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 
 
@@ -85,47 +81,10 @@ def _copy_shipped(experiment: Experiment, run: Path) -> None:
     """The submit files, and all that they send to workers and servers."""
     for folder in (names.SUBMIT, names.SCRIPTS, names.PROGRAMS):
         (run / folder).mkdir()
-    for target, content in shipped_files():
+    for target, content in shipped_files(experiment):
         copy = run / target
         copy.write_bytes(content)
-        copy.chmod(0o755 if copy.suffix == ".py" else 0o644)
-    for name, workload in {use.name: use.workload for use in experiment.uses()}.items():
-        if isinstance(workload, CmsswWorkload):
-            shutil.copyfile(workload.options.pset, run / names.PROGRAMS / names.pset(name, workload.options.pset))
-
-
-def shipped_files() -> Iterator[tuple[str, bytes]]:
-    """Where in a run directory each file goes that comes with tierbench, and its content."""
-    for target, source in _copied_files():
-        yield target, source.read_bytes()
-    clients = (f"tierbench.wrappers.clients.{name}" for name in CLIENTS)
-    yield f"{names.SCRIPTS}/client.py", joined("tierbench.wrappers.main", clients).encode()
-
-
-def _copied_files() -> Iterator[tuple[str, Any]]:
-    for source in sorted(resources.files("tierbench.submit").iterdir(), key=lambda file: file.name):
-        if source.name.endswith(".sub"):
-            yield f"{names.SUBMIT}/{source.name}", source
-    yield f"{names.SCRIPTS}/htchirp.py", _htchirp()
-    for script in ("gate.py", names.FINISH):
-        yield f"{names.SCRIPTS}/{script}", resources.files("tierbench.submit") / script
-    yield f"{names.SCRIPTS}/sampler.py", resources.files("tierbench.monitors") / "sampler.py"
-    for script in (names.FRESH, names.TURN_TAKING):
-        yield f"{names.SCRIPTS}/{script}", resources.files("tierbench.dags") / script
-    yield f"{names.SCRIPTS}/flush.py", resources.files("tierbench.wrappers") / "flush.py"
-    for source in sorted(resources.files("tierbench.wrappers.clients").iterdir(), key=lambda file: file.name):
-        if source.name.endswith((".C", ".h")):
-            yield f"{names.PROGRAMS}/{source.name}", source
-
-
-def _htchirp() -> Path:
-    """HTCondor's own client for talking from a job to its access point; it comes with the Python bindings."""
-    bindings = importlib.util.find_spec("htcondor2")
-    if bindings is None or bindings.origin is None:
-        raise UnmetNeed(
-            "the HTCondor Python bindings are missing, of which each job takes a file: pip install htcondor"
-        )
-    return Path(bindings.origin).parent / "htchirp" / "htchirp.py"
+        copy.chmod(0o755 if copy.parent.name == names.SCRIPTS else 0o644)
 
 
 def _json(definition: Any) -> str:

@@ -136,9 +136,9 @@ def _written(arguments: argparse.Namespace) -> Run:
         say(line)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     write_run(plan, site, experiment, directory)
-    clients = {use.workload.client for use in experiment.uses()}
-    if clients & {"root", "higgs"}:
-        say(programs.ship(directory / names.PROGRAMS))
+    sources = {source for file in experiment.client_files for source in file.ships}
+    if any(source.suffix == programs.PROGRAM for source in sources):
+        say(programs.ship(sorted(sources), directory / names.PROGRAMS))
     return Run(directory)
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tierbench.dags.clients import ClientFile
 from tierbench.dags.experiment import Experiment, find_experiment, shipped_experiments
 from tierbench.dags.plan import expand
 from tierbench.site_configs.site import Site, find_site
@@ -71,7 +72,7 @@ def _sections(site: Site, experiment: Experiment | None, quick: bool, patience: 
     if absent:
         yield absent
     try:
-        reports = _ask(there, patience)
+        reports = _ask(there, patience, experiment.client_files if experiment else [])
     except PoolError as error:
         yield [Finding("bad", "jobs", str(error), f"may you submit here? {LET_IN}")]
         return
@@ -178,14 +179,14 @@ def _present(asked: Mapping[str, Visit]) -> tuple[list[Visit], list[Finding]]:
     return there, absent
 
 
-def _ask(there: Sequence[Visit], patience: float) -> dict[str, Report]:
+def _ask(there: Sequence[Visit], patience: float, clients: Sequence[ClientFile]) -> dict[str, Report]:
     asked = [(visit, [question.to_json() for question in visit.questions]) for visit in there]
     by_job = [pair for pair in asked if pair[0].via == "pool"]
     by_ssh = [pair for pair in asked if pair[0].via == "ssh"]
     if not by_job:
-        return probes.over_ssh(by_ssh, patience)
-    with probes.submitted(by_job) as jobs:
-        return probes.over_ssh(by_ssh, patience) | jobs.wait(patience, say)
+        return probes.over_ssh(by_ssh, patience, clients)
+    with probes.submitted(by_job, clients) as jobs:
+        return probes.over_ssh(by_ssh, patience, clients) | jobs.wait(patience, say)
 
 
 def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:

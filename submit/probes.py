@@ -9,21 +9,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from tierbench import stored
+from tierbench.dags.clients import ClientFile, as_parts
+from tierbench.joined import joined
 from tierbench.stored import Damaged
 from tierbench.submit import pool
 from tierbench.submit.pool import PoolError, plain_errors
 from tierbench.submit.questions import Visit
 
-PROBE = resources.files("tierbench.wrappers") / "probe.py"
 QUIET_SECONDS = 2.0
 SAY_EVERY_SECONDS = 10.0
 REMOVAL_SECONDS = 20.0
@@ -160,13 +160,20 @@ def read_report(output: str, errors: str, sent: float, received: float) -> Repor
         return Report(trouble=f"its probe gave no answer: {words[-1] if words else 'it said nothing'}")
 
 
+def script(clients: Iterable[ClientFile] = ()) -> str:
+    """The probe, which can answer for these clients what they need."""
+    return joined("tierbench.wrappers.probe", as_parts(clients))
+
+
 @contextmanager
-def submitted(asked: Sequence[tuple[Visit, list[dict[str, Any]]]]) -> Iterator[Jobs]:
+def submitted(
+    asked: Sequence[tuple[Visit, list[dict[str, Any]]]], clients: Iterable[ClientFile] = ()
+) -> Iterator[Jobs]:
     """Probes in the queue, one for each host with its questions; afterwards neither they nor their files are left."""
     with tempfile.TemporaryDirectory(prefix="tierbench-doctor-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         directory.chmod(0o755)
-        (directory / "probe.py").write_bytes(PROBE.read_bytes())
+        (directory / "probe.py").write_text(script(clients), encoding="utf-8")
         (directory / "probe.py").chmod(0o755)
         (directory / "jobs.log").touch()
         for number, (_, questions) in enumerate(asked):
@@ -199,21 +206,24 @@ def _remove(cluster: int) -> None:
         print(f"tierbench: {error}; `condor_rm {cluster}` removes the probes", file=sys.stderr)
 
 
-def over_ssh(asked: Sequence[tuple[Visit, list[dict[str, Any]]]], seconds: float) -> dict[str, Report]:
+def over_ssh(
+    asked: Sequence[tuple[Visit, list[dict[str, Any]]]], seconds: float, clients: Iterable[ClientFile] = ()
+) -> dict[str, Report]:
     """The reports of hosts that are not in the pool, asked all at once."""
+    text = script(clients)
     with ThreadPoolExecutor(16) as threads:
-        reports = threads.map(lambda pair: _over_ssh(pair[0].host, pair[1], seconds), asked)
+        reports = threads.map(lambda pair: _over_ssh(pair[0].host, text, pair[1], seconds), asked)
         return {visit.host: report for (visit, _), report in zip(asked, reports, strict=True)}
 
 
-def _over_ssh(host: str, questions: list[dict[str, Any]], seconds: float) -> Report:
+def _over_ssh(host: str, text: str, questions: list[dict[str, Any]], seconds: float) -> Report:
     remote = f"python3 - {shlex.quote(json.dumps(questions))}"
     command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, remote]
     sent = time.time()
     try:
         result = subprocess.run(
             command,
-            input=PROBE.read_text(encoding="utf-8"),
+            input=text,
             capture_output=True,
             text=True,
             timeout=seconds,

@@ -10,20 +10,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from tierbench.errors import UnmetNeed
 
-READERS = ("root_read", "higgs")
-PROGRAMS = (*READERS, "make_tree")
-SOURCES = {
-    **{f"{program}.C": "tierbench.wrappers.clients" for program in READERS},
-    "replica.h": "tierbench.wrappers.clients",
-    "make_tree.C": "tierbench.wrappers",
-}
+PROGRAM = ".C"  # what a source is called from which a program is made
 LIBRARIES = ("Core", "RIO", "Tree", "TreePlayer", "Net", "Hist", "MathCore", "GenVector", "Thread")
 INTERPRETED = "workers will interpret them, which takes several times the CPU"
 
@@ -41,29 +34,29 @@ class Root:
     flags: tuple[str, ...]
 
 
-def ship(directory: Path) -> str:
-    """Put the programs that read into a directory from which jobs take them; what was done, in words."""
+def ship(sources: Sequence[Path], directory: Path) -> str:
+    """Put the programs made of these sources into a directory from which jobs take them; what was done, in words."""
     try:
-        built = build(directory)
+        cache = _compiled(sources)
     except NotCompiled as reason:
         return f"ROOT programs are not compiled ({reason}); {INTERPRETED}"
-    return f"{' and '.join(path.name for path in built)} compiled for ROOT {find_root().version}"
+    built = _programs(sources)
+    for program in built:
+        shutil.copy2(cache / program, directory)
+    return f"{' and '.join(built)} compiled for ROOT {find_root().version}"
 
 
-def build(directory: Path) -> list[Path]:
-    """The programs that read, compiled and copied into a directory."""
-    cache = _compiled()
-    return [Path(shutil.copy2(cache / program, directory)) for program in READERS]
-
-
-def command(program: str, arguments: Sequence[str | float]) -> list[str]:
+def command(source: Path, arguments: Sequence[str | float]) -> list[str]:
     """The command line that runs a program here, compiled if that is possible and as a macro if not."""
     try:
-        return [str(_compiled() / program), *map(str, arguments)]
+        return [str(_compiled([source]) / source.stem), *map(str, arguments)]
     except NotCompiled:
-        macro = resources.files(SOURCES[f"{program}.C"]) / f"{program}.C"
         call = ",".join(json.dumps(_number(argument)) for argument in arguments)
-        return [find_root().executable, "-l", "-b", "-q", f"{macro}({call})"]
+        return [find_root().executable, "-l", "-b", "-q", f"{source}({call})"]
+
+
+def _programs(sources: Iterable[Path]) -> list[str]:
+    return [source.stem for source in sources if source.suffix == PROGRAM]
 
 
 def find_root() -> Root:
@@ -103,7 +96,7 @@ def _installed(configuration: str) -> Root:
     return Root(str(Path(ask("--bindir")) / "root.exe"), ask("--version"), flags)
 
 
-def _compiled() -> Path:
+def _compiled(sources: Iterable[Path]) -> Path:
     """The directory of the programs as compiled for this ROOT from these sources; compiled now if it is not there."""
     if shutil.which("g++") is None:
         raise NotCompiled("there is no g++ here")
@@ -111,8 +104,8 @@ def _compiled() -> Path:
         root = find_root()
     except UnmetNeed as error:
         raise NotCompiled(str(error)) from None
-    sources = {name: (resources.files(package) / name).read_bytes() for name, package in SOURCES.items()}
-    recipe = json.dumps([root.version, root.flags, {name: text.decode() for name, text in sources.items()}])
+    texts = {source.name: source.read_text(encoding="utf-8") for source in sources}
+    recipe = json.dumps([root.version, root.flags, texts])
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tierbench"
     cache = home / f"programs-{digest}"
@@ -121,9 +114,9 @@ def _compiled() -> Path:
         with tempfile.TemporaryDirectory(dir=home) as scratch:
             partial = Path(scratch, "programs")
             partial.mkdir()
-            for name, text in sources.items():
-                (partial / name).write_bytes(text)
-            for program in PROGRAMS:
+            for name, text in texts.items():
+                (partial / name).write_text(text, encoding="utf-8")
+            for program in _programs(map(Path, texts)):
                 _compile(partial, program, root)
             try:
                 partial.rename(cache)
@@ -134,7 +127,7 @@ def _compiled() -> Path:
 
 
 def _compile(directory: Path, program: str, root: Root) -> None:
-    source = f"{program}.C"
+    source = program + PROGRAM
     command = ["g++", "-x", "c++", source, "-x", "none", "-o", program, *root.flags]
     result = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     if result.returncode:

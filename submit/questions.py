@@ -31,11 +31,6 @@ REMEDIES = {
     "kerberos keytab": "put the keytab there, readable by the user who submits",
     "kerberos no-kinit": "install the Kerberos clients (krb5-user, krb5-workstation) there",
     "kerberos refused": "`klist -k KEYTAB` shows its principals; does the KDC answer from there?",
-    "program root": "install ROOT there, or set options.setup of the workload to the line that makes it available",
-    "program higgs": "install ROOT there, or set options.setup of the workload to the line that makes it available",
-    "program xrdcp": "install xrootd-client there",
-    "program dd": "install coreutils there",
-    "program cmssw": "see that CVMFS is mounted, or correct the workload's options",
 }
 
 
@@ -46,6 +41,7 @@ class Question:
     kind: str
     thing: str
     about: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    advice: str = ""  # what to do, whatever is not good
 
     def to_json(self) -> dict[str, Any]:
         return {"ask": self.kind, **self.about}
@@ -53,7 +49,7 @@ class Question:
     def remedy(self, why: str) -> str:
         if self.kind == "files" and self.about.get("cache_only") and why == "no-mount":
             why = "cache"
-        return REMEDIES.get(f"{self.kind} {why}", "")
+        return self.advice or REMEDIES.get(f"{self.kind} {why}", "")
 
 
 @dataclass
@@ -134,8 +130,9 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
         yield _flush(site)
     for use in experiment.uses() if experiment else ():
         if use.access == name:
-            about = {"client": use.workload.client, "options": dataclasses.asdict(use.workload.options)}
-            yield Question("program", f"client {use.workload.client}", about)
+            needs = use.workload
+            about = {"client": needs.client, "options": dataclasses.asdict(needs.options)}
+            yield Question("program", f"client {needs.client}", about, needs.declared.remedy)
     yield Question("iperf3", "iperf3")
 
 

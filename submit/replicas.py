@@ -14,11 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import tierbench.wrappers
 from tierbench.dags import names
 from tierbench.dags.replicas import CopiedReplicas, HiggsReplicas, RandomReplicas, Replicas, TreeReplicas
 from tierbench.errors import TierbenchError
 from tierbench.submit import programs
 
+MAKE_TREE = Path(tierbench.wrappers.__file__).with_name("make_tree.C")
 BLOCK = 1 << 20
 
 
@@ -75,7 +77,7 @@ def make(replicas: Replicas, parent: Path, processes: int, say: Callable[[str], 
     _check_space(directory, len(missing) * replicas.nominal_bytes)
     say(f"{replicas.name}: {replicas.count - len(missing)} of {replicas.count} files are there, in {directory}")
     if missing and isinstance(replicas, TreeReplicas | HiggsReplicas):
-        programs.command("make_tree", [])  # compiled now, and not by each of the many
+        programs.command(MAKE_TREE, [])  # compiled now, and not by each of the many
     with ThreadPoolExecutor(processes) as pool:
         made = pool.map(lambda numbered: _make_one(replicas, directory / numbered[1], numbered[0]), missing)
         try:
@@ -155,7 +157,7 @@ def _write(replicas: Replicas, path: Path, number: int) -> int | None:
 
 def _make_tree(replicas: TreeReplicas | HiggsReplicas, path: Path, seed: int, shape: list[str]) -> int:
     arguments = [replicas.kind, str(path), f"{replicas.size_mb:g}", str(seed), *shape]
-    command = programs.command("make_tree", [*arguments, str(replicas.basket_kb), replicas.codec])
+    command = programs.command(MAKE_TREE, [*arguments, str(replicas.basket_kb), replicas.codec])
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise TierbenchError(f"{path}: could not be made: {result.stderr.strip() or result.stdout.strip()}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tierbench.errors import TierbenchError
@@ -40,19 +40,17 @@ sys.meta_path.insert(0, Parts())
 '''
 
 
-def joined(entry: str, more: Iterable[str] = ()) -> str:
-    """The text of a script: a module with `main`, all that it imports of this package, and more modules by name."""
-    source = _source(entry)
-    heading, body = _divided(source)
-    parts = [_part(name) for name in _needed([entry, *more]) if name != entry]
-    return "\n".join([heading, LOADER, *parts, body])
+def joined(entry: str, more: Mapping[str, str] | None = None) -> str:
+    """The text of a script: a module that runs, more of them with their texts, all that they import of tierbench."""
+    heading, body = _divided(_source(entry))
+    parts = _needed(entry, more or {})
+    return "\n".join([heading, LOADER, *(_quoted(name, text) for name, text in parts.items() if name != entry), body])
 
 
-def _part(name: str) -> str:
-    source = _source(name)
-    if QUOTES in source:
+def _quoted(name: str, text: str) -> str:
+    if QUOTES in text:
         raise TierbenchError(f"{name}: holds {QUOTES}, which the script that it is shipped in uses itself")
-    return f"PARTS[{name!r}] = r{QUOTES}{source}{QUOTES}\n"
+    return f"PARTS[{name!r}] = r{QUOTES}{text}{QUOTES}\n"
 
 
 def _divided(source: str) -> tuple[str, str]:
@@ -62,20 +60,20 @@ def _divided(source: str) -> tuple[str, str]:
     return "".join(lines[: docstring.end_lineno]), "".join(lines[docstring.end_lineno :]).lstrip("\n")
 
 
-def _needed(names: Iterable[str]) -> list[str]:
-    """These modules of the package and all that they import of it, each once."""
-    needed: list[str] = []
-    waiting = list(names)
+def _needed(entry: str, more: Mapping[str, str]) -> dict[str, str]:
+    """The texts of these modules and of all that they import of tierbench, each once."""
+    texts: dict[str, str] = {}
+    waiting = [entry, *more]
     while waiting:
         name = waiting.pop(0)
-        if name not in needed:
-            needed.append(name)
-            waiting += _imports(name)
-    return needed
+        if name not in texts:
+            texts[name] = more[name] if name in more else _source(name)
+            waiting += _imports(texts[name])
+    return texts
 
 
-def _imports(name: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(_source(name))):
+def _imports(text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
             yield str(node.module)
 

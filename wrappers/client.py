@@ -5,6 +5,7 @@ So it needs Python 3.6 and the standard library only, and imports what only work
 """
 
 import importlib
+import shutil
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 from tierbench.wrappers.child import HOLD, Run
 from tierbench.wrappers.failure import UsageError
 
+PACKAGE = "tierbench.wrappers.clients"
+
 
 class Option(NamedTuple):
     """Something that a client can be told: its type is its default's, its bounds are those of a number."""
@@ -22,6 +25,7 @@ class Option(NamedTuple):
     low: "float | None" = None
     high: "float | None" = None
     needed: bool = False  # there is no default: the one given only tells the type
+    kind: str = "Value"  # of a text: what it may hold, a name in tierbench/kinds.py
     file: bool = False  # the path of a file that travels with the client; to it, only the file's name is told
 
 
@@ -43,9 +47,20 @@ class Job(NamedTuple):
 
 
 class Client:
-    """A way to read a replica; its child process is held until the go."""
+    """A way to read a replica: first what it declares, then what it does. Its process is held until the go."""
 
+    does = "reads"
+    protocols: "tuple[str, ...]" = ("xrootd", "file")  # of the ways of access that it can take
+    kinds: "tuple[str, ...] | None" = None  # of the replicas that it can read; None: any
     options: "ClassVar[Mapping[str, Option]]" = {}
+    memory_mb = 128  # which HTCondor is asked for
+    reads_whole = False  # from end to end, so there is nothing that is read ahead in vain
+    usual_excess = 0.10  # what the storage sends beyond what is read, headers apart, as a share (docs/runs.md)
+    taken_in = "bytes_client"  # the count of its record that is compared with what the storage sent
+    programs: "tuple[str, ...]" = ()  # that it needs on a worker's PATH
+    remedy = "install it there"  # where something that it needs is missing
+    ships: "tuple[str, ...]" = ()  # files beside its own that travel with it; C++ ones (.C) are compiled for ROOT
+
     FOR_ALL: "ClassVar[Mapping[str, Option]]" = {"environment": Option({})}
 
     # Whether a process that has read and written so many bytes has its first data; None: that cannot be seen.
@@ -54,7 +69,21 @@ class Client:
     def __init__(self, job: Job) -> None:
         self.job = job
 
-    # -- the declaration, which the access point takes from here
+    @classmethod
+    def traits(cls) -> "dict[str, Any]":
+        """What those who read its records later must know of it."""
+        return {name: getattr(cls, name) for name in ("does", "reads_whole", "usual_excess", "taken_in")}
+
+    @classmethod
+    def memory(cls, options: "Mapping[str, Any]") -> float:
+        """The megabytes that it needs with these options."""
+        return cls.memory_mb
+
+    @classmethod
+    def missing(cls, options: "Mapping[str, Any]") -> str:
+        """What it needs and does not find on this worker; nothing is an empty text."""
+        absent = [program for program in cls.programs if not shutil.which(program)]
+        return f"there is no {absent[0]}" if absent else ""
 
     @classmethod
     def check(cls, options: "Mapping[str, Any]") -> None:
@@ -77,8 +106,6 @@ class Client:
         except ValueError as error:
             raise UsageError(str(error)) from None
         return complete
-
-    # -- the behaviour, on a worker
 
     def prepare(self) -> None:
         """Do what has to be done in this process before the child is started."""
@@ -120,7 +147,7 @@ class Client:
 
 def find_client(name: str) -> "type[Client]":
     """A client among those that come with this script, by its name."""
-    part = f"tierbench.wrappers.clients.{name}"
+    part = f"{PACKAGE}.{name}"
     try:
         return client_in(importlib.import_module(part))
     except ImportError as error:

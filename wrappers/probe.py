@@ -14,7 +14,6 @@ Exit codes:
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import shutil
@@ -24,10 +23,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from tierbench.wrappers.client import find_client
+from tierbench.wrappers.condor import machine
+from tierbench.wrappers.patience import PATIENCE_S, run_program
 
 FORMAT = 1
-PATIENCE_S = 15  # for one program's answer
 LISTEN_S = 5
 ROUND_TRIPS = 5
 LINK_STREAMS = 4  # one alone may not fill a fast link that is far away
@@ -40,20 +42,6 @@ class Answer(Exception):
     def __init__(self, state: str, seen: str, why: str = "", **more: Any) -> None:
         super().__init__(seen)
         self.content = {"state": state, "seen": seen, "why": why, **more}
-
-
-class Ended(NamedTuple):
-    """What a program has said; no exit status if it had no end in time."""
-
-    status: "int | None"
-    output: str
-
-    @property
-    def last_words(self) -> str:
-        if self.status is None:
-            return f"no answer in {PATIENCE_S} s"
-        lines = self.output.strip().splitlines()
-        return lines[-1] if lines else f"exit status {self.status}"
 
 
 def main() -> int:
@@ -71,7 +59,7 @@ def main() -> int:
         os.environ.update(KRB5CCNAME=f"FILE:{scratch}/ticket", XRD_CONNECTIONWINDOW="5")
         os.environ.update(XRD_CONNECTIONRETRY="1", XRD_REQUESTTIMEOUT=str(PATIENCE_S))
         answers = [answer(ask, question) for ask, question in asked]
-    report = {"format": FORMAT, "host": machine(), "begin_wall_ns": begin, "answers": answers}
+    report = {"format": FORMAT, "host": machine()[0], "begin_wall_ns": begin, "answers": answers}
     report["end_wall_ns"] = int(time.time() * 1e9)
     print(json.dumps(report), flush=True)
     return 0
@@ -85,35 +73,6 @@ def answer(ask: Any, question: "dict[str, Any]") -> "dict[str, Any]":
     except OSError as error:
         return {"state": "bad", "seen": str(error), "why": "error"}
     raise AssertionError(question)
-
-
-def machine() -> str:
-    """The host's name, as HTCondor knows it if this is a job."""
-    with contextlib.suppress(OSError):
-        for line in Path(os.environ.get("_CONDOR_MACHINE_AD", "")).read_text().splitlines():
-            name, _, value = line.partition("=")
-            if name.strip().lower() == "machine":
-                return value.strip().strip('"')
-    return socket.getfqdn()
-
-
-def run(*command: str, **more: Any) -> Ended:
-    """Run a program that may never end: one that hangs in a dead mount cannot even be killed."""
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more
-    )  # fmt: skip
-    seconds = PATIENCE_S
-    while True:
-        try:
-            output, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            if seconds == 1:
-                return Ended(None, "")
-            process.kill()
-            seconds = 1
-        else:
-            killed = seconds == 1
-            return Ended(None if killed else process.returncode, output.decode(errors="replace"))
 
 
 # -- what can be asked -----------------------------------------------------------------------------------
@@ -130,7 +89,7 @@ def ask_interface(question: "dict[str, Any]") -> None:
 def ask_files(question: "dict[str, Any]") -> None:
     seen = ""
     for path, count in question["paths"]:
-        listing = run("ls", "-A", path)
+        listing = run_program("ls", "-A", path)
         if listing.status is None:
             raise Answer("bad", f"{path}: {listing.last_words}", "hangs")
         point, kind = mount_of(path)
@@ -176,14 +135,14 @@ def ask_xrootd(question: "dict[str, Any]") -> None:
         raise Answer("doubtful", f"{door} listens, but there is no xrdfs to ask it with", "no-xrdfs")
     seen = ""
     for path, count in question["paths"]:
-        asked = run("xrdfs", door, "stat", path)
+        asked = run_program("xrdfs", door, "stat", path)
         if asked.status:
             denied = any(word in asked.output for word in ("Auth", "authoriz", "credential"))
             why = "denied" if denied else "absent" if "3011" in asked.output else "failed"
             raise Answer("bad", f"{door}: stat {path}: {asked.last_words}", why)
         if asked.status is None:
             raise Answer("bad", f"{door}: stat {path}: {asked.last_words}", "failed")
-        names = run("xrdfs", door, "ls", path).output.splitlines() if count else []
+        names = run_program("xrdfs", door, "ls", path).output.splitlines() if count else []
         seen = f"{door} shows {path}" + few(path, count, [name.rpartition("/")[2] for name in names])
     raise Answer("good", seen)
 
@@ -200,58 +159,30 @@ def ask_flush(question: "dict[str, Any]") -> None:
         raise Answer("good", f"{helper} is there, and this is root")
     if not shutil.which("sudo"):
         raise Answer("bad", "there is no sudo", "no-sudo")
-    allowed = run("sudo", "-n", "-l", helper, strategy)
+    allowed = run_program("sudo", "-n", "-l", helper, strategy)
     if allowed.status != 0:
         raise Answer("bad", f"sudo does not allow `{helper} {strategy}`: {allowed.last_words}", "refused")
     raise Answer("good", f"sudo allows {helper} {strategy}")
 
 
 def ask_kerberos(question: "dict[str, Any]") -> None:
-    keytab, principal = question["keytab"], question["principal"].replace("{host}", machine())
+    keytab, principal = question["keytab"], question["principal"].replace("{host}", machine()[0])
     try:
         Path(keytab).open("rb").close()
     except OSError as error:
         raise Answer("bad", f"{keytab}: {error.strerror}", "keytab") from None
     if not shutil.which("kinit"):
         raise Answer("bad", "there is no kinit", "no-kinit")
-    ticket = run("kinit", "-k", "-t", keytab, principal)
+    ticket = run_program("kinit", "-k", "-t", keytab, principal)
     if ticket.status != 0:
         raise Answer("bad", f"kinit as {principal}: {ticket.last_words}", "refused")
     raise Answer("good", f"{keytab} gives a ticket")
 
 
 def ask_program(question: "dict[str, Any]") -> None:
-    """Whether a client finds what it runs, looked for as the client does."""
-    name, options = question["client"], question["options"]
-    missing = {"root": missing_root, "higgs": missing_root, "cmssw": missing_cmssw}.get(name, missing_command)
-    what = missing(name, options)
-    raise Answer("bad", what, name) if what else Answer("good", "is there")
-
-
-def missing_command(name: str, _: "dict[str, Any]") -> str:
-    return "" if shutil.which(name) else f"there is no {name}"
-
-
-def missing_root(_: str, options: "dict[str, Any]") -> str:
-    setup = options.get("setup") or os.environ.get("TIERBENCH_ROOT_SETUP", "")
-    if not setup and importlib.util.find_spec("ROOT"):
-        return ""
-    found = run("sh", "-c", f"{setup}\ncommand -v root.exe")
-    if found.status == 0:
-        return ""
-    return "there is no ROOT" + (f", after `{setup}`" if setup else " on the PATH")
-
-
-def missing_cmssw(_: str, options: "dict[str, Any]") -> str:
-    if options.get("image"):
-        if not (shutil.which("apptainer") or shutil.which("singularity")):
-            return "there is no apptainer for the image"
-        if not os.path.exists(options["image"]):  # noqa: PTH110 - Path raises for what may not be looked at
-            return "there is no image {}".format(options["image"])
-    elif options.get("area"):
-        return "" if os.path.isdir(options["area"]) else "there is no {}".format(options["area"])  # noqa: PTH112
-    setup = options["cvmfs"] + "/cmsset_default.sh"
-    return "" if os.path.exists(setup) else f"there is no {setup}"  # noqa: PTH110
+    """Whether a client finds what it runs, which it knows itself."""
+    missing = find_client(question["client"]).missing(question["options"])
+    raise Answer("bad", missing, "absent") if missing else Answer("good", "is there")
 
 
 # -- the link --------------------------------------------------------------------------------------------
@@ -306,7 +237,7 @@ def listens(port: int) -> bool:
 def ask_link(question: "dict[str, Any]") -> None:
     """What this host receives from the server, as its clients' data would come, and how far away that is."""
     rtt_ms = round_trip_ms(question["host"])
-    result = run(
+    result = run_program(
         "iperf3", "-c", question["host"], "-p", str(question["port"]), "-R", "-J",
         "-O", "1", "-t", str(question["seconds"]), "-P", str(LINK_STREAMS), "--connect-timeout", "5000",
     )  # fmt: skip

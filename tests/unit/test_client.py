@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tierbench.dags.write import shipped_files
+from tierbench.dags.shipping import scripts
 from tierbench.wrappers.jobreport import JobReport
 
-SCRIPT = dict(shipped_files())["scripts/client.py"].decode()
+SCRIPT = dict(scripts())["scripts/client.py"].decode()
 URL = "root://server:1094//store/replica.root"
 PATIENCE_S = 20
 SIZE = 3_000_001

@@ -22,8 +22,9 @@ from tierbench.dags.hosts import host_lists
 from tierbench.dags.nodes import Job
 from tierbench.dags.plan import Plan, Trial, expand, from_json
 from tierbench.dags.records import ReplicaLists, trial_record
+from tierbench.dags.shipping import scripts
 from tierbench.dags.text import configuration_dag, dagman_config, experiment_dag, trial_dag
-from tierbench.dags.write import shipped_files, write_run
+from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Kerberos, Site, find_site
 
@@ -398,7 +399,7 @@ def test_the_scripts_know_the_names_of_a_trials_files() -> None:
     ],
 )
 def test_shipped_scripts_use_the_names_of_a_trials_files(script: str, used: tuple[str, ...]) -> None:
-    text = dict(shipped_files())[script].decode()
+    text = dict(scripts())[script].decode()
     assert [name for name in used if f'"{name}"' not in text] == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
@@ -12,21 +11,26 @@ from typing import Any
 
 import pytest
 
+from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.site_configs.site import Kerberos, Links, find_site
 from tierbench.submit.doctor import clocks, findings_of
 from tierbench.submit.findings import Finding, lines
 from tierbench.submit.links import judged
-from tierbench.submit.probes import PROBE, Clock, Report, clock, read_report
+from tierbench.submit.probes import Clock, Report, clock, read_report, script
 from tierbench.submit.questions import Question, Visit, visits
 
 SITE = find_site("testbed")
 WORKERS = {"private": ("wn01.private.fiu.test",), "public": ("wn03.fiu.test",)}
 
 
+PROBE = script(shipped_clients().values())
+
+
 def probe(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(PROBE), *arguments], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-I", "-", *arguments]
+    return subprocess.run(command, input=PROBE, capture_output=True, text=True, check=False)
 
 
 def answer(kind: str, **about: Any) -> dict[str, Any]:
@@ -37,10 +41,6 @@ def answer(kind: str, **about: Any) -> dict[str, Any]:
 
 
 # -- the probe, run as a process as on a worker ----------------------------------------------------------
-
-
-def test_the_probe_runs_on_the_oldest_python_of_a_worker() -> None:
-    ast.parse(PROBE.read_text(), feature_version=(3, 6))
 
 
 @pytest.mark.parametrize("questions", ["no JSON", '[{"ask": "nonsense"}]', "[3]"])

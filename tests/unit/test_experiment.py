@@ -6,24 +6,18 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment, shipped_experiments
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import TreeReplicas
-from tierbench.dags.workloads import (
-    CmsswOptions,
-    DdOptions,
-    HiggsOptions,
-    RootOptions,
-    RootWorkload,
-    XrdcpOptions,
-)
+from tierbench.dags.workloads import workload_class
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
+from tierbench.spec import build
 from tierbench.wrappers.client import find_client
 
 EXPERIMENT = """
@@ -85,7 +79,7 @@ def test_an_unknown_experiment_comes_with_a_guess() -> None:
 
 def test_a_workload_has_its_clients_own_options(load: Load) -> None:
     workload = load().workloads["read"]
-    assert isinstance(workload, RootWorkload)
+    assert workload.client == "root"
     assert workload.options.cache_mb == 8
 
 
@@ -99,7 +93,7 @@ def test_a_set_of_replicas_has_its_kinds_own_keys(load: Load) -> None:
     ("old", "new", "complaint"),
     [
         ('client = "root"', 'client = "rot"', r'workloads\.read\.client: there is no "rot" \(did you mean "root"\?\)'),
-        ('client = "root"', "", r'workloads\.read\.client: missing; one of "dd"'),
+        ('client = "root"', "", r'workloads\.read\.client: missing; one of "cmssw"'),
         ("cache_mb = 8", "streams = 8", r"workloads\.read\.options\.streams: unknown key"),
         ("cache_mb = 8", "cache_mb = -2", r"workloads\.read\.options\.cache_mb: must be in -1"),
         ('replicas = "trees"', 'replicas = "tree"', r'workloads\.read\.replicas: there is no "tree" \(did you mean'),
@@ -218,15 +212,10 @@ def test_psets_of_one_name_do_not_take_each_others_place(cms: Path, tmp_path: Pa
     assert shipped == {"w1": "# 1\n", "w2": "# 2\n"}
 
 
-OPTIONS = (
-    ("dd", DdOptions()),
-    ("xrdcp", XrdcpOptions()),
-    ("root", RootOptions()),
-    ("higgs", HiggsOptions()),
-    ("cmssw", CmsswOptions(pset="analysis_cfg.py", release="CMSSW_10_6_30")),
-)
-
-
-@pytest.mark.parametrize(("name", "options"), OPTIONS)
-def test_the_client_takes_every_option_that_a_workload_can_have(name: str, options: Any) -> None:
-    find_client(name).with_defaults(json.loads(json.dumps(dataclasses.asdict(options))))
+@pytest.mark.parametrize("name", sorted(shipped_clients()))
+def test_the_worker_takes_the_options_that_a_workload_has(name: str) -> None:
+    needed = {"cmssw": {"pset": "analysis_cfg.py", "release": "CMSSW_10_6_30"}}.get(name, {})
+    table = {"client": name, "replicas": "r", "options": needed}
+    options = dataclasses.asdict(build(workload_class(shipped_clients()[name]), table, "test").options)
+    as_read = json.loads(json.dumps(options))
+    assert find_client(name).with_defaults(as_read) == {**as_read, "environment": {}}

@@ -22,12 +22,13 @@ import htcondor2
 import pytest
 
 from tierbench.dags import axes, names
+from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.language import comment, item, quoted, row, word
 from tierbench.dags.levels import Level, is_level
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import KINDS
-from tierbench.dags.workloads import CLIENTS
+from tierbench.dags.workloads import workload_class
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.kinds import Kind, Requirements
@@ -35,6 +36,7 @@ from tierbench.site_configs.site import Site, load_site
 from tierbench.submit import pool
 from tierbench.submit.pool import PoolError
 
+CLIENTS = {name: workload_class(file) for name, file in shipped_clients().items()}
 PLANTED = "NODE_STATUS_FILE /tmp/planted"
 HOSTILE = (
     f"x\n{PLANTED}",

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tierbench import joined as joining
-from tierbench.dags.write import shipped_files
+from tierbench.dags.clients import as_parts, shipped_clients
+from tierbench.dags.shipping import scripts
 from tierbench.errors import TierbenchError
 from tierbench.joined import joined
 
 ISOLATED = [sys.executable, "-I"]  # nothing is imported from here
-SCRIPTS = {name: content for name, content in shipped_files() if name.endswith(".py") and "htchirp" not in name}
+SCRIPTS = {name: content for name, content in scripts() if name.endswith(".py") and "htchirp" not in name}
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script = tmp_path_factory.mktemp("joined") / "client.py"
-    script.write_text(joined("tierbench.wrappers.main", ["tierbench.wrappers.clients.dd"]))
+    script.write_text(joined("tierbench.wrappers.main", as_parts([shipped_clients()["dd"]])))
     return script
 
 
@@ -49,17 +49,14 @@ def test_a_trouble_in_a_part_names_the_part(client: Path, tmp_path: Path) -> Non
     assert 'File "tierbench/wrappers/host.py", line 7' in run(*ISOLATED, broken, "--help").stderr
 
 
-def test_a_part_that_would_end_the_quotation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "quoting_part.py").write_text("text = '''odd'''\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(TierbenchError, match="quoting_part: holds"):
-        joined("tierbench.wrappers.main", ["quoting_part"])
+def test_a_part_that_would_end_the_quotation_is_refused() -> None:
+    with pytest.raises(TierbenchError, match="quoting: holds"):
+        joined("tierbench.wrappers.main", {"quoting": "text = '''odd'''"})
 
 
-def test_all_parts_lie_in_it_as_they_are_in_the_package(client: Path) -> None:
-    text = client.read_text()
-    parts = [name for name in joining._needed(["tierbench.wrappers.main"]) if not name.endswith(".main")]
-    assert [name for name in parts if joining._source(name) not in text] == []
+def test_a_part_lies_in_it_as_it_is_in_the_package(client: Path) -> None:
+    dd = shipped_clients()["dd"]
+    assert dd.text in client.read_text()
 
 
 @pytest.mark.parametrize("script", sorted(SCRIPTS))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
 from tierbench.dags.plan import Plan, ReplicaSet, expand, from_json, to_json
-from tierbench.dags.workloads import DdWorkload
+from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site
 
@@ -124,7 +125,7 @@ def test_an_access_that_the_site_does_not_offer_comes_with_a_guess(site: Site, q
 
 
 def test_a_client_is_kept_from_a_protocol_that_it_does_not_speak(site: Site, quick: Experiment) -> None:
-    dd = {"dd": DdWorkload(client="dd", replicas="root-tree")}
+    dd = {"dd": workload_class(shipped_clients()["dd"])(client="dd", replicas="root-tree")}
     with pytest.raises(ConfigError, match=r'client "dd" cannot read by access "lan-xrootd".*"direct", "lan-xrootdfs"'):
         expand(site, dataclasses.replace(quick, workloads=dd), POOL)
 

@@ -1,5 +1,6 @@
 """cmsRun with the user's PSet, in a release from CVMFS or a release area, bare or in an Apptainer image."""
 
+import os
 import shlex
 import shutil
 import xml.etree.ElementTree
@@ -16,20 +17,36 @@ from tierbench.wrappers.jobreport import JobReport
 class Cmssw(Client):
     """cmsRun with a given PSet, in a release from CVMFS or a given area, bare or within Apptainer."""
 
+    kinds = ("copies",)
+    memory_mb = 2500
+    taken_in = "bytes_app"  # its process takes in much that is not of its file
+    remedy = "see that CVMFS is mounted, or correct the workload's options"
     options = {
         "pset": Option("", needed=True, file=True),
-        "release": Option(""),
-        "area": Option(""),
-        "arch": Option(""),
-        "cvmfs": Option("/cvmfs/cms.cern.ch"),
-        "image": Option(""),
-        "binds": Option(()),
+        "release": Option("", kind="Release"),
+        "area": Option("", kind="OptionalPath"),
+        "arch": Option("", kind="Release"),
+        "cvmfs": Option("/cvmfs/cms.cern.ch", kind="AbsolutePath"),
+        "image": Option("", kind="Image"),
+        "binds": Option((), kind="Bind"),
     }
 
     @classmethod
     def check(cls, options: "Mapping[str, Any]") -> None:
         if bool(options["release"]) == bool(options["area"]):
             raise ValueError('either release, like "CMSSW_10_6_30", or area, a release area on the workers, is needed')
+
+    @classmethod
+    def missing(cls, options: "Mapping[str, Any]") -> str:
+        if options["image"]:
+            if not (shutil.which("apptainer") or shutil.which("singularity")):
+                return "there is no apptainer for the image"
+            if not os.path.exists(options["image"]):  # noqa: PTH110 - Path raises for what may not be looked at
+                return "there is no image {}".format(options["image"])
+        elif options["area"]:
+            return "" if os.path.isdir(options["area"]) else "there is no {}".format(options["area"])  # noqa: PTH112
+        setup = options["cvmfs"] + "/cmsset_default.sh"
+        return "" if os.path.exists(setup) else f"there is no {setup}"  # noqa: PTH110
 
     def prepare(self) -> None:
         pset = Path(self.job.options["pset"]).resolve()

@@ -11,6 +11,11 @@ from tierbench.wrappers.failure import Failure
 class Dd(Client):
     """The CHEP paper's dd."""
 
+    protocols = ("file",)
+    reads_whole = True
+    usual_excess = 0.02
+    programs = ("dd",)
+    remedy = "install coreutils there"
     options = {"block_kb": Option(1024, 1, 1_048_576)}
 
     def prepare(self) -> None:

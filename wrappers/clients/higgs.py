@@ -8,6 +8,9 @@ class Higgs(Root):
     """More combinatorics make it slower and change nothing else."""
 
     program = "higgs"
+    kinds = ("higgs", "copies")
+    usual_excess = 0.03
+    ships = ("higgs.C", "replica.h")
     options = {
         "combinatorics": Option(20, 1, 10_000),
         **{name: Root.options[name] for name in ("cache_mb", "tree", "setup")},

@@ -4,11 +4,13 @@ import importlib.util
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.patience import run_program
 
 HERE = Path(__file__).resolve().parent  # the programs lie beside, whether in the package or in a job
 # The paths are the ones in the command; a program that cannot find ROOT's libraries here gives way to its macro.
@@ -28,12 +30,30 @@ class Root(Client):
     """The thesis' root routine: reads every event in full."""
 
     program = "root_read"
+    kinds: "tuple[str, ...] | None" = ("tree", "higgs", "copies")
+    memory_mb = 384
+    usual_excess = 0.07
+    remedy = "install ROOT there, or set options.setup of the workload to the line that makes it available"
+    ships: "tuple[str, ...]" = ("root_read.C", "replica.h")
     options = {
         "cache_mb": Option(0.0, -1, 4096),  # 0: ROOT's default; -1: none
         "learn": Option(False),
-        "tree": Option(""),  # the first one
-        "setup": Option(""),  # a line of shell that makes ROOT available, where it is not on the PATH
+        "tree": Option("", kind="Tree"),  # the first one
+        "setup": Option("", kind="Shell"),  # a line of shell that makes ROOT available, where it is not on the PATH
     }
+
+    @classmethod
+    def memory(cls, options: "Mapping[str, Any]") -> float:
+        return cls.memory_mb + max(0.0, float(options["cache_mb"]))
+
+    @classmethod
+    def missing(cls, options: "Mapping[str, Any]") -> str:
+        setup = options["setup"] or os.environ.get("TIERBENCH_ROOT_SETUP", "")
+        if not setup and importlib.util.find_spec("ROOT"):
+            return ""
+        if run_program("sh", "-c", f"{setup}\ncommand -v root.exe").status == 0:
+            return ""
+        return "there is no ROOT" + (f", after `{setup}`" if setup else " on the PATH")
 
     def arguments(self) -> "list[str | float | bool]":
         """The program's own, between the file to read and how it is to begin and report."""

@@ -1,33 +1,33 @@
 """xrdcp, XRootD's own copy command, copies to nowhere."""
 
 import contextlib
-import subprocess
 from typing import Any
 
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Client, Option
 from tierbench.wrappers.failure import Failure
+from tierbench.wrappers.patience import run_program
 
 HOUSEKEEPING = 64 * 1024  # it writes some hundred bytes to its own event descriptors
 LIBRARIES = 128 * 1024  # it reads some ten kilobytes of them, and of its configuration, before it connects
-VERSION_PATIENCE_S = 20
 
 
 class Xrdcp(Client):
     """Copies to /dev/null. It fails by itself if less comes than the server has said the file holds."""
 
+    protocols = ("xrootd",)
+    reads_whole = True
+    usual_excess = 0.02
+    programs = ("xrdcp",)
+    remedy = "install xrootd-client there"
     options = {"streams": Option(1, 1, 15)}
     version: "str | None" = None
 
     def prepare(self) -> None:
         if not self.job.remote:
             raise Failure("wrong-protocol", f"xrdcp is to read by XRootD, not {self.job.url}")
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            answer = subprocess.run(
-                ["xrdcp", "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                timeout=VERSION_PATIENCE_S, check=False,
-            )  # fmt: skip
-            self.version = answer.stdout.decode(errors="replace").strip() or None
+        with contextlib.suppress(OSError):
+            self.version = run_program("xrdcp", "--version").output.strip() or None
 
     def command(self) -> "list[str]":
         streams = self.job.options["streams"]

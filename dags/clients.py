@@ -1,0 +1,99 @@
+"""The clients' files: those that come with tierbench, and the users' own."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import tierbench.wrappers.clients
+from tierbench.errors import ConfigError
+from tierbench.kinds import LocalFile, shown
+from tierbench.spec import suggestion
+from tierbench.wrappers.client import PACKAGE, Client, client_in
+from tierbench.wrappers.failure import UsageError
+
+FOLDER = Path(tierbench.wrappers.clients.__file__).parent
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class ClientFile:
+    """A client's file, and what it declares."""
+
+    name: str
+    path: Path
+    client: type[Client]
+
+    @property
+    def module(self) -> str:
+        """What it is called where it runs."""
+        return f"{PACKAGE}.{self.name}"
+
+    @property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def ships(self) -> list[Path]:
+        """The files that travel with it."""
+        return [self.path.parent / name for name in self.client.ships]
+
+
+@cache
+def shipped_clients() -> dict[str, ClientFile]:
+    """The clients that come with tierbench, by their names."""
+    return {path.stem: _loaded(path) for path in sorted(FOLDER.glob("[a-z]*.py"))}
+
+
+def is_path(client: str) -> bool:
+    """Whether a client is a file of the user's and no name."""
+    return "/" in client or client.endswith(".py")
+
+
+def find_client_file(name_or_path: str) -> ClientFile:
+    """The client that an experiment names, or that lies where it says."""
+    known = shipped_clients()
+    if not LocalFile.fits(name_or_path):
+        raise ConfigError(f"a client must be a name or {LocalFile.must_be}, not {shown(name_or_path)}")
+    if not is_path(name_or_path):
+        if name_or_path not in known:
+            meant = suggestion(name_or_path, known)
+            raise ConfigError(f"there is no client {shown(name_or_path)}{meant}; one of your own is given by its path")
+        return known[name_or_path]
+    path = Path(name_or_path)
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file; a client of your own is a Python file (docs/clients.md)")
+    if not NAME.fullmatch(path.stem) or path.suffix != ".py":
+        raise ConfigError(f"{path}: a client's file is called by small letters, digits and _, like my_client.py")
+    if path.stem in known:
+        raise ConfigError(f'{path}: a client "{path.stem}" comes with tierbench; call this one otherwise')
+    file = _loaded(path)
+    absent = [shipped for shipped in file.ships if not shipped.is_file()]
+    if absent:
+        raise ConfigError(f"{path}: ships {absent[0].name}, which is not beside it")
+    return file
+
+
+def as_parts(files: Iterable[ClientFile]) -> dict[str, str]:
+    """The clients as parts of a script that is joined."""
+    return {file.module: file.text for file in files}
+
+
+def _loaded(path: Path) -> ClientFile:
+    name = f"{PACKAGE}.{path.stem}"
+    if path.parent == FOLDER:
+        return ClientFile(path.stem, path, client_in(importlib.import_module(name)))
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # noqa: S101 - of a file called .py there is one
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        return ClientFile(path.stem, path, client_in(module))
+    except UsageError as error:
+        raise ConfigError(str(error)) from None
+    except Exception as error:  # whatever a user's own program can run into
+        raise ConfigError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from None

@@ -1,0 +1,71 @@
+"""What a run directory holds that is not the run's own: submit files, scripts, and what travels with the clients."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import Path
+
+from tierbench.dags import names
+from tierbench.dags.clients import ClientFile, as_parts, shipped_clients
+from tierbench.dags.experiment import Experiment
+from tierbench.errors import ConfigError, UnmetNeed
+from tierbench.joined import joined
+
+COPIED = (
+    ("tierbench.submit", "gate.py"),
+    ("tierbench.submit", names.FINISH),
+    ("tierbench.monitors", "sampler.py"),
+    ("tierbench.dags", names.FRESH),
+    ("tierbench.dags", names.TURN_TAKING),
+    ("tierbench.wrappers", "flush.py"),
+)
+
+
+def shipped_files(experiment: Experiment) -> Iterator[tuple[str, bytes]]:
+    """Where in a run directory each of them goes, and its content."""
+    yield from submit_files()
+    yield from scripts(experiment.client_files)
+    shipped: dict[str, Path] = {}
+    for name, path in _with_clients(experiment):
+        if shipped.setdefault(name, path).read_bytes() != path.read_bytes():
+            raise ConfigError(f"{path} and {shipped[name]} would both travel as {name}; call one of them otherwise")
+    for name, path in shipped.items():
+        yield f"{names.PROGRAMS}/{name}", path.read_bytes()
+
+
+def _with_clients(experiment: Experiment) -> Iterator[tuple[str, Path]]:
+    """What travels with the clients: the name that it has there, and where it is."""
+    for client in experiment.client_files:
+        for path in client.ships:
+            yield path.name, path
+    for use in experiment.uses():
+        for option in filter(None, use.workload.option_files.values()):
+            yield names.option_file(use.name, option), Path(option)
+
+
+def submit_files() -> Iterator[tuple[str, bytes]]:
+    """A submit description per kind of node."""
+    for file in sorted(resources.files("tierbench.submit").iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".sub"):
+            yield f"{names.SUBMIT}/{file.name}", file.read_bytes()
+
+
+def scripts(clients: Iterable[ClientFile] = ()) -> Iterator[tuple[str, bytes]]:
+    """All that runs on hosts and, beside DAGMan, on the access point; with clients of the users' own."""
+    yield f"{names.SCRIPTS}/htchirp.py", _htchirp().read_bytes()
+    for package, name in COPIED:
+        yield f"{names.SCRIPTS}/{name}", (resources.files(package) / name).read_bytes()
+    all_clients = {**shipped_clients(), **{client.name: client for client in clients}}  # the others serve by hand
+    yield f"{names.SCRIPTS}/client.py", joined("tierbench.wrappers.main", as_parts(all_clients.values())).encode()
+
+
+def _htchirp() -> Path:
+    """HTCondor's own client for talking from a job to its access point; it comes with the Python bindings."""
+    bindings = importlib.util.find_spec("htcondor2")
+    if bindings is None or bindings.origin is None:
+        raise UnmetNeed(
+            "the HTCondor Python bindings are missing, of which each job takes a file: pip install htcondor"
+        )
+    return Path(bindings.origin).parent / "htchirp" / "htchirp.py"
