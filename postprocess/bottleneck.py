@@ -6,6 +6,7 @@ Where nothing is full, clients that wait for round trips are told from those of 
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,8 +31,9 @@ MOST_OF_MACHINE = 0.5
 IDLE = 0.75  # for latency to be named, nothing may be used more than this
 WAITING = 0.5  # nor the clients' own CPU more than this
 LEAST_RTT_MS = 1.0  # a shorter round trip is no longer than a server's own answering time
-LEAST_IN_FLIGHT = 4 << 10  # a client that waits for each answer has as much on the way as it asks for at a time:
-MOST_IN_FLIGHT = 16 << 20  # between a page and the largest read-ahead or TCP window that is usual
+LEAST_IN_FLIGHT = 512  # a client that waits for each answer has as much on the way as it asks for at a time:
+MOST_IN_FLIGHT = 16 << 20  # between a small basket and the largest read-ahead or TCP window that is usual
+A_ROUND_TRIP = (0.7, 2.0)  # round trips that a client waits for each of its reads, where it tells how many these were
 
 STORAGE, WAN, LATENCY, CLIENT, UNEXPLAINED = "storage", "WAN link", "latency", "client's own CPU", "unexplained"
 NIC = {"storage": STORAGE, "gateway": "gateway NIC", "xrootd": "xrootd server NIC", "worker": "worker NIC"}
@@ -48,6 +50,7 @@ class Clients:
     mbps: float | None  # of the storage server, for all of them
     rtt_ms: float | None = None
     rtt_source: str = ""
+    wait_per_read_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,9 @@ def bottleneck_columns(data: TrialData, mean_mbps: float | None) -> Row:
         return row
     rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", "NIC sent"))
     efficiency = next((r.utilisation for r in used if r.role == "client"), None)
-    label, words = explain(
-        used, Clients(len(data.jobs), efficiency, rate or None, data.ceilings.rtt_ms, data.ceilings.rtt_source)
-    )
+    known = data.ceilings
+    clients = Clients(len(data.jobs), efficiency, rate or None, known.rtt_ms, known.rtt_source, _wait_per_read_ms(data))
+    label, words = explain(used, clients)
     return {**row, "bottleneck": label, "bottleneck_evidence": f"{of.words}, {of.seconds:.1f} s: {words}"}
 
 
@@ -213,14 +216,28 @@ def _latency(suspects: Sequence[Suspect], clients: Clients) -> str:
         return ""
     if any(suspect.use > IDLE for suspect in suspects) or (clients.cpu_efficiency or 0.0) > WAITING:
         return ""
+    mbps = (clients.mbps or 0.0) / clients.jobs
+    trips = (clients.wait_per_read_ms or 0.0) / clients.rtt_ms
+    if A_ROUND_TRIP[0] <= trips <= A_ROUND_TRIP[1]:
+        return (
+            f"nothing is busy and the clients wait {trips:.1f} round trips of {clients.rtt_ms:.1f} ms"
+            f" ({clients.rtt_source}) for each of their reads, which so brings each {mbps:.1f} Mb/s"
+        )
     if not LEAST_IN_FLIGHT <= in_flight <= MOST_IN_FLIGHT:
         return ""
-    mbps = (clients.mbps or 0.0) / clients.jobs
     return (
         f"nothing is busy and the clients wait: each receives {mbps:.1f} Mb/s over a round trip of"
         f" {clients.rtt_ms:.1f} ms ({clients.rtt_source}), so {in_flight / 1024:.0f} KiB are on the way at a time,"
         " as when each answer is awaited before more is asked for"
     )
+
+
+def _wait_per_read_ms(data: TrialData) -> float | None:
+    """What a client waits for each of its reads in the median, where clients tell how many these were."""
+    waits = [
+        1e3 * (job.run_s - (job.cpu_s or 0.0)) / job.reads for job in data.jobs if job.run_s is not None and job.reads
+    ]
+    return statistics.median(waits) if waits else None
 
 
 def _in_flight(clients: Clients) -> float | None:
@@ -240,14 +257,18 @@ def _why_not(clients: Clients) -> Iterator[str]:
 
 def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, Ceiling]]:
     """Each known ceiling of the trial's way, in words whose it is."""
-    for name, link in (("storage server", "storage"), ("WAN link", "wan")):
-        if link in data.ceilings.links:
-            yield name, data.ceilings.links[link]
-    for role in ("gateway", "xrootd"):
-        if any(r.role == role and r.on_the_way for r in used) and role in data.ceilings.links:
+    headers = {sampled.samples.host: sampled.samples.header for sampled in data.sampled}
+    if "wan" in data.ceilings.links:
+        yield "WAN link", data.ceilings.links["wan"]
+    for role in ("storage", "gateway", "xrootd"):
+        hosts = {r.host for r in used if r.role == role and r.on_the_way}
+        if not hosts and role == "storage" and role in data.ceilings.links:
             yield WHO[role], data.ceilings.links[role]
+        nics = [data.ceilings.nic(host, role, headers.get(host, {})) for host in sorted(hosts)]
+        if known := [nic for nic in nics if nic]:
+            yield WHO[role], min(known, key=lambda nic: nic.mbps)
     workers = {str(job.start["host"]) for job in data.jobs if "host" in job.start}
-    nics = [data.ceilings.nic(host, "worker", {}) for host in sorted(workers)]
+    nics = [data.ceilings.nic(host, "worker", headers.get(host, {})) for host in sorted(workers)]
     known = [nic for nic in nics if nic]
     if known and len(known) == len(nics):
         yield f"{len(known)} workers' interfaces", Ceiling(sum(nic.mbps for nic in known), known[0].source)

@@ -44,10 +44,13 @@ class Ceilings:
     rtt_source: str = ""
 
     def nic(self, host: str, role: str, header: Mapping[str, Any]) -> Ceiling | None:
-        """The ceiling of a sampled interface."""
+        """The ceiling of an interface: as measured, else the lower of what is stated and what a real card can do."""
         speed = header.get("link_speed_mbps") if header.get("link_speed_real") else None
+        own = Ceiling(float(speed), DRIVER) if speed else None
         known = self.hosts.get(host) or self.links.get(role)
-        return known or (Ceiling(float(speed), DRIVER) if speed else None)
+        if own and (known is None or (known.source == STATED and own.mbps < known.mbps)):
+            return own
+        return known
 
 
 class Carried(TypedDict):

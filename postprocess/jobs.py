@@ -118,6 +118,12 @@ class Job:
         return min((count for count in told if count), default=None)
 
     @property
+    def reads(self) -> int | None:
+        """How often it asked for data, where it tells."""
+        calls = (self.end.get("detail") or {}).get("read_calls")
+        return calls if isinstance(calls, int) and calls > 0 else None
+
+    @property
     def cpu_s(self) -> float | None:
         times = [self.end.get("cpu_user_s"), self.end.get("cpu_system_s")]
         known = [float(time) for time in times if time is not None]

@@ -230,6 +230,13 @@ RULES = (
         "the ceiling is wrong, or the data came another way",
     ),
     Rule(
+        "unlike its repetitions",
+        "how far what the storage sent beyond what was read is from the median of the trial's repetitions (three or"
+        " more), without a tenth of that",
+        "% of what was read", 3, None,
+        "a part of a cache was warm, or somebody else used the storage: repeat it",
+    ),
+    Rule(
         "other conditions",
         "settings and versions of the trial's hosts that are not those of most of the run's trials",
         "settings", 0, None,

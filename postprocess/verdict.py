@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tierbench.postprocess import clocks, conditions, idle
+from tierbench.postprocess import alike, clocks, conditions, idle
 from tierbench.postprocess.counting import INVALID, SUSPECT, VALID
 from tierbench.postprocess.evidence import findings
 from tierbench.postprocess.rules import BY_NAME, Finding
@@ -33,19 +33,26 @@ def judge(data: TrialData, row: Row) -> Row:
     return {**measured, "verdict": verdict, "verdict_reasons": "; ".join([*told, *_reasons(found)])}
 
 
-def with_other_conditions(row: Row, differing: list[str]) -> Row:
-    """A trial's row when its conditions were not those of most of the run's trials."""
-    if not differing:
-        return row
-    reason = of_reason(Finding("other conditions", len(differing), ", ".join(shown(differing))))
-    verdict = SUSPECT if row["verdict"] == VALID else row["verdict"]
-    return {**row, "verdict": verdict, "verdict_reasons": "; ".join(filter(None, [row["verdict_reasons"], reason]))}
-
-
-def judge_run(rows: Iterable[Row], trials: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """The rows of trials.csv when the trials' conditions, by their names, have been compared."""
+def judge_run(rows: Sequence[Row], trials: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """The rows of trials.csv when the trials, and their conditions by their names, have been compared."""
     differing = conditions.differences(trials)
-    return [with_other_conditions(row, differing[row["trial"]]) for row in rows]
+    unlike = alike.unlike_repetitions(rows)
+    found = {
+        name: [Finding("other conditions", len(settings), ", ".join(shown(settings)))]
+        for name, settings in differing.items()
+    }
+    for name, finding in unlike.items():
+        found[name].append(finding)
+    return alike.with_rates_that_add_up(_with_findings(row, found[row["trial"]]) for row in rows)
+
+
+def _with_findings(row: Row, found: list[Finding]) -> Row:
+    """A trial's row when more has been found out about it."""
+    reasons = list(_reasons(found))
+    if not reasons:
+        return row
+    verdict = max(row["verdict"], *map(of_finding, found), key=[VALID, SUSPECT, INVALID].index)
+    return {**row, "verdict": verdict, "verdict_reasons": "; ".join(filter(None, [row["verdict_reasons"], *reasons]))}
 
 
 def of_finding(finding: Finding) -> str:

@@ -14,9 +14,9 @@ from tierbench.dags import names
 from tierbench.postprocess.bottleneck import Clients, explain
 from tierbench.postprocess.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
 from tierbench.postprocess.resources import QUOTA, SHARED, Resource
-from tierbench.postprocess.tables import trial_tables
+from tierbench.postprocess.tables import tables, trial_tables
 
-from .synthetic_run import GATEWAY, steady, ticks, write_samples, write_trial
+from .synthetic_run import GATEWAY, OSS, steady, ticks, write_samples, write_trial
 
 WAITING = Clients(jobs=4, cpu_efficiency=0.05, mbps=40.0, rtt_ms=14.0, rtt_source="stated")
 
@@ -133,10 +133,23 @@ class TestLatency:
             replace(WAITING, mbps=0.1),
             replace(WAITING, mbps=4 * 20_000.0),
         ],
-        ids=["distance not known", "next door", "clients work", "less than a page on the way", "more than any window"],
+        ids=[
+            "distance not known",
+            "next door",
+            "clients work",
+            "less than any read on the way",
+            "more than any window",
+        ],
     )
     def test_is_not_named_without_its_signs(self, clients: Clients) -> None:
         assert explain(IDLE, clients)[0] == "unexplained"
+
+    def test_is_named_where_each_read_waits_a_round_trip_however_small_it_is(self) -> None:
+        small = replace(WAITING, mbps=0.1)
+        label, words = explain(IDLE, replace(small, wait_per_read_ms=15.4))
+        assert label == "latency"
+        assert "wait 1.1 round trips of 14.0 ms (stated) for each of their reads" in words
+        assert explain(IDLE, replace(small, wait_per_read_ms=80.0))[0] == "unexplained"
 
     def test_is_not_named_while_something_is_nearly_full(self) -> None:
         assert explain([*IDLE, own_cpu("gateway", 0.16, 0.2)], WAITING)[0] == "unexplained"
@@ -198,6 +211,13 @@ def test_a_cards_own_speed_counts_where_it_is_real() -> None:
     assert Ceilings().nic("h", "worker", {"link_speed_mbps": 10000, "link_speed_real": False}) is None
 
 
+def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_measured() -> None:
+    card = {"link_speed_mbps": 1000, "link_speed_real": True}
+    assert Ceilings({"worker": Ceiling(10_000.0, STATED)}).nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
+    assert Ceilings({"worker": Ceiling(500.0, STATED)}).nic("h", "worker", card) == Ceiling(500.0, STATED)
+    assert Ceilings(hosts={"h": Ceiling(1900.0, MEASURED)}).nic("h", "worker", card) == Ceiling(1900.0, MEASURED)
+
+
 # -- from a trial's files to its rows -----------------------------------------------------------------------
 
 
@@ -216,6 +236,36 @@ def test_a_full_storage_server_is_named_in_the_trials_row(tmp_path: Path) -> Non
     row, _ = tables_of(tmp_path, write_trial(tmp_path, mbps=780))
     assert row["bottleneck"] == "storage"
     assert "sent 780.0 of 800.0 Mb/s (98 %), stated in [links]" in row["bottleneck_evidence"]
+
+
+def test_a_card_that_is_full_is_named_whatever_the_site_states(tmp_path: Path) -> None:
+    trial = write_trial(tmp_path, mbps=950)
+    card = {"link_speed_mbps": 1000, "link_speed_real": True}
+    write_samples(trial / f"samples/{OSS}.samples", ticks(-2.3, 22.7), steady(950), **card)
+    (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 10_000}}))
+    trial_tables(trial)
+    [row] = rows(trial / names.TRIALS_CSV)
+    assert row["bottleneck"] == "storage"
+    assert row["ceiling_mbps"] == "1000.000"
+
+
+def write_batches(run: Path, **mbps: float) -> dict[int, dict[str, Any]]:
+    """Trials of some clients each, at a rate altogether, far from the storage; their rows by their clients."""
+    for index, (jobs, rate) in enumerate(mbps.items()):
+        write_trial(run, mbps=rate, jobs=int(jobs.removeprefix("of")), index=index)
+    (run / names.SITE).write_text(json.dumps({"links": {"storage": 800, "rtt_ms": 14.0}}))
+    return {row["jobs"]: row for row in tables(run, say=print).trials}
+
+
+def test_clients_that_share_something_do_not_wait_for_the_distance(tmp_path: Path) -> None:
+    found = write_batches(tmp_path, of2=108, of6=126)
+    assert (found[2]["bottleneck"], found[6]["bottleneck"]) == ("latency", "unexplained")
+    assert "each of 2 clients got 54.0 Mb/s, each of 6 gets 21.0" in found[6]["bottleneck_evidence"]
+
+
+def test_clients_whose_rates_add_up_wait_for_the_distance(tmp_path: Path) -> None:
+    found = write_batches(tmp_path, of2=60, of6=165)
+    assert (found[2]["bottleneck"], found[6]["bottleneck"]) == ("latency", "latency")
 
 
 def test_efficiency_is_the_mean_over_the_tightest_ceiling(tmp_path: Path) -> None:

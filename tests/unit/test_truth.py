@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.postprocess.tables import trial_tables
+from tierbench.postprocess.tables import tables, trial_tables
 
 Total = Callable[[float], int]
 WORKER = "wn01.private.fiu.test"
@@ -171,7 +171,7 @@ def test_a_warm_share_at_a_worker_shows_beside_others_excess(folder: Path) -> No
 def test_headers_are_those_of_the_packets_whatever_the_cards_mtu(folder: Path, mtu: int, size: int) -> None:
     edit(folder, client="dd")
     wire = synthetic.during(400 / 1.02 * size / (size - 66) * 1.005, 20)
-    samples(folder, tx_bytes=wire, tx_packets=packets(wire, size), header={"tuning": {"mtu": mtu}})
+    samples(folder, tx_bytes=wire, tx_packets=packets(wire, size), header={"tuning": {"mtu": str(mtu)}})
     assert judged(folder)[:2] == ("VALID", "")
 
 
@@ -191,6 +191,21 @@ def test_what_is_read_ahead_and_comes_late_is_no_idle_traffic(folder: Path) -> N
 def test_a_background_that_goes_on_after_the_end_is_idle_traffic(folder: Path) -> None:
     samples(folder, tx_bytes=both(SENT, moving(50, 20, 100)), until=22)
     assert judged(folder)[0] == "INVALID"
+
+
+# -- against its repetitions -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [1.045, 0.96])
+def test_a_trial_unlike_its_repetitions_is_suspect(tmp_path: Path, share: float) -> None:
+    """A foreign burst or a warm part that stays within what a client of this kind is wont to waste."""
+    for repeat in (1, 2, 3, 4):
+        folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
+        factor = 1.04 + (share - 1 if repeat == 3 else 0) + 0.002 * repeat
+        samples(folder, tx_bytes=synthetic.during(400 / 1.02 * factor, 20))
+    rows = tables(tmp_path).trials
+    assert [row["verdict"] for row in rows] == ["VALID", "VALID", "SUSPECT", "VALID"]
+    assert "its repetitions +4" in rows[2]["verdict_reasons"]
 
 
 # -- clocks ----------------------------------------------------------------------------------------------
@@ -216,7 +231,8 @@ def test_a_comparison_with_wide_bounds_is_none(folder: Path) -> None:
     for index in range(4):
         path = folder / f"clients/{index}.jsonl"
         first, *rest = path.read_text().splitlines()
-        clock = {"event": "clock", "wall_ns": synthetic.GO_NS, **synthetic.clock()}
+        times = {"wall_ns": synthetic.GO_NS - 10**9, "mono_ns": synthetic.MONO_NS - 10**9}
+        clock = {"event": "clock", **times, **synthetic.clock()}
         path.write_text("\n".join([first, json.dumps(clock), *rest]) + "\n")
         events(folder, index, lambda event: {**event, "boot_id": "worker"} if event["event"] == "start" else event)
     samples(folder, tx_bytes=SENT, bounds_ms=20)

@@ -443,6 +443,7 @@ def test_the_documentation_has_the_usual_excess_of_each_client():
 def test_each_rule_has_a_case_here():
     elsewhere = {"incomplete", "above the ceiling", "other conditions"}
     elsewhere |= {"missing at a worker", "stall", "written meanwhile", "slow beside rest", "clock comparison"}
+    elsewhere |= {"unlike its repetitions"}
     assert {rule.name for rule in RULES} == {case[0] for case in CASES} | elsewhere
 
 
