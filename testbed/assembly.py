@@ -100,7 +100,7 @@ def _wire(hosts: Hosts, topology: Topology) -> None:
     )  # fmt: skip
     wan.script([*network.wan_lines(topology), *network.delay_lines(settings)])
     at_once(lambda host: hosts[host.name].script(list(network.host_lines(host, topology))), topology.sited_hosts)
-    if wan.path("/run/wan-delay").read_text().strip() == "delay-line":
+    if wan.read("/run/wan-delay").strip() == b"delay-line":
         queues = map(str, network.QUEUES.values())
         # Real-time priority: under load an ordinary process would be late by milliseconds.
         wan.daemon("delayline", "chrt", "-f", "20", "python3", DELAY_LINE, str(settings.rtt_ms / 2e3), *queues)

@@ -90,7 +90,7 @@ class Check:
         return {f"{directory}/{name}": digest for digest, name in map(str.split, lines)}
 
     def remove_files(self, paths: dict[str, str]) -> None:
-        self._writer.run("rm", "-rf", *{path.rpartition("/")[0] for path in paths})
+        self._writer.run("rm", "-rf", *{path.rpartition("/")[0] for path in paths}, user=USER)
 
     def flush(self, way: Way, paths: dict[str, str]) -> None:
         """Drop the files from the caches of this way's mounts; the servers' own stay warm."""
@@ -117,8 +117,8 @@ class Check:
     def _run_jobs(self, jobs: list[tuple[Host, str]]) -> list[list[str]]:
         ce = self._access_point
         directory = ce.run("mktemp", "-d", user=USER).stdout.strip()
-        ce.put(f"{directory}/read-and-hash", verbatim("read-and-hash"), 0o755)
-        ce.put(f"{directory}/jobs.sub", "\n".join(_submit_lines(jobs)) + "\n")
+        ce.put(f"{directory}/read-and-hash", verbatim("read-and-hash"), 0o755, USER)
+        ce.put(f"{directory}/jobs.sub", "\n".join(_submit_lines(jobs)) + "\n", user=USER)
         cluster = ""
         try:
             here = ["env", "-C", directory]
@@ -133,16 +133,16 @@ class Check:
                 user=USER,
                 timeout=JOBS_SECONDS + 60,
             )
-            lines = [ce.path(f"{directory}/{n}.out").read_text().split() for n in range(len(jobs))]
+            lines = [ce.read(f"{directory}/{n}.out", USER).decode().split() for n in range(len(jobs))]
             for number, ((worker, url), line) in enumerate(zip(jobs, lines, strict=True)):
                 if len(line) != 4:
-                    complaint = ce.path(f"{directory}/{number}.err").read_text().strip()
+                    complaint = ce.read(f"{directory}/{number}.err", USER).decode().strip()
                     raise HostError(f"the job on {worker.fqdn} could not read {url}: {complaint or 'no output'}")
             return lines
         finally:
             if cluster:
                 ce.run("condor_rm", cluster, user=USER, check=False)
-            ce.run("rm", "-rf", directory)
+            ce.run("rm", "-rf", directory, user=USER)
 
 
 def _submit_lines(jobs: list[tuple[Host, str]]) -> Iterator[str]:

@@ -15,7 +15,18 @@ from functools import partial
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.kerberos import principals
 from tierbench.testbed.templates import filled, verbatim
-from tierbench.testbed.topology import DATA, FIU, MOUNT_POINT, REALM, UF, USER, Host, Topology
+from tierbench.testbed.topology import (
+    DATA,
+    FIRST_PORT,
+    FIU,
+    LAST_PORT,
+    MOUNT_POINT,
+    REALM,
+    UF,
+    USER,
+    Host,
+    Topology,
+)
 
 CHUNKS = "/var/lib/mfs/chunks"
 MOUNT_COMMAND = "/usr/local/sbin/mount-remote"
@@ -33,12 +44,12 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
     mds, oss = hosts[metadata.name], hosts[storage.name]
     auth_code, password = secrets.token_hex(16), secrets.token_hex(16)
 
-    mds.stage("/etc/mfs/mfsmaster.cfg", filled("mfsmaster.cfg", auth_code=auth_code))
+    mds.stage("/etc/mfs/mfsmaster.cfg", filled("mfsmaster.cfg", auth_code=auth_code), 0o600)
     exports = filled("mfsexports.cfg", writers=UF.cidr, readers=FIU.cidr, password=password)
-    mds.stage("/etc/mfs/mfsexports.cfg", exports)
+    mds.stage("/etc/mfs/mfsexports.cfg", exports, 0o600)
     mds.stage("/etc/mfs/mfstopology.cfg", "")
     chunkserver = filled("mfschunkserver.cfg", auth_code=auth_code, metadata_server=metadata.fqdn)
-    oss.stage("/etc/mfs/mfschunkserver.cfg", chunkserver)
+    oss.stage("/etc/mfs/mfschunkserver.cfg", chunkserver, 0o600)
     # Told what to leave of the disk, not what to use: it would count each small file as a chunk of 64 MiB.
     free = shutil.disk_usage(oss.namespaces.directory.parent).free
     leave = max(0, free - (topology.settings.storage_gb << 30))
@@ -47,7 +58,7 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
     admitted = [f"{name}@{REALM}\n" for host in topology.hosts if host.mounts for name in principals(host)]
     for server in (mds, oss):
         own = f"{metadata.address}, {storage.address}"
-        server.stage("/etc/tierbench-gate.nft", filled("gate.nft", servers=own))
+        server.stage("/etc/tierbench-gate.nft", filled("gate.nft", servers=own, ports=f"{FIRST_PORT}-{LAST_PORT}"))
         server.stage("/etc/ssh/sshd_config", verbatim("sshd_config"))
         server.stage("/usr/local/sbin/kerberos-gate", verbatim("kerberos-gate"), 0o755)
         server.stage("/etc/mfs/mount.password", password + "\n", 0o600)
@@ -76,10 +87,11 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
     metadata, storage = servers(topology)
     mds, oss = hosts[metadata.name], hosts[storage.name]
     mds.script([
+        "chown mfs:mfs /etc/mfs/mfsmaster.cfg /etc/mfs/mfsexports.cfg",
         "cp /var/lib/mfs/metadata.mfs.empty /var/lib/mfs/metadata.mfs",
         "chown -R mfs:mfs /var/lib/mfs",
     ])  # fmt: skip
-    oss.script([f"mkdir {CHUNKS}", "chown -R mfs:mfs /var/lib/mfs"])
+    oss.script([f"mkdir {CHUNKS}", "chown -R mfs:mfs /var/lib/mfs /etc/mfs/mfschunkserver.cfg"])
     mds.daemon("mfsmaster", "mfsmaster", "-f", "start")
     oss.daemon("mfschunkserver", "mfschunkserver", "-f", "start")
     known_hosts = ""
@@ -90,7 +102,7 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
             "ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key",
         ])  # fmt: skip
         server.daemon("sshd", "/usr/sbin/sshd", "-D", "-e")
-        key = server.path("/etc/ssh/ssh_host_ed25519_key.pub").read_text()
+        key = server.read("/etc/ssh/ssh_host_ed25519_key.pub").decode()
         known_hosts += f"{server.host.fqdn} {key}"
     for host in hosts.values():
         if host.host.mounts:

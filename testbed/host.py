@@ -12,6 +12,8 @@ from tierbench.errors import HostError
 from tierbench.testbed.namespaces import Namespaces, wait_until
 from tierbench.testbed.topology import USER, Host
 
+# The file gets its name when it is whole; a link of that name is replaced and not followed.
+PUT = 'mkdir -p "${1%/*}"; new=$(mktemp "$1.XXXXXX"); cat >"$new"; chmod "$2" "$new"; mv -fT "$new" "$1"'
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -44,13 +46,19 @@ class RunningHost:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(target)
 
-    def put(self, path: str, content: str | bytes, mode: int = 0o644) -> None:
-        """Write a file of the running host."""
-        _write(self.path(path), content, mode)
+    def put(self, path: str, content: str | bytes, mode: int = 0o644, user: str | None = None) -> None:
+        """Write a file of the running host, as one of its users: what lies in a user's folders may be a link."""
+        self._exchange(["sh", "-euc", PUT, "sh", path, f"{mode:o}"], _bytes(content), user)
 
-    def path(self, path: str) -> Path:
-        """Where this machine finds a path of the running host."""
-        return Path(f"/proc/{self.pid}/root") / path.lstrip("/")
+    def read(self, path: str, user: str | None = None) -> bytes:
+        """What a file of the running host holds, as one of its users sees it."""
+        return self._exchange(["cat", "--", path], b"", user)
+
+    def _exchange(self, argv: Sequence[str], content: bytes, user: str | None) -> bytes:
+        result = subprocess.run(self.command(argv, user), input=content, capture_output=True, check=False)
+        if result.returncode:
+            raise HostError(f"{self.name}: {shlex.join(argv[-2:])}: {result.stderr.decode(errors='replace').strip()}")
+        return result.stdout
 
     def log(self, name: str) -> Path:
         """Where this machine finds a log of the host, running or not."""
@@ -117,5 +125,9 @@ class RunningHost:
 def _write(path: Path, content: str | bytes, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path.write_bytes(_bytes(content))
     path.chmod(mode)
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content

@@ -55,8 +55,8 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
     # New bindings reject how an older HTCondor authenticates local users, so users here have tokens too.
     user_token = manager.run("condor_token_create", "-identity", f"{USER}@{TRUST_DOMAIN}").stdout
     tokens = f"/home/{USER}/.condor/tokens.d"
-    manager.put(f"{tokens}/pool", user_token, 0o600)
-    manager.script([f"chown -R {USER}:{USER} /home/{USER}/.condor", f"chmod 700 {tokens}"])
+    manager.run("install", "-d", "-m", "700", f"/home/{USER}/.condor", tokens, user=USER)
+    manager.put(f"{tokens}/pool", user_token, 0o600, user=USER)
     members = [host.name for host in topology.hosts if host.in_pool and host != access_point]
     for name in [manager.name, *members]:
         host = hosts[name]

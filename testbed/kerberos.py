@@ -54,11 +54,8 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
     kdc.run("kadmin.local", stdin="\n".join(commands) + "\n")
     kdc.daemon("krb5kdc", "krb5kdc", "-n")
     for (name, path), file in keytabs.items():
-        source = kdc.path(file)
-        hosts[name].put(path, source.read_bytes(), mode=0o600)
-        if path == JOB_KEYTAB:
-            hosts[name].script([f"chown {USER}:{USER} {JOB_KEYTAB}"])
-        source.unlink()
+        hosts[name].put(path, kdc.read(file), mode=0o600, user=USER if path == JOB_KEYTAB else None)
+    kdc.run("rm", *keytabs.values())
     asker = hosts[topology.with_role("gateway")[0].name]
     kdc.wait_until(partial(gives_tickets, asker), START_SECONDS, "the KDC gave no tickets", "krb5kdc.log")
 

@@ -94,6 +94,6 @@ def _yes(ready: Callable[[], bool]) -> bool:
 
 def _last_words(log: Path, count: int = 5) -> str:
     lines: list[str] = []
-    with contextlib.suppress(OSError):
-        lines = log.read_text(errors="replace").splitlines()[-count:]
+    with contextlib.suppress(OSError), os.fdopen(os.open(log, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as file:
+        lines = file.read().splitlines()[-count:]
     return "\n  ".join([f"its log {log.name} ends:", *lines]) if lines else f"its log {log.name} is empty"

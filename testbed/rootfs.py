@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tierbench.errors import UnmetNeed
+from tierbench.testbed import ids
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import USER
 
@@ -63,6 +64,7 @@ class Recipe:
     python_packages: tuple[str, ...] = PYTHON_PACKAGES
     customize: tuple[str, ...] = CUSTOMIZE
     rootrc: str = ROOTRC
+    ids: int = ids.BASE
 
     @property
     def key(self) -> str:
@@ -102,7 +104,7 @@ def provide(cache: Path, recipe: Recipe, say: Say) -> Path:
     final = recipe.path(cache)
     if final.is_dir():
         return final
-    cache.mkdir(parents=True, exist_ok=True)
+    private(cache)
     with _only_builder(cache, say):
         if final.is_dir():  # somebody else has built it while we waited
             return final
@@ -114,11 +116,18 @@ def provide(cache: Path, recipe: Recipe, say: Say) -> Path:
             with log.open("w", encoding="utf-8") as output:
                 _bootstrap(recipe, partial, output, say)
                 _install_python_packages(recipe, partial, output, say)
+            ids.move(partial)
             partial.rename(final)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
     return final
+
+
+def private(directory: Path) -> None:
+    """Make a directory that only its owner can look into: hosts' secrets lie below, and programs that become root."""
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)
 
 
 @contextmanager

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 from tierbench.dags import names
 from tierbench.errors import ConfigError, HostError
+from tierbench.testbed.copying import bring_home, give_to_caller
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.testbed import Testbed
@@ -30,7 +30,7 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     if Path(experiment).is_file():
         experiment = _taken_along(Path(experiment), writer, access_point)
     there = f"{HOME}/runs/{into.name}"
-    if access_point.path(there).exists():
+    if access_point.succeeds("test", "-e", there):
         raise ConfigError(f"the testbed has a run {there} already; give this one another name with --into")
     say("replicas")
     definition = [experiment, "--site", "testbed"]
@@ -42,14 +42,15 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     if status == WATCHED:
         say(f"on the testbed that is: tierbench testbed exec --user {USER} ce -- tierbench watch {there}")
         return status
-    if access_point.path(there).is_dir():
-        shutil.copytree(access_point.path(there), into)
-        say(f"the run directory is {into}")
+    if access_point.succeeds("test", "-d", there):
+        left = bring_home(access_point, there, into, USER)
+        say(f"the run directory is {into}" + (f"; no files, so left on the testbed: {', '.join(left)}" if left else ""))
         if (into / names.TRIALS_CSV).exists():
             # Here and not above: matplotlib takes a second to load.
             from tierbench.postprocess.report.write import run_report
 
             say(f"its report is {run_report(into, None, lambda _: None)}")
+        give_to_caller(into)
     return status
 
 
@@ -66,5 +67,5 @@ def _taken_along(definition: Path, *hosts: RunningHost) -> str:
     """Copy a file of the user's to the hosts; its path there."""
     there = f"{HOME}/{definition.name}"
     for host in hosts:
-        host.put(there, definition.read_bytes())
+        host.put(there, definition.read_bytes(), user=USER)
     return there

@@ -55,7 +55,11 @@ class Testbed:
 
     @property
     def exists(self) -> bool:
-        return self._record.exists()
+        try:
+            return self._record.exists()
+        except PermissionError:  # its directory is root's alone
+            check_privilege()
+            raise
 
     @property
     def is_up(self) -> bool:
@@ -124,8 +128,10 @@ class Testbed:
             rootfs.check_space(self.directory, settings.storage_gb << 30, "hold the testbed's storage")
 
             self._end()
+            rootfs.private(cache)
+            rootfs.private(self.directory.parent)
             base = rootfs.provide(cache, recipe, say)
-            self.directory.mkdir(parents=True)
+            self.directory.mkdir()
             self._write_record(settings, complete=False)
             try:
                 assembly.assemble(self.hosts, self.topology, base, say)
@@ -163,7 +169,7 @@ class Testbed:
         if keep_logs:
             for host in ended.glob("*"):
                 for log in [host / "boot.log", *(host / "upper/var/log").rglob("*")]:
-                    if log.is_file():
+                    if log.is_file() and not log.is_symlink():
                         kept = logs / host.name / log.name
                         kept.parent.mkdir(parents=True, exist_ok=True)
                         shutil.copy(log, kept)

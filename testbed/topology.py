@@ -21,6 +21,7 @@ USER = "bench"
 MOUNT_POINT = "/extenci"
 XROOTDFS_ROOT = "/xrootd-fs"
 DATA = f"{MOUNT_POINT}/tierbench"
+FIRST_PORT, LAST_PORT = 9419, 9422  # of the remote file system's servers
 XROOTD_PORT = 1094
 KRB5_XROOTD_PORT = 1095
 

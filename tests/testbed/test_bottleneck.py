@@ -97,21 +97,20 @@ class Sites:
 
     def make_replicas(self) -> None:
         writer = self.testbed.host("vmuf")
-        writer.put(f"{HOME}/replicas.toml", REPLICAS + SETS)
+        writer.put(f"{HOME}/replicas.toml", REPLICAS + SETS, user=USER)
         writer.run("tierbench", "replicas", f"{HOME}/replicas.toml", "--site", "testbed", user=USER)
 
     def run(self, name: str, trial: Trial) -> dict[str, str]:
         """The trial's row of trials.csv."""
-        self._ce.put(f"{HOME}/{name}.toml", trial.experiment(name))
-        self._ce.put(f"{HOME}/{name}-site.toml", self._site_with(trial.links))
-        self._ce.run("chown", USER, HOME)
+        self._ce.put(f"{HOME}/{name}.toml", trial.experiment(name), user=USER)
+        self._ce.put(f"{HOME}/{name}-site.toml", self._site_with(trial.links), user=USER)
         options = ["--into", f"{HOME}/{name}", *([] if trial.measure else ["--no-links"])]
         self._ce.run(
             "tierbench", "run", f"{HOME}/{name}.toml", "--site", f"{HOME}/{name}-site.toml", *options,
             user=USER, timeout=RUN_SECONDS,
         )  # fmt: skip
-        with self._ce.path(f"{HOME}/{name}/{names.TRIALS_CSV}").open(encoding="utf-8", newline="") as file:
-            (row,) = csv.DictReader(file)
+        table = self._ce.read(f"{HOME}/{name}/{names.TRIALS_CSV}", USER).decode()
+        (row,) = csv.DictReader(table.splitlines())
         return row
 
     def _site_with(self, links: dict[str, float]) -> str:
@@ -189,7 +188,7 @@ def far_away(wan: RunningHost, usual_ms: float) -> Iterator[None]:
 
 
 def set_round_trip(wan: RunningHost, rtt_ms: float) -> None:
-    if wan.path("/run/wan-delay").read_text().strip() == "netem":
+    if wan.read("/run/wan-delay").strip() == b"netem":
         for switch in network.QUEUES:
             netem = ["netem", "delay", f"{rtt_ms / 2}ms", "limit", "100000"]
             wan.run("tc", "qdisc", "change", "dev", switch.bridge, "parent", "1:1", *netem)

@@ -32,7 +32,7 @@ def test_the_mount_is_where_it_belongs_and_nowhere_else(testbed: Testbed) -> Non
 
 
 def test_private_workers_have_no_keytab(testbed: Testbed) -> None:
-    assert not testbed.host("wn01").path("/etc/krb5.keytab").exists()
+    assert not testbed.host("wn01").succeeds("test", "-e", "/etc/krb5.keytab")
 
 
 def test_without_keytab_and_ticket_the_mount_is_refused(unmounted: RunningHost) -> None:

@@ -32,10 +32,10 @@ def submit(testbed: Testbed) -> Iterator[Submit]:
             *extra,
             f"queue {count}",
         ]
-        ce.put(f"{directory}/job.sub", "\n".join(lines) + "\n")
+        ce.put(f"{directory}/job.sub", "\n".join(lines) + "\n", user=USER)
         ce.run("env", "-C", directory, "condor_submit", "job.sub", user=USER)
         ce.run("env", "-C", directory, "condor_wait", "-wait", "60", "log", user=USER, timeout=90)
-        return [ce.path(f"{directory}/{n}.out").read_text() for n in range(count)]
+        return [ce.read(f"{directory}/{n}.out", USER).decode() for n in range(count)]
 
     yield run
     ce.run("condor_rm", USER, user=USER, check=False)

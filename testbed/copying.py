@@ -1,0 +1,71 @@
+"""Bring folders home from a host: read there by the host's own user, and made here of nothing but files and folders.
+
+Nothing that the host's user has put there can lead anywhere else: links, devices and strange names stay behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from tierbench.errors import HostError
+from tierbench.testbed.host import RunningHost
+
+CHANGED = 1  # tar's exit status where a file has changed as it was read: the run may be going on
+
+
+def bring_home(host: RunningHost, there: str, into: Path, user: str) -> list[str]:
+    """Copy a folder of a host's user to a new one here; the names of what is no file or folder and was left there."""
+    command = host.command(["tar", "-C", there, "-cf", "-", "."], user)
+    into.mkdir(parents=True)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as sending:
+        assert sending.stdout  # noqa: S101 - a pipe, as asked for
+        assert sending.stderr  # noqa: S101
+        try:
+            left = _unpacked(sending.stdout, into)
+        except (tarfile.TarError, OSError) as error:
+            sending.kill()
+            raise HostError(f"{host.name}: {there} could not be copied to {into}: {error}") from None
+        complaint = sending.stderr.read().decode(errors="replace").strip()
+    if sending.returncode not in (0, CHANGED):
+        raise HostError(f"{host.name}: {there} could not be read whole: {complaint}")
+    return left
+
+
+def _unpacked(stream: IO[bytes], into: Path) -> list[str]:
+    left = []
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            path = PurePosixPath(member.name)
+            if path.is_absolute() or ".." in path.parts or not (member.isdir() or member.isreg()):
+                left.append(member.name)
+            elif member.isdir():
+                (into / path).mkdir(exist_ok=True)
+            else:
+                _write(archive, member, into / path)
+    return left
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
+    """A file with the access that our umask leaves, and the time that it was written at."""
+    content = archive.extractfile(member)
+    access = 0o777 if member.mode & 0o100 else 0o666
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, access), "wb") as file:
+        if content is not None:
+            shutil.copyfileobj(content, file)
+    os.utime(path, (member.mtime, member.mtime))
+
+
+def give_to_caller(folder: Path) -> None:
+    """What root has made here belongs to who has called it by sudo."""
+    if os.geteuid() != 0 or "SUDO_UID" not in os.environ:
+        return
+    owner, group = int(os.environ["SUDO_UID"]), int(os.environ.get("SUDO_GID", -1))
+    os.chown(folder, owner, group, follow_symlinks=False)
+    for _, folders, files, here in os.fwalk(folder):
+        for name in (*folders, *files):
+            os.chown(name, owner, group, dir_fd=here, follow_symlinks=False)
