@@ -12,7 +12,7 @@ from typing import Any
 
 from tierbench.postprocess.course import LEAST_S, course
 from tierbench.postprocess.idle import MOST_AT_REST_MBPS, idle_rates
-from tierbench.postprocess.rules import BY_NAME, READ_WHOLE, USUAL_BYTES_PER_CLIENT, USUAL_EXCESS, Finding
+from tierbench.postprocess.rules import BY_NAME, USUAL_BYTES_PER_CLIENT, Finding
 from tierbench.postprocess.trial import Sampled, TrialData
 
 Row = dict[str, Any]
@@ -96,7 +96,7 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
 
 def usual_excess(data: TrialData, row: Row, read: float) -> tuple[float, str]:
     """Which excess over what was read is explained, as a share of it, and by what."""
-    own = USUAL_EXCESS.get(row["program"], max(USUAL_EXCESS.values()))
+    own = data.traits["usual_excess"]
     own += (USUAL_BYTES_PER_CLIENT * row["jobs"] + _at_rest(data, row)) / read
     sent = sent_around(data)
     again = _sent_again(data, sent) / read
@@ -119,7 +119,7 @@ def _excess(data: TrialData, row: Row, read: int, sent: Moved | None) -> Iterato
         yield Finding("foreign bytes", 100 * lost / read, elsewhere)
         return
     quiet = max((share for _, _, share in idle_rates(data, row)), default=0.0) <= (IDLE.suspect or 0.0)
-    rule = "excess bytes" if quiet and row["program"] not in READ_WHOLE else "foreign bytes"
+    rule = "excess bytes" if quiet and not data.traits["reads_whole"] else "foreign bytes"
     yield Finding(rule, 100 * (row["closure"] - share), words)
 
 

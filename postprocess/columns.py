@@ -172,7 +172,7 @@ TRIALS = (
     _number(
         "closure",
         "1",
-        "bytes_server over bytes_client (of cmssw: bytes_app), less 1: what the wire carried beyond",
+        "bytes_server over what the clients took in (bytes_client, unless their kind says bytes_app), less 1: excess",
         5,
     ),
     _count("events", "events read by all clients"),

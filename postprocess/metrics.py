@@ -96,7 +96,7 @@ def trial_row(data: TrialData) -> Row:
         "natural_skew_ms": _spread_ms(job.start.get("wall_ns") for job in jobs),
         "start_skew_ms": _spread_ms(job.go.get("wall_ns") for job in jobs),
         "mean_mbps": sent.mean_mbps,
-        "mean_error_mbps": mean_error_mbps(data, _plus(-(_sum(jobs, _bytes_taken) or 0), sent.bytes)),
+        "mean_error_mbps": mean_error_mbps(data, _plus(-(_sum(jobs, _taken_in(data)) or 0), sent.bytes)),
         "volatility_mbps": sent.volatility_mbps,
         "volatility_5s_mbps": sent.volatility_5s_mbps,
         "peak_mbps": sent.peak_mbps,
@@ -105,7 +105,7 @@ def trial_row(data: TrialData) -> Row:
         "bytes_app": bytes_app,
         "bytes_client": bytes_client,
         "bytes_server": None if sent.bytes is None else round(sent.bytes),
-        "closure": _plus(-1, _ratio(sent.bytes, _sum(jobs, _bytes_taken))),
+        "closure": _plus(-1, _ratio(sent.bytes, _sum(jobs, _taken_in(data)))),
         "events": events,
         "events_per_s": _ratio(events, window_s),
         "cpu_s": cpu_s,
@@ -190,10 +190,10 @@ def _end(name: str) -> Callable[[Job], Any]:
     return lambda job: job.end.get(name)
 
 
-def _bytes_taken(job: Job) -> int | None:
-    """What a client's process took in, as the wire is compared with; cmsRun's takes in much that is not of its file."""
-    app, process = job.end.get("bytes_app"), job.end.get("bytes_client")
-    return app if job.start.get("client") == "cmssw" else process or app
+def _taken_in(data: TrialData) -> Callable[[Job], Any]:
+    """What a client took in, as the wire is compared with, by the count that it declares to be right for that."""
+    count = data.traits["taken_in"]
+    return lambda job: job.end.get(count) or job.end.get("bytes_app")
 
 
 def _cpu_s(job: Job) -> float | None:

@@ -56,7 +56,7 @@ RULES = (
     Rule(
         "foreign bytes",
         "what the storage servers sent and none of the trial's own hosts received; where workers are not sampled, the"
-        " excess of clients that read files from end to end (dd, xrdcp), or beside idle traffic",
+        " excess of clients that read files from end to end, or beside idle traffic",
         "% of what was read", 2, 20,
         "somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
     ),
@@ -245,8 +245,4 @@ RULES = (
 )  # fmt: skip
 BY_NAME = {rule.name: rule for rule in RULES}
 
-# What a client has the storage send beyond what it reads, headers and repeats apart, as a share of what it reads:
-# read-ahead, parts of a file that the application skips, metadata (docs/runs.md has what was measured).
-USUAL_EXCESS = {"dd": 0.01, "xrdcp": 0.01, "higgs": 0.03, "root": 0.05, "cmssw": 0.10}
 USUAL_BYTES_PER_CLIENT = 65_536  # connecting and opening, however small the file
-READ_WHOLE = {"dd", "xrdcp"}  # from end to end, so there is nothing that is read ahead and not used

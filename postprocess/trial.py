@@ -17,6 +17,7 @@ from tierbench.postprocess.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.counters import Intervals, intervals
 from tierbench.postprocess.jobs import Job, read_jobs
 from tierbench.postprocess.samples import Bounds, Samples, UnreadableSamples, read_samples
+from tierbench.postprocess.traits import Traits, traits_of
 from tierbench.stored import Damaged
 
 T = TypeVar("T")
@@ -59,6 +60,7 @@ class Definition(OfPool):
     access: str
     workload: str
     client: str
+    traits: NotRequired[Traits]
     jobs: int
     repeat: int
     protocol: str
@@ -121,6 +123,11 @@ class TrialData:
         if not self.jobs or not len(begins) == len(ends) == len(self.jobs):
             return None
         return max(begins), min(ends)
+
+    @property
+    def traits(self) -> Traits:
+        """What its client declares."""
+        return traits_of(self.trial)
 
     @property
     def storage(self) -> list[Sampled]:

@@ -13,7 +13,7 @@ class Dd(Client):
 
     protocols = ("file",)
     reads_whole = True
-    usual_excess = 0.02
+    usual_excess = 0.01
     programs = ("dd",)
     remedy = "install coreutils there"
     options = {"block_kb": Option(1024, 1, 1_048_576)}

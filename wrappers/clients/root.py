@@ -32,7 +32,7 @@ class Root(Client):
     program = "root_read"
     kinds: "tuple[str, ...] | None" = ("tree", "higgs", "copies")
     memory_mb = 384
-    usual_excess = 0.07
+    usual_excess = 0.05
     remedy = "install ROOT there, or set options.setup of the workload to the line that makes it available"
     ships: "tuple[str, ...]" = ("root_read.C", "replica.h")
     options = {

@@ -17,7 +17,7 @@ class Xrdcp(Client):
 
     protocols = ("xrootd",)
     reads_whole = True
-    usual_excess = 0.02
+    usual_excess = 0.01
     programs = ("xrdcp",)
     remedy = "install xrootd-client there"
     options = {"streams": Option(1, 1, 15)}

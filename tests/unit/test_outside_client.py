@@ -1,0 +1,199 @@
+"""A client that a user adds: one file beside the experiment, and nothing of the package is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.dags.experiment import Experiment, load_experiment
+from tierbench.dags.plan import expand
+from tierbench.dags.write import write_run
+from tierbench.errors import ConfigError
+from tierbench.postprocess.tables import trial_tables
+from tierbench.site_configs.site import find_site
+from tierbench.submit.probes import script
+from tierbench.submit.questions import visits
+
+CLIENT = '''
+"""Reads the last bytes of a file."""
+
+from tierbench.wrappers.client import Client, Option
+
+
+class Tail(Client):
+    protocols = ("file",)
+    kinds = ("random",)
+    memory_mb = 33
+    usual_excess = 0.5
+    programs = ("tail", "no-such-program")
+    remedy = "write it"
+    ships = ("tailed.h",)
+    options = {"bytes": Option(10, 1, 1000), "list": Option("", file=True)}
+
+    def command(self):
+        return ["tail", "-c", str(self.job.options["bytes"]), self.job.path]
+
+    def outcome(self, run):
+        return {"status": "ok" if run.exit_status == 0 else "failed", "message": run.last_words, "bytes_app": 7}
+'''
+EXPERIMENT = """
+name = "tailed"
+question = "How fast does it end?"
+access = ["direct"]
+batches = [1]
+repeats = 1
+
+[workloads.own]
+client = "./tail_of.py"
+replicas = "plain"
+options = { bytes = 7, list = "list.txt" }
+
+[replicas.plain]
+kind = "random"
+count = 2
+size_mb = 1
+"""
+WORKERS = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
+
+
+@dataclass
+class Users:
+    """A user's folder."""
+
+    folder: Path
+
+    def put(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def experiment(self) -> Experiment:
+        return load_experiment(self.folder / "tailed.toml")
+
+    def run(self) -> Path:
+        """A run directory of the experiment."""
+        site, experiment = find_site("testbed"), self.experiment()
+        write_run(expand(site, experiment, WORKERS), site, experiment, self.folder / "run")
+        return self.folder / "run"
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Users:
+    users = Users(tmp_path)
+    users.put("tail_of.py", CLIENT)
+    users.put("tailed.h", "// beside it")
+    users.put("list.txt", "a list")
+    users.put("tailed.toml", EXPERIMENT)
+    return users
+
+
+def test_its_options_are_checked_against_its_declaration(users: Users) -> None:
+    users.put("tailed.toml", EXPERIMENT.replace("bytes = 7", "byte = 7"))
+    with pytest.raises(ConfigError, match=r'workloads.own.options.byte: unknown key \(did you mean "bytes"'):
+        users.experiment()
+
+
+def test_it_reads_only_what_it_declares(users: Users) -> None:
+    users.put("tailed.toml", EXPERIMENT.replace('kind = "random"', 'kind = "tree"'))
+    with pytest.raises(ConfigError, match='client "tail_of" cannot read replicas of kind "tree"'):
+        users.experiment()
+
+
+def test_it_is_refused_by_a_way_that_it_cannot_take(users: Users) -> None:
+    users.put("tailed.toml", EXPERIMENT.replace('"direct"', '"lan-xrootd"'))
+    with pytest.raises(ConfigError, match='client "tail_of" cannot read by access "lan-xrootd"'):
+        expand(find_site("testbed"), users.experiment(), WORKERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "trouble"),
+    [
+        ("tail_of.py", "import nowhere_to_be_found\n", "cannot be loaded: ModuleNotFoundError"),
+        ("tail_of.py", "x = 1\n", "defines 0 clients"),
+        ("tail_of.py", CLIENT.replace("tailed.h", "absent.h"), "ships absent.h, which is not beside it"),
+        ("tail_of.py", CLIENT.replace('("",', '("", kind="Odd",'), "there is no kind of text 'Odd'"),
+        ("tailed.toml", EXPERIMENT.replace("./tail_of.py", "./other.py"), "no such file"),
+        ("tailed.toml", EXPERIMENT.replace("list.txt", "other.txt"), "options.list: .*other.txt: no such file"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_it_is_told(users: Users, name: str, text: str, trouble: str) -> None:
+    users.put(name, text)
+    with pytest.raises(ConfigError, match=trouble):
+        users.experiment()
+
+
+def test_it_may_not_be_called_like_one_that_is_shipped(users: Users) -> None:
+    users.put("dd.py", CLIENT)
+    users.put("tailed.toml", EXPERIMENT.replace("tail_of", "dd"))
+    with pytest.raises(ConfigError, match='a client "dd" comes with tierbench'):
+        users.experiment()
+
+
+def test_a_variant_elsewhere_finds_it(users: Users) -> None:
+    variant = users.put("elsewhere/more.toml", 'extends = "../tailed.toml"\nname = "more"\nrepeats = 2\n')
+    assert load_experiment(variant).workloads["own"].client == "tail_of"
+
+
+def test_its_memory_is_asked_for(users: Users) -> None:
+    dag = (users.run() / "trials/direct.own.x001.r1/trial.dag").read_text()
+    assert 'client="tail_of"' in dag
+    assert 'memory="33"' in dag
+
+
+def test_what_it_needs_is_asked_of_the_workers(users: Users) -> None:
+    experiment = users.experiment()
+    visit = visits(find_site("testbed"), experiment, WORKERS)["wn03.fiu.test"]
+    question = next(question for question in visit.questions if question.kind == "program")
+    command = [sys.executable, "-I", "-", json.dumps([question.to_json()])]
+    probe = subprocess.run(command, input=script(experiment.client_files), capture_output=True, text=True, check=True)
+    (answer,) = json.loads(probe.stdout)["answers"]
+    assert (answer["state"], answer["seen"]) == ("bad", "there is no no-such-program")
+    assert question.remedy(answer["why"]) == "write it"
+
+
+def as_a_job(run: Path, sandbox: Path, replica: Path) -> list[dict[str, Any]]:
+    """Its record, from a process that has what HTCondor would transfer and nothing else."""
+    trial = run / "trials/direct.own.x001.r1"
+    sandbox.mkdir()
+    for path in (run / "scripts/client.py", trial / "trial.json", *(run / "scripts/programs").iterdir()):
+        (sandbox / path.name).write_bytes(path.read_bytes())
+    (sandbox / "replicas.txt").write_text(f"{replica}\t{replica.stat().st_size}\n")
+    asked = ["--trial", "t", "--index", "0", "--client", "tail_of", "--replicas", "replicas.txt"]
+    client = subprocess.run(
+        [sys.executable, "-I", "client.py", *asked, "--options", "trial.json"], cwd=sandbox, check=True,
+        env={**os.environ, "_CONDOR_SCRATCH_DIR": str(sandbox)}, capture_output=True, text=True,
+    )  # fmt: skip
+    return [json.loads(line) for line in client.stdout.splitlines()]
+
+
+def test_it_runs_as_a_job_with_what_travels_with_it(users: Users) -> None:
+    start, *_, end = as_a_job(users.run(), users.folder / "sandbox", users.put("replica", "one two three"))
+    assert (start["client"], end["status"], end["bytes_app"]) == ("tail_of", "ok", 7)
+    sandbox = users.folder / "sandbox"
+    assert (sandbox / "tailed.h").read_text() == "// beside it"
+    options = json.loads((sandbox / "trial.json").read_text())["options"]
+    assert (sandbox / options["list"]).read_text() == "a list"
+
+
+def test_it_is_judged_by_what_it_declares(users: Users, tmp_path: Path) -> None:
+    """The storage sends 40 % more than it reads: too much for any client of tierbench's own, not for this one."""
+    traits = json.loads((users.run() / "trials/direct.own.x001.r1/trial.json").read_text())["traits"]
+    own = synthetic.write_trial(tmp_path / "synthetic", client="tail_of", traits=traits)
+    other = synthetic.write_trial(tmp_path / "other")
+    for folder in (own, other):
+        for client in range(4):
+            path = folder / f"clients/{client}.jsonl"
+            *begin, end = path.read_text().splitlines()
+            less = {name: round(json.loads(end)[name] / 1.4) for name in ("bytes_app", "bytes_client")}
+            path.write_text("\n".join([*begin, json.dumps({**json.loads(end), **less})]) + "\n")
+    assert "beyond what was read" in trial_tables(other)["verdict_reasons"]
+    assert "beyond what was read" not in trial_tables(own)["verdict_reasons"]
