@@ -157,6 +157,7 @@ TRIALS = (
     _count("end_wall_ns", "the window ends: last client's end", "ns"),
     _number("window_s", "s", "the window: go to last end"),
     _number("wall_time_s", "s", "submission to last end, the thesis' wall time"),
+    _number("wall_time_error_s", "s", "by how much that may be wrong: half of what the job event log's stamps tell", 4),
     _number("natural_skew_ms", "ms", "first to last client's process start"),
     _number("start_skew_ms", "ms", "first to last client's begin, after the gate if there was one"),
     _number("mean_mbps", "Mb/s", "sent by the storage servers over the window"),

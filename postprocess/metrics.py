@@ -93,6 +93,7 @@ def trial_row(data: TrialData) -> Row:
         "end_wall_ns": end,
         "window_s": window_s,
         "wall_time_s": _times(1e-9, _difference(end, data.submit_wall_ns)),
+        "wall_time_error_s": data.submit_error_s,
         "natural_skew_ms": _spread_ms(job.start.get("wall_ns") for job in jobs),
         "start_skew_ms": _spread_ms(job.go.get("wall_ns") for job in jobs),
         "mean_mbps": sent.mean_mbps,

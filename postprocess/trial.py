@@ -113,6 +113,7 @@ class TrialData:
     lacking: list[str] = field(default_factory=list)  # the same, of samples that enter no mean
     other_pools: dict[str, str] = field(default_factory=dict)  # of workers that are not in its own: theirs
     clock: Bounds | None = None  # the access point's wall clock against its uptime
+    submit_error_s: float | None = None  # by how much the time of submission may be wrong
     ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
 
     @property
@@ -168,6 +169,7 @@ def read_trial(folder: Path) -> TrialData:
 
     jobs = read_jobs(folder, trial["jobs"])
     troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
+    submitted, submit_error_s = _submission(folder / names.CLIENTS_LOG, jobs, lacking)
     go = found(Go, folder / names.GO)
     troubles += _other_go_times(go, jobs)
     told: list[int] = [job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")]
@@ -176,7 +178,8 @@ def read_trial(folder: Path) -> TrialData:
         jobs,
         _read_all_samples(folder / names.SAMPLES, trial, troubles, lacking),
         go_wall_ns=go["go_wall_ns"] if go else min(told, default=None),
-        submit_wall_ns=_submission(folder / names.CLIENTS_LOG, jobs, lacking),
+        submit_wall_ns=submitted,
+        submit_error_s=submit_error_s,
         resident_bytes=_resident_bytes(folder, trial, found),
         outcome=_outcome_reasons(read_outcome(folder) or Outcome()),
         troubles=troubles,
@@ -288,26 +291,30 @@ def _resident_bytes(folder: Path, trial: dict[str, Any], found: Callable[..., Fl
     return sum(known) if known and len(known) == len(told) else None
 
 
-def _submission(log: Path, jobs: list[Job], lacking: list[str]) -> int | None:
-    """When the clients were submitted, by HTCondor's job event log.
+def _submission(log: Path, jobs: list[Job], lacking: list[str]) -> tuple[int | None, float | None]:
+    """When the clients were submitted, by HTCondor's job event log, and by how many seconds that may be wrong.
 
-    The log has the access point's local time without a zone. The zone is found by what both the log
-    and the clients know, when the first of them began; zones differ by quarters of an hour.
+    Its stamps are cut off, mostly to whole seconds, so the middle of what one may mean is taken. They are in
+    the access point's local time without a zone. The zone is found by what both the log and the clients
+    know, when the first of them began; zones differ by quarters of an hour.
     """
     try:
         events = LOG_EVENT.findall(log.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
-        return None
+        return None, None
     except OSError as error:
         lacking.append(f"{log.name} cannot be read: {error.strerror}")
-        return None
+        return None, None
     last_cluster = max((int(cluster) for _, cluster, _, _ in events), default=0)
     first: dict[str, float] = {}
+    errors_s: dict[str, float] = {}
     for kind, cluster, day, time in events:
-        if int(cluster) == last_cluster:
-            first.setdefault(kind, datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=UTC).timestamp())
+        if int(cluster) == last_cluster and kind not in first:
+            errors_s[kind] = 0.5 * 10.0 ** -len(time.partition(".")[2])
+            stamp = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=UTC).timestamp()
+            first[kind] = stamp + errors_s[kind]
     starts: list[int] = [job.start["wall_ns"] for job in jobs if job.start]
     if not starts or not first.keys() >= {SUBMITTED, EXECUTING}:
-        return None
+        return None, None
     zone_s = round((min(starts) / 1e9 - first[EXECUTING]) / QUARTER_HOUR_S) * QUARTER_HOUR_S
-    return round((first[SUBMITTED] + zone_s) * 1e9)
+    return round((first[SUBMITTED] + zone_s) * 1e9), errors_s[SUBMITTED]

@@ -27,7 +27,7 @@ from tierbench.testbed.namespaces import wait_until
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
-COUNT = 20  # a pair for each trial: one that had been read by another on the same mount would be in its cache
+COUNT = 24  # a pair for each trial: one that had been read by another on the same mount would be in its cache
 REPEATS = int(os.environ.get("TIERBENCH_CLEAN_REPEATS", "1"))
 PAUSE_S = 1.0
 WORKERS = ("wn03", "wn04")  # the public pool
@@ -141,6 +141,26 @@ def background(trial: Contaminated) -> Ran:
     )
 
 
+def cut_off(trial: Contaminated) -> Ran:
+    """The workers' links fail for a while when they have begun to read."""
+
+    def cut(trial: Contaminated) -> None:
+        for state in ("down", "up"):
+            for worker in WORKERS:
+                trial.host("wan").run("ip", "link", "set", f"{worker}-eth0", state)
+            if state == "down":
+                sleep(2 * PAUSE_S)
+
+    return trial.submit(cut)
+
+
+def written_meanwhile(trial: Contaminated) -> Ran:
+    """Somebody else writes about as much to the storage as the two clients read."""
+    other = f"{trial.replica(0)}.other"
+    writing = f"dd if=/dev/zero of={other} bs=1M count=48; rm {other}"
+    return trial.submit(lambda t: t.host("vmuf").run("sh", "-c", writing, user=USER))
+
+
 def missing_replica(trial: Contaminated) -> Ran:
     trial.edit_replicas(lambda lines: [lines[0], lines[1].replace(".dat", ".gone")])
     return trial.submit()
@@ -189,7 +209,12 @@ def killed_sampler(trial: Contaminated) -> Ran:
     return trial.submit(lambda t: t.host(OSS).run("kill", "-KILL", t.sampler()))
 
 
-ALONE = {"warm": one_replica_in_memory, "background": background}
+ALONE = {
+    "warm": one_replica_in_memory,
+    "background": background,
+    "cut": cut_off,
+    "written": written_meanwhile,
+}
 TOGETHER = {
     "missing": missing_replica,
     "truncated": truncated_replica,
@@ -202,7 +227,9 @@ TOGETHER = {
 # What must be among the reasons, and the verdict.
 EXPECTED = {
     "warm": ("INVALID", "MB of 48.00 MB that the clients read (at most 0.2 % of what was read): a cache was warm"),
-    "background": ("INVALID", "beyond what was read, of which"),
+    "background": ("INVALID", "reached none of the trial's own hosts"),
+    "cut": ("INVALID", "while clients were reading"),
+    "written": ("INVALID", "somebody writes to the storage"),
     "missing": ("INVALID", "1 of 2 clients open-failed (1)"),
     "truncated": ("INVALID", "1 of 2 clients short-read (1)"),
     "shared": ("INVALID", ".dat between them: give each client a replica of its own"),
@@ -241,6 +268,10 @@ def test_clean_trials_raise_no_doubt(clean: Ran) -> None:
     rows = clean.rows(names.TRIALS_CSV)
     assert {row["trial_id"]: row["verdict_reasons"] for row in rows if row["verdict"] != "VALID"} == {}
     assert len(rows) == 4 * REPEATS
+
+
+def test_the_time_of_submission_is_known_to_a_millisecond(clean: Ran) -> None:
+    assert {row["wall_time_error_s"] for row in clean.rows(names.TRIALS_CSV)} == {"0.0005"}
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -78,6 +78,15 @@ def test_rates_of_samples_are_in_the_table(folder):
     assert samples[1]["cpu_busy_pct"] == "50.0"
 
 
+@pytest.mark.parametrize(("stamp", "wall_s", "error_s"), [("50.500", 29.5, 0.0005), ("50", 29.5, 0.5)])
+def test_the_wall_time_is_as_exact_as_the_job_event_logs_stamps(folder, stamp, wall_s, error_s):
+    log = folder / "clients.log"
+    log.write_text(log.read_text().replace("03:59:50.500", f"03:59:{stamp}"))
+    row = trial_tables(folder)
+    assert row["wall_time_s"] == pytest.approx(wall_s, abs=error_s / 100 + 0.0005)
+    assert row["wall_time_error_s"] == error_s
+
+
 def test_times_of_clients_are_in_the_table(folder):
     trial_tables(folder)
     row = rows(folder / "jobs.csv")[2]
