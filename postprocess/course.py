@@ -32,16 +32,14 @@ class Course:
 
     def rises(self, times: Numbers) -> Numbers:
         """By how much it rose between each two of these times, as far as that is known."""
-        rises: Numbers = np.diff(np.interp(times, self.times, self.risen))
-        return rises
+        return self._between(times, self.risen)
 
     def rise(self, begin: float, end: float) -> float:
         return float(self.rises(np.array([begin, end]))[0])
 
     def known_s(self, times: Numbers) -> Numbers:
         """How much of the time between each two of these is known."""
-        covered: Numbers = np.diff(np.interp(times, self.times, self.known))
-        return covered
+        return self._between(times, self.known)
 
     def rates(self, times: Numbers) -> Numbers:
         """How fast it rose between each two of these times; NaN where a part of it is not known."""
@@ -55,8 +53,15 @@ class Course:
 
     def rate(self, begin: float, end: float) -> float | None:
         """How fast it rose in the known part of a time; None if nothing of it is known."""
-        known = float(self.known_s(np.array([begin, end]))[0]) if end > begin and len(self) else 0.0
+        known = float(self.known_s(np.array([begin, end]))[0]) if end > begin else 0.0
         return self.rise(begin, end) / known if known > 0 else None
+
+    def _between(self, times: Numbers, amounts: Numbers) -> Numbers:
+        """Of what is known at the samples, how much lies between each two of these times; nothing without samples."""
+        if not len(self):
+            return np.zeros(max(0, len(times) - 1))
+        between: Numbers = np.diff(np.interp(times, self.times, amounts))
+        return between
 
     def before(self, time: float) -> int:
         """Which sample is the last one not after a time; -1 if there is none."""

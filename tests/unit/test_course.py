@@ -111,3 +111,12 @@ def test_pauses_in_which_tcp_rests_are_no_drivers_doing(folder: Path) -> None:
         records = [synthetic.record(t, tx_bytes=total(t), tcp_out_segs=segments(t)) for t in times]
         path.write_bytes(head + b"".join(records) + end)
         assert trial_tables(folder)["resolution_s"] == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_server_with_hardly_a_sample_is_no_error(folder: Path, count: int) -> None:
+    path = folder / f"samples/{synthetic.OSS}.samples"
+    synthetic.write_samples(path, [-1.0, 3.0][:count], synthetic.during(MBPS, 20))
+    synthetic.write_samples(path.with_name("wn.samples"), [0.0], synthetic.during(MBPS, 20), host="wn", role="worker")
+    row = trial_tables(folder)
+    assert (row["verdict"], row["bytes_server"], row["mean_error_mbps"]) == ("INVALID", None, None)
