@@ -48,6 +48,8 @@ class Experiment:
     flush: bool = True
     retries: int = bounded(1, 0, 100)
     time_limit_s: int = bounded(7200, 1, 604_800)
+    slot_limit_s: int = bounded(1200, 10, 604_800)
+    stall_limit_s: int = bounded(300, 5, 604_800)
     conditions: dict[str, Any] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
     replicas: dict[str, Replicas] = field(default_factory=dict)

@@ -24,6 +24,7 @@ CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
 TURN = "turn"  # names the trial whose turn it is
 CEILINGS = "ceilings.json"
+RESERVE = "reserve"  # room on the disk in which the books of a trial are closed when there is none left
 
 # A trial's directory, as it is written
 TRIAL_DAG = "trial.dag"
@@ -40,6 +41,10 @@ CLIENTS_LOG = "clients.log"
 GO = "go.json"
 STOP = "stop"
 OUTCOME = "outcome.json"
+CALLED_OFF = "called-off.json"  # why the gate has ended the trial
+WAITING_FOR = "waiting-for.json"  # what the gate waits for, if it does for long
+CLAIM = "claim"  # which DAGMan of the run the trial belongs to
+ATTEMPT = "attempt.json"  # which try of how many this is
 AFTER = "after"  # names the trial that comes before this one
 SERVED = "served"  # it has had its turn
 NOT_NEEDED = "not-needed"  # enough trials like it have been measured

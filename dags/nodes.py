@@ -93,16 +93,39 @@ class AtOnce:
 
 @dataclass(frozen=True)
 class Retries:
-    """Each node so far is tried again if it fails."""
+    """A node, or each one so far, is tried again if it fails."""
 
     retries: int
+    node: str = "ALL_NODES"
 
     def lines(self) -> Iterator[str]:
         if self.retries:
-            yield f"RETRY ALL_NODES {self.retries}"
+            yield f"RETRY {self.node} {self.retries}"
 
 
-Part = Job | Final | SubDag | Edge | Before | AtOnce | Retries
+@dataclass(frozen=True)
+class AbortOn:
+    """If a node ends with this exit status DAGMan removes all jobs and goes on to what runs last."""
+
+    node: str
+    exit_status: int
+
+    def lines(self) -> Iterator[str]:
+        yield f"ABORT-DAG-ON {self.node} {self.exit_status}"
+
+
+@dataclass(frozen=True)
+class SkipIf:
+    """If the script before a node ends with this exit status the node is done."""
+
+    node: str
+    exit_status: int
+
+    def lines(self) -> Iterator[str]:
+        yield f"PRE_SKIP {self.node} {self.exit_status}"
+
+
+Part = Job | Final | SubDag | Edge | Before | AtOnce | Retries | AbortOn | SkipIf
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ class Outcome:
 
     state: str = "complete"
     reasons: list[str] = field(default_factory=list)
+    again: bool = False  # it will be tried once more
 
     @property
     def well(self) -> bool:

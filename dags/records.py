@@ -10,6 +10,7 @@ from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushed_hosts, sampled_hosts
 from tierbench.dags.language import row
+from tierbench.dags.limits import limits
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.repeats import Until
 from tierbench.dags.workloads import Workload
@@ -52,6 +53,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         ],
         "sample_period_s": experiment.sample_period_s,
         "gate": experiment.gate,
+        "limits": limits(experiment).to_json(),
         "until_known": isinstance(experiment.repeats, Until),
         "options": _options(configuration.workload, workload),
         "bytes": trial.bytes,

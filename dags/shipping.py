@@ -13,13 +13,12 @@ from tierbench.dags.experiment import Experiment
 from tierbench.errors import ConfigError, UnmetNeed
 from tierbench.joined import joined
 
-COPIED = (
+COPIED = (("tierbench.monitors", "sampler.py"), ("tierbench.wrappers", "flush.py"))
+JOINED = (
     ("tierbench.submit", "gate.py"),
     ("tierbench.submit", names.FINISH),
-    ("tierbench.monitors", "sampler.py"),
     ("tierbench.dags", names.FRESH),
     ("tierbench.dags", names.TURN_TAKING),
-    ("tierbench.wrappers", "flush.py"),
 )
 
 
@@ -57,6 +56,8 @@ def scripts(clients: Iterable[ClientFile] = ()) -> Iterator[tuple[str, bytes]]:
     yield f"{names.SCRIPTS}/htchirp.py", _htchirp().read_bytes()
     for package, name in COPIED:
         yield f"{names.SCRIPTS}/{name}", (resources.files(package) / name).read_bytes()
+    for package, name in JOINED:
+        yield f"{names.SCRIPTS}/{name}", joined(f"{package}.{name.removesuffix('.py')}").encode()
     all_clients = {**shipped_clients(), **{client.name: client for client in clients}}  # the others serve by hand
     yield f"{names.SCRIPTS}/client.py", joined("tierbench.wrappers.main", as_parts(all_clients.values())).encode()
 

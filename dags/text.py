@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tierbench.dags import names
+from tierbench.dags import fresh, names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushes, ways_to_sample
-from tierbench.dags.nodes import AtOnce, Before, Dag, Edge, Final, Job, Part, Retries, Service, SubDag
+from tierbench.dags.limits import limits
+from tierbench.dags.nodes import AbortOn, AtOnce, Before, Dag, Edge, Final, Job, Part, Retries, Service, SkipIf, SubDag
 from tierbench.dags.plan import Configuration, Plan, Trial
 from tierbench.site_configs.site import Access, Site
 
 # Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for their turns.
 IN_FLIGHT = 3
+
+# The gate's exit status with which it has called a trial off, and how often it is started again if it dies.
+CALLED_OFF = 3
+GATE_RETRIES = 3
 
 # DAGMan runs a trial's DAG, its jobs and its PRE script in the trial's own directory.
 RUN_DIRECTORY = "../.."
@@ -21,6 +26,7 @@ DAGMAN = (
     ("DAGMAN_USER_LOG_SCAN_INTERVAL = 1", "seconds; the shortest there is. Each step of a trial waits for it"),
     ("DAGMAN_MAX_SUBMITS_PER_INTERVAL = 1000", "the most there is: all flushes of a trial at once"),
     ("DAGMAN_HOLD_CLAIM_TIME = 20", "seconds for which a slot that a job has left waits for the next one"),
+    ("DAGMAN_CHECK_QUEUE_INTERVAL = 120", "seconds without news; events that a full disk has lost are missed then"),
     ("DAGMAN_RETRY_NODE_FIRST = True", "a failed trial is tried again at once, near those it is compared with"),
     (
         "DAGMAN_USE_STRICT = 0",
@@ -71,7 +77,9 @@ def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: 
         nodes.append(
             SubDag(trial.id, names.TRIAL_DAG, names.trial_directory(trial.id), priority=len(trials) - position)
         )
-        befores.append(Before(trial.id, _script(names.FRESH), [trials[position - 1].id] if position else []))
+        before = [trials[position - 1].id] if position else []
+        befores.append(Before(trial.id, _script(names.FRESH), ["$RETRY", "$MAX_RETRIES", *before]))
+        befores.append(SkipIf(trial.id, fresh.DONE))
     return Dag(usage, names.DAGMAN_CONFIG, [*nodes, *befores, AtOnce("trials", IN_FLIGHT), Retries(experiment.retries)])
 
 
@@ -88,6 +96,8 @@ def trial_dag(site: Site, experiment: Experiment, trial: Trial) -> Dag:
 def _trial_parts(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Part]:
     jobs = list(_trial_jobs(site, experiment, trial))
     yield from jobs
+    yield AbortOn("gate", CALLED_OFF)
+    yield Retries(GATE_RETRIES, "gate")
     for job in jobs:
         alone = job.name == "clients" and not experiment.gate
         yield Before(job.name, _script(names.TURN_TAKING), ["take", "sampled"] if alone else ["take"])
@@ -97,7 +107,8 @@ def _trial_parts(site: Site, experiment: Experiment, trial: Trial) -> Iterator[P
 
 
 def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Job]:
-    configuration = trial.configuration
+    configuration, limit = trial.configuration, limits(experiment)
+    waits = {"slot_limit": limit.slot_s, "run_limit": limit.job_s}
     for via in ways_to_sample(site, configuration):
         yield Service(
             "samplers" if via == "pool" else f"samplers-{via}",
@@ -106,10 +117,10 @@ def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Jo
                 "trial": trial.id,
                 "period": experiment.sample_period_s,
                 "hosts": f"{RUN_DIRECTORY}/{names.sampler_list(configuration.id, via)}",
+                **waits,
             },
         )
-    if experiment.gate:
-        yield Service("gate", _submit("gate"))
+    yield Job("gate", _submit("gate"), {"run_limit": limit.gate_s})
     if flushes(site, experiment):
         yield Job(
             "flush",
@@ -118,6 +129,7 @@ def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Jo
                 "strategy": site.flush.strategy,
                 "helper": site.flush.helper,
                 "hosts": f"{RUN_DIRECTORY}/{names.flush_list(configuration.id)}",
+                **waits,
             },
         )
     yield Job(
@@ -130,15 +142,17 @@ def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Jo
             "memory": experiment.workloads[configuration.workload].asks_mb,
             "flags": " ".join(_client_flags(site.access[configuration.access], experiment)),
             "pool_requirements": site.pools[configuration.pool].requirements,
+            **waits,
         },
     )
 
 
 def _client_flags(access: Access, experiment: Experiment) -> Iterator[str]:
     """What not every client is told: the file that the gate opens with, when to give up, whose ticket to get."""
-    yield f"--timeout {experiment.time_limit_s}"
+    limit = limits(experiment)
+    yield f"--timeout {limit.read_s}"
     if experiment.gate:
-        yield f"--gate {names.GO}"
+        yield f"--gate {names.GO} --gate-timeout {limit.go_s}"
     if access.kerberos:
         yield f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}"
 

@@ -18,12 +18,14 @@ exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or t
 import contextlib
 import fcntl
 import json
-import re
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tierbench.dags.dagman import at_work
+from tierbench.dags.room import wait_for_room
 
 FILLED = ("clients", "samples", "flush")
 POLL_SECONDS = 0.1
@@ -45,12 +47,15 @@ def main(arguments: "list[str]") -> int:
     turn = Turn(trial)
     if arguments[0] == "take":
         while not (turn.has_come() and turn.is_taken()):
-            if (trial / "served").exists():
-                return 1
+            if (trial / "served").exists():  # a node of it that died is started again, or it was not needed
+                return 0 if (trial / "samples").exists() else 1
             time.sleep(POLL_SECONDS)
         if (trial / "not-needed").exists() and not (trial / "samples").exists():  # it has not begun
             turn.pass_on()
             return 1
+        if not wait_for_room(trial.parent.parent):
+            print("turn: the disk has been full for a day", file=sys.stderr)
+            return 3
         for folder in FILLED:
             (trial / folder).mkdir(exist_ok=True)
         if "sampled" in arguments:
@@ -83,9 +88,11 @@ class Turn:
             holder = self._holder()
             if holder and holder != self.trial.name:
                 other = self.trial.parent / holder
-                if not self._is_gone(other) and (at_work(other) or not (other / "outcome.json").exists()):
+                going_on = at_work(other) or not (other / "outcome.json").exists()
+                if going_on and not self._is_gone(other) and not self._is_over(other):
                     return False
-            self.file.write_text(self.trial.name)
+            if holder != self.trial.name:
+                self.file.write_text(self.trial.name)
         return True
 
     def pass_on(self) -> None:
@@ -106,6 +113,14 @@ class Turn:
             return self.file.read_text()
         except FileNotFoundError:
             return ""
+
+    def _is_over(self, trial: Path) -> bool:
+        """Whether a trial has kept the turn for longer than anything in it may take."""
+        try:
+            limit = json.loads((trial / "trial.json").read_text())["limits"]["turn_s"]
+            return bool(time.time() - self.file.stat().st_mtime > limit)
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
 
     def _is_gone(self, trial: Path) -> bool:
         """Whether no DAGMan has run a trial for a while."""
@@ -129,15 +144,6 @@ def sampling(trial: Path, sampler: "dict[str, Any]") -> bool:
             return bool(file.readline() and file.readline())
     except FileNotFoundError:
         return False
-
-
-def at_work(trial: Path) -> bool:
-    """Whether a DAGMan runs the trial: its process number is in a lock file, which stays if DAGMan dies."""
-    try:
-        pid = re.search(r"^PID = (\d+)$", (trial / "trial.dag.lock").read_text(), re.MULTILINE)
-    except FileNotFoundError:
-        return False
-    return pid is not None and Path("/proc", pid.group(1)).exists()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 import tierbench
+from tierbench import interrupts
 from tierbench.errors import TierbenchError
 from tierbench.submit import commands, doctor, report
 from tierbench.testbed import cli as testbed
@@ -18,14 +19,15 @@ can be trusted, and hands back tables, plots and a verdict.
 
 def main(arguments: list[str] | None = None) -> int:
     parsed = command_line().parse_args(arguments)
+    interrupts.listen()
     try:
         return int(parsed.run(parsed))
     except TierbenchError as error:
         print(f"tierbench: {error}", file=sys.stderr)
         return error.exit_status
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         print("tierbench: interrupted", file=sys.stderr)
-        return 130
+        return interrupts.exit_status(interrupt)
     except BrokenPipeError:  # whoever read our output has seen enough
         return 141
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import sys
 import time
 from functools import partial
@@ -15,6 +16,7 @@ from tierbench.dags.experiment import Experiment, find_experiment, shipped_exper
 from tierbench.dags.plan import Plan, expand, from_json
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import pool, programs
 from tierbench.submit import replicas as replica_files
@@ -23,9 +25,9 @@ from tierbench.submit.ceilings import leave_ceilings
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.preview import missing, preview
 from tierbench.submit.progress import Run
-from tierbench.submit.watch import watch
+from tierbench.submit.watch import PatientQueue, watch
 
-REMOVAL_SECONDS = 60
+REMOVAL_SECONDS = 120  # jobs that do not end are given up by the trial's last step before that
 MANY = 1000  # trials: a product of axes grows faster than one thinks
 
 
@@ -165,24 +167,34 @@ def _run(arguments: argparse.Namespace) -> int:
         plan = from_json((run.directory / names.PLAN).read_text(encoding="utf-8"))
         try:
             leave_ceilings(find_site(arguments.site), plan, run.directory, say)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             say(f"\ninterrupted before anything was submitted; `tierbench submit {run.directory}` does that")
-            return 1
+            return exit_status(interrupt)
     return _submit_and_watch(run)
 
 
 def _submit(arguments: argparse.Namespace) -> int:
     run = Run(arguments.directory)
-    if run.cluster is not None and pool.in_queue(run.cluster):
-        raise ConfigError(f"{run.directory}: is in the queue already, as job {run.cluster}; `tierbench watch` shows it")
+    if run.copy_of:
+        say(f"{run.directory}: is a copy of {run.copy_of}, which is left alone; what is not complete is done here")
+        run.become_its_own()
+    elif run.submission and pool.in_queue(_submitted(run)):
+        cluster = run.submission.cluster
+        raise ConfigError(f"{run.directory}: is in the queue already, as job {cluster}; `tierbench watch` shows it")
     if all(trial.well for trial in run.trials()):
         raise ConfigError(f"{run.directory}: all its trials are complete; a new run of them needs a new directory")
     return _submit_and_watch(run)
 
 
 def _submit_and_watch(run: Run) -> int:
-    run.record_submission(pool.submit_dag(run.directory / names.EXPERIMENT_DAG))
-    say(f"submitted as job {run.cluster}")
+    began = time.time()
+    try:
+        with held_back():
+            cluster = pool.submit_dag(run.directory / names.EXPERIMENT_DAG)
+            run.record_submission(cluster, began)
+    except PoolError as error:
+        raise PoolError(f"{error}; `tierbench submit {run.directory}` tries it again") from None
+    say(f"submitted as job {cluster}")
     return _watch_to_the_end(run)
 
 
@@ -194,10 +206,10 @@ def _watch_to_the_end(run: Run) -> int:
     cluster = _submitted(run)
     try:
         watch(run, partial(pool.in_queue, cluster))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         say(f"\nno longer watching; the run goes on. `tierbench watch {run.directory}` shows it again,")
         say(f"`tierbench stop {run.directory}` ends it")
-        return 130
+        return exit_status(interrupt)
     _show_tables(run.directory)
     unfinished = [trial for trial in run.trials() if not trial.well]
     if unfinished:
@@ -207,9 +219,17 @@ def _watch_to_the_end(run: Run) -> int:
 
 
 def _submitted(run: Run) -> int:
-    if run.cluster is None:
+    submission, original = run.submission, run.copy_of
+    if submission is None:
         raise ConfigError(f"{run.directory}: was not submitted by tierbench; `tierbench submit` does that")
-    return run.cluster
+    if original:
+        raise ConfigError(
+            f"{run.directory}: is a copy; job {submission.cluster} is that of {original}. `tierbench submit` runs what"
+            " is not complete in the copy"
+        )
+    if submission.host not in ("", socket.getfqdn()):
+        raise ConfigError(f"{run.directory}: was submitted on {submission.host}; do this there")
+    return submission.cluster
 
 
 def _stop(arguments: argparse.Namespace) -> int:
@@ -217,15 +237,24 @@ def _stop(arguments: argparse.Namespace) -> int:
     cluster = _submitted(run)
     pool.remove(cluster, "tierbench stop")
     say(f"job {cluster} removed; waiting for the trial at work to close its books")
-    deadline = time.monotonic() + REMOVAL_SECONDS
-    while pool.in_queue(cluster):
-        if time.monotonic() > deadline:
-            raise TierbenchError(
-                f"job {cluster} is still in the queue after {REMOVAL_SECONDS} s; see condor_q {cluster}"
-            )
-        time.sleep(0.5)
+    queue = PatientQueue(partial(pool.in_queue, cluster), say)
+    if not _leaves(queue):
+        left = ", ".join(map(str, pool.forget(cluster)))
+        say(f"jobs {left} did not end within {REMOVAL_SECONDS} s, so were taken out of the queue (condor_rm -forcex)")
+        if not _leaves(queue):
+            raise TierbenchError(f"job {cluster} is still in the queue; see condor_q {cluster}")
     _show_tables(run.directory)
     return 0
+
+
+def _leaves(queue: PatientQueue) -> bool:
+    """Whether a run that was removed leaves the queue in time."""
+    deadline = time.monotonic() + REMOVAL_SECONDS
+    while queue.holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
 
 
 # -- results ---------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +43,6 @@ def _doctor(arguments: argparse.Namespace) -> int:
     experiment = find_experiment(arguments.experiment) if arguments.experiment else None
     if experiment:
         expand(site, experiment, {})  # an experiment that the site cannot serve at all is refused here
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the probes are removed then too
     states: Counter[str] = Counter()
     for section in _sections(site, experiment, arguments.quick, arguments.patience):
         states.update(finding.state for finding in section)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The last step of a trial: passes its turn on, stops the samplers, says how the trial went, has its tables made.
+"""The last step of a trial: sees all jobs out, stops the samplers, says how it went, has its tables made.
 
 usage: finish.py DAG_STATUS FAILED_COUNT      (in the trial's directory on the access point)
 
@@ -20,6 +20,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tierbench.dags.room import give_up_reserve, is_low
+from tierbench.submit.causes import client_reasons
+from tierbench.submit.joblog import Cluster
+
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
 CLOCK_SECONDS = 0.03  # three steps of /proc/uptime
@@ -33,6 +37,11 @@ def main(dag_status: str, failed_nodes: str) -> int:
     except (OSError, ValueError) as error:
         print(f"finish: trial.json: {error}", file=sys.stderr)
         return 2
+    run = Path("../..")
+    if is_low(run):
+        give_up_reserve(run)
+    # Who reads on does it in the next trial's time, so the turn is passed when all have gone.
+    stuck = see_out(trial["limits"]["stop_s"])
     subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
     if not Path("samples").exists():  # it was waiting for its turn
         if Path("not-needed").exists():
@@ -44,21 +53,72 @@ def main(dag_status: str, failed_nodes: str) -> int:
     unfinished = wait_for_samplers(trial)
     record_clock()
 
-    reasons = []
-    if dag_status == REMOVED:
-        reasons.append("the trial was removed")
-    elif failed_nodes != "0":
-        reasons.append(f"{failed_nodes} nodes of the trial's DAG failed")
+    reasons = ["the trial was removed"] if dag_status == REMOVED else []
+    reasons += called_off()
+    causes = client_reasons(trial["jobs"])
+    reasons += causes + stuck
     # Without another host's samples the mean stands; the tables say whether they cover the window.
     storage = {sampler["host"] for sampler in trial["samplers"] if sampler["role"] == "storage"}
     reasons += [f"the sampler on {host} did not end in order" for host in unfinished if host in storage]
-    reasons += client_reasons(trial)
-    record("incomplete" if reasons else "complete", reasons)
+    if failed_nodes != "0" and not reasons:
+        reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
+    again = bool(reasons) and dag_status != REMOVED and tries_left() > 0
+    record("incomplete" if reasons else "complete", reasons, again)
     if make_tables() and trial["until_known"]:
         spare_later_trials(trial)
     for reason in reasons:
         print(ascii(reason))
     return 1 if reasons else 0
+
+
+def see_out(seconds: float) -> "list[str]":
+    """Wait until the trial's jobs have left the queue, and have those forgotten that cannot be ended; in words, these.
+
+    All but those of a trial that was removed or called off have left it before.
+    """
+    clusters = [Cluster(Path(log)) for log in ("clients.log", "flush.log")]
+    deadline = time.monotonic() + seconds
+    while True:
+        for cluster in clusters:
+            cluster.read_on()
+        left = [cluster for cluster in clusters if cluster.left]
+        if not left:
+            return []
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
+    stuck = []
+    for cluster in left:
+        numbers = ", ".join(f"{cluster.number}.{job} ({cluster.slots.get(job, 'no slot')})" for job in cluster.left)
+        command = ["condor_rm", "-forcex", str(cluster.number)]
+        try:
+            # Those that are not removed yet have to be before they can be forgotten.
+            subprocess.call(["condor_rm", str(cluster.number)], stdout=subprocess.DEVNULL, timeout=seconds)
+            forgotten = subprocess.call(command, stdout=subprocess.DEVNULL, timeout=seconds) == 0
+        except (OSError, subprocess.TimeoutExpired):
+            forgotten = False
+        then = "were forgotten by HTCondor" if forgotten else f"are in the queue still; `{' '.join(command)}` helps"
+        stuck.append(f"jobs {numbers} did not end within {seconds:g} s of being removed and {then}")
+    return stuck
+
+
+def called_off() -> "list[str]":
+    """Why the gate has ended the trial, if it has."""
+    try:
+        return [json.loads(Path("called-off.json").read_text())["reason"]]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError):
+        return ["the gate has called it off"]
+
+
+def tries_left() -> int:
+    """How often DAGMan will start the trial again if it fails."""
+    try:
+        attempt = json.loads(Path("attempt.json").read_text())
+        return int(attempt["retries"]) - int(attempt["retry"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
 
 
 def wait_for_samplers(trial: "dict[str, Any]") -> "list[str]":
@@ -86,37 +146,6 @@ def ended(host: str) -> bool:
         return bool(json.loads(last.decode())["tierbench"] == "end")
     except (ValueError, KeyError, TypeError):
         return False
-
-
-def client_reasons(trial: "dict[str, Any]") -> "list[str]":
-    """In words, each client that has not read its file to the end."""
-    reasons = []
-    for number in range(trial["jobs"]):
-        last = last_record(Path("clients", f"{number}.jsonl"))
-        if last is None:
-            reasons.append(f"client {number} never started")
-        elif last.get("event") != "end":
-            reasons.append(f"client {number} lost")
-        elif last["status"] != "ok":
-            words = last.get("message")
-            reasons.append(f"client {number} {last['status']}{': ' + words if words else ''}")
-    return reasons
-
-
-def last_record(path: Path) -> "dict[str, Any] | None":
-    """The last whole line of a client's output; it is its "end" record unless the client was lost."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return None
-    for line in reversed(lines):
-        try:
-            found = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(found, dict):
-            return found
-    return None
 
 
 def make_tables() -> bool:
@@ -154,9 +183,11 @@ def record_clock() -> None:
     Path("clock.json").write_text(json.dumps(clock) + "\n")
 
 
-def record(state: str, reasons: "list[str]") -> None:
+def record(state: str, reasons: "list[str]", again: bool = False) -> None:
+    """How the trial went; the first reason is the first cause, and `again` is whether it will be tried once more."""
+    outcome = {"format": 1, "state": state, "reasons": reasons, "again": again}
     unfinished = Path("outcome.json.new")
-    unfinished.write_text(json.dumps({"format": 1, "state": state, "reasons": reasons}, indent=1) + "\n")
+    unfinished.write_text(json.dumps(outcome, indent=1) + "\n")
     unfinished.rename("outcome.json")
 
 

@@ -100,3 +100,20 @@ def remove(cluster: int, reason: str) -> None:
     """Remove a submitted DAG; DAGMan then removes its jobs and runs its final nodes."""
     with plain_errors(f"remove job {cluster}") as htcondor2:
         htcondor2.Schedd().act(htcondor2.JobAction.Remove, f"ClusterId == {cluster}", reason=reason)
+
+
+def forget(cluster: int) -> list[int]:
+    """Take a DAG and all that it has started out of the queue, whether or not they have ended; their clusters."""
+    with plain_errors(f"forget job {cluster}") as htcondor2:
+        schedd = htcondor2.Schedd()
+        family, parents = {cluster}, {cluster}
+        while parents:  # a DAG's jobs name it, and the DAGs of trials are such jobs
+            of_these = " || ".join(f"DAGManJobId =?= {parent}" for parent in sorted(parents))
+            parents = {int(job["ClusterId"]) for job in schedd.query(of_these, ["ClusterId"])} - family
+            family |= parents
+        those = " || ".join(f"ClusterId == {each}" for each in sorted(family))
+        left = sorted({int(job["ClusterId"]) for job in schedd.query(those, ["ClusterId"])})
+        if left:
+            schedd.act(htcondor2.JobAction.Remove, those, reason="tierbench stop")
+            schedd.act(htcondor2.JobAction.RemoveX, those, reason="tierbench stop")
+        return left

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from tierbench import stored
 from tierbench.dags import names
@@ -38,6 +40,8 @@ class TrialProgress:
     done: int = 0
     state: str = ""
     reasons: tuple[str, ...] = ()
+    again: bool = False  # it has failed and will be tried once more
+    waiting_for: str = ""  # what the gate waits for, if it does for long
 
     @property
     def well(self) -> bool:
@@ -57,10 +61,20 @@ class Sampled(TypedDict):
     storage: Storage
 
 
+class Wait(TypedDict):
+    """waiting-for.json."""
+
+    what: str
+    since_wall_s: float
+
+
 class Submitted(TypedDict):
     """submitted.json."""
 
     cluster: int
+    directory: NotRequired[str]
+    host: NotRequired[str]
+    wall_s: NotRequired[float]
 
 
 class Run:
@@ -77,40 +91,89 @@ class Run:
         self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.plan["trials"]]
 
     @property
-    def cluster(self) -> int | None:
-        """The job number of its DAG, once it was submitted by `tierbench run`."""
+    def submission(self) -> Submission | None:
+        """What is known of its being submitted, once it was by `tierbench run` or `submit`."""
         path = self.directory / names.SUBMITTED
-        return stored.read_as(Submitted, path)["cluster"] if path.is_file() else None
+        if not path.is_file():
+            return None
+        record = stored.read_as(Submitted, path)
+        directory = Path(record.get("directory", self.directory.resolve()))
+        return Submission(record["cluster"], directory, record.get("host", ""), record.get("wall_s", 0.0))
 
-    def record_submission(self, cluster: int) -> None:
-        (self.directory / names.SUBMITTED).write_text(json.dumps({"format": 1, "cluster": cluster}) + "\n")
+    def record_submission(self, cluster: int, wall_s: float) -> None:
+        where = {"directory": str(self.directory.resolve()), "host": socket.getfqdn()}
+        record = {"format": 2, "cluster": cluster, **where, "wall_s": wall_s}
+        (self.directory / names.SUBMITTED).write_text(json.dumps(record) + "\n")
+
+    @property
+    def copy_of(self) -> Path | None:
+        """The directory that was submitted, if this is a copy of it."""
+        submission = self.submission
+        if submission is None or submission.directory == self.directory.resolve():
+            return None
+        return submission.directory
+
+    def become_its_own(self) -> None:
+        """Forget, in a copy, what DAGMan has left of the original's being run; what was measured stays.
+
+        DAGMan would read on in the original's logs, and wait for its jobs.
+        """
+        leftovers = [*self.directory.glob("*.dag.*"), *self.directory.glob(f"{names.TURN}*")]
+        for path in [*leftovers, self.directory / names.SUBMITTED]:
+            path.unlink(missing_ok=True)
 
     def trials(self) -> Iterator[TrialProgress]:
-        """All trials in the plan's order."""
+        """All trials in the plan's order, since they were last submitted."""
+        submission = self.submission
+        since = submission.wall_s if submission and not self.copy_of else 0.0
         for planned, directory in zip(self.plan["trials"], self.trial_directories, strict=True):
-            yield progress(directory, planned["name"], planned["jobs"])
+            yield progress(directory, planned["name"], planned["jobs"], since)
 
 
-def progress(directory: Path, name: str, jobs: int) -> TrialProgress:
-    """What a trial is at; one whose files are just being put aside for another try is waiting."""
+@dataclass(frozen=True)
+class Submission:
+    """The job that a run became, from where and when."""
+
+    cluster: int
+    directory: Path
+    host: str
+    wall_s: float
+
+
+def progress(directory: Path, name: str, jobs: int, since_s: float = 0.0) -> TrialProgress:
+    """What a trial is at; one whose files are about to be put aside for another try is waiting."""
     try:
-        return _progress(directory, name, jobs)
+        trial = _progress(directory, name, jobs)
+        earlier = trial.stage is Stage.FINISHED and not trial.well
+        if not earlier or (directory / names.OUTCOME).stat().st_mtime >= since_s:
+            return trial
     except FileNotFoundError:
-        return TrialProgress(directory, name, jobs, Stage.WAITING)
+        pass
+    return TrialProgress(directory, name, jobs, Stage.WAITING)
 
 
 def _progress(directory: Path, name: str, jobs: int) -> TrialProgress:
     outcome = read_outcome(directory)
     if outcome:
         state, reasons = outcome.state, tuple(outcome.reasons)
-        return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, state, reasons)
+        return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, state, reasons, outcome.again)
     if not (directory / names.CLIENTS_LOG).is_file():
         stage = Stage.FLUSHING if any((directory / names.FLUSH).iterdir()) else Stage.WAITING
         return TrialProgress(directory, name, jobs, stage)
     events = [_events(directory / names.client_output(index)) for index in range(jobs)]
     ready, done = (sum(event in said for said in events) for event in ("ready", "end"))
     reading = (directory / names.GO).is_file() or any("go" in said for said in events)
-    return TrialProgress(directory, name, jobs, Stage.READING if reading else Stage.GATHERING, ready, done)
+    stage = Stage.READING if reading else Stage.GATHERING
+    return TrialProgress(directory, name, jobs, stage, ready, done, waiting_for=_waiting_for(directory))
+
+
+def _waiting_for(directory: Path) -> str:
+    """What the gate waits for, and since when."""
+    try:
+        wait = stored.read_as(Wait, directory / names.WAITING_FOR)
+    except (FileNotFoundError, Damaged):
+        return ""
+    return f"{wait['what']}, since {max(0.0, time.time() - wait['since_wall_s']):.0f} s" if wait["what"] else ""
 
 
 def _events(output: Path) -> set[str]:

@@ -6,30 +6,59 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-from tierbench import stored
 from tierbench.dags import names
-from tierbench.stored import Damaged
+from tierbench.submit.lastsamples import last_samples
+from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run, Stage, TrialProgress
 
 LOOK_SECONDS = 0.5
 QUEUE_SECONDS = 5.0
+UNANSWERED_SECONDS = 900.0  # for so long the pool may not answer: a restart takes seconds, an upgrade minutes
 
 
 def watch(run: Run, in_queue: Callable[[], bool], out: TextIO = sys.stderr) -> None:
     """Show the run until its DAG has left the queue."""
     view = View(out)
+    queue = PatientQueue(in_queue, view.tell)
+    submission = run.submission
+    view.pass_over(list(run.trials()), submission.wall_s if submission else 0.0)
     asked = time.monotonic()
     while True:
         view.show(list(run.trials()), run)
         if time.monotonic() - asked > QUEUE_SECONDS or view.all_finished:
-            if not in_queue():
+            if not queue.holds():
                 break
             asked = time.monotonic()
         time.sleep(LOOK_SECONDS)
     view.show(list(run.trials()), run)
     view.close()
+
+
+class PatientQueue:
+    """Whether a run is in the queue, asked of a pool that may be restarted meanwhile."""
+
+    def __init__(self, in_queue: Callable[[], bool], tell: Callable[[str], None]) -> None:
+        self._in_queue, self._tell = in_queue, tell
+        self._unanswered: float | None = None
+
+    def holds(self) -> bool:
+        """Whether it is there; as long as nobody answers it is taken to be."""
+        try:
+            answer = self._in_queue()
+        except PoolError as error:
+            now = time.monotonic()
+            if self._unanswered is None:
+                self._unanswered = now
+                self._tell(f"{error}; asking again for up to {UNANSWERED_SECONDS / 60:.0f} min, the run goes on")
+            elif now - self._unanswered > UNANSWERED_SECONDS:
+                raise
+            return True
+        if self._unanswered is not None:
+            self._tell(f"HTCondor answers again, after {time.monotonic() - self._unanswered:.0f} s")
+            self._unanswered = None
+        return answer
 
 
 class View:
@@ -39,20 +68,31 @@ class View:
         self._out = out
         self._live = out.isatty()
         self._told: set[Path] = set()
+        self._failed: dict[Path, float] = {}  # the tries that were told to have failed, by their outcomes' times
+        self._awaited = ""
         self._durations: dict[Path, float] = {}
         self.all_finished = False
 
+    def pass_over(self, trials: list[TrialProgress], since_s: float) -> None:
+        """Count the trials that were done before the run was last submitted, without a line for each."""
+        self._told |= {trial.directory for trial in trials if 0 < _when(trial.directory / names.OUTCOME) < since_s}
+        self._told -= {trial.directory for trial in trials if trial.stage is not Stage.FINISHED}
+        if self._told:
+            self.tell(f"{len(self._told)} of {len(trials)} trials are done from before")
+
     def show(self, trials: list[TrialProgress], run: Run) -> None:
         """Tell of trials that have finished since, and what the one at work is at."""
-        self._told -= {trial.directory for trial in trials if trial.stage is not Stage.FINISHED}  # tried again
         for trial in trials:
-            if trial.stage is Stage.FINISHED and trial.directory not in self._told:
+            if trial.stage is Stage.FINISHED and trial.again:
+                self._tried(trial)
+            elif trial.stage is Stage.FINISHED and trial.directory not in self._told:
                 self._told.add(trial.directory)
                 self._durations[trial.directory] = _duration(trial.directory)
-                self._lasting(_finished_line(trial, len(self._told), len(trials)))
+                self.tell(f"{len(self._told)}/{len(trials)}  {_finished_line(trial)}")
         self.all_finished = len(self._told) == len(trials)
+        working = next((trial for trial in trials if trial.stage not in (Stage.WAITING, Stage.FINISHED)), None)
+        self._tell_of_waiting(working)
         if self._live and not self.all_finished:
-            working = next((trial for trial in trials if trial.stage not in (Stage.WAITING, Stage.FINISHED)), None)
             words = self._working_line(working, run) if working else "waiting for the pool"
             self._out.write(f"\r\033[K{len(self._told)}/{len(trials)}  {words}{self._time_left(len(trials))}")
             self._out.flush()
@@ -61,11 +101,28 @@ class View:
         if self._live:
             self._out.write("\r\033[K")
 
-    def _lasting(self, line: str) -> None:
+    def _tried(self, trial: TrialProgress) -> None:
+        """Tell once of each try that has failed and is followed by another one."""
+        when = _when(trial.directory / names.OUTCOME)
+        if when and self._failed.get(trial.directory) != when:
+            self._failed[trial.directory] = when
+            self.tell(f"{_finished_line(trial)}; it is tried again")
+
+    def _tell_of_waiting(self, trial: TrialProgress | None) -> None:
+        """A wait that lasts is worth a line of its own, once."""
+        what = trial.waiting_for.rpartition(", since ")[0] if trial else ""
+        if trial and what and what != self._awaited:
+            self.tell(f"{trial.name}: waits for {trial.waiting_for}")
+        self._awaited = what
+
+    def tell(self, line: str) -> None:
+        """Write a line that stays."""
         self._out.write(("\r\033[K" if self._live else "") + line + "\n")
         self._out.flush()
 
     def _working_line(self, trial: TrialProgress, run: Run) -> str:
+        if trial.waiting_for:
+            return f"{trial.name}: waits for {trial.waiting_for}"
         if trial.stage is Stage.GATHERING:
             return f"{trial.name}: {trial.ready} of {trial.jobs} clients ready"
         if trial.stage is Stage.READING:
@@ -81,12 +138,19 @@ class View:
         return f"; about {seconds / 60:.0f} min left" if seconds >= 60 else f"; about {seconds:.0f} s left"
 
 
-def _finished_line(trial: TrialProgress, number: int, count: int) -> str:
+def _finished_line(trial: TrialProgress) -> str:
     if trial.well:
-        return f"{number}/{count}  {trial.name}: {trial.state}"
+        return f"{trial.name}: {trial.state}"
     reasons = "; ".join(trial.reasons[:2])
     more = f" and {len(trial.reasons) - 2} more" if len(trial.reasons) > 2 else ""
-    return f"{number}/{count}  {trial.name}: INCOMPLETE: {reasons}{more}"
+    return f"{trial.name}: INCOMPLETE: {reasons}{more}"
+
+
+def _when(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # just put aside
+        return 0.0
 
 
 def _duration(directory: Path) -> float:
@@ -101,18 +165,11 @@ def _duration(directory: Path) -> float:
 
 def current_rate_mbps(samples: Path) -> float | None:
     """What the interface sent between its last two samples, if there are two."""
+    records = last_samples(samples, 2)
+    if len(records) < 2:
+        return None
     try:
-        with samples.open("rb") as file:
-            header = stored.parse_as(dict[str, Any], file.readline(), samples.name)
-            size, first = header["record_bytes"], file.tell()
-            whole = (samples.stat().st_size - first) // size
-            if whole < 2:
-                return None
-            file.seek(first + (whole - 2) * size)
-            records = [file.read(size).split() for _ in range(2)]
-            columns = [column["name"] for column in header["columns"]]
-            before, after = (dict(zip(columns, map(int, record), strict=True)) for record in records)
-            rate: float = (after["tx_bytes"] - before["tx_bytes"]) * 8e3 / (after["mono_ns"] - before["mono_ns"])
-            return rate
-    except (OSError, ValueError, TypeError, KeyError, ZeroDivisionError, Damaged):  # being written, or its trailer
+        before, after = records
+        return (after["tx_bytes"] - before["tx_bytes"]) * 8e3 / (after["mono_ns"] - before["mono_ns"])
+    except (KeyError, ZeroDivisionError):
         return None

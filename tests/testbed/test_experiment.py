@@ -307,7 +307,7 @@ def test_each_try_has_its_own_gate_and_samples(hurt: Ran) -> None:
 
 
 def test_the_other_trial_is_complete(hurt: Ran) -> None:
-    assert outcome(hurt.trial(UNHURT)) == {"format": 1, "state": "complete", "reasons": []}
+    assert outcome(hurt.trial(UNHURT)) == {"format": 1, "state": "complete", "reasons": [], "again": False}
 
 
 def test_the_command_tells_of_an_incomplete_trial(hurt: Ran) -> None:

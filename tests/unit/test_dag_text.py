@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tierbench.dags import fresh, names, turn
+from tierbench.dags import dagman, fresh, names, room, turn
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.hosts import host_lists
 from tierbench.dags.nodes import Job
@@ -61,12 +63,15 @@ TRIAL_DAG = r"""
 # In this directory: ../../scripts/fresh.py && condor_submit_dag trial.dag
 CONFIG ../../trial.config
 SERVICE samplers ../../submit/sampler.sub
-VARS samplers {trial} period="0.2" hosts="../../lists/lan-xrootd.root.samplers-pool"
-SERVICE gate ../../submit/gate.sub
+VARS samplers {trial} period="0.2" hosts="../../lists/lan-xrootd.root.samplers-pool" {waits}
+JOB gate ../../submit/gate.sub
+VARS gate run_limit="9240"
 JOB flush ../../submit/flush.sub
-VARS flush {flush} hosts="../../lists/lan-xrootd.root.flush"
+VARS flush {flush} hosts="../../lists/lan-xrootd.root.flush" {waits}
 JOB clients ../../submit/clients.sub
-VARS clients {trial} client="root" jobs="4" memory="384" flags="--timeout 7200 --gate go.json" {pool}
+VARS clients {trial} client="root" jobs="4" memory="384" {flags} {pool} {waits}
+ABORT-DAG-ON gate 3
+RETRY gate 3
 SCRIPT PRE samplers ../../scripts/turn.py take
 SCRIPT PRE gate ../../scripts/turn.py take
 SCRIPT PRE flush ../../scripts/turn.py take
@@ -75,6 +80,8 @@ FINAL finish finish.sub NOOP
 SCRIPT POST finish ../../scripts/finish.py $DAG_STATUS $FAILED_COUNT
 """
 LONG_WORDS = {
+    "flags": 'flags="--timeout 7200 --gate go.json --gate-timeout 1860"',
+    "waits": 'slot_limit="1200" run_limit="9180"',
     "trial": 'trial="lan-xrootd.root.x004.r1"',
     "flush": 'strategy="fadvise" helper="/usr/local/sbin/tierbench-flush"',
     "pool": r'pool_requirements="TierbenchNetwork == \"private\""',
@@ -101,7 +108,8 @@ def test_trials_come_by_priority_each_after_the_one_before_and_are_tried_again_f
     for place, trial in enumerate(plan.trials):
         nodes.append(f"SUBDAG EXTERNAL {trial.id} trial.dag DIR trials/{trial.id}")
         nodes.append(f"PRIORITY {trial.id} {len(plan.trials) - place}")
-        scripts.append(f"SCRIPT PRE {trial.id} ../../scripts/fresh.py{before}")
+        scripts.append(f"SCRIPT PRE {trial.id} ../../scripts/fresh.py $RETRY $MAX_RETRIES{before}")
+        scripts.append(f"PRE_SKIP {trial.id} 3")
         before = f" {trial.id}"
     assert lines[4:] == [
         "CONFIG dagman.config",
@@ -118,7 +126,7 @@ def test_no_trial_waits_for_the_success_of_another(plan: Plan, quick: Experiment
 
 
 def test_without_retries_there_is_no_retry(plan: Plan, quick: Experiment) -> None:
-    assert "RETRY" not in experiment_dag(plan, dataclasses.replace(quick, retries=0)).text()
+    assert "RETRY ALL_NODES" not in experiment_dag(plan, dataclasses.replace(quick, retries=0)).text()
 
 
 def test_a_configurations_dag_has_its_trials_in_the_plans_order(plan: Plan, quick: Experiment) -> None:
@@ -138,7 +146,18 @@ def test_quotes_and_backslashes_are_escaped() -> None:
 def test_without_a_gate_clients_are_not_told_to_wait(site: Site, quick: Experiment, plan: Plan) -> None:
     text = trial_dag(site, dataclasses.replace(quick, gate=False), the_trial(plan)).text()
     assert "--gate" not in text
-    assert "SERVICE gate" not in text
+
+
+def test_without_a_gate_too_the_trial_is_watched(site: Site, quick: Experiment, plan: Plan) -> None:
+    text = trial_dag(site, dataclasses.replace(quick, gate=False), the_trial(plan)).text()
+    assert "JOB gate " in text
+    assert "ABORT-DAG-ON gate " in text
+
+
+def test_every_node_has_dagman_remove_what_does_not_end(run: Path) -> None:
+    submitted = {path.name: path.read_text() for path in (run / names.SUBMIT).glob("*.sub")}
+    assert [name for name, text in submitted.items() if "periodic_remove" not in text] == []
+    assert [name for name, text in submitted.items() if "$(run_limit)" not in text] == []
 
 
 def test_without_a_gate_clients_start_after_the_flush(site: Site, quick: Experiment, plan: Plan) -> None:
@@ -185,7 +204,7 @@ def test_clients_are_told_where_their_ticket_comes_from(site: Site, quick: Exper
     lan = dataclasses.replace(site.access["lan-xrootd"], kerberos=Kerberos("host/{host}@UF.TEST", "/etc/krb5.keytab"))
     kerberized = dataclasses.replace(site, access={**site.access, "lan-xrootd": lan})
     text = trial_dag(kerberized, quick, the_trial(plan)).text()
-    assert 'flags="--timeout 7200 --gate go.json --principal host/{host}@UF.TEST --keytab /etc/krb5.keytab"' in text
+    assert '--gate-timeout 1860 --principal host/{host}@UF.TEST --keytab /etc/krb5.keytab"' in text
 
 
 def test_workers_flush_their_own_mount_and_the_gateway_its_own(site: Site) -> None:
@@ -324,6 +343,7 @@ def tried(run: Path, tmp_path: Path) -> Path:
     directory.parent.mkdir(parents=True)
     source = next((run / names.TRIALS).iterdir())
     subprocess.run(["cp", "-r", source, directory], check=True)
+    subprocess.run(["cp", "-r", run / names.SCRIPTS, tmp_path / "run"], check=True)
     (directory / "trial.dag.rescue001").write_text("DONE flush")
     (directory / names.GO).write_text("{}")
     (directory / names.CLIENTS).mkdir()
@@ -331,8 +351,11 @@ def tried(run: Path, tmp_path: Path) -> Path:
     return directory
 
 
-def freshened(directory: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, fresh.__file__], cwd=directory, capture_output=True, text=True, check=False)
+def freshened(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    script = directory.parent.parent / names.SCRIPTS / names.FRESH
+    return subprocess.run(
+        [sys.executable, script, *arguments], cwd=directory, capture_output=True, text=True, check=False
+    )
 
 
 def test_a_trial_is_made_as_it_was_written(tried: Path) -> None:
@@ -360,9 +383,83 @@ def test_a_fresh_trial_stays_as_it_is(tried: Path) -> None:
 
 
 def test_a_trial_that_a_dagman_runs_is_left_alone(tried: Path) -> None:
-    (tried / "trial.dag.lock").write_text(f"PPID = 1\nPID = {os.getpid()}\n")
-    assert freshened(tried).returncode == 1
+    with dagman_at_work(tried):
+        assert freshened(tried).returncode == 1
     assert (tried / names.client_output(0)).exists()
+
+
+def test_a_trial_whose_dagmans_number_is_another_process_now_is_made_fresh(tried: Path) -> None:
+    with dagman_at_work(tried, begun=1):
+        assert freshened(tried).returncode == 0
+
+
+def test_a_copy_of_a_trial_at_work_is_made_fresh(tried: Path, tmp_path: Path) -> None:
+    with dagman_at_work(tried):
+        copy = tmp_path / "copy"
+        subprocess.run(["cp", "-r", tmp_path / "run", copy], check=True)
+        assert freshened(copy / tried.relative_to(tmp_path / "run")).returncode == 0
+
+
+def test_a_trial_that_is_complete_is_not_done_again_by_another_dag(tried: Path) -> None:
+    (tried / names.OUTCOME).write_text('{"state": "complete"}')
+    assert freshened(tried, "0", "1").returncode == fresh.DONE
+    assert (tried / names.client_output(0)).exists()
+
+
+def test_by_hand_a_complete_trial_can_be_done_again(tried: Path) -> None:
+    (tried / names.OUTCOME).write_text('{"state": "complete"}')
+    assert freshened(tried).returncode == 0
+    assert not (tried / names.OUTCOME).exists()
+
+
+def test_a_trial_knows_which_try_it_is(tried: Path) -> None:
+    freshened(tried, "1", "2", "another")
+    attempt = json.loads((tried / names.ATTEMPT).read_text())
+    assert (attempt["retry"], attempt["retries"], (tried / names.AFTER).read_text()) == (1, 2, "another")
+
+
+def test_a_dag_waits_for_a_trial_that_another_dag_has_and_takes_its_outcome(tried: Path) -> None:
+    """The other DAG's DAGMan has it from its script before the trial until its outcome, also before its own begins."""
+    command = [sys.executable, str(tried.parent.parent / names.SCRIPTS / names.FRESH), "0", "1"]
+    held = subprocess.Popen(  # a DAGMan, whose script has run and which goes on
+        ["sh", "-c", 'cd "$1" && shift && "$@"; cd ../..; read -r end', "sh", tried, *command],
+        stdin=subprocess.PIPE, cwd=tried,
+    )  # fmt: skip
+    try:
+        wait_until((tried / names.ATTEMPT).exists)
+        other = subprocess.Popen(command, cwd=tried)
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(1.5)
+        (tried / names.OUTCOME).write_text('{"state": "complete"}')
+        assert other.wait(10) == fresh.DONE
+    finally:
+        held.communicate(b"\n")
+
+
+def test_a_trial_that_another_dag_has_given_up_is_tried(tried: Path) -> None:
+    freshened(tried, "0", "1")  # by this process, which lives on
+    (tried / names.OUTCOME).write_text('{"state": "incomplete", "again": false}')
+    assert dagman.claim(tried, 1, given_up=True)
+
+
+def wait_until(ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def dagman_at_work(trial: Path, begun: int | None = None) -> Iterator[None]:
+    """A process that works in a trial's directory, and its lock file."""
+    with subprocess.Popen(["sleep", "60"], cwd=trial) as process:
+        stat = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        begun = begun or int(stat[19])
+        (trial / "trial.dag.lock").write_text(f"PPID = 1\nPID = {process.pid}\nPRECISION = 100\nBDAY = {begun}\n")
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def test_no_other_directory_is_tidied(tmp_path: Path) -> None:
@@ -387,6 +484,7 @@ def test_another_trials_turn_is_left_alone(tried: Path) -> None:
 
 def test_the_scripts_know_the_names_of_a_trials_files() -> None:
     assert (fresh.WRITTEN, fresh.TRIES, fresh.AFTER) == (names.WRITTEN, names.TRIES, names.AFTER)
+    assert (fresh.ATTEMPT, dagman.CLAIM, room.RESERVE) == (names.ATTEMPT, names.CLAIM, names.RESERVE)
     assert turn.FILLED == names.FILLED
 
 
@@ -394,8 +492,10 @@ def test_the_scripts_know_the_names_of_a_trials_files() -> None:
     ("script", "used"),
     [
         ("scripts/gate.py", (names.GO, names.CLIENTS_LOG, names.FLUSH, names.SAMPLES, names.TRIAL, names.STOP)),
+        ("scripts/gate.py", (names.CALLED_OFF, names.WAITING_FOR)),
         ("scripts/turn.py", (names.TURN, names.AFTER, names.SERVED, names.OUTCOME, names.TRIAL)),
-        ("scripts/finish.py", (names.STOP, names.OUTCOME, names.CLIENTS, names.SAMPLES, names.TRIAL)),
+        ("scripts/finish.py", (names.STOP, names.OUTCOME, names.SAMPLES, names.TRIAL, names.CALLED_OFF)),
+        ("scripts/finish.py", (names.ATTEMPT, names.CLIENTS_LOG)),
     ],
 )
 def test_shipped_scripts_use_the_names_of_a_trials_files(script: str, used: tuple[str, ...]) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tierbench.dags import names, turn
+from tests.unit.shipped import ship
+from tierbench.dags import names
 from tierbench.submit import finish
 
 
@@ -19,11 +19,11 @@ def trial(tmp_path: Path) -> Path:
     """A trial of two clients, the first of which has read its file; no sampler to wait for."""
     scripts = tmp_path / names.SCRIPTS
     scripts.mkdir()
-    for script in (finish, turn):
-        Path(shutil.copy(script.__file__, scripts)).chmod(0o755)
+    ship(scripts)
     trial = tmp_path / names.TRIALS / "one"
     (trial / names.CLIENTS).mkdir(parents=True)
-    (trial / names.TRIAL).write_text(json.dumps({"name": "direct/dd", "jobs": 2, "samplers": [], "until_known": False}))
+    definition = {"name": "direct/dd", "jobs": 2, "samplers": [], "until_known": False, "limits": {"stop_s": 0.2}}
+    (trial / names.TRIAL).write_text(json.dumps(definition))
     (trial / names.CLIENTS_LOG).touch()
     (trial / names.client_output(0)).write_text('{"event": "end", "status": "ok", "message": ""}\n')
     (tmp_path / names.TURN).write_text("one")

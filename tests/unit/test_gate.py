@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -12,42 +11,94 @@ from typing import Any
 
 import pytest
 
-from tierbench.dags import names, turn
+from tests.unit.shipped import ship
+from tierbench.dags import names
+from tierbench.dags.text import CALLED_OFF
 from tierbench.submit import gate
 
 CLOSED_S = 0.4
+WHEN = "2026-01-01 12:00:00"
+LIMITS = {"ready_s": 60, "end_s": 60, "read_s": 50, "stall_s": 60, "away_s": 60, "samplers_s": 60, "stop_s": 1}
 
 
 class Gate:
     """A gate at work on a trial of two clients, a flushed host and a sampler."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, **limits: float) -> None:
         scripts = run / names.SCRIPTS
         scripts.mkdir()
-        for script in (gate, turn):
-            Path(shutil.copy(script.__file__, scripts)).chmod(0o755)
+        ship(scripts)
+        self.run = run
         self.trial = run / names.TRIALS / "one"
         self.trial.mkdir(parents=True)
         for folder in names.FILLED:
             (self.trial / folder).mkdir()
-        definition = {"jobs": 2, "flush": {"hosts": ["wn01"]}, "samplers": [{"host": "oss"}]}
+        sampler = {"host": "oss", "role": "storage", "via": "pool"}
+        definition = {
+            "jobs": 2, "flush": {"hosts": ["wn01"]}, "samplers": [sampler], "gate": True, "sample_period_s": 0.2,
+            "limits": {**LIMITS, **limits},
+        }  # fmt: skip
+        (self.trial / names.REPLICAS).write_text("file:///data/1\t1\nfile:///data/2\t1\n")
         (self.trial / names.TRIAL).write_text(json.dumps(definition))
         (run / names.TURN).write_text("one")
+        self.scripts = scripts
+        self.start()
+
+    def start(self) -> None:
         # As HTCondor's local universe does it: no environment at all.
-        self.process = subprocess.Popen([scripts / "gate.py"], cwd=self.trial, env={})
+        self.process = subprocess.Popen([self.scripts / "gate.py"], cwd=self.trial, env={})
 
     def log(self, name: str, *lines: str) -> None:
         with (self.trial / name).open("a") as file:
-            file.writelines(f"{line}\n" for line in lines)
+            file.writelines(f"{line}\n...\n" for line in lines)
+
+    def add_sampler(self, host: str, role: str) -> None:
+        """The gate that reads this begins with it."""
+        self.process.kill()
+        self.process.wait()
+        trial = json.loads((self.trial / names.TRIAL).read_text())
+        trial["samplers"].append({"host": host, "role": role, "via": "pool"})
+        (self.trial / names.TRIAL).write_text(json.dumps(trial))
+        self.start()
+
+    @property
+    def waits_for(self) -> str:
+        """What it tells of waiting for."""
+        try:
+            return str(json.loads((self.trial / names.WAITING_FOR).read_text())["what"])
+        except FileNotFoundError:
+            return ""
 
     def flushed(self) -> None:
         (self.trial / names.flush_report("wn01")).write_text('{"status": "ok"}')
 
-    def sampling(self) -> None:
-        (self.trial / names.sample_file("oss")).write_text("header\nrecord\n")
+    def sampling(self, *bytes_sent: int) -> None:
+        """A header and the records so far."""
+        columns = [{"name": name} for name in ("mono_ns", "rx_bytes", "tx_bytes")]
+        header = json.dumps({"tierbench": "samples", "columns": columns, "record_bytes": 40})
+        records = [f"{n:10d} {0:10d} {sent:10d}".ljust(39) for n, sent in enumerate(bytes_sent or (0, 0))]
+        (self.trial / names.sample_file("oss")).write_text("\n".join([header, *records]) + "\n")
+
+    @property
+    def why(self) -> str:
+        """Why the trial was called off; DAGMan then removes its jobs."""
+        assert self.process.wait(20) == CALLED_OFF
+        return str(json.loads((self.trial / names.CALLED_OFF).read_text())["reason"])
+
+    def begun(self, *clients: int) -> None:
+        for n in clients:
+            self.log(names.CLIENTS_LOG, f"000 (7.00{n}.000) {WHEN} Job submitted from host: <198.18.2.11:9618>")
+            self.log(
+                names.CLIENTS_LOG, f"001 (7.00{n}.000) {WHEN} Job executing on host: <>\n\tSlotName: slot1_{n}@wn0{n}"
+            )
+
+    def terminated(self, *clients: int) -> None:
+        how = "Job terminated.\n\t(1) Normal termination (return value 0)"
+        self.log(names.CLIENTS_LOG, *(f"005 (7.00{n}.000) {WHEN} {how}" for n in clients))
 
     def ready(self, *clients: int) -> None:
-        self.log(names.CLIENTS_LOG, *(f"008 (7.00{n}.000) 2026-01-01 TIERBENCH READY {n}" for n in clients))
+        self.begun(*clients)
+        self.log(names.CLIENTS_LOG, *(f"008 (7.00{n}.000) {WHEN} TIERBENCH READY {n}" for n in clients))
 
     def said(self) -> dict[str, Any]:
         wait_until((self.trial / names.GO).exists)
@@ -100,13 +151,13 @@ def test_it_does_not_wait_for_a_client_that_has_ended(trial: Gate) -> None:
     trial.flushed()
     trial.sampling()
     trial.ready(0)
-    trial.log(names.CLIENTS_LOG, "005 (7.001.000) 2026-01-01 Job terminated.")
+    trial.terminated(1)
     assert "go_wall_ns" in trial.said()
 
 
 def test_without_a_flush_the_trial_is_called_off(trial: Gate) -> None:
     trial.ready(0, 1)
-    trial.log("flush.log", "005 (6.000.000) 2026-01-01 Job terminated.")
+    trial.log("flush.log", f"005 (6.000.000) {WHEN} Job terminated.\n\t(1) Normal termination (return value 0)")
     assert "the flush on wn01 failed" in trial.said()["called_off"]
 
 
@@ -121,7 +172,7 @@ def test_the_turn_is_passed_on_when_the_last_client_has_said_its_end(trial: Gate
 
 def test_a_client_that_died_without_a_word_is_not_waited_for(trial: Gate) -> None:
     trial.open()
-    trial.log(names.CLIENTS_LOG, *(f"005 (7.00{n}.000) 2026-01-01 Job terminated." for n in (0, 1)))
+    trial.terminated(0, 1)
     wait_until((trial.trial / names.SERVED).exists)
 
 
@@ -135,6 +186,128 @@ def test_samplers_see_the_idle_storage_before_they_are_stopped(trial: Gate) -> N
 
 
 def test_it_ends_when_no_client_is_left_to_wait_for_the_samplers(trial: Gate) -> None:
-    trial.log(names.CLIENTS_LOG, *(f"005 (7.00{n}.000) 2026-01-01 Job terminated." for n in (0, 1)))
+    trial.terminated(0, 1)
     assert trial.process.wait(10) == 0
     assert not (trial.trial / names.GO).exists()
+
+
+# When it does not come to that
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Callable[..., Gate]]:
+    """Makes a gate with limits of its own."""
+    gates: list[Gate] = []
+
+    def make(**limits: float) -> Gate:
+        gates.append(Gate(tmp_path, **limits))
+        return gates[-1]
+
+    yield make
+    for made in gates:
+        made.process.kill()
+        made.process.wait()
+
+
+def test_clients_that_get_no_slot_are_not_waited_for_without_end(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(ready_s=1)
+    trial.flushed()
+    trial.sampling()
+    trial.ready(0)
+    assert "client 1 without a slot" in trial.why
+
+
+def test_a_storage_server_that_is_not_sampled_is_not_waited_for_without_end(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(ready_s=1)
+    trial.flushed()
+    trial.ready(0, 1)
+    assert "samples of oss" in trial.why
+
+
+def test_the_sampler_of_a_storage_server_that_was_held_calls_the_trial_off(trial: Gate) -> None:
+    trial.log("samplers.log", f"000 (5.000.000) {WHEN} Job submitted from host: <>")
+    trial.log("samplers.log", f"012 (5.000.000) {WHEN} Job was held.\n\tno such interface\n\tCode 1 Subcode 0")
+    assert "the sampler on oss was held: no such interface" in trial.why
+
+
+def test_clients_that_wait_for_the_go_are_told_that_it_is_called_off(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(ready_s=1)
+    trial.ready(0)
+    assert trial.said()["called_off"] == trial.why
+
+
+def test_another_hosts_sampler_is_waited_for_a_while_and_then_done_without(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(samplers_s=0.5)
+    trial.add_sampler("wn01", "worker")
+    trial.flushed()
+    trial.sampling()
+    trial.ready(0, 1)
+    assert "go_wall_ns" in trial.said()
+
+
+def test_who_does_not_end_is_not_waited_for_without_end(impatient: Callable[..., Gate]) -> None:
+    """Whatever the client does: stopped, or in a read that cannot be killed."""
+    trial = impatient(end_s=1, read_s=0)
+    trial.open()
+    trial.terminated(0)
+    assert trial.why.startswith("client 1 had not ended 1 s after the go")
+
+
+def test_a_worker_that_does_not_answer_ends_the_trial(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(away_s=1)
+    trial.open()
+    trial.log(names.CLIENTS_LOG, f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed")
+    wait_until(lambda: "client 1" in trial.waits_for)
+    assert trial.why == "client 1 was lost: its slot slot1_1@wn01 does not answer (Socket closed)"
+
+
+def test_a_worker_that_answers_again_in_time_is_no_matter(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(away_s=1.5)
+    trial.open()
+    trial.log(names.CLIENTS_LOG, f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed")
+    trial.log(names.CLIENTS_LOG, f"023 (7.001.000) {WHEN} Job reconnected to slot1_1@wn01")
+    time.sleep(2)
+    assert trial.process.poll() is None
+    assert not (trial.trial / names.CALLED_OFF).exists()
+
+
+def test_a_client_that_begins_anew_ends_the_trial(trial: Gate) -> None:
+    trial.open()
+    trial.begun(1)
+    assert trial.why == "client 1 began anew, on slot1_1@wn01"
+
+
+def test_storage_that_moves_nothing_ends_the_trial(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(stall_s=3)
+    trial.open()
+    trial.sampling(0, 10**9)
+    assert "the storage has moved nothing for" in trial.why
+
+
+def test_storage_that_moves_something_does_not(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(stall_s=2)
+    trial.open()
+    for moved in range(40):
+        trial.sampling(0, 10**5 * moved)
+        time.sleep(0.1)
+    assert trial.process.poll() is None
+
+
+def test_a_gate_that_died_finds_its_go_and_goes_on(trial: Gate) -> None:
+    trial.open()
+    go = trial.said()
+    trial.process.kill()
+    trial.process.wait()
+    trial.start()
+    trial.terminated(0, 1)
+    assert trial.process.wait(10) == 0
+    assert trial.said() == go
+
+
+def test_an_earlier_trys_clients_are_not_taken_for_this_ones(trial: Gate) -> None:
+    """A job that could not be ended writes on into the log when the trial is tried again."""
+    aborted = [f"009 (3.00{n}.000) {WHEN} Job was aborted.\n\tDAG Abort" for n in (0, 1)]
+    trial.begun(0, 1)
+    trial.log(names.CLIENTS_LOG, *aborted)
+    time.sleep(CLOSED_S)
+    assert not (trial.trial / names.SERVED).exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.shipped import ship
 from tierbench.dags import names, turn
 
 DEAD = 2**22 + 1  # more than a process number can be
@@ -23,6 +23,8 @@ class Trials:
     def __init__(self, run: Path) -> None:
         self.run = run
         self.waiting: list[subprocess.Popen[bytes]] = []
+        self.dagmans: list[subprocess.Popen[bytes]] = []
+        ship(run / names.SCRIPTS)
         before = ""
         for name in ("first", "second", "third"):
             directory = run / names.TRIALS / name
@@ -33,17 +35,25 @@ class Trials:
             before = name
 
     def start_dagman(self, name: str, pid: int | None = None) -> None:
-        (self[name] / "trial.dag.lock").write_text(f"PPID = 1\nPID = {pid or os.getpid()}\n")
+        """A process that works in the trial's directory, until it is told to be another one."""
+        if pid is None:
+            self.dagmans.append(subprocess.Popen(["sleep", "600"], cwd=self[name]))
+            pid = self.dagmans[-1].pid
+        (self[name] / "trial.dag.lock").write_text(f"PPID = 1\nPID = {pid}\n")
 
     def __getitem__(self, name: str) -> Path:
         return self.run / names.TRIALS / name
 
     def take(self, name: str, *more: str) -> subprocess.Popen[bytes]:
-        self.waiting.append(subprocess.Popen([sys.executable, turn.__file__, "take", *more], cwd=self[name]))
+        self.waiting.append(subprocess.Popen([sys.executable, self.script, "take", *more], cwd=self[name]))
         return self.waiting[-1]
 
     def pass_on(self, name: str) -> None:
-        subprocess.run([sys.executable, turn.__file__, "pass"], cwd=self[name], check=True)
+        subprocess.run([sys.executable, self.script, "pass"], cwd=self[name], check=True)
+
+    @property
+    def script(self) -> Path:
+        return self.run / names.SCRIPTS / names.TURN_TAKING
 
     @property
     def turn(self) -> str:
@@ -54,7 +64,7 @@ class Trials:
 def trials(tmp_path: Path) -> Iterator[Trials]:
     trials = Trials(tmp_path)
     yield trials
-    for process in trials.waiting:
+    for process in trials.waiting + trials.dagmans:
         process.kill()
         process.wait()
 
@@ -184,9 +194,9 @@ def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
 
 
 def test_elsewhere_than_in_a_trial_it_says_so(tmp_path: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, turn.__file__, "take"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    ship(tmp_path / names.SCRIPTS)
+    command = [sys.executable, tmp_path / names.SCRIPTS / names.TURN_TAKING, "take"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (result.returncode, "is not a trial's directory" in result.stderr) == (2, True)
 
 

@@ -1,0 +1,60 @@
+"""Which DAGMan is at work in a directory, by what it leaves there.
+
+A process number alone may be another process's by now, and a directory that was copied holds the original's: so
+the process must have begun when the one recorded did, and must work in this very directory.
+Shipped to the run directory; stdlib only, Python 3.6 or newer.
+"""
+
+import re
+from pathlib import Path
+
+CLAIM = "claim"  # which DAGMan of a run a trial belongs to
+
+
+def at_work(trial: Path) -> bool:
+    """Whether a DAGMan runs a trial: its process number is in a lock file, which stays if DAGMan dies."""
+    try:
+        lock = (trial / "trial.dag.lock").read_text()
+    except FileNotFoundError:
+        return False
+    found = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", lock, re.MULTILINE))
+    pid = found.get("PID", "")
+    begun = _begun(pid) if pid else ""
+    if not begun:
+        return False
+    if "BDAY" in found and abs(int(begun) - int(found["BDAY"])) > int(found.get("PRECISION", 0)):
+        return False
+    return _works_in(pid, trial)
+
+
+def claim(trial: Path, dagman: int, given_up: bool) -> bool:
+    """Take a trial for a DAGMan of the run, unless it is another one's that is alive and has not given it up."""
+    run = trial.parent.parent
+    mine = f"{dagman} {_begun(str(dagman))}\n"
+    path = trial / CLAIM
+    try:
+        holder = path.read_text()
+    except FileNotFoundError:
+        holder = ""
+    pid, _, begun = holder.strip().partition(" ")
+    if holder != mine and not given_up and pid and _begun(pid) == begun and _works_in(pid, run):
+        return False
+    path.write_text(mine)
+    return True
+
+
+def _begun(pid: str) -> str:
+    """When a process began, in ticks since this machine did; "" where there is none."""
+    try:
+        return (Path("/proc") / pid / "stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+def _works_in(pid: str, directory: Path) -> bool:
+    try:
+        return Path("/proc", pid, "cwd").samefile(directory)
+    except FileNotFoundError:
+        return False
+    except OSError:  # somebody else's process, of which only its being there is known
+        return True

@@ -1,0 +1,56 @@
+"""The room on the access point's disk: enough for a trial to begin, and a reserve with which to close its books.
+
+A full disk makes DAGMan lose events, and then it waits for ever; so a trial is ended before, and no other begins
+until there is room again. Shipped to the run directory; stdlib only, Python 3.6 or newer.
+"""
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+RESERVE = "reserve"
+RESERVE_BYTES = 32 << 20
+LOW_BYTES = 64 << 20
+LOW_FILES = 1000
+POLL_SECONDS = 1.0
+PATIENCE_SECONDS = 86_400.0
+
+
+def free_bytes(directory: Path) -> int:
+    """What the user may still write there; nothing where no more files can be made."""
+    room = os.statvfs(str(directory))
+    # A file system that does not count its files says that it has none.
+    return 0 if room.f_files and room.f_favail < LOW_FILES else room.f_bavail * room.f_frsize
+
+
+def is_low(run: Path) -> bool:
+    return free_bytes(run) < LOW_BYTES
+
+
+def hold_reserve(run: Path) -> None:
+    """Take up the room that closing the books needs, when there is none; it counts as taken from then on."""
+    reserve = run / RESERVE
+    if reserve.exists():
+        return
+    try:
+        with reserve.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
+    except OSError:
+        give_up_reserve(run)
+
+
+def give_up_reserve(run: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        (run / RESERVE).unlink()
+
+
+def wait_for_room(run: Path) -> bool:
+    """Whether there is room for a trial, at once or within a day."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while free_bytes(run) < LOW_BYTES + (0 if (run / RESERVE).exists() else RESERVE_BYTES):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    hold_reserve(run)
+    return True

@@ -1,0 +1,141 @@
+"""A cluster's job event log, read on as it grows: what HTCondor tells of each of its jobs.
+
+Shipped to the run directory; stdlib only, Python 3.6 or newer.
+"""
+
+import re
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+# The date may be 2026-01-31 or 01/31, the time may have fractions of a second and a zone.
+HEADER = re.compile(rb"^(\d{3}) \((\d+)\.(\d+)\.\d+\) (?:\d\S*T\S+|\S+ \S+) ?(.*)$")
+READY = re.compile(r"TIERBENCH READY (\d+)")
+EXECUTING, EVICTED, TERMINATED, SHADOW_FAILED, SAID, ABORTED, HELD, RELEASED, SILENT, BACK, LOST = (
+    "001", "004", "005", "007", "008", "009", "012", "013", "022", "023", "024",
+)  # fmt: skip
+OUR_DAGMAN = re.compile("^(DAG |Node Error)")  # how DAGMan begins the reason for which it removes jobs
+
+
+class Event(NamedTuple):
+    """One event: its number, which job of which cluster it is about, and its lines of text."""
+
+    kind: str
+    cluster: int
+    job: int
+    lines: "list[str]"
+
+    def line(self, number: int) -> str:
+        return self.lines[number].strip() if len(self.lines) > number else ""
+
+
+class EventLog:
+    """The events of a log file, of which each look gives those that have been added."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offset = 0
+
+    def read_on(self) -> "list[Event]":
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        text = text[: text.rfind(b"\n...\n") + 5] if b"\n...\n" in text else b""  # one being written is read next time
+        self.offset += len(text)
+        return [event for event in map(parsed, text.split(b"\n...\n")) if event]
+
+
+def parsed(text: bytes) -> "Event | None":
+    """The event of a log's lines up to its three dots; what is before its header is of one that was torn."""
+    lines = text.split(b"\n")
+    for number, line in enumerate(lines):
+        header = HEADER.match(line)
+        if header:
+            kind, cluster, job, words = header.groups()
+            said = [each.decode("utf-8", "replace") for each in (words, *lines[number + 1 :])]
+            return Event(kind.decode(), int(cluster), int(job), said)
+    return None
+
+
+class Away(NamedTuple):
+    """A job that HTCondor has lost hold of: since when by our clock, why, and whether it may be found again."""
+
+    since: float
+    why: str
+    may_return: bool
+
+
+class Cluster:
+    """What has become of each job of a cluster; of several in one log, for a trial was tried again, the last one."""
+
+    def __init__(self, path: Path) -> None:
+        self.log = EventLog(path)
+        self._begin(0)
+
+    def _begin(self, number: int) -> None:
+        self.number = number
+        self.submitted = set()  # type: set[int]
+        self.ready = set()  # type: set[int]
+        self.ended = {}  # type: dict[int, str]  # in the order of their ends; why, or "" where it was by itself
+        self.away = {}  # type: dict[int, Away]
+        self.causes = {}  # type: dict[int, str]  # what first befell a job, before it ended or was removed for it
+        self.starts = {}  # type: dict[int, int]
+        self.slots = {}  # type: dict[int, str]
+
+    def read_on(self) -> None:
+        for event in self.log.read_on():
+            if event.cluster > self.number:
+                self._begin(event.cluster)
+            if event.cluster == self.number:
+                self.submitted.add(event.job)
+                self._take_in(event)
+
+    @property
+    def left(self) -> "set[int]":
+        """The jobs that are in the queue still."""
+        return self.submitted - self.ended.keys()
+
+    def _take_in(self, event: Event) -> None:
+        kind, job = event.kind, event.job
+        if kind == EXECUTING:
+            self.away.pop(job, None)
+            self.starts[job] = self.starts.get(job, 0) + 1
+            self.slots[job] = next((line.split(":", 1)[1].strip() for line in event.lines if "SlotName:" in line), "")
+        elif kind == SAID:
+            said = READY.search(event.lines[0])
+            if said:
+                self.ready.add(int(said.group(1)))
+        elif kind in (TERMINATED, ABORTED, HELD):
+            self.away.pop(job, None)
+            # A job that was held is removed, and one whose worker is lost: the first reason is the cause.
+            self.ended[job] = self.ended.get(job) or self.causes.get(job) or self._why(event)
+        elif kind == RELEASED:
+            self.ended.pop(job, None)
+        elif kind in (SILENT, LOST, EVICTED, SHADOW_FAILED):
+            why = self._why(event)
+            if kind != EVICTED:  # as every job is that is removed
+                self.causes.setdefault(job, why)
+            self.away[job] = Away(time.monotonic(), self.causes.get(job, why), kind == SILENT)
+            if kind != SILENT:
+                self.ready.discard(job)
+        elif kind == BACK:
+            self.away.pop(job, None)
+            self.causes.pop(job, None)
+
+    def _why(self, event: Event) -> str:
+        where = " " + self.slots[event.job] if self.slots.get(event.job) else ""
+        if event.kind == TERMINATED:
+            how = event.line(1).partition("termination ")[2]
+            return "" if how == "(return value 0)" else "ended " + how
+        if event.kind == ABORTED:
+            return "was removed: " + (event.line(1) or "no reason given")
+        if event.kind == HELD:
+            return "was held: " + (event.line(1) or "no reason given")
+        if event.kind == EVICTED:
+            return "was evicted from" + (where or " its slot")
+        if event.kind == SHADOW_FAILED:
+            return "lost its shadow: " + event.line(1)
+        return "was lost: its slot" + where + " does not answer (" + (event.line(1) or "disconnected") + ")"

@@ -1,0 +1,96 @@
+"""Why clients have failed, told in the order of what befell them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags import names
+from tierbench.submit.causes import client_reasons
+from tierbench.submit.joblog import Cluster
+
+BY_DAGMAN = "Node Error: DAG node 'clients' (7.1.0) got 'ULOG_JOB_ABORTED' event. (by user bench)"
+WHOLE, FRACTIONS, ISO, OLD = (
+    "2026-11-21 18:10:27", "2026-11-21 18:10:27.123", "2026-11-21T18:10:27.123Z", "11/21 18:10:27",
+)  # fmt: skip
+
+
+@pytest.fixture(params=[WHOLE, FRACTIONS, ISO, OLD])
+def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """Client 1 was removed by somebody while all four were reading, so DAGMan has removed the others."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / names.CLIENTS).mkdir()
+    events = []
+    for n in range(4):
+        events.append(f"000 (007.00{n}.000) {request.param} Job submitted from host: <198.18.2.11:9618>")
+        events.append(f"001 (007.00{n}.000) {request.param} Job executing on host: <>\n\tSlotName: slot1_1@wn0{n}")
+        (tmp_path / names.client_output(n)).write_text(end("killed", "ended by SIGTERM"))
+    (tmp_path / names.client_output(1)).write_text('{"event": "go"}\n')
+    for n, why in ((1, "via condor_rm (by user somebody)"), *((n, BY_DAGMAN) for n in (0, 2, 3))):
+        events.append(f"004 (007.00{n}.000) {request.param} Job was evicted.")
+        events.append(f"009 (007.00{n}.000) {request.param} Job was aborted.\n\t{why}")
+    (tmp_path / names.CLIENTS_LOG).write_text("".join(f"{event}\n...\n" for event in events))
+    return tmp_path
+
+
+def end(status: str, message: str = "") -> str:
+    return json.dumps({"event": "end", "status": status, "message": message}) + "\n"
+
+
+def add(trial: Path, *events: str) -> None:
+    with (trial / names.CLIENTS_LOG).open("a") as log:
+        log.writelines(f"{event}\n...\n" for event in events)
+
+
+def test_who_was_removed_by_somebody_comes_before_those_removed_for_it(trial: Path) -> None:
+    assert trial
+    assert client_reasons(4)[0] == "client 1 lost: it was removed: via condor_rm (by user somebody)"
+    assert len(client_reasons(4)) == 4
+
+
+def test_who_failed_by_himself_comes_with_his_reason(trial: Path) -> None:
+    (trial / names.client_output(3)).write_text(end("open-failed", "no such file"))
+    assert client_reasons(4)[0].startswith("client 1")
+    assert "client 3 open-failed: no such file" in client_reasons(4)
+
+
+def test_who_has_read_his_file_is_not_among_them(trial: Path) -> None:
+    (trial / names.client_output(2)).write_text(end("ok"))
+    assert not any(reason.startswith("client 2") for reason in client_reasons(4))
+
+
+def test_a_held_clients_reason_is_that_of_its_being_held(trial: Path) -> None:
+    add(
+        trial,
+        f"000 (008.000.000) {WHOLE} Job submitted from host: <>",
+        f"012 (008.000.000) {WHOLE} Job was held.\n\tcannot open replicas.txt\n\tCode 12 Subcode 2",
+        f"009 (008.000.000) {WHOLE} Job was aborted.\n\tThe job attribute PeriodicRemove evaluated to TRUE",
+    )
+    (trial / names.client_output(0)).unlink()
+    assert client_reasons(1) == ["client 0 never started: it was held: cannot open replicas.txt"]
+
+
+def test_a_lost_workers_client_was_lost_and_not_removed(trial: Path) -> None:
+    add(
+        trial,
+        f"000 (008.000.000) {WHOLE} Job submitted from host: <>",
+        f"001 (008.000.000) {WHOLE} Job executing on host: <>\n\tSlotName: slot1_1@wn03",
+        f"022 (008.000.000) {WHOLE} Job disconnected, attempting to reconnect\n    Socket closed",
+        f"009 (008.000.000) {WHOLE} Job was aborted.\n\tDAG Abort: DAG is exiting and writing rescue file.",
+    )
+    (trial / names.client_output(0)).write_text('{"event": "go"}\n')
+    assert client_reasons(1) == ["client 0 lost: it was lost: its slot slot1_1@wn03 does not answer (Socket closed)"]
+
+
+def test_an_event_that_is_being_written_is_read_when_it_is_whole(trial: Path) -> None:
+    log = Cluster(trial / names.CLIENTS_LOG)
+    with (trial / names.CLIENTS_LOG).open("a") as file:
+        file.write(f"000 (009.000.000) {WHOLE} Job submi")
+        file.flush()
+        log.read_on()
+        assert log.number == 7
+        file.write("tted from host: <>\n...\n")
+    log.read_on()
+    assert (log.number, log.left) == (9, {0})
