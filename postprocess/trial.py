@@ -278,6 +278,8 @@ def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str], 
             tell(host, str(error))
             continue
         sampled.append(Sampled(samples, intervals(samples)))
+        if (samples.host, samples.role) != (host, roles.get(host, samples.role)):
+            tell(host, f"samples of {host}: are of {samples.host} as {samples.role} by their header")
         if samples.damage and not samples.cut:  # whether what is left covers the window is looked at for itself
             tell(host, f"samples of {samples.host}: {samples.damage}")
     return sampled
