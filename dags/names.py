@@ -56,7 +56,7 @@ FRESH = "fresh.py"
 TURN_TAKING = "turn.py"
 FINISH = "finish.py"
 
-CATALOGUE = "catalogue.json"  # beside the replicas, on the storage
+CATALOGUE = "catalogue.jsonl"  # beside the replicas, on the storage
 
 
 def configuration_dag(configuration_id: str) -> str:

@@ -19,6 +19,7 @@ from tierbench.dags import names
 from tierbench.dags.experiment import Experiment, Use
 from tierbench.dags.levels import Level, Levels, named_levels
 from tierbench.dags.repeats import most
+from tierbench.dags.replicas import Entry
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
@@ -69,6 +70,7 @@ class ReplicaSet:
     count: int
     nominal_bytes: int
     sizes: tuple[int, ...] | None = None
+    checksums: tuple[str, ...] | None = None  # adler32, as hexadecimal text
 
     @property
     def files(self) -> list[str]:
@@ -138,12 +140,12 @@ def expand(
     site: Site,
     experiment: Experiment,
     pool: Mapping[str, Sequence[str]],
-    catalogue: Mapping[str, Sequence[int]] | None = None,
+    catalogue: Mapping[str, Mapping[str, Entry]] | None = None,
 ) -> Plan:
     """The plan of an experiment at a site.
 
     `pool` names the workers that are there in each of the site's pools, for those that the site does not
-    list itself. `catalogue` holds the sizes in bytes of the files of each replica set that is known, by its folder.
+    list itself. `catalogue` holds what is known of the files of each replica set, by its folder and their names.
     """
     problems = dict.fromkeys(problem for use in experiment.uses() for problem in _problems(site, experiment, use))
     if problems:
@@ -224,14 +226,17 @@ def _problems(site: Site, experiment: Experiment, use: Use) -> Iterator[str]:
         )
 
 
-def _replica_sets(site: Site, experiment: Experiment, catalogue: Mapping[str, Sequence[int]]) -> dict[str, ReplicaSet]:
+def _replica_sets(
+    site: Site, experiment: Experiment, catalogue: Mapping[str, Mapping[str, Entry]]
+) -> dict[str, ReplicaSet]:
     sets = {}
     for folder, replicas in experiment.used_replicas.items():
-        sizes = catalogue.get(folder)
-        if sizes is not None and len(sizes) < replicas.count:
+        known = catalogue.get(folder)
+        entries = None if known is None else [known[name] for name in replicas.files if name in known]
+        if entries is not None and len(entries) < replicas.count:
             raise ConfigError(
                 f"replicas.{replicas.name}: {replicas.count} are needed and the catalogue on the storage lists"
-                f" {len(sizes)}; `tierbench replicas` makes the others"
+                f" {len(entries)} of them; `tierbench replicas` makes the others"
             )
         sets[folder] = ReplicaSet(
             name=replicas.name,
@@ -239,7 +244,8 @@ def _replica_sets(site: Site, experiment: Experiment, catalogue: Mapping[str, Se
             suffix=replicas.suffix,
             count=replicas.count,
             nominal_bytes=replicas.nominal_bytes,
-            sizes=None if sizes is None else tuple(sizes[: replicas.count]),
+            sizes=None if entries is None else tuple(entry.bytes for entry in entries),
+            checksums=None if entries is None else tuple(entry.adler32 for entry in entries),
         )
     return sets
 
@@ -318,7 +324,7 @@ def from_json(text: str) -> Plan:
         raise ConfigError(f"{names.PLAN}: has format {found}; this tierbench reads format {FORMAT}")
     configurations = {table["id"]: _restored(Configuration, table) for table in content["configurations"]}
     for table in content["replicas"]:
-        table["sizes"] = None if table["sizes"] is None else tuple(table["sizes"])
+        table |= {name: None if table[name] is None else tuple(table[name]) for name in ("sizes", "checksums")}
     for table in content["trials"]:
         table["configuration"] = configurations[table["configuration"]]
     content["pools"] = {name: tuple(workers) for name, workers in content["pools"].items()}

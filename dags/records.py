@@ -62,9 +62,9 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
 
 
 class ReplicaLists:
-    """The text of replicas.txt for any trial: a line for each client, its URL and what the file holds.
+    """The text of replicas.txt for any trial: a line for each client, its URL, the file's size and its adler32.
 
-    The size is left empty where the catalogue was not at hand.
+    The size is left empty, and the checksum out, where the catalogue was not at hand.
     """
 
     def __init__(self, site: Site, plan: Plan) -> None:
@@ -82,8 +82,11 @@ class ReplicaLists:
 
 def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
     url = access.url(replicas.directory)
-    sizes = replicas.sizes or [""] * replicas.count
-    return [row(f"{url}/{name}", size) for name, size in zip(replicas.files, sizes, strict=True)]
+    sizes, checksums = (known or [""] * replicas.count for known in (replicas.sizes, replicas.checksums))
+    return [
+        row(f"{url}/{name}", size, *filter(None, [checksum]))
+        for name, size, checksum in zip(replicas.files, sizes, checksums, strict=True)
+    ]
 
 
 def _options(name: str, workload: Workload) -> Mapping[str, Any]:

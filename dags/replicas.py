@@ -16,6 +16,16 @@ from tierbench.spec import bounded, derived
 Codec = Literal["none", "zlib-1", "lz4-4", "zstd-5"]
 
 
+@dataclass(frozen=True)
+class Entry:
+    """What is known of one file of a set."""
+
+    name: str
+    bytes: int
+    adler32: str
+    events: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Replicas:
     """A set of files, all alike and each unique, of about the same size."""

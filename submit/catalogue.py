@@ -1,35 +1,102 @@
-"""The sizes of an experiment's replicas, from the catalogues beside them, by whichever way is open from here."""
+"""The list of a set's replicas beside them: a line of JSON for each, appended when it is made.
+
+What is not in it does not count as made. A line that is damaged, as by a full disk, is passed over and counted.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import fcntl
 import json
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO
 
+from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.replicas import Entry
+from tierbench.errors import BusyError
 from tierbench.site_configs.site import Site
+from tierbench.stored import Damaged
+from tierbench.submit.ownership import hand_over
 
 FETCH_SECONDS = 20
 
 
-def catalogues(site: Site, experiment: Experiment) -> dict[str, list[int]]:
-    """For each set of replicas whose catalogue can be read: its files' sizes, in the order of their names."""
-    listed = {folder: entries(site, folder) for folder in experiment.used_replicas}
-    return {
-        folder: [int(entry["bytes"]) for entry in sorted(files, key=lambda entry: str(entry["name"]))]
-        for folder, files in listed.items()
-        if files is not None
-    }
+@dataclass(frozen=True)
+class Catalogue:
+    """What is known of a set's files, by their names."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    damaged_lines: int = 0
 
 
-def entries(site: Site, folder: str) -> list[dict[str, Any]] | None:
-    """What the catalogue of one set says of each file, or None where it cannot be read."""
+def parse(text: str) -> Catalogue:
+    """A catalogue from its file's text."""
+    entries, damaged = {}, 0
+    for line in text.splitlines():
+        try:
+            entry = stored.parse_as(Entry, line, "a line")
+        except Damaged:
+            damaged += 1
+        else:
+            entries[entry.name] = entry  # made anew, it has another line further down
+    return Catalogue(entries, damaged)
+
+
+def read(directory: Path) -> Catalogue:
+    """The catalogue of the set in this directory; an empty one where there is none."""
+    try:
+        return parse((directory / names.CATALOGUE).read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:
+        return Catalogue()
+
+
+class Additions:
+    """A catalogue that is being added to, by nobody else meanwhile."""
+
+    def __init__(self, file: IO[str], known: Catalogue) -> None:
+        self._file, self.known = file, known
+
+    def add(self, entry: Entry) -> None:
+        self._file.write(json.dumps(dataclasses.asdict(entry)) + "\n")
+        self._file.flush()
+        self.known.entries[entry.name] = entry
+
+
+@contextlib.contextmanager
+def adding(directory: Path) -> Iterator[Additions]:
+    """Hold the catalogue of the set in this directory, to add to it."""
+    path = directory / names.CATALOGUE
+    with path.open("a+", encoding="utf-8", errors="replace") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError(f"{path}: another `tierbench replicas` makes this set; wait for its end") from None
+        except OSError:  # a file system without locks
+            pass
+        hand_over(path)
+        file.seek(0)
+        text = file.read()
+        if text and not text.endswith("\n"):  # cut off; what follows begins anew
+            file.write("\n")
+        yield Additions(file, parse(text))
+
+
+def catalogues(site: Site, experiment: Experiment) -> dict[str, dict[str, Entry]]:
+    """For each set of replicas whose catalogue can be read from here, by its folder: what is known of its files."""
+    found = {folder: fetched(site, folder) for folder in experiment.used_replicas}
+    return {folder: catalogue.entries for folder, catalogue in found.items() if catalogue is not None}
+
+
+def fetched(site: Site, folder: str) -> Catalogue | None:
+    """The catalogue of a set by whichever way is open from here; None where it cannot be read."""
     text = next(_read(site, f"{site.storage.replicas}/{folder}/{names.CATALOGUE}"), None)
-    return None if text is None else list(json.loads(text)["files"])
+    return None if text is None else parse(text)
 
 
 def _read(site: Site, path: str) -> Iterator[str]:
@@ -37,13 +104,13 @@ def _read(site: Site, path: str) -> Iterator[str]:
     for url in dict.fromkeys(access.url(path) for access in site.access.values()):
         if url.startswith("/"):
             with contextlib.suppress(OSError):  # no such mount here, or not for us
-                yield Path(url).read_text(encoding="utf-8")
+                yield Path(url).read_text(encoding="utf-8", errors="replace")
             continue
         try:
             copy = subprocess.run(
-                ["xrdcp", "--silent", url, "-"], capture_output=True, text=True, timeout=FETCH_SECONDS, check=False
+                ["xrdcp", "--silent", url, "-"], capture_output=True, timeout=FETCH_SECONDS, check=False
             )
         except (OSError, subprocess.TimeoutExpired):  # no xrdcp here, or nobody answers: other ways may do
             continue
         if copy.returncode == 0:
-            yield copy.stdout
+            yield copy.stdout.decode(errors="replace")

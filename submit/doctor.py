@@ -12,8 +12,7 @@ from tierbench.dags.clients import ClientFile
 from tierbench.dags.experiment import Experiment, find_experiment, shipped_experiments
 from tierbench.dags.plan import expand
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit import pool, probes
-from tierbench.submit.catalogue import entries
+from tierbench.submit import catalogue, pool, probes
 from tierbench.submit.findings import Finding, lines
 from tierbench.submit.links import links
 from tierbench.submit.pool import PoolError, Slots
@@ -145,22 +144,19 @@ def _replicas(site: Site, experiment: Experiment) -> Iterator[Finding]:
     for folder, replicas in experiment.used_replicas.items():
         thing, make = f"replicas {folder}", f"`tierbench replicas {experiment.name} --site {site.name}`"
         where = f"{site.storage.replicas}/{folder}"
-        try:
-            files = entries(site, folder)
-            names = [str(entry["name"]) for entry in files or ()]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            yield Finding("bad", thing, f"the catalogue in {where} is damaged: {error!r}", f"{make} --verify")
-            continue
-        if files is None:
+        known = catalogue.fetched(site, folder)
+        if known is None:
             remedy = f"{make} makes them, where the storage is mounted"
             yield Finding("bad", thing, f"no catalogue in {where} can be read from here by any access", remedy)
-        elif len(set(names)) < len(names):
-            twice = ", ".join(name for name, times in Counter(names).items() if times > 1)
-            yield Finding("bad", thing, f"the catalogue lists {twice} twice", f"{make} --verify")
-        elif len(names) < replicas.count:
-            yield Finding("bad", thing, f"{len(names)} of {replicas.count} files are catalogued", f"{make} makes more")
+            continue
+        listed = sum(name in known.entries for name in replicas.files)
+        if known.damaged_lines:
+            seen = f"{known.damaged_lines} lines of the catalogue in {where} are damaged"
+            yield Finding("doubtful", thing, seen, f"{make} makes what they were about anew")
+        if listed < replicas.count:
+            yield Finding("bad", thing, f"{listed} of {replicas.count} files are catalogued", f"{make} makes more")
         else:
-            yield Finding("good", thing, f"{len(names)} files of different names in the catalogue, in {where}")
+            yield Finding("good", thing, f"{listed} files in the catalogue, in {where}")
 
 
 def _present(asked: Mapping[str, Visit]) -> tuple[list[Visit], list[Finding]]:

@@ -2,118 +2,108 @@
 
 from __future__ import annotations
 
-import dataclasses
 import glob
-import hashlib
-import json
 import os
 import shutil
 import subprocess
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 import tierbench.wrappers
+from tierbench import stored
 from tierbench.dags import names
-from tierbench.dags.replicas import CopiedReplicas, HiggsReplicas, RandomReplicas, Replicas, TreeReplicas
+from tierbench.dags.replicas import CopiedReplicas, Entry, HiggsReplicas, RandomReplicas, Replicas, TreeReplicas
 from tierbench.errors import TierbenchError
-from tierbench.submit import programs
+from tierbench.submit import catalogue, programs
+from tierbench.submit.catalogue import Additions, Catalogue, adding
+from tierbench.submit.ownership import hand_over
 
 MAKE_TREE = Path(tierbench.wrappers.__file__).with_name("make_tree.C")
 BLOCK = 1 << 20
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What the catalogue says of one replica."""
+class Made(TypedDict):
+    """What the program that makes ROOT files says of one."""
 
-    name: str
-    bytes: int
-    sha256: str
-    events: int | None = None
+    events: int
 
 
-class Catalogue:
-    """The list of a set's replicas beside them; what is not in it does not count as made."""
-
-    def __init__(self, directory: Path, name: str) -> None:
-        self.directory, self.name = directory, name
-        self._path = directory / names.CATALOGUE
-        self.entries: dict[str, Entry] = {}
-        if self._path.exists():
-            content = json.loads(self._path.read_text(encoding="utf-8"))
-            self.entries = {entry["name"]: Entry(**entry) for entry in content["files"]}
-
-    def add(self, entry: Entry) -> None:
-        self.entries[entry.name] = entry
-        files = [dataclasses.asdict(self.entries[name]) for name in sorted(self.entries)]
-        unfinished = self._path.with_suffix(".new")
-        try:
-            unfinished.write_text(json.dumps({"format": 1, "set": self.name, "files": files}, indent=1) + "\n")
-            unfinished.replace(self._path)
-        except OSError as error:
-            raise TierbenchError(f"{self._path}: cannot be written: {error.strerror}") from None
-
-    def lacks(self, name: str) -> bool:
-        """Whether a replica still has to be made: not listed, gone, or of another size than listed."""
-        entry, path = self.entries.get(name), self.directory / name
-        return entry is None or not path.is_file() or path.stat().st_size != entry.bytes
-
-
-def make(replicas: Replicas, parent: Path, processes: int, say: Callable[[str], None]) -> Catalogue:
+def make(replicas: Replicas, parent: Path, processes: int, say: Callable[[str], None]) -> None:
     """Make what is missing of a set; what an interrupted call has finished is kept."""
     directory = parent / replicas.folder
     here = "run this where the storage is mounted and may be written"
     if not parent.parent.is_dir():  # never to be made: it would hide that the storage is not mounted
         raise TierbenchError(f"{parent.parent} is not there; {here}")
     try:
-        parent.mkdir(exist_ok=True)
-        directory.mkdir(exist_ok=True)
+        for folder in (parent, directory):
+            if not folder.is_dir():
+                folder.mkdir(exist_ok=True)
+                hand_over(folder)
+        if any(_missing(replicas, directory, catalogue.read(directory))):
+            with adding(directory) as additions:
+                _make_missing(replicas, directory, additions, processes, say)
+        else:
+            say(f"{replicas.name}: all {replicas.count} files are there, in {directory}")
     except OSError as error:
-        raise TierbenchError(f"cannot make {directory}: {error.strerror}; {here}") from None
-    catalogue = Catalogue(directory, replicas.name)
-    missing = [(number, file) for number, file in enumerate(replicas.files, 1) if catalogue.lacks(file)]
+        denied = isinstance(error, PermissionError) and directory.is_dir()
+        whose = f"; it belongs to {directory.owner()}" if denied else ""
+        raise TierbenchError(f"{directory}: cannot be written: {error.strerror}{whose}; {here}") from None
+
+
+def _missing(replicas: Replicas, directory: Path, known: Catalogue) -> Iterator[tuple[int, Path]]:
+    """The replicas that still have to be made: not listed, gone, or of another size than listed."""
+    for number, name in enumerate(replicas.files, 1):
+        entry, path = known.entries.get(name), directory / name
+        if entry is None or not path.is_file() or path.stat().st_size != entry.bytes:
+            yield number, path
+
+
+def _make_missing(
+    replicas: Replicas, directory: Path, additions: Additions, processes: int, say: Callable[[str], None]
+) -> None:
+    missing = list(_missing(replicas, directory, additions.known))
     _check_space(directory, len(missing) * replicas.nominal_bytes)
     say(f"{replicas.name}: {replicas.count - len(missing)} of {replicas.count} files are there, in {directory}")
-    if missing and isinstance(replicas, TreeReplicas | HiggsReplicas):
+    if isinstance(replicas, TreeReplicas | HiggsReplicas):
         programs.command(MAKE_TREE, [])  # compiled now, and not by each of the many
     with ThreadPoolExecutor(processes) as pool:
-        made = pool.map(lambda numbered: _make_one(replicas, directory / numbered[1], numbered[0]), missing)
+        made = pool.map(lambda numbered: _make_one(replicas, numbered[1], numbered[0]), missing)
         try:
             for count, entry in enumerate(made, 1):
-                catalogue.add(entry)
+                additions.add(entry)
                 if count % max(1, len(missing) // 10) == 0 or count == len(missing):
                     say(f"{replicas.name}: made {count} of {len(missing)}")
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return catalogue
 
 
 def verify(replicas: Replicas, parent: Path, processes: int) -> Iterator[str]:
     """Read a whole set; whatever is wrong with it, in words."""
-    catalogue = Catalogue(parent / replicas.folder, replicas.name)
+    directory = parent / replicas.folder
+    known = catalogue.read(directory)
+    if known.damaged_lines:
+        yield f"{directory / names.CATALOGUE}: {known.damaged_lines} lines are damaged"
     with ThreadPoolExecutor(processes) as pool:
-        yield from filter(None, pool.map(lambda file: _complaint(catalogue, file), replicas.files))
+        complaints = pool.map(lambda name: _complaint(directory / name, known.entries.get(name)), replicas.files)
+        yield from filter(None, complaints)
 
 
-def _complaint(catalogue: Catalogue, name: str) -> str | None:
-    path = catalogue.directory / name
-    if name not in catalogue.entries:
+def _complaint(path: Path, entry: Entry | None) -> str | None:
+    if entry is None:
         return f"{path}: not in the catalogue"
-    entry = catalogue.entries[name]
     if not path.is_file():
         return f"{path}: is not there"
     if path.stat().st_size != entry.bytes:
         return f"{path}: has {path.stat().st_size} bytes, not {entry.bytes}"
     try:
-        intact = _sha256(path) == entry.sha256
+        intact = adler32(path) == entry.adler32
     except OSError as error:
         return f"{path}: cannot be read: {error.strerror}"
-    if not intact:
-        return f"{path}: its contents have changed (other checksum than in the catalogue)"
-    return None
+    return None if intact else f"{path}: its contents have changed (other checksum than in the catalogue)"
 
 
 def _check_space(directory: Path, needed: int) -> None:
@@ -127,10 +117,11 @@ def _check_space(directory: Path, needed: int) -> None:
 
 def _make_one(replicas: Replicas, path: Path, number: int) -> Entry:
     """Make one replica; it gets its name when it is whole."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
     try:
         events = _write(replicas, unfinished, number)
-        entry = Entry(path.name, unfinished.stat().st_size, _sha256(unfinished), events)
+        entry = Entry(path.name, unfinished.stat().st_size, adler32(unfinished), events)
+        hand_over(unfinished)
         unfinished.rename(path)
     except OSError as error:
         raise TierbenchError(f"{path}: cannot be written: {error.strerror}") from None
@@ -161,7 +152,7 @@ def _make_tree(replicas: TreeReplicas | HiggsReplicas, path: Path, seed: int, sh
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise TierbenchError(f"{path}: could not be made: {result.stderr.strip() or result.stdout.strip()}")
-    return int(json.loads(result.stdout.splitlines()[-1])["events"])
+    return stored.parse_as(Made, (result.stdout.splitlines() or [""])[-1], "what make_tree says")["events"]
 
 
 def _write_random(path: Path, size: int) -> None:
@@ -170,6 +161,10 @@ def _write_random(path: Path, size: int) -> None:
             file.write(os.urandom(min(BLOCK, size - start)))
 
 
-def _sha256(path: Path) -> str:
+def adler32(path: Path) -> str:
+    """A file's checksum as XRootD tells it."""
+    value = 1
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while block := file.read(BLOCK):
+            value = zlib.adler32(block, value)
+    return f"{value:08x}"

@@ -28,14 +28,14 @@ def command_line(description: "str | None") -> argparse.Namespace:
 
 
 def replica(path: Path, index: int) -> "tuple[str, int | None]":
-    """URL and size of the replica in a line of the list, the first being line 0."""
+    """URL and size of the replica in a line of the list, the first being line 0; its checksum may follow."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise UsageError(f"the list of replicas cannot be read: {error}") from None
     if not 0 <= index < len(lines):
         raise UsageError(f"{path}: has no line for client {index}, only {len(lines)} lines")
-    url, _, size = lines[index].partition("\t")
+    url, size = [*lines[index].split("\t"), ""][:2]
     if not url or (size and not size.isdigit()):
         raise UsageError(f"{path}: line {index + 1} is not URL TAB BYTES: {lines[index]!r}")
     return url, int(size) if size else None

@@ -107,7 +107,7 @@ def few(path: str, count: int, names: "list[str]") -> str:
     """In words, how many replicas are there; an answer by itself if they are too few."""
     if not count:
         return ""
-    files = [name for name in names if name[:1] != "." and not name.endswith(".json")]
+    files = [name for name in names if name[:1] != "." and not name.endswith(".jsonl")]
     if len(files) < count:
         raise Answer("bad", f"{path} holds {len(files)} of {count} files", "few")
     return f", {len(files)} files"

@@ -24,6 +24,7 @@ from tierbench.dags.hosts import host_lists
 from tierbench.dags.nodes import Job
 from tierbench.dags.plan import Plan, Trial, expand, from_json
 from tierbench.dags.records import ReplicaLists, trial_record
+from tierbench.dags.replicas import Entry
 from tierbench.dags.shipping import scripts
 from tierbench.dags.text import configuration_dag, dagman_config, experiment_dag, trial_dag
 from tierbench.dags.write import write_run
@@ -229,9 +230,11 @@ def test_each_client_finds_its_replica_in_its_line(site: Site, plan: Plan) -> No
     assert lines == [f"{prefix}{(trial.offset + n) % 24 + 1:04d}.root\t" for n in range(trial.jobs)]
 
 
-def test_sizes_stand_beside_replicas_where_they_are_known(site: Site, quick: Experiment) -> None:
-    plan = expand(site, quick, POOL, {next(iter(quick.used_replicas)): [7] * 24})
-    assert {line.split("\t")[1] for line in ReplicaLists(site, plan).text(plan.trials[0]).splitlines()} == {"7"}
+def test_sizes_and_checksums_stand_beside_replicas_where_they_are_known(site: Site, quick: Experiment) -> None:
+    ((folder, replicas),) = quick.used_replicas.items()
+    plan = expand(site, quick, POOL, {folder: {name: Entry(name, 7, "0a1b2c3d") for name in replicas.files}})
+    lines = ReplicaLists(site, plan).text(plan.trials[0]).splitlines()
+    assert {tuple(line.split("\t")[1:]) for line in lines} == {("7", "0a1b2c3d")}
 
 
 def test_trial_json_holds_what_runs_and_reads_needs(site: Site, quick: Experiment, plan: Plan) -> None:

@@ -57,7 +57,7 @@ def test_of_an_interface_that_is_not_there_the_others_are_named() -> None:
 
 
 def test_a_directory_that_holds_all_replicas(tmp_path: Path) -> None:
-    for name in ("a.root", "b.root", "catalogue.json"):
+    for name in ("a.root", "b.root", "catalogue.jsonl"):
         (tmp_path / name).touch()
     assert answer("files", paths=[[str(tmp_path), 2]])["seen"].endswith("2 files")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ import pytest
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
 from tierbench.dags.plan import Plan, ReplicaSet, expand, from_json, to_json
+from tierbench.dags.replicas import Entry
 from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site
+
+Catalogues = Mapping[str, Mapping[str, Entry]]
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn03.fiu.test", "wn04.fiu.test"]}
 
@@ -33,16 +37,17 @@ def plan(site: Site, quick: Experiment) -> Plan:
     return expand(site, quick, POOL)
 
 
+def catalogue(experiment: Experiment, sizes: Sequence[int]) -> Catalogues:
+    """A catalogue of the first files of the experiment's set, in the order in which texts are sorted."""
+    ((folder, replicas),) = experiment.used_replicas.items()
+    entries = [Entry(name, size, f"{size:08x}") for name, size in zip(replicas.files, sizes, strict=False)]
+    return {folder: {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}}
+
+
 def files_of(plan: Plan, index: int) -> set[int]:
     trial = plan.trials[index]
     count = plan.replicas[trial.replicas].count
     return {(trial.offset + n) % count for n in range(trial.jobs)}
-
-
-def folder(experiment: Experiment) -> str:
-    """Of the one set of replicas that an experiment has."""
-    (name,) = experiment.used_replicas
-    return name
 
 
 def test_every_repetition_holds_every_configuration_and_batch_once(plan: Plan, quick: Experiment) -> None:
@@ -89,8 +94,16 @@ def test_each_client_of_a_trial_has_a_file_of_its_own(plan: Plan) -> None:
 
 def test_bytes_are_those_of_the_catalogue(site: Site, quick: Experiment) -> None:
     sizes = [1000 + n for n in range(24)]
-    plan = expand(site, quick, POOL, {folder(quick): sizes})
+    plan = expand(site, quick, POOL, catalogue(quick, sizes))
     assert [t.bytes for t in plan.trials] == [sum(sizes[n] for n in files_of(plan, t.index)) for t in plan.trials]
+
+
+def test_from_the_ten_thousandth_replica_on_each_has_its_own_size(site: Site, quick: Experiment) -> None:
+    many = {name: dataclasses.replace(replicas, count=10_050) for name, replicas in quick.replicas.items()}
+    experiment = dataclasses.replace(quick, replicas=many)
+    (replicas,) = expand(site, experiment, POOL, catalogue(experiment, range(10_050))).replicas.values()
+    assert replicas.sizes == tuple(range(10_050))
+    assert replicas.checksums == tuple(f"{size:08x}" for size in range(10_050))
 
 
 def test_without_a_catalogue_bytes_are_nominal_only(plan: Plan) -> None:
@@ -100,7 +113,7 @@ def test_without_a_catalogue_bytes_are_nominal_only(plan: Plan) -> None:
 
 def test_a_short_catalogue_is_refused(site: Site, quick: Experiment) -> None:
     with pytest.raises(ConfigError, match=r"replicas\.root-tree: 24 are needed and the catalogue .* lists 3"):
-        expand(site, quick, POOL, {folder(quick): [1, 2, 3]})
+        expand(site, quick, POOL, catalogue(quick, [1, 2, 3]))
 
 
 def test_bytes_go_on_at_the_sets_beginning() -> None:
@@ -137,7 +150,7 @@ def test_a_workloads_own_accesses_take_the_place_of_the_others(site: Site) -> No
 
 @pytest.mark.parametrize("sizes", [None, list(range(24))])
 def test_a_plan_survives_its_file(site: Site, quick: Experiment, sizes: list[int] | None) -> None:
-    plan = expand(site, quick, POOL, {folder(quick): sizes} if sizes else None)
+    plan = expand(site, quick, POOL, catalogue(quick, sizes) if sizes else None)
     assert from_json(to_json(plan)) == plan
 
 

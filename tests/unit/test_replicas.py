@@ -1,0 +1,145 @@
+"""Sets of replicas: made once, kept in a catalogue that survives what happens to it, and verified."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags.replicas import Entry, RandomReplicas
+from tierbench.errors import BusyError, TierbenchError
+from tierbench.submit import catalogue
+from tierbench.submit.replicas import make, verify
+
+SET = RandomReplicas(name="noise", kind="random", count=12, size_mb=0.001)
+
+
+def quiet(_: str) -> None:
+    """Nobody is told."""
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Path:
+    """A storage with the set on it."""
+    (tmp_path / "mount").mkdir()
+    make(SET, tmp_path / "mount/replicas", 2, quiet)
+    return tmp_path / "mount/replicas"
+
+
+def replica(storage: Path, number: int = 1) -> Path:
+    return storage / SET.folder / SET.files[number - 1]
+
+
+def listing(storage: Path) -> Path:
+    return storage / SET.folder / "catalogue.jsonl"
+
+
+def contents(storage: Path) -> dict[str, bytes]:
+    return {name: (storage / SET.folder / name).read_bytes() for name in SET.files}
+
+
+def test_the_catalogue_says_what_each_file_holds(storage: Path) -> None:
+    entries = [json.loads(line) for line in listing(storage).read_text().splitlines()]
+    assert {entry["name"]: (entry["bytes"], entry["adler32"]) for entry in entries} == {
+        name: (1000, f"{zlib.adler32(content):08x}") for name, content in contents(storage).items()
+    }
+
+
+def test_a_sound_set_is_verified(storage: Path) -> None:
+    assert list(verify(SET, storage, 2)) == []
+
+
+def overwrite(storage: Path) -> None:
+    path = replica(storage)
+    path.write_bytes(path.read_bytes()[:-1] + b"\0")
+
+
+def forget(storage: Path) -> None:
+    lines = listing(storage).read_text().splitlines()
+    listing(storage).write_text("".join(f"{line}\n" for line in lines if replica(storage).name not in line))
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (overwrite, "its contents have changed"),
+        (lambda storage: replica(storage).write_bytes(b"short"), "has 5 bytes, not 1000"),
+        (lambda storage: replica(storage).unlink(), "is not there"),
+        (forget, "not in the catalogue"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told(storage: Path, damage: Callable[[Path], None], complaint: str) -> None:
+    damage(storage)
+    (told,) = verify(SET, storage, 2)
+    assert told.startswith(str(replica(storage)))
+    assert complaint in told
+
+
+@pytest.mark.parametrize("damage", [b"\0\0\0\0", b"}", b'{"name": "noise-0001.dat", "bytes": NaN, "adler32": "0"}'])
+def test_a_damaged_line_costs_one_file_and_no_other(storage: Path, damage: bytes) -> None:
+    before = contents(storage)
+    lines = listing(storage).read_bytes().splitlines(keepends=True)
+    listing(storage).write_bytes(b"".join([*lines[:3], damage + b"\n", *lines[4:]]))
+    make(SET, storage, 2, quiet)
+    after = contents(storage)
+    assert sum(before[name] != after[name] for name in SET.files) == 1
+    assert list(verify(SET, storage, 2)) == [f"{listing(storage)}: 1 lines are damaged"]
+
+
+def test_a_catalogue_that_was_cut_off_is_gone_on_with(storage: Path) -> None:
+    listing(storage).write_bytes(listing(storage).read_bytes()[:-30])
+    make(SET, storage, 2, quiet)
+    assert len(catalogue.read(storage / SET.folder).entries) == SET.count
+
+
+def test_adding_writes_a_line_and_no_more(storage: Path) -> None:
+    """However many there are: ten thousand were written ten thousand times over."""
+    with catalogue.adding(storage / SET.folder) as additions:
+        before = listing(storage).read_bytes()
+        additions.add(Entry("noise-9999.dat", 1, "00000001"))
+        added = listing(storage).read_bytes()
+    assert added.startswith(before)
+    assert added[len(before) :].count(b"\n") == 1
+
+
+def test_two_do_not_make_one_set_at_once(storage: Path) -> None:
+    replica(storage).unlink()
+    with catalogue.adding(storage / SET.folder), pytest.raises(BusyError, match="another `tierbench replicas`"):
+        make(SET, storage, 2, quiet)
+
+
+def test_those_who_only_look_wait_for_nobody(storage: Path) -> None:
+    with catalogue.adding(storage / SET.folder):
+        make(SET, storage, 2, quiet)
+        assert list(verify(SET, storage, 2)) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
+def test_what_root_makes_belongs_to_the_storages_owner(tmp_path: Path) -> None:
+    (tmp_path / "mount").mkdir()
+    os.chown(tmp_path / "mount", 4321, 4322)
+    make(SET, tmp_path / "mount/replicas", 2, quiet)
+    made = [tmp_path / "mount/replicas", *(tmp_path / "mount/replicas").rglob("*")]
+    assert len(made) == SET.count + 3
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(4321, 4322)}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_set_of_somebody_elses_says_whose_it_is() -> None:
+    with tempfile.TemporaryDirectory() as name:  # which others may enter, where pytest's own may not
+        Path(name).chmod(0o755)
+        (Path(name) / "mount").mkdir()
+        storage = Path(name) / "mount/replicas"
+        make(SET, storage, 2, quiet)
+        replica(storage).unlink()
+        os.seteuid(65534)
+        try:
+            with pytest.raises(TierbenchError, match="cannot be written: Permission denied; it belongs to root"):
+                make(SET, storage, 1, quiet)
+        finally:
+            os.seteuid(0)
