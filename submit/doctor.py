@@ -13,11 +13,12 @@ from tierbench.dags.experiment import Experiment, find_experiment, shipped_exper
 from tierbench.dags.plan import expand
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import catalogue, pool, probes
+from tierbench.submit.catalogue import Catalogue
 from tierbench.submit.findings import Finding, lines
 from tierbench.submit.links import links
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.probes import Report
-from tierbench.submit.questions import Visit, used_accesses, visits
+from tierbench.submit.questions import Visit, contents, used_accesses, visits
 
 COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
 LET_IN = "where a pool does not let you in, above all one older than the bindings, `condor_token_fetch` helps"
@@ -31,7 +32,7 @@ def register(subcommands: Any) -> None:
     known = ", ".join(shipped_experiments())
     parser.add_argument("--site", required=True, help="a name (testbed, fiu-uf-2014) or a TOML file of your own")
     parser.add_argument("--experiment", help=f"check what this one needs, and no more: a name ({known}) or a TOML file")
-    parser.add_argument("--quick", action="store_true", help="do not measure the links")
+    parser.add_argument("--quick", action="store_true", help="measure no links, read no replicas")
     parser.add_argument(
         "--patience", type=float, default=120, metavar="SECONDS", help="how long a job may take to answer (%(default)s)"
     )
@@ -54,8 +55,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _sections(site: Site, experiment: Experiment | None, quick: bool, patience: float) -> Iterator[list[Finding]]:
     """The findings, part by part, each as soon as it is known."""
     yield list(_scheduler())
+    known = {folder: catalogue.fetched(site, folder) for folder in experiment.used_replicas} if experiment else {}
     if experiment:
-        yield list(_replicas(site, experiment))
+        yield list(_replicas(site, experiment, known))
     used: set[str] = {access.pool for access in used_accesses(site, experiment).values()}
     try:
         slots = {name: pool.matching_slots(site.pools[name].requirements) for name in sorted(used)}
@@ -65,6 +67,10 @@ def _sections(site: Site, experiment: Experiment | None, quick: bool, patience: 
     yield [finding for name in slots for finding in _workers(site, experiment, name, slots[name])]
     workers = {name: found.machines for name, found in slots.items()}
     asked = visits(site, experiment, workers)
+    if experiment and not quick:
+        read = {folder: files.entries for folder, files in known.items() if files}
+        for host, question in contents(site, experiment, read, workers):
+            asked[host].ask(question)
     there, absent = _present(asked)
     if absent:
         yield absent
@@ -140,11 +146,11 @@ def _largest_batch(site: Site, experiment: Experiment | None, pool_name: str) ->
     )
 
 
-def _replicas(site: Site, experiment: Experiment) -> Iterator[Finding]:
+def _replicas(site: Site, experiment: Experiment, catalogues: Mapping[str, Catalogue | None]) -> Iterator[Finding]:
     for folder, replicas in experiment.used_replicas.items():
         thing, make = f"replicas {folder}", f"`tierbench replicas {experiment.name} --site {site.name}`"
         where = f"{site.storage.replicas}/{folder}"
-        known = catalogue.fetched(site, folder)
+        known = catalogues[folder]
         if known is None:
             remedy = f"{make} makes them, where the storage is mounted"
             yield Finding("bad", thing, f"no catalogue in {where} can be read from here by any access", remedy)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.replicas import Entry
 from tierbench.site_configs.site import Access, Site
+
+CHOSEN = 64  # replicas whose contents are looked at, as far as the time allows
+CONTENTS_SECONDS = 10
 
 # By the kind of question and the answer's `why`; what to do where the answer is not good.
 REMEDIES = {
@@ -24,6 +29,9 @@ REMEDIES = {
     "xrootd absent": "make the replicas (`tierbench replicas`), or let the server export that directory (all.export)",
     "xrootd failed": "see the xrootd server's log; does the file system below it answer?",
     "xrootd few": "`tierbench replicas` makes the missing ones; or the server shows another file system",
+    "contents changed": "`tierbench replicas --verify` names all of them; remove those, and it makes them again",
+    "contents unreadable": "may the user who submits read them there?",
+    "contents unread": "`tierbench replicas --verify`, where the storage is mounted, takes its time",
     "flush no-fadvise": "run jobs there with a Python of its own distribution",
     "flush no-helper": "install site-configs/tierbench-flush there, or set flush.strategy to fadvise",
     "flush no-sudo": "install sudo and site-configs/sudoers.d/tierbench-flush there, or use fadvise",
@@ -96,6 +104,35 @@ def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iter
                 for question in _on_the_way(site, experiment, access):
                     visit.ask(question)
     return found
+
+
+def contents(
+    site: Site, experiment: Experiment, known: Mapping[str, Mapping[str, Entry]], workers: Mapping[str, Iterable[str]]
+) -> Iterator[tuple[str, Question]]:
+    """Of each set whose catalogue is known, on one worker that will read it: are its files what they were?"""
+    for folder, entries in known.items():
+        yield from _contents(site, experiment, folder, entries, workers)
+
+
+def _contents(
+    site: Site,
+    experiment: Experiment,
+    folder: str,
+    entries: Mapping[str, Entry],
+    workers: Mapping[str, Iterable[str]],
+) -> Iterator[tuple[str, Question]]:
+    """Some of a set's files, chosen by chance."""
+    uses = (use for use in experiment.uses() if use.replicas.folder == folder)
+    reading = ((site.access[use.access], list(workers.get(site.access[use.access].pool, ()))) for use in uses)
+    access, hosts = next((pair for pair in reading if pair[1]), (None, []))
+    if access is None or not entries:
+        return
+    chance = random.Random(experiment.seed)  # noqa: S311
+    chosen = chance.sample(list(entries.values()), min(CHOSEN, len(entries)))
+    directory = f"{site.storage.replicas}/{folder}"
+    files = [(access.url(f"{directory}/{entry.name}"), entry.bytes, entry.adler32) for entry in chosen]
+    about = {"files": files, "of": len(entries), "seconds": CONTENTS_SECONDS}
+    yield hosts[-1], Question("contents", f"replicas {folder}", about)
 
 
 def _interface(name: str) -> Question:

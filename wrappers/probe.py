@@ -17,11 +17,14 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +114,43 @@ def few(path: str, count: int, names: "list[str]") -> str:
     if len(files) < count:
         raise Answer("bad", f"{path} holds {len(files)} of {count} files", "few")
     return f", {len(files)} files"
+
+
+def ask_contents(question: "dict[str, Any]") -> None:
+    """Whether replicas hold what the catalogue says, of as many as can be read in the time given."""
+    deadline = time.monotonic() + question["seconds"]
+    read = 0
+    for url, size, checksum in question["files"]:
+        found = contents(url, max(0.1, deadline - time.monotonic()))
+        if found is None:
+            break
+        if found != (size, checksum):
+            seen = f"{url} has {found[0]} bytes with checksum {found[1]}, not {size} with {checksum}"
+            raise Answer("bad", seen, "changed")
+        read += 1
+    told = "{} of {} files were read in {:g} s".format(read, question["of"], question["seconds"])
+    if read:
+        raise Answer("good", told + ", and are as in the catalogue")
+    raise Answer("doubtful", told, "unread")
+
+
+def contents(url: str, seconds: float) -> "tuple[int, str] | None":
+    """A file's size and adler32 as read by a program that can be killed; None where it was not done in time."""
+    command = ["cat", url] if url.startswith("/") else ["xrdcp", "--silent", url, "-"]
+    size, value = 0, 1
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        patience = threading.Timer(seconds, program.kill)
+        patience.start()
+        assert program.stdout is not None  # noqa: S101 - it is a pipe
+        for block in iter(lambda: program.stdout.read(1 << 20), b""):  # type: ignore[union-attr]
+            size, value = size + len(block), zlib.adler32(block, value)
+        words = program.communicate()[1].decode(errors="replace").strip()
+        patience.cancel()
+    if program.returncode == -signal.SIGKILL:
+        return None
+    if program.returncode:
+        raise Answer("bad", "{}: {}".format(url, words or f"exit status {program.returncode}"), "unreadable")
+    return size, f"{value:08x}"
 
 
 def mount_of(path: str) -> "tuple[str, str]":
@@ -274,6 +314,7 @@ KINDS = {
     "xrootd": ask_xrootd,
     "flush": ask_flush,
     "kerberos": ask_kerberos,
+    "contents": ask_contents,
     "program": ask_program,
     "iperf3": ask_iperf3,
     "serve": ask_serve,

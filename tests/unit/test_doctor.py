@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,13 @@ import pytest
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
+from tierbench.dags.replicas import Entry
 from tierbench.site_configs.site import Kerberos, Links, find_site
 from tierbench.submit.doctor import clocks, findings_of
 from tierbench.submit.findings import Finding, lines
 from tierbench.submit.links import judged
 from tierbench.submit.probes import Clock, Report, clock, read_report, script
-from tierbench.submit.questions import Question, Visit, visits
+from tierbench.submit.questions import Question, Visit, contents, visits
 
 SITE = find_site("testbed")
 WORKERS = {"private": ("wn01.private.fiu.test",), "public": ("wn03.fiu.test",)}
@@ -54,6 +57,36 @@ def test_an_interface_that_is_there() -> None:
 
 def test_of_an_interface_that_is_not_there_the_others_are_named() -> None:
     assert "lo" in answer("interface", name="eth99")["seen"]
+
+
+@pytest.mark.parametrize(
+    ("content", "state", "seen"),
+    [(b"a replica", "good", "1 of 1 files were read"), (b"a Replica", "bad", "has 9 bytes with checksum"),
+     (None, "bad", "No such file")],
+)  # fmt: skip
+def test_the_contents_of_replicas_are_looked_at(tmp_path: Path, content: bytes | None, state: str, seen: str) -> None:
+    path = tmp_path / "a.dat"
+    if content is not None:
+        path.write_bytes(content)
+    files = [[str(path), 9, f"{zlib.adler32(b'a replica'):08x}"]]
+    found = answer("contents", files=files, of=1, seconds=10)
+    assert (found["state"], seen in found["seen"]) == (state, True)
+
+
+def test_a_replica_that_takes_too_long_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "slow")
+    found = answer("contents", files=[[str(tmp_path / "slow"), 1, "00000001"]], of=1, seconds=0.5)
+    assert (found["state"], found["why"]) == ("doubtful", "unread")
+
+
+def test_some_replicas_of_each_set_are_read_on_one_worker() -> None:
+    quick = find_experiment("quick")
+    ((folder, replicas),) = quick.used_replicas.items()
+    known = {folder: {name: Entry(name, 7, "0000abcd") for name in replicas.files}}
+    ((host, question),) = contents(SITE, quick, known, WORKERS)
+    assert host in visits(SITE, quick, WORKERS)
+    assert {(size, checksum) for _, size, checksum in question.about["files"]} == {(7, "0000abcd")}
+    assert len({url for url, *_ in question.about["files"]}) == replicas.count
 
 
 def test_a_directory_that_holds_all_replicas(tmp_path: Path) -> None:
