@@ -63,7 +63,7 @@ class Suspect:
     full: bool
 
 
-def bottleneck_columns(data: TrialData, mean_mbps: float | None) -> Row:
+def bottleneck_columns(data: TrialData, delivered_mbps: float | None) -> Row:
     """The bottleneck's columns of trials.csv."""
     of = part(data)
     used = resources(data, of) if of else []
@@ -71,7 +71,7 @@ def bottleneck_columns(data: TrialData, mean_mbps: float | None) -> Row:
     row: Row = {"bottleneck": UNEXPLAINED, "bottleneck_evidence": "there are no samples of its window"}
     if lowest:
         row |= {"ceiling_mbps": lowest[1].mbps, "ceiling_from": f"{lowest[0]}, {lowest[1].source}"}
-        row["efficiency"] = None if mean_mbps is None else mean_mbps / lowest[1].mbps
+        row["efficiency"] = None if delivered_mbps is None else delivered_mbps / lowest[1].mbps
     if of is None or not data.storage:
         return row
     rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", "NIC sent"))

@@ -129,9 +129,8 @@ def _received(data: TrialData) -> Moved | None:
     A server on the way may have more than the workers, by what it read ahead; others that read through it are not told
     apart from it. Workers are a stage if all of those with clients are sampled.
     """
-    hosts = {str(job.start["host"]) for job in data.jobs if job.start}
-    workers = [s for s in data.sampled if s.samples.role == "worker" and s.samples.host in hosts]
-    if not hosts or {worker.samples.host for worker in workers} != hosts:
+    workers = data.reading_workers
+    if not workers:
         return None
     stages = [workers]
     if data.trial["protocol"] != "file":

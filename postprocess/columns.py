@@ -7,7 +7,10 @@ from typing import Any, Literal
 
 from tierbench.dags import names
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+# The rate that comparisons, ladders and answers speak of, and the one that the thesis measured.
+RATE, SENT = "delivered_mbps", "mean_mbps"
 
 
 @dataclass(frozen=True)
@@ -115,11 +118,14 @@ JOBS = (
 SLICES = (
     _number("steady_begin_s", "s", "the steady-state slice begins, since the window began; empty where there is none"),
     _number("steady_end_s", "s", "the steady-state slice ends"),
+    _text("steady_from", "in which rates the slice was found: delivered, or sent where no interface tells the others"),
+    _number("steady_delivered_mbps", "Mb/s", "taken in by the jobs over the steady-state slice"),
     _number("steady_mbps", "Mb/s", "sent by the storage servers over the steady-state slice"),
-    _number("steady_volatility_mbps", "Mb/s", "sample standard deviation of the rates of single samples in that slice"),
-    _number("steady_peak_mbps", "Mb/s", "highest rate of a single sample in that slice"),
+    _number("steady_volatility_mbps", "Mb/s", "sample standard deviation of the rates sent, of its single samples"),
+    _number("steady_peak_mbps", "Mb/s", "highest rate sent of a single sample in that slice"),
     _number("all_active_s", "s", "last client's begin to first client's end; 0 if they were never all active"),
     _number("all_active_share", "1", "all_active_s over window_s", 4),
+    _number("all_active_delivered_mbps", "Mb/s", "taken in by the jobs while all clients were active"),
     _number("all_active_mbps", "Mb/s", "sent by the storage servers while all clients were active"),
 )
 
@@ -137,7 +143,7 @@ BOTTLENECK = (
     _text("bottleneck_evidence", "why, with the numbers"),
     _number("ceiling_mbps", "Mb/s", "tightest known ceiling of the trial's way"),
     _text("ceiling_from", "what has that ceiling, and whether it was measured or stated"),
-    _number("efficiency", "1", "mean_mbps over ceiling_mbps", 4),
+    _number("efficiency", "1", "delivered_mbps over ceiling_mbps", 4),
 )
 
 TRIALS = (
@@ -160,11 +166,14 @@ TRIALS = (
     _number("wall_time_error_s", "s", "by how much that may be wrong: half of what the job event log's stamps tell", 4),
     _number("natural_skew_ms", "ms", "first to last client's process start"),
     _number("start_skew_ms", "ms", "first to last client's begin, after the gate if there was one"),
-    _number("mean_mbps", "Mb/s", "sent by the storage servers over the window"),
+    _number("delivered_mbps", "Mb/s", "taken in by the jobs over the window"),
+    _number("client_mbps", "Mb/s", "taken in by a client over its own run time, mean over the clients"),
+    _number("mean_mbps", "Mb/s", "sent by the storage servers over the window, the thesis' measure"),
     _number("mean_error_mbps", "Mb/s", "most by which mean_mbps may be wrong for what moved near the window's edges"),
-    _number("volatility_mbps", "Mb/s", "sample standard deviation of the rates of single samples in the window"),
+    _number("amplification", "1", "bytes_server over what the jobs took in", 4),
+    _number("volatility_mbps", "Mb/s", "sample standard deviation of the rates sent, of single samples in the window"),
     _number("volatility_5s_mbps", "Mb/s", "the same of the rates over 5 s each, as in the thesis"),
-    _number("peak_mbps", "Mb/s", "highest rate of a single sample in the window"),
+    _number("peak_mbps", "Mb/s", "highest rate sent of a single sample in the window"),
     *SLICES,
     _count("bytes_expected", "sizes of all replicas", "B"),
     _count("bytes_app", "read by the applications", "B"),
@@ -213,9 +222,10 @@ RESOURCES = (
 
 # What summary.csv averages.
 SUMMARISED = (
-    "mean_mbps", "volatility_mbps", "volatility_5s_mbps", "peak_mbps", "steady_mbps", "steady_volatility_mbps",
-    "steady_peak_mbps", "all_active_share", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms",
-    "natural_skew_ms", "closure", "events_per_s", "cpu_efficiency", "efficiency",
+    "delivered_mbps", "client_mbps", "mean_mbps", "amplification", "volatility_mbps", "volatility_5s_mbps", "peak_mbps",
+    "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps", "steady_peak_mbps", "all_active_share",
+    "all_active_delivered_mbps", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms", "natural_skew_ms",
+    "events_per_s", "cpu_efficiency", "efficiency",
 )  # fmt: skip
 
 
@@ -240,16 +250,19 @@ SUMMARY = (
     _count("invalid", "trials with the verdict INVALID"),
     _text("method", "how the intervals were made: t, or bootstrap"),
     *(column for trial in TRIALS if trial.name in SUMMARISED for column in _over_trials(trial)),
-    _number("gain_mbps", "Mb/s", "mean_mbps less that of the next smaller batch, over the repeats that both have"),
+    _number("delivered_valid_mbps", "Mb/s", "delivered_mbps over the VALID trials alone; empty where none is SUSPECT"),
+    _number("delivered_valid_low", "Mb/s", "95 % interval of delivered_valid_mbps begins"),
+    _number("delivered_valid_high", "Mb/s", "95 % interval of delivered_valid_mbps ends"),
+    _number("gain_mbps", "Mb/s", "delivered_mbps less that of the next smaller batch, over the repeats that both have"),
     _number("gain_low", "Mb/s", "95 % interval of gain_mbps begins"),
     _number("gain_high", "Mb/s", "95 % interval of gain_mbps ends"),
-    _number("growth", "1", "mean_mbps over that of the next smaller batch, the thesis' rate of increase", 4),
+    _number("growth", "1", "delivered_mbps over that of the next smaller batch, as the thesis' rate of increase", 4),
     _number("growth_low", "1", "95 % interval of growth begins", 4),
     _number("growth_high", "1", "95 % interval of growth ends", 4),
 )
 
 # What ratios.csv compares.
-COMPARED = ("mean_mbps", "steady_mbps", "window_s", "wall_time_s", "events_per_s")
+COMPARED = (RATE, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", "events_per_s")
 
 RATIOS = (
     _text("workload", "what the clients did"),
@@ -261,6 +274,10 @@ RATIOS = (
     _number("low", "1", "95 % interval of the ratio begins; empty with a single pair", 4),
     _number("high", "1", "95 % interval of the ratio ends", 4),
     _count("pairs", "repeats of which both trials count"),
+    _number("valid_ratio", "1", "ratio over the pairs of VALID trials alone; empty where all pairs are", 4),
+    _number("valid_low", "1", "95 % interval of valid_ratio begins; empty with a single pair", 4),
+    _number("valid_high", "1", "95 % interval of valid_ratio ends", 4),
+    _count("valid_pairs", "repeats of which both trials are VALID"),
     _text("method", "how the interval was made: t, or bootstrap"),
 )
 

@@ -20,6 +20,11 @@ def counts(row: dict[str, Any]) -> bool:
     return verdict(row) != INVALID
 
 
+def valid(row: dict[str, Any]) -> bool:
+    """Whether nothing at all speaks against a trial."""
+    return verdict(row) == VALID
+
+
 def known(rows: Iterable[dict[str, Any]], name: str) -> list[float]:
     """The values of a column that are known; of rows of trials.csv as of those in memory."""
     return [float(row[name]) for row in rows if row.get(name) not in (None, "")]

@@ -11,16 +11,15 @@ from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.repeats import Repeats, Until
 from tierbench.errors import ConfigError
+from tierbench.postprocess.columns import RATE
 from tierbench.postprocess.counting import counts, known
 from tierbench.postprocess.uncertainty import mean_interval
 from tierbench.spec import build
 
-METRIC = "mean_mbps"
-
 
 def enough(trials: Iterable[dict[str, Any]], rule: Repeats) -> bool:
     """Whether these trials of one configuration and batch, rows of trials.csv, satisfy the rule."""
-    values = known((row for row in trials if counts(row)), METRIC)
+    values = known((row for row in trials if counts(row)), RATE)
     if isinstance(rule, int):
         return len(values) >= rule
     if len(values) < rule.at_least:

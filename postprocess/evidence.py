@@ -33,19 +33,17 @@ def findings(data: TrialData, row: Row) -> Iterator[Finding]:
     yield from _sampling(data, row)
     yield from _idle(data, row)
     yield from _clocks(data, row)
-    yield from _ceiling(data, row)
+    yield from _ceiling(row)
 
 
-def _ceiling(data: TrialData, row: Row) -> Iterator[Finding]:
-    """The rate is of whole packets and of all that was sent; a measured ceiling is of what a program receives."""
-    if not row.get("ceiling_mbps") or not row["mean_mbps"]:
+def _ceiling(row: Row) -> Iterator[Finding]:
+    """Of what the jobs took in: as a measured ceiling it is without headers, and without what never reached them."""
+    if not row.get("ceiling_mbps") or not row["delivered_mbps"]:
         return
-    read = closure.bytes_read(data)
-    share = closure.usual_excess(data, row, read)[0] if read and data.storage else 0.0
-    above = 100 * (row["mean_mbps"] / (1 + share) / row["ceiling_mbps"] - 1)
+    above = 100 * (row["delivered_mbps"] / row["ceiling_mbps"] - 1)
     where = f" ({row['ceiling_from']})" if row.get("ceiling_from") else ""
-    words = f"{row['mean_mbps']:.1f} Mb/s, of which {share:.1%} is usual excess, over a ceiling of"
-    yield Finding("above the ceiling", above, f"{words} {row['ceiling_mbps']:.1f}{where}")
+    words = f"the jobs took in {row['delivered_mbps']:.1f} Mb/s, over a ceiling of {row['ceiling_mbps']:.1f}{where}"
+    yield Finding("above the ceiling", above, words)
 
 
 # -- caches ----------------------------------------------------------------------------------------------

@@ -112,6 +112,13 @@ class Job:
         return self.end.get("wall_ns")
 
     @property
+    def bytes_taken(self) -> int | None:
+        """What the application took in from storage; by its process, where it does not count itself."""
+        app: int | None = self.end.get("bytes_app")
+        process: int | None = self.end.get("bytes_client")
+        return process if app is None else app
+
+    @property
     def bytes_read(self) -> int | None:
         """What it read from storage: the smaller of two counts, since either can have other things in it."""
         told = [self.end.get("bytes_app"), self.end.get("bytes_client")]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tierbench.postprocess.bottleneck import bottleneck_columns
+from tierbench.postprocess.delivered import delivered
 from tierbench.postprocess.edges import mean_error_mbps
 from tierbench.postprocess.jobs import Job
 from tierbench.postprocess.slices import slice_columns
@@ -70,7 +71,8 @@ def trial_row(data: TrialData) -> Row:
     trial, jobs = data.trial, data.jobs
     begin, end = data.begin_ns, data.end_ns
     sent = traffic(data.storage, begin, end, data.window_ns)
-    limits = bottleneck_columns(data, sent.mean_mbps)
+    taken = delivered(data)
+    limits = bottleneck_columns(data, taken.mbps)
     window_s = _times(1e-9, _difference(end, begin))
     reasons = _reasons(data)
     ok = sum(job.ok for job in jobs)
@@ -96,12 +98,15 @@ def trial_row(data: TrialData) -> Row:
         "wall_time_error_s": data.submit_error_s,
         "natural_skew_ms": _spread_ms(job.start.get("wall_ns") for job in jobs),
         "start_skew_ms": _spread_ms(job.go.get("wall_ns") for job in jobs),
+        "delivered_mbps": taken.mbps,
+        "client_mbps": taken.client_mbps,
         "mean_mbps": sent.mean_mbps,
         "mean_error_mbps": mean_error_mbps(data, _plus(-(_sum(jobs, _taken_in(data)) or 0), sent.bytes)),
+        "amplification": _ratio(sent.bytes, taken.bytes),
         "volatility_mbps": sent.volatility_mbps,
         "volatility_5s_mbps": sent.volatility_5s_mbps,
         "peak_mbps": sent.peak_mbps,
-        **slice_columns(data, limits.get("ceiling_mbps")),
+        **slice_columns(data, taken, limits.get("ceiling_mbps")),
         "bytes_expected": trial["bytes"] or _sum(jobs, lambda job: job.start.get("expected_bytes")),
         "bytes_app": bytes_app,
         "bytes_client": bytes_client,

@@ -12,7 +12,7 @@ from typing import Any
 from tierbench import stored
 from tierbench.dags import names
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.columns import FILES
+from tierbench.postprocess.columns import FILES, SCHEMA_VERSION, SENT
 
 Row = dict[str, Any]
 Say = Callable[[str], None]
@@ -70,7 +70,7 @@ class Results:
 
 def ran(trial: Row) -> bool:
     """Whether a trial left any numbers."""
-    return trial.get("mean_mbps") is not None or bool(trial.get("jobs_ok"))
+    return trial.get(SENT) is not None or bool(trial.get("jobs_ok"))
 
 
 def why(trial: Row) -> list[str]:
@@ -83,12 +83,14 @@ def read_results(directory: Path, say: Say) -> Results:
     """All that a report tells of a run; the tables are made first where they are not there yet."""
     if not (directory / names.PLAN).is_file():
         raise ConfigError(f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one")
-    if not all((directory / name).is_file() for name in NEEDED):
+    schema = _json(directory / names.SCHEMA)
+    older = schema.get("schema_version", SCHEMA_VERSION) < SCHEMA_VERSION
+    if older or not all((directory / name).is_file() for name in NEEDED):
         from tierbench.postprocess.tables import tables
 
-        say(f"{directory}: making its tables first")
+        say(f"{directory}: making its tables {'anew, they are of an older version' if older else 'first'}")
         tables(directory)
-    schema = _json(directory / names.SCHEMA)
+        schema = _json(directory / names.SCHEMA)
     types = _types(schema)
     results = Results(
         directory=directory,

@@ -225,7 +225,7 @@ RULES = (
     ),
     Rule(
         "above the ceiling",
-        "mean rate, without its usual excess, above the tightest known ceiling of the way",
+        "delivered rate above the tightest known ceiling of the way",
         "% of the ceiling", 5, None,
         "the ceiling is wrong, or the data came another way",
     ),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tierbench.dags import names
+from tierbench.postprocess.columns import RATE
 from tierbench.postprocess.counters import INTERFACE, intervals
 from tierbench.postprocess.course import course, with_window
 from tierbench.postprocess.digits import Numbers
@@ -29,15 +30,16 @@ class TimeSeries:
 
 @dataclass(frozen=True)
 class HostSeries:
-    """What a host's sampled interface sent."""
+    """What a host's sampled interface sent, and received."""
 
     host: str
     role: str
     sent_mbps: TimeSeries
+    received_mbps: TimeSeries
 
 
 def host_series(run: Path, trial: Row, steps: int) -> list[HostSeries]:
-    """What each sampled host sent while a trial ran; hosts whose samples are unreadable are left out."""
+    """What each sampled host sent and received while a trial ran; hosts whose samples are unreadable are left out."""
     begin_ns, window_s = trial.get("go_wall_ns"), trial.get("window_s")
     if begin_ns is None or not window_s or window_s <= 0 or not trial.get("trial_id"):
         return []
@@ -49,7 +51,10 @@ def host_series(run: Path, trial: Row, steps: int) -> list[HostSeries]:
         except (UnreadableSamples, OSError):
             continue
         if len(samples) > 1:
-            found.append(HostSeries(samples.host, samples.role, _sent(samples, begin_ns, window_s, steps)))
+            sent, received = (
+                _moved(samples, counter, begin_ns, window_s, steps) for counter in ("tx_bytes", "rx_bytes")
+            )
+            found.append(HostSeries(samples.host, samples.role, sent, received))
     return found
 
 
@@ -82,11 +87,25 @@ def storage_series(hosts: list[HostSeries]) -> TimeSeries | None:
     return TimeSeries(edges, np.sum([server.values for server in servers], axis=0))
 
 
-def _sent(samples: Samples, begin_ns: int, window_s: float, steps: int) -> TimeSeries:
+def delivered_series(hosts: list[HostSeries], trial: Row) -> TimeSeries | None:
+    """What the trial's jobs took in, where its tables could tell when that came."""
+    workers = [host.received_mbps for host in hosts if host.role == "worker"]
+    if not workers or not trial.get(RATE) or trial.get("all_active_delivered_mbps") is None:
+        return None
+    edges = workers[0].edges
+    if any(len(worker.edges) != len(edges) for worker in workers):
+        return None
+    received: Numbers = np.sum([worker.values for worker in workers], axis=0)
+    inside = (edges[:-1] >= 0) & (edges[1:] <= trial["window_s"])
+    level = float(np.nanmean(received[inside])) if np.isfinite(received[inside]).any() else 0.0
+    return TimeSeries(edges, received * (trial[RATE] / level)) if level else None
+
+
+def _moved(samples: Samples, counter: str, begin_ns: int, window_s: float, steps: int) -> TimeSeries:
     """Means over steps of equal length, none shorter than the counters' resolution; no byte is lost by the thinning."""
     sampled = Sampled(samples, intervals(samples))
-    sent = with_window(course(sampled, "tx_bytes", begin_ns), 0, window_s)
+    moved = with_window(course(sampled, counter, begin_ns), 0, window_s)
     step_s = max(sampled.intervals.resolution_s, (window_s + LEAD_S + TAIL_S) / steps)
     lead, tail = np.ceil(LEAD_S / step_s), np.ceil((window_s + TAIL_S) / step_s)
     edges: Numbers = np.arange(-lead, tail + 1) * step_s
-    return TimeSeries(edges, sent.rates(edges) * MEGABITS)
+    return TimeSeries(edges, moved.rates(edges) * MEGABITS)

@@ -13,32 +13,36 @@ from tierbench.errors import TierbenchError
 TRIALS = {
     "trial": "trial",
     "jobs_ok": "ok",
-    "mean_mbps": "Mb/s",
+    "delivered_mbps": "Mb/s",
+    "mean_mbps": "sent",
+    "amplification": "sent/read",
     "volatility_mbps": "±",
     "peak_mbps": "peak",
     "window_s": "window s",
     "wall_time_s": "wall s",
     "start_skew_ms": "skew ms",
-    "closure": "closure",
     "verdict": "verdict",
 }
 SUMMARY = {
     "configuration": "configuration",
     "jobs": "jobs",
     "trials": "trials",
-    "mean_mbps": "Mb/s",
-    "mean_mbps_sd": "± trials",
+    "delivered_mbps": "Mb/s",
+    "delivered_mbps_sd": "± trials",
     "interval": "95 %",
+    "mean_mbps": "sent",
+    "amplification": "sent/read",
     "volatility_mbps": "volatility",
     "peak_mbps": "peak",
     "window_s": "window s",
     "wall_time_s": "wall s",
     "start_skew_ms": "skew ms",
-    "closure": "closure",
 }
 WORDS = {"trial", "configuration", "verdict"}
-PERCENT = {"closure"}
-SHORT = {"mean_mbps", "mean_mbps_sd", "volatility_mbps", "peak_mbps", "window_s", "wall_time_s", "start_skew_ms"}
+DECIMALS = {
+    "delivered_mbps": 1, "delivered_mbps_sd": 1, "mean_mbps": 1, "amplification": 2, "volatility_mbps": 1,
+    "peak_mbps": 1, "window_s": 1, "wall_time_s": 1, "start_skew_ms": 1,
+}  # fmt: skip
 
 
 def show(run: Path) -> str:
@@ -65,14 +69,12 @@ def _padded(line: list[str], widths: list[int], columns: dict[str, str]) -> Iter
 def _cell(name: str, text: str) -> str:
     if not text:
         return "-"
-    if name in PERCENT:
-        return f"{float(text):+.1%}"
-    return f"{float(text):.1f}" if name in SHORT else text
+    return f"{float(text):.{DECIMALS[name]}f}" if name in DECIMALS else text
 
 
 def _interval(row: dict[str, str]) -> str:
     """The interval of the mean rate, where there is one."""
-    low, high = row.get("mean_mbps_low"), row.get("mean_mbps_high")
+    low, high = row.get("delivered_mbps_low"), row.get("delivered_mbps_high")
     return f"{float(low):.1f}…{float(high):.1f}" if low and high else ""
 
 

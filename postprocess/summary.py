@@ -7,13 +7,11 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tierbench.postprocess.columns import COMPARED, CONFIGURATION, SUMMARISED
-from tierbench.postprocess.counting import INVALID, SUSPECT, VALID, counts, known
+from tierbench.postprocess.columns import COMPARED, CONFIGURATION, RATE, SUMMARISED
+from tierbench.postprocess.counting import INVALID, SUSPECT, VALID, counts, known, valid
 from tierbench.postprocess.uncertainty import Interval, mean_interval, ratio_interval
 
 Row = dict[str, Any]
-
-SIGNED = ("closure",)  # all else is never below 0, nor is a bound of its interval
 
 
 def summary_rows(trials: Iterable[Row]) -> list[Row]:
@@ -24,9 +22,10 @@ def summary_rows(trials: Iterable[Row]) -> list[Row]:
         counting = [row for row in members if counts(row)]
         row = {column.name: members[0][column.name] for column in CONFIGURATION}
         row |= {"trials": len(counting), "trials_left_out": len(members) - len(counting), **_verdicts(members)}
-        row["method"] = (mean_interval(known(counting, "mean_mbps")) or Interval(0)).method
+        row["method"] = (mean_interval(known(counting, RATE)) or Interval(0)).method
         for name in SUMMARISED:
             row |= _averaged(name, known(counting, name))
+        row |= _of_valid(counting)
         if rows and rows[-1]["configuration"] == row["configuration"]:
             row |= _gain(counting, smaller)
         rows.append(row)
@@ -40,15 +39,30 @@ def ratio_rows(trials: Iterable[Row]) -> list[Row]:
     for members in _grouped(trials, "workload", "jobs"):
         ways = _by_access(row for row in members if counts(row))
         for metric, (access, against) in itertools.product(COMPARED, itertools.permutations(sorted(ways), 2)):
-            ratios = [a / b for a, b in _pairs(ways[access], ways[against], metric) if a > 0 and b > 0]
+            ratios = _ratios(ways[access], ways[against], metric)
             found = ratio_interval(ratios)
             if found is not None:
                 rows.append({
                     "workload": members[0]["workload"], "jobs": members[0]["jobs"], "metric": metric,
                     "access": access, "against": against, "ratio": found.value, "low": found.low, "high": found.high,
                     "pairs": len(ratios), "method": found.method,
+                    **_of_valid_pairs(ways[access], ways[against], metric, len(ratios)),
                 })  # fmt: skip
     return rows
+
+
+def _of_valid_pairs(these: list[Row], those: list[Row], metric: str, pairs: int) -> Row:
+    """The ratio by the pairs of VALID trials alone, where there are other pairs as well."""
+    ratios = _ratios(list(filter(valid, these)), list(filter(valid, those)), metric)
+    found = ratio_interval(ratios) if len(ratios) < pairs else None
+    row: Row = {"valid_pairs": len(ratios)}
+    if found is not None:
+        row |= {"valid_ratio": found.value, "valid_low": found.low, "valid_high": found.high}
+    return row
+
+
+def _ratios(these: list[Row], those: list[Row], metric: str) -> list[float]:
+    return [a / b for a, b in _pairs(these, those, metric) if a > 0 and b > 0]
 
 
 def _grouped(trials: Iterable[Row], *keys: str) -> Iterator[list[Row]]:
@@ -72,22 +86,36 @@ def _verdicts(trials: list[Row]) -> Row:
 
 def _averaged(name: str, values: list[float]) -> Row:
     found = mean_interval(values)
-    low, high = (found.low, found.high) if found else (None, None)
-    if low is not None and name not in SIGNED:
-        low = max(low, 0.0)
     return {
         name: found.value if found else None,
         f"{name}_sd": statistics.stdev(values) if len(values) > 1 else None,
-        f"{name}_low": low,
-        f"{name}_high": high,
+        f"{name}_low": _not_negative(found),
+        f"{name}_high": found.high if found else None,
     }
+
+
+def _of_valid(counting: list[Row]) -> Row:
+    """The rate by the VALID trials alone, where others count as well: a reader sees what the doubtful ones change."""
+    found = mean_interval(known(filter(valid, counting), RATE))
+    if found is None or all(map(valid, counting)):
+        return {}
+    return {
+        "delivered_valid_mbps": found.value,
+        "delivered_valid_low": _not_negative(found),
+        "delivered_valid_high": found.high,
+    }
+
+
+def _not_negative(found: Interval | None) -> float | None:
+    """The lower bound of what is never below 0."""
+    return None if found is None or found.low is None else max(found.low, 0.0)
 
 
 def _gain(trials: list[Row], smaller: list[Row]) -> Row:
     """By how much, and how many times, a batch is faster than the next smaller one."""
-    pairs = _pairs(trials, smaller, "mean_mbps")
+    pairs = _pairs(trials, smaller, RATE)
     gain = mean_interval([a - b for a, b in pairs])
-    growth = ratio_interval([a / b for a, b in pairs if a > 0 and b > 0])
+    growth = ratio_interval(_ratios(trials, smaller, RATE))
     row: Row = {}
     if gain is not None:
         row |= {"gain_mbps": gain.value, "gain_low": gain.low, "gain_high": gain.high}

@@ -1,4 +1,4 @@
-"""What the storage servers sent within the window, from their interfaces' counters."""
+"""What hosts sent, or received, within the window, from their interfaces' counters."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ class Traffic:
 
 
 def traffic(
-    servers: list[Sampled], begin_ns: int | None, end_ns: int | None, window_ns: Window | None = None
+    servers: list[Sampled],
+    begin_ns: int | None,
+    end_ns: int | None,
+    window_ns: Window | None = None,
+    counter: str = "tx_bytes",
 ) -> Traffic:
-    """The servers' traffic between two times, given the window outside which clients move nothing, if there is one."""
+    """The hosts' traffic between two times, given the window outside which clients move nothing, if there is one."""
     servers = [server for server in servers if len(server.samples) > 1]
     if not servers or begin_ns is None or end_ns is None or end_ns <= begin_ns:
         return Traffic(None, None, None, None, None)
-    sent = courses(servers, begin_ns, window_ns)
+    sent = courses(servers, begin_ns, window_ns, counter)
     window_s = (end_ns - begin_ns) / 1e9
-    times, rates = window_rates(servers, begin_ns, end_ns)
+    times, rates = window_rates(servers, begin_ns, end_ns, counter)
     rates = rates[np.diff(times) >= resolution_s(servers) / 2]
     rates_5s = _rates(sent, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))
     known_s = [float(server.known_s(np.array([0, window_s]))[0]) for server in sent]
@@ -51,21 +55,25 @@ def traffic(
     )
 
 
-def window_rates(servers: list[Sampled], begin_ns: int | None, end_ns: int | None) -> tuple[Numbers, Numbers]:
-    """All servers' rate in Mb/s between each two samples in the window of the one that knows least, and their times."""
+def window_rates(
+    servers: list[Sampled], begin_ns: int | None, end_ns: int | None, counter: str = "tx_bytes"
+) -> tuple[Numbers, Numbers]:
+    """All hosts' rate in Mb/s between each two samples in the window of the one that knows least, and their times."""
     servers = [server for server in servers if len(server.samples) > 1]
     if not servers or begin_ns is None or end_ns is None:
         return np.empty(0), np.empty(0)
-    sent = courses(servers, begin_ns)
+    sent = courses(servers, begin_ns, None, counter)
     coarsest = max(range(len(servers)), key=lambda server: servers[server].intervals.resolution_s)
     times = sent[coarsest].times
     times = times[(times >= 0) & (times <= (end_ns - begin_ns) / 1e9)]
     return times, _rates(sent, times)
 
 
-def courses(servers: list[Sampled], since_ns: int, window_ns: Window | None = None) -> list[Course]:
-    """What each server had sent, in seconds since a moment; outside a window, if there is one, clients move nothing."""
-    sent = [course(server, "tx_bytes", since_ns) for server in servers]
+def courses(
+    servers: list[Sampled], since_ns: int, window_ns: Window | None = None, counter: str = "tx_bytes"
+) -> list[Course]:
+    """What each host had moved, in seconds since a moment; outside a window, if there is one, clients move nothing."""
+    sent = [course(server, counter, since_ns) for server in servers]
     if window_ns is None:
         return sent
     begin, end = ((edge - since_ns) / 1e9 for edge in window_ns)

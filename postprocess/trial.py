@@ -135,6 +135,13 @@ class TrialData:
         return [sampled for sampled in self.sampled if sampled.samples.role == "storage"]
 
     @property
+    def reading_workers(self) -> list[Sampled]:
+        """The workers that clients ran on; none unless each of them was sampled."""
+        hosts = {str(job.start["host"]) for job in self.jobs if job.start}
+        workers = [s for s in self.sampled if s.samples.role == "worker" and s.samples.host in hosts]
+        return workers if {worker.samples.host for worker in workers} == hosts else []
+
+    @property
     def begin_ns(self) -> int | None:
         """The window begins at the go time, or where there is none with the first client's begin."""
         begins: list[int] = [job.go["wall_ns"] for job in self.jobs if job.go]

@@ -77,7 +77,7 @@ def mount_script(host: Host, topology: Topology) -> str:
         fqdn=host.fqdn,
         metadata_server=metadata.fqdn,
         object_server=storage.fqdn,
-        read_ahead=topology.settings.read_ahead_kb << 10,
+        read_ahead_kb=topology.settings.read_ahead_kb,
         access="rw" if host.nic_on(UF) else "ro",
     )
 

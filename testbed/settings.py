@@ -34,7 +34,7 @@ class Settings:
     rates_mbps: Rates = field(default_factory=Rates)
     congestion_control: Literal["cubic", "reno", "bbr"] = "cubic"
     tcp_buffer_mb: int = bounded(64, 1, 1024)
-    read_ahead_kb: int = bounded(256, 16, 65536)
+    read_ahead_kb: int = bounded(16384, 4, 65536)
     storage_gb: int = bounded(10, 1, 10_000)
 
     def __post_init__(self) -> None:

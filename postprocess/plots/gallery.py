@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tierbench.postprocess import columns
 from tierbench.postprocess.counting import counts
 from tierbench.postprocess.plots.canvas import Picture
 from tierbench.postprocess.plots.ladder import (
@@ -21,7 +22,7 @@ from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.plots.timeline import Course, timelines, typical
 from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
 from tierbench.postprocess.results import Results, Row
-from tierbench.postprocess.series import host_series, storage_series
+from tierbench.postprocess.series import delivered_series, host_series, storage_series
 
 TIMELINE_STEPS = 300
 
@@ -37,11 +38,18 @@ class Metric:
     papers: str
 
 
-RATE = Metric(
-    "mean_mbps", "rate", "Transfer rate", "sent by the storage [Mb/s]",
+RATE = Metric(columns.RATE, "rate", "Delivered rate", "taken in by the jobs [Mb/s]", "")
+SENT = Metric(
+    columns.SENT, "sent", "Transfer rate of the storage", "sent by the storage [Mb/s]",
     "Corresponds to the thesis’ Figures 5-1 and 5-4 and the CHEP paper’s Figures 2 and 3.",
 )  # fmt: skip
-STEADY = Metric("steady_mbps", "steady-rate", "Rate in the steady state", "sent by the storage [Mb/s]", "")
+AMPLIFICATION = Metric(
+    "amplification", "amplification", "Amplification", "sent by the storage / taken in by the jobs",
+    "Beyond headers it is what was read ahead in vain on the way, or sent again.",
+)  # fmt: skip
+STEADY = Metric(
+    "steady_delivered_mbps", "steady-rate", "Delivered rate in the steady state", "taken in by the jobs [Mb/s]", ""
+)
 WALL_TIME = Metric(
     "wall_time_s", "wall-time", "Wall time", "submission to last end [s]",
     "Corresponds to the thesis’ Figures 5-3 and 5-6 and the CHEP paper’s Figures 4 and 5.",
@@ -55,7 +63,7 @@ EVENTS = Metric("events_per_s", "events", "Event rate", "events of all jobs [1/s
 def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
     """Every figure for which the run has the data."""
     series = {workload: access_series(results, workload, looks) for workload in results.workloads}
-    for metric in (RATE, STEADY):
+    for metric in (RATE, STEADY, SENT, AMPLIFICATION):
         yield from _ladders(metric, series)
     for workload in results.workloads:
         yield from _as_in_the_thesis(series[workload], workload)
@@ -113,7 +121,7 @@ def ladder_picture(metric: Metric, series: list[Series], workload: str, name: st
 
 def volatility_column(rows: list[Row]) -> str:
     """The volatility over the thesis' 5 s where all trials lasted long enough for it, or else of single samples."""
-    long_enough = all(row.get("volatility_5s_mbps") is not None for row in rows if row.get("mean_mbps") is not None)
+    long_enough = all(row.get("volatility_5s_mbps") is not None for row in rows if row.get(columns.SENT) is not None)
     return "volatility_5s_mbps" if rows and long_enough else "volatility_mbps"
 
 
@@ -133,21 +141,23 @@ def _as_in_the_thesis(series: list[Series], workload: str) -> Iterator[Picture]:
         yield Picture(
             f"volatility.{workload}",
             f"Rate and volatility, {workload}",
-            f"Mean rate of each batch. Error bars: {VOLATILITY}; rates {interval}. They say how much a transfer"
-            " fluctuates, not how well its mean is known. Corresponds to the thesis’ Figures 5-1 and 5-4.",
-            volatility_ladder(series, RATE.label, column),
+            f"Mean rate sent by the storage, of each batch. Error bars: {VOLATILITY}; rates {interval}. They say"
+            " how much a transfer fluctuates, not how well its mean is known. Corresponds to the thesis’ Figures 5-1"
+            " and 5-4.",
+            volatility_ladder(series, SENT.label, column),
         )
 
 
 def _slopes(series: list[Series], workload: str) -> Iterator[Picture]:
-    rows = [row for one in series for row in one.summary if row.get("mean_mbps")]
+    rows = [row for one in series for row in one.summary if row.get(columns.RATE)]
     if len({row["jobs"] for row in rows}) < 2:
         return
     yield Picture(
         f"slope.{workload}",
         f"Rate of increase, {workload}",
-        "Mean rate of a batch over that of the next smaller one; small marks are single repetitions. Where the"
-        " line lies at 1, more jobs bring nothing: the way is full. Corresponds to the thesis’ Figures 5-2 and 5-5.",
+        "Delivered rate of a batch over that of the next smaller one; small marks are single repetitions. Where the"
+        " line lies at 1, more jobs bring nothing: the way is full. Corresponds to the thesis’ Figures 5-2 and 5-5,"
+        " which are of the rate sent.",
         slope_ladder(series),
     )
 
@@ -157,7 +167,7 @@ def _gains(series: list[Series], workload: str) -> Iterator[Picture]:
         yield Picture(
             f"gain.{workload}",
             f"Gain by a larger batch, {workload}",
-            "Mean rate of a batch less that of the next smaller one. Error bars: 95 % interval over the trials.",
+            "Delivered rate of a batch less that of the next smaller one. Error bars: 95 % interval over the trials.",
             gain_ladder(series),
         )
 
@@ -170,9 +180,10 @@ def _timelines(results: Results, workload: str, looks: dict[str, Look]) -> Itera
             trial = typical(results.trials_of(workload, access, jobs))
             if trial is None:
                 continue
-            rate = storage_series(host_series(results.directory, trial, TIMELINE_STEPS))
-            if rate is not None:
-                courses.append(Course(trial, looks[access], rate))
+            hosts = host_series(results.directory, trial, TIMELINE_STEPS)
+            sent = storage_series(hosts)
+            if sent is not None:
+                courses.append(Course(trial, looks[access], sent, delivered_series(hosts, trial)))
             break
     if courses:
         yield Picture(

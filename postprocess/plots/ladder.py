@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tierbench.postprocess.columns import SENT
 from tierbench.postprocess.counting import counts, verdict
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, verdict_handles, verdict_marks
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
@@ -108,10 +109,10 @@ def volatility_ladder(series: Sequence[Series], label: str, volatility: str) -> 
     figure, (axes,) = canvas(HEIGHT_IN)
     ladder = ladder_of(series)
     for number, one in enumerate(series):
-        rows = [row for row in one.summary if row.get("mean_mbps") is not None]
+        rows = [row for row in one.summary if row.get(SENT) is not None]
         places = [ladder.dodged(row["jobs"], number, len(series)) for row in rows]
         bars = [row.get(volatility) or 0.0 for row in rows]
-        axes.errorbar(places, [row["mean_mbps"] for row in rows], yerr=bars, **_line(one))
+        axes.errorbar(places, [row[SENT] for row in rows], yerr=bars, **_line(one))
     _finish(figure, axes, ladder, series, label, trials=False)
     return figure
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tierbench.postprocess.columns import RATE
 from tierbench.postprocess.counting import counts
 from tierbench.postprocess.plots.canvas import DOT, MEAN, canvas, legend
 from tierbench.postprocess.plots.ladder import Ladder, Series, ladder_of
@@ -18,8 +19,8 @@ Step = tuple[int, float]  # the larger batch, and what became of the rate
 
 
 def slopes(rows: Sequence[Row], batches: Sequence[int]) -> list[Step]:
-    """The mean rate of each batch over that of the next smaller one; no step over a batch that is missing."""
-    rates = {int(row["jobs"]): row["mean_mbps"] for row in rows if row.get("mean_mbps")}
+    """The delivered rate of each batch over that of the next smaller one; no step over a batch that is missing."""
+    rates = {int(row["jobs"]): row[RATE] for row in rows if row.get(RATE)}
     steps = [(before, after) for before, after in pairwise(batches) if before in rates and after in rates]
     return [(after, rates[after] / rates[before]) for before, after in steps]
 

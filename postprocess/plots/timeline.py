@@ -1,4 +1,4 @@
-"""Trials over time: the rate at which the storage servers sent."""
+"""Trials over time: what the jobs took in, and the rate at which the storage servers sent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from tierbench.postprocess.columns import RATE
 from tierbench.postprocess.counting import counts
 from tierbench.postprocess.plots.canvas import canvas, legend
 from tierbench.postprocess.plots.style import GRID, INK, MUTED, Look
@@ -21,44 +22,48 @@ ROW_IN = 1.3
 
 @dataclass(frozen=True)
 class Course:
-    """One trial and its rate over time."""
+    """One trial over time: what was sent, and what was delivered where that is known."""
 
     trial: Row
     look: Look
-    rate: TimeSeries
+    sent: TimeSeries
+    delivered: TimeSeries | None = None
 
 
 def typical(trials: Sequence[Row]) -> Row | None:
     """Of the trials that count, the one whose rate is nearest their median."""
-    known = [trial for trial in trials if counts(trial) and trial.get("mean_mbps") is not None]
+    known = [trial for trial in trials if counts(trial) and trial.get(RATE) is not None]
     if not known:
         return None
-    median = float(np.median([trial["mean_mbps"] for trial in known]))
-    return min(known, key=lambda trial: (abs(trial["mean_mbps"] - median), trial["repeat"]))
+    median = float(np.median([trial[RATE] for trial in known]))
+    return min(known, key=lambda trial: (abs(trial[RATE] - median), trial["repeat"]))
 
 
 def timelines(courses: Sequence[Course]) -> Figure:
     """A panel for each trial, all to one scale."""
     figure, panels = canvas(0.5 + ROW_IN * len(courses), rows=len(courses), sharex=True, sharey=True)
     for axes, course in zip(panels, courses, strict=True):
-        trial, rate = course.trial, course.rate
+        trial, sent, taken = course.trial, course.sent, course.delivered
         begin, end = trial.get("steady_begin_s"), trial.get("steady_end_s")
         if begin is not None and end is not None:
             axes.axvspan(begin, end, color=GRID, alpha=0.55, linewidth=0, gid="steady")
-        axes.stairs(rate.values, rate.edges, color=course.look.color, linewidth=1.3, baseline=None)
+        axes.stairs(sent.values, sent.edges, color=MUTED, linewidth=0.8, baseline=None)
+        if taken is not None:
+            axes.stairs(taken.values, taken.edges, color=course.look.color, linewidth=1.4, baseline=None)
         for edge in (0.0, trial.get("window_s")):
             if edge is not None:
                 axes.axvline(edge, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
-        if trial.get("mean_mbps") is not None:
-            window_s = trial.get("window_s") or float(rate.edges[-1])
-            axes.plot([0, window_s], [trial["mean_mbps"]] * 2, color=MUTED, linewidth=1.1)
+        if trial.get(RATE) is not None:
+            window_s = trial.get("window_s") or float(sent.edges[-1])
+            axes.plot([0, window_s], [trial[RATE]] * 2, color=INK, linewidth=1.1)
         axes.set_title(str(trial["trial"]), loc="left", pad=3)
         axes.set_ylim(bottom=0)
     panels[-1].set_xlabel("time since the window began [s]")
-    figure.supylabel("sent by the storage [Mb/s]", fontsize=10)
+    figure.supylabel("rate [Mb/s]", fontsize=10)
     handles = [
         Line2D([], [], color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label="first begin, last end"),
-        Line2D([], [], color=MUTED, linewidth=1.1, label="mean"),
+        Line2D([], [], color=INK, linewidth=1.1, label="mean delivered"),
+        Line2D([], [], color=MUTED, linewidth=0.8, label="sent by the storage"),
     ]
     if any(course.trial.get("steady_end_s") is not None for course in courses):
         handles.append(Patch(color=GRID, alpha=0.55, linewidth=0, label="steady state"))  # type: ignore[arg-type]

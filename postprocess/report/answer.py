@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tierbench.postprocess.columns import RATE
 from tierbench.postprocess.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
+from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import counted, figures, listed, span
 from tierbench.postprocess.results import Results, Row, why
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
-RATE, WALL_TIME = "mean_mbps", "wall_time_s"
+WALL_TIME = "wall_time_s"
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,15 @@ def answer(results: Results, workload: str) -> Answer:
         sentence = f"No answer for {workload}: no trial that counts has a rate."
         return Answer(workload, False, sentence, tuple(_doubts(trials, trials)))
     if len(ranked) == 1:
-        clear, sentence = False, _alone(ranked[0], workload)
+        clear, sentence, contradiction = False, _alone(ranked[0], workload), []
     else:
-        clear, sentence = _compared(ranked, _ratios(results, workload, jobs, RATE, ranked[0]), workload)
+        ratios = _ratios(results, workload, jobs, RATE, ranked[0])
+        clear, sentence = _compared(ranked, ratios, workload)
+        contradiction = _by_valid_trials(ranked, ratios) if clear else []
+        clear = clear and not contradiction
     deciding = [trial for trial in usable if trial["jobs"] == jobs]
-    notes = [*_over_the_ladder(results, workload, jobs), *_wall_time(results, workload, jobs, ranked)]
+    notes = [*contradiction, *waste(results, ranked), *_over_the_ladder(results, workload, jobs)]
+    notes += _wall_time(results, workload, jobs, ranked)
     return Answer(workload, clear, sentence, (*notes, *_doubts(trials, deciding)))
 
 
@@ -71,12 +77,12 @@ def _ratios(results: Results, workload: str, jobs: int, metric: str, first: Row)
 def _compared(ranked: list[Row], ratios: dict[str, Row], workload: str) -> tuple[bool, str]:
     first, others = ranked[0], ranked[1:]
     where = f"With {counted(first['jobs'], 'job')} of {workload}"
-    rate = figures(first[RATE], "Mb/s")
+    rate = f"its jobs took in {figures(first[RATE], 'Mb/s')}"
     bounded = {name: row for name, row in ratios.items() if row.get("low") is not None}
     if not all(other["access"] in bounded for other in others):
         return (
             False,
-            f"{where}, {first['access']} was fastest in the mean: {rate}, against {_plain(others)}."
+            f"{where}, {first['access']} was fastest in the mean: {rate}, those of {_plain(others)}."
             + _why_not(ranked, ratios),
         )
     level = [other for other in others if bounded[other["access"]]["low"] <= 1]
@@ -84,13 +90,37 @@ def _compared(ranked: list[Row], ratios: dict[str, Row], workload: str) -> tuple
     if level:
         told = listed([f"{other['access']} (ratio {_interval(bounded[other['access']])})" for other in level])
         sentence = (
-            f"{where} there is no clear winner: {first['access']} was fastest in the mean, with {rate},"
+            f"{where} there is no clear winner: {first['access']} was fastest in the mean ({rate}),"
             f" but cannot be told apart from {told}."
         )
         if behind:
             sentence += f" It was ahead of {_ahead(bounded, behind)}."
         return False, sentence
     return True, f"{where}, {first['access']} is the fastest: {rate}, ahead of {_ahead(bounded, behind)}."
+
+
+def _by_valid_trials(ranked: list[Row], ratios: dict[str, Row]) -> list[str]:
+    """What becomes of a clear answer without the SUSPECT trials, where that is another one."""
+    doubtful = [(row["access"], ratios[row["access"]]) for row in ranked[1:] if _doubtful(ratios[row["access"]])]
+    if not doubtful:
+        return []
+    alone = [f"against {access} {_valid_words(ratio)}" for access, ratio in doubtful]
+    return [f"That rests on SUSPECT trials. By the VALID ones alone {ranked[0]['access']} is, {'; '.join(alone)}."]
+
+
+def _doubtful(ratio: Row) -> bool:
+    """Whether pairs of VALID trials alone do not say that the first is ahead."""
+    if ratio.get("valid_pairs") in (None, ratio["pairs"]):
+        return False
+    return (ratio.get("valid_low") or 0.0) <= 1
+
+
+def _valid_words(ratio: Row) -> str:
+    if ratio.get("valid_ratio") is None:
+        return "not compared at all: no repetition has both VALID"
+    if ratio.get("valid_low") is None:
+        return f"at {ratio['valid_ratio']:.2f} of it, from a single repetition"
+    return f"at {_interval({'ratio': ratio['valid_ratio'], 'low': ratio['valid_low'], 'high': ratio['valid_high']})}"
 
 
 def _ahead(bounded: dict[str, Row], others: list[Row]) -> str:
@@ -106,7 +136,7 @@ def _interval(row: Row) -> str:
 
 
 def _plain(others: list[Row]) -> str:
-    return listed([f"{figures(other[RATE], 'Mb/s')} by {other['access']}" for other in others])
+    return listed([f"{other['access']} {figures(other[RATE], 'Mb/s')}" for other in others])
 
 
 def _why_not(ranked: list[Row], ratios: dict[str, Row]) -> str:
@@ -121,8 +151,8 @@ def _alone(row: Row, workload: str) -> str:
     interval = span(row.get(f"{RATE}_low"), row.get(f"{RATE}_high"))
     told = f" (95\N{NO-BREAK SPACE}% interval {interval})" if interval else ""
     return (
-        f"With {counted(row['jobs'], 'job')} of {workload}, {row['access']} had {figures(row[RATE], 'Mb/s')}{told};"
-        " no other access has trials to compare it with."
+        f"With {counted(row['jobs'], 'job')} of {workload}, {row['access']} delivered"
+        f" {figures(row[RATE], 'Mb/s')}{told}; no other access has trials to compare it with."
     )
 
 

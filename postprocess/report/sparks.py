@@ -28,14 +28,17 @@ def spark(rate: TimeSeries, top: float, color: str) -> Markup:
     return element("svg", line, viewBox=f"0 0 {width} {height}", class_="spark", aria_hidden="true")
 
 
-def chart(hosts: Sequence[HostSeries], trial: Row, color: str) -> Markup:
-    """A trial over time: what each sampled host sent, the window, and the steady state where it is known."""
+def chart(hosts: Sequence[HostSeries], taken: TimeSeries | None, trial: Row, color: str) -> Markup:
+    """A trial over time: what its jobs took in, what hosts sent, the window, and the steady state if it is known."""
     ordered = sorted(hosts, key=lambda host: (host.role != "storage", host.host))
-    frame = _Frame.around([host.sent_mbps for host in ordered])
+    frame = _Frame.around([*(host.sent_mbps for host in ordered), *([taken] if taken else [])])
     lines = [_line(host, _dashes(number, host), frame, color) for number, host in enumerate(ordered)]
+    if taken:
+        path = _steps(frame.x(taken.edges), frame.y(taken.values))
+        lines.insert(0, element("path", d=path, style="stroke:var(--ink)"))
     parts = [*_steady(trial, frame), *_edges(trial, frame), *reversed(lines), *_scales(trial, frame)]
     drawing = element("svg", *parts, viewBox=f"0 0 {CHART[0]} {CHART[1]}", class_="chart", aria_hidden="true")
-    return element("figure", drawing, element("figcaption", *_key(ordered, color)))
+    return element("figure", drawing, element("figcaption", *_key(ordered, taken is not None, color)))
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,11 @@ def _scales(trial: Row, frame: _Frame) -> Iterator[Markup]:
         yield element("text", word, x=frame.at(edge), y=CHART[1] - 5, text_anchor="middle")
 
 
-def _key(hosts: Sequence[HostSeries], color: str) -> Iterator[Markup]:
+def _key(hosts: Sequence[HostSeries], delivered: bool, color: str) -> Iterator[Markup]:
+    if delivered:
+        line = element("path", d="M0 4H22", style="stroke:var(--ink)")
+        drawn = element("svg", line, viewBox="0 0 22 8", class_="key", aria_hidden="true")
+        yield element("span", drawn, " taken in by the jobs", class_="item")
     yield Markup("Sent by ")
     for number, host in enumerate(hosts):
         line = element(

@@ -5,28 +5,47 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tierbench.postprocess.columns import RATE, SENT
 from tierbench.postprocess.counting import INVALID, SUSPECT, counts, verdict
 from tierbench.postprocess.plots.gallery import interval_words, volatility_column
-from tierbench.postprocess.report.answer import RATE, deciding_batch, ranking
+from tierbench.postprocess.report.answer import deciding_batch, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, TIMES, figures, percent, span
 from tierbench.postprocess.results import Results, Row
 
+REST = (
+    "client_mbps", "mean_mbps", "amplification", "volatility_mbps", "peak_mbps", "window_s", "wall_time_s",
+    "events_per_s",
+)  # fmt: skip
+
 
 def summary_table(results: Results) -> Markup:
     """One row for each configuration and batch."""
-    bounded = any(row.get("mean_mbps_low") is not None for row in results.summary)
+    bounded = any(row.get(f"{RATE}_low") is not None for row in results.summary)
+    doubted = any(row.get("delivered_valid_mbps") is not None for row in results.summary)
     heads = ["access", "workload", "jobs", "trials", "Mb/s", "95 % interval" if bounded else "± trials"]
-    heads += ["volatility", "peak", "window s", "wall s", "events/s"]
+    heads += ["VALID alone"] if doubted else []
+    heads += ["a client", "sent", "sent / taken in", "volatility", "peak", "window s", "wall s", "events/s"]
     rows = []
     for row in _ordered(results):
-        spread = (
-            span(row.get("mean_mbps_low"), row.get("mean_mbps_high")) if bounded else figures(row.get("mean_mbps_sd"))
-        )
-        rest = (row.get(name) for name in ("volatility_mbps", "peak_mbps", "window_s", "wall_time_s", "events_per_s"))
-        cells = [row["access"], row["workload"], row["jobs"], _trials(results, row), figures(row.get("mean_mbps"))]
-        rows.append([*cells, spread or NOTHING, *map(figures, rest)])
-    return table(heads, rows, words=2, caption="Means over the trials that count, of each configuration and batch.")
+        spread = span(row.get(f"{RATE}_low"), row.get(f"{RATE}_high")) if bounded else figures(row.get(f"{RATE}_sd"))
+        rest = (row.get(name) for name in REST)
+        cells = [row["access"], row["workload"], row["jobs"], _trials(results, row), figures(row.get(RATE))]
+        cells += [spread or NOTHING, *([_valid_alone(row)] if doubted else [])]
+        rows.append([*cells, *map(figures, rest)])
+    caption = (
+        "Means over the trials that count, VALID and SUSPECT, of each configuration and batch. Mb/s: what the jobs"
+        " took in, all together and each; sent, volatility and peak: what the storage sent, the thesis’ measure."
+    )
+    return table(heads, rows, words=2, caption=caption)
+
+
+def _valid_alone(row: Row) -> str:
+    """The rate by the VALID trials alone, where that is not the one beside it."""
+    if row.get("delivered_valid_mbps") is None:
+        return "none VALID" if row.get("suspect") and not row.get("valid") else "the same"
+    interval = span(row.get("delivered_valid_low"), row.get("delivered_valid_high"))
+    return figures(row["delivered_valid_mbps"]) + (f" ({interval})" if interval else "")
 
 
 def ratio_table(results: Results, workload: str) -> Markup | None:
@@ -44,34 +63,34 @@ def ratio_table(results: Results, workload: str) -> Markup | None:
     example = next(iter(known.values()))
     told = f" ({example['method']})" if example.get("method") else ""
     caption = (
-        f"Rate of the row’s access over that of the column’s, {workload} with {jobs} jobs, with 95 % interval from"
-        f" trials of the same repetition{told}. In bold: the interval leaves 1 out."
+        f"Rate delivered by the row’s access over that of the column’s, {workload} with {jobs} jobs, with 95 % interval"
+        f" from trials of the same repetition{told}. In bold: the interval leaves 1 out."
     )
     return table(["", *accesses], rows, caption=caption)
 
 
 def volatility_table(results: Results) -> Markup | None:
     """The thesis' Tables 6.1 and 6.2: volatility of whole trials, and of their steady state."""
-    rows = [row for row in _ordered(results) if row.get("mean_mbps") is not None]
+    rows = [row for row in _ordered(results) if row.get(SENT) is not None]
     if not rows:
         return None
     column = volatility_column(rows)
     steady = any(row.get("steady_mbps") is not None for row in rows)
-    heads = ["access", "workload", "jobs", "Mb/s", "std. dev.", "% of mean"]
-    heads += ["steady Mb/s", "std. dev.", "% of mean"] if steady else []
+    heads = ["access", "workload", "jobs", "sent Mb/s", "std. dev.", "% of mean"]
+    heads += ["steady, sent Mb/s", "std. dev.", "% of mean"] if steady else []
     cells = [
         [
             row["access"],
             row["workload"],
             row["jobs"],
-            *_volatility(row, "mean_mbps", column),
+            *_volatility(row, SENT, column),
             *(_volatility(row, "steady_mbps", "steady_volatility_mbps") if steady else ()),
         ]
         for row in rows
     ]
     interval = interval_words(results, column)
     counterpart = "Tables 6.1 and 6.2" if steady else "Table 6.1; the steady state, its Table 6.2, was not determined"
-    caption = f"Standard deviation of the rates within a trial ({interval}), as the thesis’ {counterpart}."
+    caption = f"Standard deviation of the rates sent within a trial ({interval}), as the thesis’ {counterpart}."
     return table(heads, cells, words=2, caption=caption)
 
 

@@ -6,13 +6,22 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from tierbench.postprocess.columns import RATE
 from tierbench.postprocess.counting import verdict
 from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.report.markup import Markup, element, joined
 from tierbench.postprocess.report.sparks import chart, spark
 from tierbench.postprocess.report.words import figures, moment, percent
 from tierbench.postprocess.results import Results, Row, why
-from tierbench.postprocess.series import HostSeries, busiest, host_series, storage_series, thinned
+from tierbench.postprocess.series import (
+    HostSeries,
+    TimeSeries,
+    busiest,
+    delivered_series,
+    host_series,
+    storage_series,
+    thinned,
+)
 
 STEPS, SPARK_STEPS = 160, 66
 OTHERS = 3  # hosts drawn beside the storage servers
@@ -20,11 +29,16 @@ OTHERS = 3  # hosts drawn beside the storage servers
 FACTS = (
     ("window", "window_s", "s"),
     ("wall time", "wall_time_s", "s"),
-    ("mean", "mean_mbps", "Mb/s"),
-    ("volatility", "volatility_mbps", "Mb/s"),
-    ("peak", "peak_mbps", "Mb/s"),
-    ("steady state", "steady_mbps", "Mb/s"),
-    ("while all were active", "all_active_mbps", "Mb/s"),
+    ("taken in by the jobs", "delivered_mbps", "Mb/s"),
+    ("by each of them", "client_mbps", "Mb/s"),
+    ("sent by the storage", "mean_mbps", "Mb/s"),
+    ("sent / taken in", "amplification", ""),
+    ("volatility of what was sent", "volatility_mbps", "Mb/s"),
+    ("peak of what was sent", "peak_mbps", "Mb/s"),
+    ("steady state", "steady_delivered_mbps", "Mb/s"),
+    ("sent in the steady state", "steady_mbps", "Mb/s"),
+    ("while all were active", "all_active_delivered_mbps", "Mb/s"),
+    ("sent while all were active", "all_active_mbps", "Mb/s"),
     ("ceiling", "ceiling_mbps", "Mb/s"),
     ("start skew", "start_skew_ms", "ms"),
     ("natural skew", "natural_skew_ms", "ms"),
@@ -36,7 +50,6 @@ FACTS = (
 SHARES = (
     ("efficiency", "efficiency"),
     ("all active for", "all_active_share"),
-    ("wire beyond payload", "closure"),
     ("CPU of the clients", "cpu_efficiency"),
 )
 
@@ -66,7 +79,8 @@ def _top(results: Results, workload: str) -> float:
 def _trial(results: Results, trial: Row, look: Look, top: float) -> Markup:
     color = f"--c{look.color[1:]}"
     hosts = host_series(results.directory, trial, STEPS)
-    whole = storage_series(hosts)
+    taken = delivered_series(hosts, trial)
+    whole = taken or storage_series(hosts)
     short = thinned(whole, SPARK_STEPS) if whole else None
     told = verdict(trial)
     reasons = why(trial)
@@ -74,7 +88,7 @@ def _trial(results: Results, trial: Row, look: Look, top: float) -> Markup:
         "summary",
         badge(told),
         element("span", trial["trial"], class_="name"),
-        element("span", figures(trial.get("mean_mbps"), "Mb/s"), class_="rate"),
+        element("span", figures(trial.get(RATE), "Mb/s"), class_="rate"),
         spark(short, top, color) if short and np.isfinite(short.values).any() else element("span", class_="spark"),
         element("span", trial["bottleneck"], class_="bottleneck", title="bottleneck")
         if trial.get("bottleneck")
@@ -82,16 +96,16 @@ def _trial(results: Results, trial: Row, look: Look, top: float) -> Markup:
         element("span", "; ".join(reasons), class_="reasons") if reasons else None,
     )
     return element(
-        "details", head, joined(_body(trial, hosts, color)), id=anchor(trial), class_=f"trial {told.lower()}"
+        "details", head, joined(_body(trial, hosts, taken, color)), id=anchor(trial), class_=f"trial {told.lower()}"
     )
 
 
-def _body(trial: Row, hosts: list[HostSeries], color: str) -> Iterator[Markup]:
+def _body(trial: Row, hosts: list[HostSeries], taken: TimeSeries | None, color: str) -> Iterator[Markup]:
     if trial.get("bottleneck_evidence"):
         yield element("p", element("b", trial.get("bottleneck") or "bottleneck"), ": ", trial["bottleneck_evidence"])
     if hosts:
         drawn = busiest(hosts, OTHERS)
-        yield chart(drawn, trial, color)
+        yield chart(drawn, taken, trial, color)
         if len(drawn) < len(hosts):
             yield element("p", f"Not drawn: {len(hosts) - len(drawn)} hosts that sent less.", class_="note")
     elif trial.get("window_s"):

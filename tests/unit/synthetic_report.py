@@ -15,7 +15,11 @@ from tests.unit import synthetic_run as synthetic
 Row = dict[str, Any]
 RATES = {"direct": 400.0, "lan-xrootd": 200.0, "wan-xrootd-private": 300.0, "wan-xrootd-public": 310.0}
 SCATTER = (0.0, 0.03, -0.03, 0.01, -0.01)
-METRICS = ("mean_mbps", "volatility_mbps", "window_s", "wall_time_s", "steady_mbps", "steady_volatility_mbps")
+METRICS = (
+    "delivered_mbps", "mean_mbps", "amplification", "volatility_mbps", "window_s", "wall_time_s",
+    "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps",
+)  # fmt: skip
+AMPLIFICATION = 1.02
 
 
 @dataclass(frozen=True)
@@ -89,14 +93,17 @@ def _trial(shape: Shape, access: str, workload: str, jobs: int, repeat: int, rat
         "state": "complete", "reasons": "", "pool": "private", "protocol": "xrootd", "program": "root", "gate": "yes",
         "jobs_ok": jobs, "jobs_failed": 0, "submit_wall_ns": synthetic.GO_NS - 5 * 10**9, "go_wall_ns": synthetic.GO_NS,
         "end_wall_ns": synthetic.GO_NS + round(window_s * 1e9), "window_s": window_s, "wall_time_s": window_s + 5,
-        "natural_skew_ms": 100.0 * jobs, "start_skew_ms": 0.01 * jobs, "mean_mbps": round(mbps, 3),
-        "volatility_mbps": round(mbps / 5, 3), "peak_mbps": round(mbps * 1.4, 3), "closure": 0.02,
+        "natural_skew_ms": 100.0 * jobs, "start_skew_ms": 0.01 * jobs,
+        "delivered_mbps": round(mbps / AMPLIFICATION, 3), "mean_mbps": round(mbps, 3),
+        "volatility_mbps": round(mbps / 5, 3), "peak_mbps": round(mbps * 1.4, 3), "amplification": AMPLIFICATION,
+        "closure": 0.02,
         "sample_period_s": 1.0,
     }  # fmt: skip
     if shape.plain:
         return {**row, "state": "complete" if verdict == "VALID" else "incomplete", "reasons": reasons}
     return row | {
-        "steady_begin_s": 3.0, "steady_end_s": window_s - 3, "steady_mbps": round(mbps * 1.1, 3),
+        "steady_begin_s": 3.0, "steady_end_s": window_s - 3, "steady_from": "sent",
+        "steady_delivered_mbps": round(mbps * 1.08, 3), "steady_mbps": round(mbps * 1.1, 3),
         "steady_volatility_mbps": round(mbps / 20, 3), "bottleneck": "storage",
         "bottleneck_evidence": f"the storage sent {mbps:.0f} Mb/s of the 500 Mb/s that its link carries",
         "ceiling_mbps": 500.0, "ceiling_from": "storage link, measured", "efficiency": round(mbps / 500, 4),
@@ -125,7 +132,7 @@ def _summary(trials: list[Row], shape: Shape) -> Iterable[Row]:
                 row |= {f"{metric}_low": "", f"{metric}_high": ""}
             if not shape.plain and len(values) > 1:
                 row |= {f"{metric}_low": 0.9 * row[metric], f"{metric}_high": 1.2 * row[metric]}
-        if not shape.plain and row["mean_mbps"] and members[0]["jobs"] != shape.batches[0]:
+        if not shape.plain and row["delivered_mbps"] and members[0]["jobs"] != shape.batches[0]:
             row |= {"gain_mbps": 50.0, "gain_low": 40.0, "gain_high": 65.0}
             row |= {"growth": 1.5, "growth_low": 1.4, "growth_high": 1.7}
         yield row
@@ -135,13 +142,13 @@ def _ratios(summary: list[Row], shape: Shape) -> Iterable[Row]:
     for one in summary:
         for other in summary:
             same = (one["workload"], one["jobs"]) == (other["workload"], other["jobs"])
-            if not same or one is other or not one["mean_mbps"] or not other["mean_mbps"]:
+            if not same or one is other or not one["delivered_mbps"] or not other["delivered_mbps"]:
                 continue
-            ratio = one["mean_mbps"] / other["mean_mbps"]
+            ratio = one["delivered_mbps"] / other["delivered_mbps"]
             pairs = min(one["trials"], other["trials"])
             bounds = (ratio - shape.interval, ratio + shape.interval) if pairs > 1 else ("", "")
             yield {
-                "workload": one["workload"], "jobs": one["jobs"], "metric": "mean_mbps", "access": one["access"],
+                "workload": one["workload"], "jobs": one["jobs"], "metric": "delivered_mbps", "access": one["access"],
                 "against": other["access"], "ratio": ratio, "low": bounds[0], "high": bounds[1], "pairs": pairs,
                 "method": "t",
             }  # fmt: skip

@@ -67,7 +67,7 @@ def test_each_figure_of_the_papers_has_its_counterpart(drawn):
 
 def test_every_trial_is_in_the_figure_at_its_value(results, drawn):
     for trial in results.trials_of("root"):
-        assert mark_of(drawn["rate.root"], trial["trial"]).get_ydata()[0] == trial["mean_mbps"]
+        assert mark_of(drawn["rate.root"], trial["trial"]).get_ydata()[0] == trial["delivered_mbps"]
 
 
 def test_verdicts_show(drawn):
@@ -90,7 +90,7 @@ def test_error_bars_are_the_intervals_of_the_summary(results, drawn):
     bars = means_of(drawn["rate.root"], "direct")
     segments = bars.lines[2][0].get_segments()
     for segment, row in zip(segments, results.summaries("root", "direct"), strict=True):
-        assert segment[:, 1] == pytest.approx([row["mean_mbps_low"], row["mean_mbps_high"]])
+        assert segment[:, 1] == pytest.approx([row["delivered_mbps_low"], row["delivered_mbps_high"]])
     assert "95 % interval of the mean" in drawn["rate.root"].caption
 
 
@@ -156,13 +156,17 @@ def test_axes_have_units(drawn):
 
 
 def test_a_doubled_batch_with_a_doubled_rate_has_slope_two():
-    rows = [{"jobs": 32, "mean_mbps": 100.0}, {"jobs": 64, "mean_mbps": 200.0}, {"jobs": 96, "mean_mbps": 200.0}]
+    rows = [
+        {"jobs": 32, "delivered_mbps": 100.0},
+        {"jobs": 64, "delivered_mbps": 200.0},
+        {"jobs": 96, "delivered_mbps": 200.0},
+    ]
     assert slopes(rows, [32, 64, 96]) == [(64, 2.0), (96, 1.0)]
     assert linear([32, 64, 96]) == [(64, 2.0), (96, 1.5)]
 
 
 def test_no_slope_goes_over_a_missing_batch():
-    rows = [{"jobs": 32, "mean_mbps": 100.0}, {"jobs": 96, "mean_mbps": 200.0}]
+    rows = [{"jobs": 32, "delivered_mbps": 100.0}, {"jobs": 96, "delivered_mbps": 200.0}]
     assert slopes(rows, [32, 64, 96]) == []
 
 

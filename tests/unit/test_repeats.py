@@ -21,7 +21,7 @@ RULE = Until(within_pct=5, at_least=3, at_most=6)
 
 
 def rows(*rates, **changes):
-    return [{"state": "complete", "mean_mbps": rate, **changes} for rate in rates]
+    return [{"state": "complete", "delivered_mbps": rate, **changes} for rate in rates]
 
 
 @pytest.fixture
@@ -51,9 +51,9 @@ def test_at_most_ends_it():
     assert not enough(rows(10, 100, 20, 90, 30), RULE)
 
 
-@pytest.mark.parametrize("flaw", [{"state": "incomplete"}, {"verdict": "INVALID"}, {"mean_mbps": ""}])
+@pytest.mark.parametrize("flaw", [{"state": "incomplete"}, {"verdict": "INVALID"}, {"delivered_mbps": ""}])
 def test_what_does_not_count_brings_the_end_no_nearer(flaw):
-    assert not enough([*rows(100, 101), *rows(99, **{"mean_mbps": 99, **flaw})], RULE)
+    assert not enough([*rows(100, 101), *rows(99, **{"delivered_mbps": 99, **flaw})], RULE)
 
 
 def test_an_outlier_counts():

@@ -284,7 +284,7 @@ def test_who_leads_elsewhere_on_the_ladder_is_told(tmp_path):
     rows = read_csv(run / "summary.csv")
     for row in rows:
         if (row["access"], row["jobs"]) == ("lan-xrootd", "4"):
-            row["mean_mbps"] = "900"
+            row["delivered_mbps"] = "900"
     write_csv(run / "summary.csv", rows)
     notes = answer(read_results(run, silent), "root").notes
     assert "The highest mean elsewhere on the ladder: with 4 jobs lan-xrootd." in notes
@@ -365,7 +365,7 @@ def test_a_digest_of_conditions_parts_no_runs(tmp_path):
 def test_of_many_hosts_the_busiest_are_drawn():
     edges = np.arange(3.0)
     rates = {"oss": ("storage", 1.0), **{f"wn{number}": ("worker", float(number)) for number in range(20)}}
-    hosts = [HostSeries(host, role, TimeSeries(edges, np.full(2, rate))) for host, (role, rate) in rates.items()]
+    hosts = [HostSeries(host, role, *[TimeSeries(edges, np.full(2, rate))] * 2) for host, (role, rate) in rates.items()]
     assert [host.host for host in busiest(hosts, 3)] == ["oss", "wn19", "wn18", "wn17"]
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tierbench.postprocess.delivered import delivered
 from tierbench.postprocess.metrics import trial_row
 from tierbench.postprocess.slices import slice_columns
 from tierbench.postprocess.steady import steady
@@ -172,9 +173,9 @@ def test_what_no_link_can_carry_is_no_steady_state(folder):
         folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2.3, 22.7, 0.2), counter, period_s=0.2
     )
     data = read_trial(folder)
-    steady_mbps = slice_columns(data)["steady_mbps"]
-    assert "steady_mbps" in slice_columns(data, ceiling_mbps=steady_mbps)
-    assert "steady_mbps" not in slice_columns(data, ceiling_mbps=steady_mbps / 1.2)
+    steady_mbps = slice_columns(data, delivered(data))["steady_mbps"]
+    assert "steady_mbps" in slice_columns(data, delivered(data), ceiling_mbps=steady_mbps)
+    assert "steady_mbps" not in slice_columns(data, delivered(data), ceiling_mbps=steady_mbps / 1.2)
 
 
 def test_noise_takes_nothing_from_the_mean(folder):

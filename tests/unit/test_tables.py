@@ -66,7 +66,8 @@ def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_c
     trial_tables(folder)
     [row] = rows(folder / "trials.csv")
     assert [name for name, value in row.items() if not value] == [
-        "reasons", "resident_bytes", "ceiling_mbps", "ceiling_from", "efficiency", "verdict_reasons",
+        "reasons", "steady_delivered_mbps", "all_active_delivered_mbps", "resident_bytes",
+        "ceiling_mbps", "ceiling_from", "efficiency", "verdict_reasons",
     ]  # fmt: skip
 
 
@@ -216,22 +217,22 @@ def test_what_is_shown_has_each_trial_its_reasons_and_the_summary(run, folder):
     lose_client(folder)
     tables(run)
     text = show(run)
-    assert "#2   4  400.0" in text
+    assert "#2   4  392.2  400.0       1.02" in text
     assert "#1: 1 of 4 clients lost (2)" in text
-    assert "lan-xrootd/root     4       1  400.0" in text
+    assert "lan-xrootd/root     4       1  392.2" in text
 
 
 def test_what_is_shown_has_the_interval_of_the_mean_rate(tmp_path):
     for repeat, mbps in enumerate((390.0, 400.0, 410.0), 1):
         synthetic.write_trial(tmp_path, mbps=mbps, repeat=repeat, index=repeat)
     tables(tmp_path)
-    assert "400.0      10.0  375.2…424.8" in show(tmp_path)
+    assert "392.2       9.8  367.8…416.5  400.0       1.02" in show(tmp_path)
 
 
 def test_of_a_single_trial_no_interval_is_shown(tmp_path):
     synthetic.write_trial(tmp_path)
     tables(tmp_path)
-    assert "400.0         -     -" in show(tmp_path)
+    assert "392.2         -     -  400.0" in show(tmp_path)
 
 
 def test_a_broken_definition_costs_no_other_trial(run, folder):

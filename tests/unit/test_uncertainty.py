@@ -21,14 +21,14 @@ TABLE_2_1 = [
 def trial(access, repeat, mbps, jobs=8, **changes):
     return {
         "configuration": f"{access}/root", "access": access, "workload": "root", "jobs": jobs, "repeat": repeat,
-        "state": "complete", "mean_mbps": mbps, "window_s": 1000 / mbps, **changes,
+        "state": "complete", "delivered_mbps": mbps, "window_s": 1000 / mbps, **changes,
     }  # fmt: skip
 
 
 def test_the_thesis_table_2_1_is_reproduced_from_its_rows():
     [row] = summary_rows(trial("iperf", repeat, mbps) for repeat, mbps in enumerate(TABLE_2_1))
-    assert (round(row["mean_mbps"]), round(row["mean_mbps_sd"])) == (8617, 63)
-    assert row["mean_mbps_low"] < 8617 < row["mean_mbps_high"]
+    assert (round(row["delivered_mbps"]), round(row["delivered_mbps_sd"])) == (8617, 63)
+    assert row["delivered_mbps_low"] < 8617 < row["delivered_mbps_high"]
     assert max(TABLE_2_1) == 8736
 
 
@@ -48,7 +48,12 @@ def test_of_skewed_values_it_covers_somewhat_less(count):
 
 def test_a_single_trial_has_a_mean_and_no_interval():
     [row] = summary_rows([trial("direct", 1, 400.0)])
-    assert (row["mean_mbps"], row["mean_mbps_low"], row["mean_mbps_high"], row["method"]) == (400, None, None, "")
+    assert (row["delivered_mbps"], row["delivered_mbps_low"], row["delivered_mbps_high"], row["method"]) == (
+        400,
+        None,
+        None,
+        "",
+    )
 
 
 def test_equal_values_have_an_interval_without_width():
@@ -62,19 +67,19 @@ def test_the_same_trials_give_the_same_interval():
 
 def test_a_rates_interval_does_not_go_below_zero():
     [row] = summary_rows([trial("direct", 1, 10.0), trial("direct", 2, 400.0)])
-    assert row["mean_mbps_low"] == 0
+    assert row["delivered_mbps_low"] == 0
 
 
 def test_an_outlier_is_in_the_mean():
     [row] = summary_rows(trial("direct", n, mbps) for n, mbps in enumerate([400.0, 401.0, 399.0, 40.0]))
-    assert (row["mean_mbps"], row["trials"]) == (310, 4)
+    assert (row["delivered_mbps"], row["trials"]) == (310, 4)
 
 
 def test_invalid_trials_do_not_count_and_are_counted():
     verdicts = ["VALID", "VALID", "SUSPECT", "INVALID"]
     [row] = summary_rows(trial("direct", n, 400.0 - n, verdict=v) for n, v in enumerate(verdicts))
     assert (row["valid"], row["suspect"], row["invalid"], row["trials"]) == (2, 1, 1, 3)
-    assert row["mean_mbps"] == 399
+    assert row["delivered_mbps"] == 399
 
 
 def test_without_verdicts_their_counts_are_not_known():
@@ -105,7 +110,7 @@ def test_what_drifts_drops_out_of_the_gain():
     assert (larger["gain_low"], larger["gain_high"]) == (pytest.approx(100), pytest.approx(100))
 
 
-def ratio_of(rows, access, against, metric="mean_mbps"):
+def ratio_of(rows, access, against, metric="delivered_mbps"):
     [found] = [r for r in ratio_rows(rows) if (r["access"], r["against"], r["metric"]) == (access, against, metric)]
     return found
 
@@ -134,7 +139,7 @@ def test_a_trial_without_a_counting_partner_is_in_no_ratio():
 
 def test_what_neither_has_measured_has_no_ratio():
     rows = [trial("direct", 1, 200.0), trial("wan", 1, 100.0)]
-    assert {row["metric"] for row in ratio_rows(rows)} == {"mean_mbps", "window_s"}
+    assert {row["metric"] for row in ratio_rows(rows)} == {"delivered_mbps", "window_s"}
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, BOOTSTRAP_FROM])

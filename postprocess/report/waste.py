@@ -1,0 +1,42 @@
+"""Names the ways over which the storage sends much more than the jobs take in, and what that does to a comparison."""
+
+from __future__ import annotations
+
+from tierbench.postprocess.columns import RATE, SENT
+from tierbench.postprocess.report.words import TIMES, figures, listed, span
+from tierbench.postprocess.results import Results, Row
+
+MUCH = 1.1  # sent over taken in: headers and what is usual (docs/verdicts.md) explain less than this
+
+# What the programs that jump within a file can do about what is read ahead for them in vain.
+REMEDIES = {
+    "root": "a read cache of several clusters (option cache_mb = 30) asks for larger pieces in their order",
+    "higgs": "a read cache of several clusters (option cache_mb = 30) asks for larger pieces in their order",
+}
+ELSE = "a smaller read-ahead on the way, or a client that asks for larger pieces in their order"
+
+
+def waste(results: Results, ranked: list[Row]) -> list[str]:
+    """Notes on the ways that waste, given the means of all ways at the batch that decides."""
+    wasteful = [row for row in ranked if (row.get("amplification") or 0.0) > MUCH]
+    if not wasteful:
+        return []
+    each = [f"{row['access']} {_times(row)} ({figures(row.get(SENT), 'Mb/s')})" for row in wasteful]
+    client = next((t["program"] for t in results.trials_of(wasteful[0]["workload"]) if t.get("program")), "")
+    notes = [
+        f"The storage sent more than the jobs took in: over {listed(each)}. The rest was read ahead in vain on the"
+        f" way, sent again, or somebody else’s. What may avoid it: {REMEDIES.get(str(client), ELSE)}."
+    ]
+    by_sent = sorted((row for row in ranked if row.get(SENT) is not None), key=lambda row: -float(row[SENT]))
+    if by_sent and by_sent[0]["access"] != ranked[0]["access"]:
+        first = by_sent[0]
+        notes.append(
+            f"By what the storage sent, the thesis’ measure, {first['access']} would come first"
+            f" ({figures(first[SENT], 'Mb/s')}, of which its jobs took in {figures(first[RATE], 'Mb/s')})."
+        )
+    return notes
+
+
+def _times(row: Row) -> str:
+    interval = span(row.get("amplification_low"), row.get("amplification_high"))
+    return f"{row['amplification']:.2f}{TIMES}" + (f" ({interval})" if interval else "")
