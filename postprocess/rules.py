@@ -164,9 +164,9 @@ RULES = (
     ),
     Rule(
         "stall",
-        "longest time, between what the storage sent first and last, in which it sent about nothing while clients were"
+        "longest time, between what the storage sent first and last, in which about nothing moved while clients were"
         " reading",
-        "% of the window", 10, 30,
+        "% of the window", 5, 25,
         "something stood still, and the mean is of what is left: see what the path and its servers logged and repeat",
     ),
     Rule(

@@ -149,7 +149,7 @@ def cut_off(trial: Contaminated) -> Ran:
             for worker in WORKERS:
                 trial.host("wan").run("ip", "link", "set", f"{worker}-eth0", state)
             if state == "down":
-                sleep(2 * PAUSE_S)
+                sleep(3 * PAUSE_S)
 
     return trial.submit(cut)
 

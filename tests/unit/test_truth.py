@@ -73,12 +73,23 @@ def folder(tmp_path: Path) -> Path:
 # -- stalls ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("seconds", "verdict"), [(1.5, "VALID"), (4.0, "SUSPECT"), (10.0, "INVALID")])
+@pytest.mark.parametrize(("seconds", "verdict"), [(0.75, "VALID"), (4.0, "SUSPECT"), (8.0, "INVALID")])
 def test_a_path_that_stands_still_in_the_middle(folder: Path, seconds: float, verdict: str) -> None:
+    edit(folder, protocol="file")
     rate = 400 * 20 / (20 - seconds)
     samples(folder, tx_bytes=both(moving(rate, 0, 6), moving(rate, 6 + seconds, 20)))
     assert judged(folder)[0] == verdict
     assert ("the storage sent nothing for" in judged(folder)[1]) == (verdict != "VALID")
+
+
+def test_a_server_that_has_read_ahead_serves_while_the_storage_rests(folder: Path) -> None:
+    ahead = both(moving(800, 0, 9.9), moving(400, 19.6, 20))
+    samples(folder, tx_bytes=ahead)
+    assert judged(folder)[0] == "SUSPECT"  # nobody knows what the workers received
+    samples(folder, host=WORKER, role="worker", rx_bytes=SENT)
+    assert judged(folder)[:2] == ("VALID", "")
+    samples(folder, host=WORKER, role="worker", rx_bytes=ahead)
+    assert judged(folder)[0] == "INVALID"
 
 
 def test_bursts_of_a_way_that_reads_ahead_are_no_stall(folder: Path) -> None:
