@@ -24,6 +24,7 @@ T = TypeVar("T")
 Tell = Callable[[str], None]
 
 LONGEST_S = 8 * 86_400  # a trial may last a week
+MOST_JOBS = 1_000_000  # as a set has replicas
 QUARTER_HOUR_S = 900
 LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
 SUBMITTED, EXECUTING = "000", "001"
@@ -227,7 +228,10 @@ def _outcome_reasons(outcome: Outcome) -> list[str]:
 
 def _definition(path: Path) -> dict[str, Any]:
     try:
-        return dict(stored.read_as(Definition, path))
+        trial = stored.read_as(Definition, path)
+        if not 0 < trial["jobs"] <= MOST_JOBS or trial["sample_period_s"] <= 0:
+            raise Damaged(f"{path} is damaged: {trial['jobs']} jobs, sampled each {trial['sample_period_s']:g} s")
+        return dict(trial)
     except FileNotFoundError:
         raise Damaged(f"{path} is not there; is {path.parent} a trial's folder of a run directory?") from None
     except Damaged as error:
@@ -320,7 +324,11 @@ def _submission(log: Path, jobs: list[Job], lacking: list[str]) -> tuple[int | N
     for kind, cluster, day, time in events:
         if int(cluster) == last_cluster and kind not in first:
             errors_s[kind] = 0.5 * 10.0 ** -len(time.partition(".")[2])
-            stamp = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=UTC).timestamp()
+            try:
+                stamp = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=UTC).timestamp()
+            except ValueError as error:
+                lacking.append(f"{log.name} is damaged: {error}")
+                return None, None
             first[kind] = stamp + errors_s[kind]
     starts: list[int] = [job.start["wall_ns"] for job in jobs if job.start]
     if not starts or not first.keys() >= {SUBMITTED, EXECUTING}:

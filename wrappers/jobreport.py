@@ -1,5 +1,6 @@
 """CMSSW's FrameworkJobReport.xml."""
 
+import math
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -21,7 +22,8 @@ class JobReport:
         self.root = xml.etree.ElementTree.parse(str(path)).getroot()  # noqa: S314 - by our own cmsRun
         inputs = self.root.findall("InputFile")
         self.files = [file.findtext("PFN", "").strip() for file in inputs]
-        self.events = sum(int(file.findtext("EventsRead", "0")) for file in inputs)
+        counts = [number(file.findtext("EventsRead")) for file in inputs]
+        self.events = None if None in counts else int(sum(count or 0 for count in counts))
         values = [(metric, self._metric(summary, name)) for summary, name, metric in self.WANTED]
         self.detail = {metric: value for metric, value in values if value is not None}
 
@@ -40,7 +42,7 @@ class JobReport:
         error = self.root.find("FrameworkError")
         if error is None:
             return "failed", last_words
-        code = int(error.get("ExitStatus", "0"))
+        code = int(number(error.get("ExitStatus")) or 0)
         status = "open-failed" if code in self.OPEN_ERRORS else "short-read" if code in self.READ_ERRORS else "failed"
         return status, f"{error.get('Type')} ({code}): {' '.join((error.text or '').split())[:500]}"
 
@@ -49,4 +51,13 @@ class JobReport:
 
     def _metric(self, summary: str, name: str) -> "float | None":
         found = self.root.find(f"PerformanceReport/PerformanceSummary[@Metric='{summary}']/Metric[@Name='{name}']")
-        return None if found is None else float(found.get("Value", "nan"))
+        return None if found is None else number(found.get("Value"))
+
+
+def number(text: "str | None") -> "float | None":
+    """A number of the report; None where it has been left out, or is none."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

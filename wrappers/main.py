@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from tierbench.wrappers.arguments import command_line, read_options, replica
 from tierbench.wrappers.child import Child, Run
@@ -47,18 +48,22 @@ def main() -> int:
         return 2
     record, interrupts = Record(), Interrupts()
     record.start(arguments.trial, arguments.index, arguments.client, url, size)
-    with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
-        client = kind(Job(url, size, options, Path(scratch)))
-        run: Run | None = None
-        try:
+    run: Run | None = None
+    outcome: dict[str, Any] = {}
+    try:
+        with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
+            client = kind(Job(url, size, options, Path(scratch)))
             run = perform(client, arguments, record, interrupts)
             outcome = client.outcome(run)
             if outcome["status"] != "ok":  # a signal that came too late has not made it worse
                 outcome.update(interrupts.outcome())
-        except Failure as failure:
-            outcome = {"status": failure.status, "message": str(failure)}
-        interrupts.ignore()
-        record.end(outcome, run)
+            interrupts.ignore()
+    except Failure as failure:
+        outcome = {"status": failure.status, "message": str(failure)}
+    except OSError as error:  # the worker's disk is full, or a program is not there
+        outcome = outcome or {"status": "failed", "message": f"on the worker: {error}"}
+    interrupts.ignore()
+    record.end(outcome, run)
     return 1 if arguments.strict and outcome["status"] != "ok" else 0
 
 

@@ -137,6 +137,13 @@ def test_a_missing_file_is_an_open_failure(job: Job) -> None:
     assert "No such file" in end["message"]
 
 
+def test_a_scratch_directory_that_cannot_be_written_is_told(job: Job) -> None:
+    job.environment["_CONDOR_SCRATCH_DIR"] = "/dev/full/scratch"
+    end = job.end("dd")
+    assert end["status"] == "failed"
+    assert end["message"].startswith("on the worker: ")
+
+
 def test_a_truncated_file_is_a_short_read(job: Job) -> None:
     job.offer(job.replica, SIZE + 1)
     end = job.end("dd")
@@ -456,6 +463,15 @@ JOB_REPORT = """<FrameworkJobReport>
 def job_report(folder: Path, text: str = JOB_REPORT) -> JobReport:
     (folder / "FrameworkJobReport.xml").write_text(text)
     return JobReport(folder / "FrameworkJobReport.xml")
+
+
+@pytest.mark.parametrize(
+    "count", ["<EventsRead/>", "<EventsRead>many</EventsRead>", "<EventsRead>nan</EventsRead>", ""]
+)
+def test_events_that_the_job_report_leaves_out_are_not_known(tmp_path: Path, count: str) -> None:
+    report = job_report(tmp_path, JOB_REPORT.replace("<EventsRead>18192</EventsRead>", count))
+    assert report.events is None
+    assert report.bytes_read is not None
 
 
 def test_the_job_reports_megabytes_are_mebibytes(tmp_path: Path) -> None:
