@@ -13,6 +13,7 @@ from tierbench.dags.language import row
 from tierbench.dags.limits import limits
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.repeats import Until
+from tierbench.dags.secret import Secret
 from tierbench.dags.workloads import Workload
 from tierbench.site_configs.site import Access, Site
 
@@ -90,6 +91,9 @@ def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
 
 
 def _options(name: str, workload: Workload) -> Mapping[str, Any]:
-    options = {**dataclasses.asdict(workload.options), "environment": workload.environment}
+    environment = {
+        variable: value.told if isinstance(value, Secret) else value for variable, value in workload.environment.items()
+    }
+    options = {**dataclasses.asdict(workload.options), "environment": environment}
     files = {option: names.option_file(name, path) for option, path in workload.option_files.items() if path}
     return options | files  # which travel with the programs

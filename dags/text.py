@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tierbench.dags import fresh, names
+from tierbench.dags import fresh, names, secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushes, ways_to_sample
 from tierbench.dags.limits import limits
 from tierbench.dags.nodes import AbortOn, AtOnce, Before, Dag, Edge, Final, Job, Part, Retries, Service, SkipIf, SubDag
 from tierbench.dags.plan import Configuration, Plan, Trial
+from tierbench.dags.workloads import Workload
 from tierbench.site_configs.site import Access, Site
 
 # Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for their turns.
@@ -143,8 +144,15 @@ def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Jo
             "flags": " ".join(_client_flags(site.access[configuration.access], experiment)),
             "pool_requirements": site.pools[configuration.pool].requirements,
             **waits,
+            **_secrets(experiment.workloads[configuration.workload]),
         },
     )
+
+
+def _secrets(workload: Workload) -> dict[str, str]:
+    """The files of secrets as a macro for what else travels with a client, if there are any."""
+    paths = secret.files(workload.environment)
+    return {"secrets": "".join(f", {path}" for path in paths)} if paths else {}
 
 
 def _client_flags(access: Access, experiment: Experiment) -> Iterator[str]:

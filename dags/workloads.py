@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from tierbench import kinds
 from tierbench.dags.clients import ClientFile
+from tierbench.dags.secret import Secret
 from tierbench.errors import ConfigError
 from tierbench.kinds import Key, Kind, LocalFile, Value, Variable, shown
 from tierbench.spec import bounded
@@ -21,7 +22,7 @@ from tierbench.wrappers.client import Client, Option
 class Workload:
     """A client and the replicas that it reads; its own ladder and accesses where they differ.
 
-    `environment` holds variables for the reading process, like XRD_STREAMTIMEOUT.
+    `environment` holds variables for the reading process, like XRD_STREAMTIMEOUT, or where their values are.
     """
 
     client: LocalFile
@@ -29,7 +30,7 @@ class Workload:
     batches: tuple[int, ...] | None = None
     access: tuple[Key, ...] | None = None
     options: Any
-    environment: dict[str, Value] = field(default_factory=dict)
+    environment: dict[str, Value | Secret] = field(default_factory=dict)
     memory_mb: int | None = bounded(None, 16, 1_048_576)
     file: ClassVar[ClientFile]
 

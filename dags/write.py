@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-import tempfile
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
-from tierbench.dags import names
+from tierbench.dags import names, secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import host_lists
 from tierbench.dags.plan import Plan, to_json
@@ -26,9 +26,9 @@ def write_run(plan: Plan, site: Site, experiment: Experiment, directory: Path) -
         raise ConfigError(f"{directory}: is there already; a run gets a directory of its own")
     _check_workers(plan, site, experiment)
     directory.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    unfinished = directory.with_name(f".{directory.name}-{token_hex(4)}")
+    unfinished.mkdir()  # with the access that the umask leaves, as all below it
     try:
-        unfinished.chmod(0o755)
         _write_plan(plan, site, experiment, unfinished)
         _copy_shipped(experiment, unfinished)
         _write_trials(plan, site, experiment, unfinished)
@@ -83,8 +83,12 @@ def _copy_shipped(experiment: Experiment, run: Path) -> None:
         (run / folder).mkdir()
     for target, content in shipped_files(experiment):
         copy = run / target
+        copy.touch(0o777 if copy.parent.name == names.SCRIPTS else 0o666)
         copy.write_bytes(content)
-        copy.chmod(0o755 if copy.parent.name == names.SCRIPTS else 0o644)
+    travelling = [names.TRIAL, names.REPLICAS, *(path.name for path in (run / names.SCRIPTS).rglob("*"))]
+    for use in experiment.uses():
+        found = secret.problems(secret.files(use.workload.environment), travelling)
+        secret.refuse(found, f"workloads.{use.name}.environment")
 
 
 def _json(definition: Any) -> str:

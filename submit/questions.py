@@ -35,7 +35,7 @@ REMEDIES = {
     "flush no-fadvise": "run jobs there with a Python of its own distribution",
     "flush no-helper": "install site-configs/tierbench-flush there, or set flush.strategy to fadvise",
     "flush no-sudo": "install sudo and site-configs/sudoers.d/tierbench-flush there, or use fadvise",
-    "flush refused": "install site-configs/sudoers.d/tierbench-flush there; it must name this helper",
+    "flush refused": "install site-configs/sudoers.d/tierbench-flush there, with this helper and the jobs' account",
     "kerberos keytab": "put the keytab there, readable by the user who submits",
     "kerberos no-kinit": "install the Kerberos clients (krb5-user, krb5-workstation) there",
     "kerberos refused": "`klist -k KEYTAB` shows its principals; does the KDC answer from there?",

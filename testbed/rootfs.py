@@ -32,7 +32,7 @@ DEBIAN_PACKAGES = (
     "openssh-server-gssapi", "openssh-client-gssapi",
     "iproute2", "iptables", "nftables", "iputils-ping", "iperf3",
     "python3", "python3-numpy", "python3-scipy", "python3-matplotlib", "g++",
-    "fuse3", "procps", "tini", "util-linux-extra",
+    "fuse3", "procps", "sudo", "tini", "util-linux-extra",
 )  # fmt: skip
 XROOTDFS_PACKAGES = ("xrootd-fuse",)
 PYTHON_PACKAGES = ("ROOT==0.1a12", "htcondor==25.14.1")

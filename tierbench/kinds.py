@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 from tierbench.errors import UnmetNeed
 
-_PATH = r"(/(?!\.\.?(/|$))[A-Za-z0-9._+@=:,~%-]+)+"
+_PATH = r"(/(?!\.\.?(/|$))[A-Za-z0-9._+@=:~%-]+)+"
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*"
 
 
@@ -130,7 +130,7 @@ class Principal(Kind):
 class AbsolutePath(Kind):
     """A file or directory."""
 
-    must_be = 'an absolute path of letters, digits and . _ + @ = : , ~ % -, without . and .. steps, like "/data/file"'
+    must_be = 'an absolute path of letters, digits and . _ + @ = : ~ % -, without . and .. steps, like "/data/file"'
     pattern = _PATH
 
 
@@ -138,9 +138,9 @@ class Glob(Kind):
     """Files by a pattern; what follows its last dot becomes part of names."""
 
     must_be = (
-        "an absolute path on the storage, of letters, digits and . _ + @ = : , ~ % -, or such a pattern with * ? [ ]"
+        "an absolute path on the storage, of letters, digits and . _ + @ = : ~ % -, or such a pattern with * ? [ ]"
     )
-    pattern = r"(/(?!\.\.?(/|$))[A-Za-z0-9._+@=:,~%*?\[\]!-]+)+"
+    pattern = r"(/(?!\.\.?(/|$))[A-Za-z0-9._+@=:~%*?\[\]!-]+)+"
 
 
 class LocalFile(Line):

@@ -30,6 +30,7 @@ from tierbench.wrappers.host import now
 from tierbench.wrappers.interrupts import Interrupts
 from tierbench.wrappers.record import Record
 from tierbench.wrappers.ticket import get_ticket
+from tierbench.wrappers.variables import variables
 
 CLOCK_READS = 4
 # Between the go and the release of the process: until then all clients of a host are awake, which takes them
@@ -70,7 +71,7 @@ def main() -> int:
 def perform(client: Client, arguments: argparse.Namespace, record: Record, interrupts: Interrupts) -> Run:
     """Prepare all, wait for the go, let the client read, and tell how it went."""
     scratch = client.job.scratch
-    wanted = {name: str(value) for name, value in client.job.options["environment"].items()}
+    wanted = variables(client.job.options["environment"])
     # HTCondor may give a job no PATH at all, and then ROOT complains that it finds no compiler.
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ, "LC_ALL": "C", **wanted}
     if arguments.keytab:

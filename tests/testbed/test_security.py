@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pwd
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.testbed.runs import HOME, AccessPoint, outcome
 from tierbench.errors import HostError
+from tierbench.site_configs.site import SHIPPED
 from tierbench.testbed import filesystem, ids, rootfs
 from tierbench.testbed.copying import bring_home
 from tierbench.testbed.host import RunningHost
@@ -19,6 +23,7 @@ from tierbench.testbed.topology import FIRST_PORT, LAST_PORT, MOUNT_POINT, USER
 
 from .conftest import SETTINGS
 
+Sudo = Callable[..., subprocess.CompletedProcess[str]]
 SOMEBODY = 1000  # the machine's first user, whether there is one or not
 PLANTED = f"/home/{USER}/planted"
 
@@ -133,3 +138,92 @@ def test_the_gateway_itself_still_does(testbed: Testbed) -> None:
     assert filesystem.mounted(testbed.host("dgt"))
     assert testbed.host("dgt").succeeds("bash", "-c", f": </dev/tcp/mds.uf.test/{LAST_PORT - 1}")
     assert testbed.host("wn03").succeeds("ls", MOUNT_POINT)
+
+
+# -- a run that tells nobody anything ----------------------------------------------------------------------
+
+TOLD_TO_NOBODY = "not-to-be-told"
+CHECK = f'test "$(printf %s "$TOKEN" | sha256sum)" = "{hashlib.sha256(TOLD_TO_NOBODY.encode()).hexdigest()}  -"'
+ROOT_BIN = "/usr/local/lib/python3*/dist-packages/ROOT/bin"
+QUIET = f"""
+name = "quiet"
+question = "Who may know?"
+access = ["direct"]
+batches = [2]
+repeats = 1
+retries = 0
+time_limit_s = 60
+
+[workloads.root]
+client = "root"
+replicas = "tree"
+environment = {{ TOKEN = {{ from_file = "{HOME}/token" }}, WHERE = {{ from_env = "_CONDOR_SCRATCH_DIR" }} }}
+options = {{ setup = '{CHECK} && test -d "$WHERE" && PATH="$PATH:$(echo {ROOT_BIN})"' }}
+
+[replicas.tree]
+kind = "tree"
+count = 2
+size_mb = 2
+"""
+
+
+def test_a_run_under_a_tight_umask_with_a_secret_is_complete_and_tells_nobody(
+    access_point: AccessPoint, ce: RunningHost
+) -> None:
+    access_point.define("quiet", QUIET)
+    ce.put(f"{HOME}/token", f"{TOLD_TO_NOBODY}\n", 0o600, USER)
+    access_point.make_replicas("quiet")
+    run = f"{HOME}/quiet"
+    command = f"umask 077; tierbench run {run}.toml --site testbed --no-links --into {run}"
+    status, _ = access_point.command("sh", "-c", command, check=False)
+    trial = access_point.copy("quiet") / "trials/direct.root.x002.r1"
+    assert status == 0, outcome(trial)
+    assert outcome(trial)["state"] == "complete"
+    assert ce.run("stat", "-c", "%a", run, user=USER).stdout == "700\n"
+    assert ce.run("grep", "-rlF", TOLD_TO_NOBODY, run, user=USER, check=False).stdout == ""
+    assert ce.run("condor_history", "-l", user=USER).stdout.count(TOLD_TO_NOBODY) == 0
+
+
+# -- sudo --------------------------------------------------------------------------------------------------
+
+HELPER = "/usr/local/sbin/tierbench-flush"
+SUDOERS = "/etc/sudoers.d/tierbench-flush"
+# Hosts have no setuid but where a test asks for it: in a mount namespace of its own.
+WITH_SETUID = 'mount -o remount,bind,suid / && exec runuser -u "$0" -- sudo -n "$@"'
+
+
+@pytest.fixture
+def sudo(testbed: Testbed) -> Iterator[Sudo]:
+    """Run the helper by real sudo, as an account; a stand-in for it tells who it is, and empties no caches."""
+    worker = testbed.host("wn03")
+    worker.put(HELPER, '#!/bin/sh\necho "$(id -u) $*"\n', 0o755)
+
+    def run(account: str, *command: str, line: str) -> subprocess.CompletedProcess[str]:
+        worker.put(SUDOERS, line, 0o440)
+        worker.run("visudo", "-cf", SUDOERS)
+        return worker.run("unshare", "--mount", "sh", "-euc", WITH_SETUID, account, *command, check=False)
+
+    yield run
+    worker.run("rm", "-f", HELPER, SUDOERS)
+
+
+SHIPPED_LINE = (SHIPPED / "sudoers.d/tierbench-flush").read_text(encoding="utf-8")
+FILLED_IN = SHIPPED_LINE.replace("nobody-yet", USER)
+
+
+@pytest.mark.parametrize("word", ["drop_caches", "lustre"])
+def test_sudo_lets_the_account_of_the_jobs_do_this_alone(sudo: Sudo, word: str) -> None:
+    assert sudo(USER, HELPER, word, line=FILLED_IN).stdout == f"0 {word}\n"
+
+
+@pytest.mark.parametrize("command", [[HELPER], [HELPER, "drop_caches", "more"], [HELPER, "--help"], ["/bin/true"]])
+def test_sudo_lets_it_do_nothing_else(sudo: Sudo, command: list[str]) -> None:
+    assert "password is required" in sudo(USER, *command, line=FILLED_IN).stderr
+
+
+def test_sudo_lets_no_other_account_do_it(sudo: Sudo) -> None:
+    assert "password is required" in sudo("xrootd", HELPER, "drop_caches", line=FILLED_IN).stderr
+
+
+def test_the_line_as_it_is_shipped_lets_nobody_do_anything(sudo: Sudo) -> None:
+    assert "password is required" in sudo(USER, HELPER, "drop_caches", line=SHIPPED_LINE).stderr

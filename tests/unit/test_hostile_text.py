@@ -224,7 +224,9 @@ def with_text(tables: dict[str, Any], keys: tuple[str | int, ...], text: str) ->
     place: Any = changed
     for key, following in itertools.pairwise(keys):
         empty: Any = [None] if following == 0 else {}
-        place = place[key] if isinstance(place, list) else place.setdefault(key, empty)
+        if isinstance(place, dict) and not isinstance(place.get(key), (dict, list)):
+            place[key] = empty
+        place = place[key]
     place[keys[-1]] = text
     return changed
 

@@ -1,0 +1,118 @@
+"""What a run directory may tell, and to whom: nothing of a secret's value, and all else as the umask says."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import htcondor2
+import pytest
+
+from tierbench.dags import names
+from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.plan import expand
+from tierbench.dags.secret import Secret
+from tierbench.dags.write import write_run
+from tierbench.errors import ConfigError
+from tierbench.kinds import AbsolutePath, Variable
+from tierbench.site_configs.site import find_site
+from tierbench.spec import build
+from tierbench.wrappers.failure import Failure
+from tierbench.wrappers.variables import variables
+
+POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
+VALUE = "not-to-be-told"
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text(f"{VALUE}\n")
+    return path
+
+
+@pytest.fixture
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def quick(environment: dict[str, Any]) -> Experiment:
+    experiment = find_experiment("quick")
+    workloads = {
+        name: dataclasses.replace(workload, environment=environment) for name, workload in experiment.workloads.items()
+    }
+    return dataclasses.replace(experiment, workloads=workloads)
+
+
+def written(run: Path, **environment: Any) -> Path:
+    site, experiment = find_site("testbed"), quick(environment)
+    write_run(expand(site, experiment, POOL), site, experiment, run)
+    return run
+
+
+@pytest.mark.parametrize("umask", [0o077, 0o027, 0o022], indirect=True, ids=oct)
+def test_a_run_directory_respects_the_umask(umask: int, tmp_path: Path) -> None:
+    run = written(tmp_path / "runs" / "run")
+    for path in (run.parent, run, *run.rglob("*")):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        script = path.parent.name == names.SCRIPTS and path.is_file()
+        assert mode == (0o777 if path.is_dir() or script else 0o666) & ~umask, path
+
+
+def test_a_secrets_value_is_nowhere_in_a_run_directory(token: Path, tmp_path: Path) -> None:
+    run = written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath(str(token))))
+    holding = [path for path in run.rglob("*") if path.is_file() and VALUE.encode() in path.read_bytes()]
+    assert holding == []
+
+
+def test_a_secrets_file_travels_with_the_clients(token: Path, tmp_path: Path) -> None:
+    run = written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath(str(token))))
+    trial = next((run / names.TRIALS).iterdir())
+    (told,) = re.findall(r' secrets="([^"]*)"', (trial / names.TRIAL_DAG).read_text())
+    submit = htcondor2.Submit((run / names.SUBMIT / "clients.sub").read_text())
+    without = submit.expand("transfer_input_files").split(", ")
+    submit["secrets"] = told
+    assert submit.expand("transfer_input_files").split(", ") == [*without, str(token)]
+    assert '"TOKEN": {\n    "from_file": "token"\n   }' in (trial / names.TRIAL).read_text()
+
+
+def test_a_secret_that_is_not_there_is_told_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"workloads\.root\.environment: /no/token: is not there to be read"):
+        written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath("/no/token")))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["trial.json", "replicas.txt", "client.py", "htchirp.py", "root_read.C"])
+def test_a_secret_does_not_travel_under_the_name_of_what_is_needed(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(VALUE)
+    with pytest.raises(ConfigError, match="call this one otherwise"):
+        written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath(str(tmp_path / name))))
+
+
+@pytest.mark.parametrize("table", [{}, {"from_file": "/a", "from_env": "A"}, {"from_file": "a"}, {"from_env": "A=1"}])
+def test_a_secret_is_in_one_place(table: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        build(Secret, table, "experiment.toml")
+
+
+# -- at the client -------------------------------------------------------------------------------------
+
+
+def test_a_client_gets_the_values(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(token.parent)
+    monkeypatch.setenv("GIVEN_BY_THE_POOL", VALUE)
+    told = {"A": Secret(from_env=Variable("GIVEN_BY_THE_POOL")).told, "B": {"from_file": "token"}, "C": "plain"}
+    assert variables(told) == {"A": VALUE, "B": VALUE, "C": "plain"}
+
+
+@pytest.mark.parametrize("place", [{"from_file": "absent"}, {"from_env": "ABSENT"}])
+def test_a_client_without_a_value_says_which(place: dict[str, str]) -> None:
+    with pytest.raises(Failure, match=r"variable TOKEN: .*(absent|ABSENT)"):
+        variables({"TOKEN": place})
