@@ -24,6 +24,7 @@ import re
 import select
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -37,6 +38,10 @@ STOP_POLL_S = 0.5
 CLOCK_READS = 12
 CLOCK_PATIENCE_NS = 10**9  # far from the access point fewer reads have to do: the trial's end waits for them
 CLOCK_PAUSE_S = 0.003  # another moment between two steps of the access point's uptime
+ROUTES_S = 5
+LINK_LOCAL = ("fe80:", "ff00:")
+SYSTEM = {"PATH": "/usr/sbin:/sbin:/usr/bin:/bin"}  # HTCondor may give a job another one
+CONGESTION_CONTROL = re.compile(r" congctl (?:lock )?(\w+)")
 OWN_CPU = Path("/run/tierbench-cpu")  # files of its control group, where a host shares its kernel with other hosts
 REAL_KINDS = ("bond", "vlan", "team")  # their drivers state the speed of the cards below them
 
@@ -85,7 +90,7 @@ RECORD = "".join(f" %{column.width}d" for column in COLUMNS) + "\n"
 RECORD_BYTES = sum(1 + column.width for column in COLUMNS) + 1
 
 TUNING = (
-    *("net.ipv4.tcp_" + name for name in ("rmem", "wmem", "congestion_control", "mtu_probing", "no_metrics_save")),
+    *("net.ipv4.tcp_" + name for name in ("rmem", "wmem", "mtu_probing", "no_metrics_save")),
     *("net.ipv4.tcp_" + name for name in ("timestamps", "window_scaling", "sack")),
     *("net.core." + name for name in ("rmem_max", "wmem_max", "netdev_max_backlog")),
 )
@@ -475,9 +480,23 @@ def link_speed_real(sys_: Path, interface: str) -> bool:
 
 def tuning(proc: Path, sys_: Path, interface: str) -> "dict[str, str | None]":
     settings = {name: first_line(proc / "sys" / name.replace(".", "/")) for name in TUNING}
+    settings["congestion_control"] = congestion_control(proc, interface)
     settings["mtu"] = first_line(sys_ / "class/net" / interface / "mtu")
     settings["txqueuelen"] = first_line(sys_ / "class/net" / interface / "tx_queue_len")
     return settings
+
+
+def congestion_control(proc: Path, interface: str) -> "str | None":
+    """What TCP sends by through the interface: as each of its routes says, or else as is usual on this machine."""
+    usual = first_line(proc / "sys/net/ipv4/tcp_congestion_control")
+    listing = ["ip", "-o", "route", "show", "table", "all", "type", "unicast", "dev", interface]
+    try:
+        asked = subprocess.run(listing, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=ROUTES_S, env=SYSTEM)
+    except (OSError, subprocess.TimeoutExpired):  # no iproute2: nobody has set any by it
+        return usual
+    routes = [route for route in asked.stdout.decode().splitlines() if not route.startswith(LINK_LOCAL)]
+    said = [CONGESTION_CONTROL.search(route) for route in routes]
+    return ", ".join(sorted({found.group(1) if found else str(usual) for found in said})) or usual
 
 
 class Folder:

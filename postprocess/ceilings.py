@@ -150,6 +150,16 @@ def limiting_link(
     return narrowest
 
 
+def measured_links(content: Mapping[str, Any]) -> dict[str, dict[str, float | None]]:
+    """Rate and round-trip time of each line of ceilings.json, by where the line went."""
+    lines = content.get("measured")
+    return {
+        f"to {line['to'] if 'to' in line else line['role']}": {"mbps": line["mbps"], "rtt_ms": line["rtt_ms"]}
+        for line in (lines if isinstance(lines, list) else ())
+        if _is_understood(line)
+    }
+
+
 def _is_understood(line: Any) -> bool:
     """A later version may measure what this one does not know."""
     try:

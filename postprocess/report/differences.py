@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tierbench.postprocess.report.provenance import Headers, headers
+from tierbench.postprocess.ceilings import measured_links
+from tierbench.postprocess.report.provenance import Headers, conditions, headers
 from tierbench.postprocess.report.words import NOTHING, listed
 from tierbench.postprocess.results import Results
 
 VERSIONS = ("kernel", "python")
+CLIENTS = {  # what clients have recorded, how it is called, and whether it keeps from comparing
+    "client.program": ("ROOT programs", True),
+    "client.root_version": ("ROOT’s version", True),
+    "client.xrootd_version": ("XRootD’s version", True),
+    "client.condor": ("HTCondor’s version", False),
+    "client.kernel": ("kernel of the clients", False),
+    "client.python": ("Python of the clients", False),
+}
+NOISE = {"rtt_ms": (0.1, 0.5), "mbps": (0.15, 0.0)}  # by how much a measurement differs from itself: a share, at least
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,14 @@ class Difference:
 
 def differences(one: Results, other: Results) -> list[Difference]:
     """All that differs in how two runs were made, what parts them first."""
-    found = [*_settings(one, other), *_replicas(one, other), *_clients(one, other), *_hosts(one, other)]
+    found = [
+        *_settings(one, other),
+        *_links(one, other),
+        *_replicas(one, other),
+        *_clients(one, other),
+        *_versions(one, other),
+        *_hosts(one, other),
+    ]
     return sorted(found, key=lambda difference: not difference.parts)
 
 
@@ -51,11 +68,29 @@ def _settings(one: Results, other: Results) -> Iterator[Difference]:
     for pool in sorted(pools):
         mine, theirs = (listed(list(results.plan["pools"][pool])) for results in (one, other))
         yield from _differ(f"workers of pool {pool}", mine, theirs)
-    rates = [(results.site.get("testbed") or {}).get("rates_mbps") for results in (one, other)]
-    yield from _differ("rates of the testbed’s links", *rates)
-    yield from _differ(
-        "round-trip time of the testbed [ms]", *((r.site.get("testbed") or {}).get("rtt_ms") for r in (one, other))
-    )
+    yield from _differ("conditions", *(results.experiment.get("conditions") or {} for results in (one, other)))
+    mine, theirs = (results.site.get("links") or {} for results in (one, other))
+    for link in dict.fromkeys([*mine, *theirs]):
+        yield from _differ(f"stated {link}", mine.get(link), theirs.get(link))
+
+
+def _links(one: Results, other: Results) -> Iterator[Difference]:
+    """What was measured of the links, where it differs by more than two measurements of one link do."""
+    mine, theirs = measured_links(one.ceilings), measured_links(other.ceilings)
+    for line in dict.fromkeys([*mine, *theirs]):
+        if line not in mine or line not in theirs:
+            yield Difference(f"links measured {line}", ("yes", "no") if line in mine else ("no", "yes"), parts=False)
+            continue
+        for key, what in {"rtt_ms": "round-trip time [ms]", "mbps": "ceiling [Mb/s]"}.items():
+            before, after = mine[line][key], theirs[line][key]
+            if not _alike(before, after, *NOISE[key]):
+                yield Difference(f"{what} {line}", (_word(before), _word(after)), parts=True)
+
+
+def _alike(one: float | None, other: float | None, share: float, least: float) -> bool:
+    if one is None or other is None:
+        return one == other
+    return abs(one - other) <= max(share * max(one, other), least)
 
 
 def _replicas(one: Results, other: Results) -> Iterator[Difference]:
@@ -70,8 +105,25 @@ def _replicas(one: Results, other: Results) -> Iterator[Difference]:
 def _clients(one: Results, other: Results) -> Iterator[Difference]:
     mine, theirs = (results.experiment.get("workloads") or {} for results in (one, other))
     for name in sorted(mine.keys() & theirs.keys()):
-        for key in ("client", "replicas", "options"):
+        for key in ("client", "replicas", "options", "environment"):
             yield from _differ(f"workload {name}, {key}", mine[name].get(key), theirs[name].get(key))
+
+
+def _versions(one: Results, other: Results) -> Iterator[Difference]:
+    """What the clients ran with, on any worker."""
+    mine, theirs = (_of_clients(results) for results in (one, other))
+    for key in sorted(mine.keys() & theirs.keys()):
+        yield from _differ(CLIENTS[key][0], listed(mine[key]), listed(theirs[key]), parts=CLIENTS[key][1])
+
+
+def _of_clients(results: Results) -> dict[str, list[str]]:
+    recorded = conditions(results)
+    hosts = recorded.get("hosts") if isinstance(recorded, dict) else None
+    found: dict[str, set[str]] = {}
+    for settings in hosts.values() if isinstance(hosts, dict) else ():
+        for key in CLIENTS.keys() & settings.keys():
+            found.setdefault(key, set()).add(str(settings[key]))
+    return {key: sorted(values) for key, values in found.items()}
 
 
 def _hosts(one: Results, other: Results) -> Iterator[Difference]:

@@ -102,6 +102,58 @@ def test_other_tuning_keeps_from_comparing_and_another_kernel_is_told(tmp_path):
     ]
 
 
+def links(rtt_ms, mbps):
+    line = {"to": "pool private", "role": "worker", "pool": "private", "mbps": mbps, "rtt_ms": rtt_ms, "hosts": {}}
+    return {"format": 1, "measured": [line]}
+
+
+def linked(run, rtt_ms, mbps):
+    (run.directory / "ceilings.json").write_text(json.dumps(links(rtt_ms, mbps)))
+    return read_results(run.directory, silent)
+
+
+def test_runs_at_other_distances_or_by_other_links_are_not_alike(tmp_path):
+    near, noisy = linked(read(tmp_path / "a"), 14.2, 191), linked(read(tmp_path / "b"), 14.6, 185)
+    far, slow = linked(read(tmp_path / "c"), 53.0, 190), linked(read(tmp_path / "d"), 14.2, 95)
+    assert parting(near, noisy) == []
+    assert parting(near, far) == ["round-trip time [ms] to pool private"]
+    assert parting(near, slow) == ["ceiling [Mb/s] to pool private"]
+
+
+def test_links_that_were_measured_in_one_run_alone_are_told(tmp_path):
+    found = differences(linked(read(tmp_path / "a"), 14.2, 191), read(tmp_path / "b"))
+    assert [(d.what, d.values, d.parts) for d in found] == [("links measured to pool private", ("yes", "no"), False)]
+
+
+def client_of(run, **settings):
+    hosts = {"wn01": {"role": "worker", **{f"client.{name}": value for name, value in settings.items()}}}
+    (run.directory / "conditions.json").write_text(json.dumps({"format": 1, "hosts": hosts}))
+    return read_results(run.directory, silent)
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "parts"),
+    [
+        ("program", "ROOT programs", True),
+        ("root_version", "ROOT’s version", True),
+        ("xrootd_version", "XRootD’s version", True),
+        ("condor", "HTCondor’s version", False),
+    ],
+)
+def test_what_clients_ran_with_is_compared(tmp_path, name, what, parts):
+    one, other = (client_of(read(tmp_path / value), **{name: value}) for value in ("old", "new"))
+    assert [(d.what, d.values, d.parts) for d in differences(one, other)] == [(what, ("old", "new"), parts)]
+
+
+def test_another_environment_keeps_from_comparing(tmp_path):
+    runs = [read(tmp_path / "a"), read(tmp_path / "b")]
+    one, other = (
+        edited(run, "experiment", workloads={"root": {"client": "root", "environment": {"XRD_STREAMS": value}}})
+        for run, value in zip(runs, "12", strict=True)
+    )
+    assert parting(one, other) == ["workload root, environment"]
+
+
 def test_what_keeps_from_comparing_is_on_the_page(tmp_path):
     runs = [make(tmp_path / "a"), make(tmp_path / "b", site="elsewhere")]
     page = Page(comparison(runs, tmp_path / "page.html", silent).read_text(encoding="utf-8"))

@@ -274,6 +274,22 @@ class TestCadence:
         assert trailer["late_ticks"] >= trailer["missed_ticks"] >= 5
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make interfaces")
+@pytest.mark.parametrize(("routes", "found"), [
+    ("10.1.0.0/16 congctl reno", "reno"), ("10.1.0.0/16", None), ("10.1.0.0/16 congctl reno|10.2.0.0/16", "both"),
+])  # fmt: skip
+def test_congestion_control_is_that_of_the_interfaces_routes(routes: str, found: str | None) -> None:
+    """In a network of its own, whose machine may have any."""
+    make = "ip link add card type veth peer name other && ip link set card up && ip link set other up"
+    made = " && ".join([make, *(f"ip route add {route} dev card" for route in routes.split("|"))])
+    words = f"{made} && exec {sys.executable} {SCRIPT} --trial t --role storage --interface card --max-seconds 0.2"
+    result = subprocess.run(["unshare", "--net", "sh", "-c", words], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert result.returncode == 0, result.stderr
+    usual = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    told = json.loads(result.stdout.splitlines()[0])["tuning"]["congestion_control"]
+    assert set(told.split(", ")) == {"reno": {"reno"}, None: {usual}, "both": {"reno", usual}}[found]
+
+
 def test_loopback_bytes_are_counted(start: Start, out: Path) -> None:
     process = start()
     until(records_in(out, 1))
