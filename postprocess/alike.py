@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tierbench.postprocess.bottleneck import LATENCY, UNEXPLAINED
-from tierbench.postprocess.columns import CONFIGURATION
+from tierbench.postprocess.columns import CONFIGURATION, RATE
 from tierbench.postprocess.counting import counts
 from tierbench.postprocess.rules import Finding
 
@@ -42,7 +42,7 @@ def with_rates_that_add_up(rows: Iterable[Row]) -> list[Row]:
     for members in _grouped(rows, tuple(name for name in BATCH if name != "jobs")):
         by_jobs = {jobs: _each_mbps(list(batch)) for jobs, batch in itertools.groupby(members, lambda row: row["jobs"])}
         for row in members:
-            each = row["mean_mbps"] / row["jobs"] if row["mean_mbps"] else None
+            each = row[RATE] / row["jobs"] if row[RATE] else None
             fewer = {jobs: mbps for jobs, mbps in by_jobs.items() if jobs < row["jobs"] and mbps is not None}
             if row["bottleneck"] == LATENCY and each is not None and fewer:
                 jobs = max(fewer, key=lambda jobs: fewer[jobs] or 0.0)
@@ -54,7 +54,7 @@ def with_rates_that_add_up(rows: Iterable[Row]) -> list[Row]:
 
 def _each_mbps(batch: Sequence[Row]) -> float | None:
     """What each client of a batch got in the median of its trials."""
-    rates = [row["mean_mbps"] / row["jobs"] for row in batch if counts(row) and row["mean_mbps"] is not None]
+    rates = [row[RATE] / row["jobs"] for row in batch if counts(row) and row[RATE] is not None]
     return statistics.median(rates) if rates else None
 
 

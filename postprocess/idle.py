@@ -43,9 +43,13 @@ def idle_rates(data: TrialData, row: dict[str, Any]) -> list[tuple[float, str, f
 
 def _settled(sent: Course) -> float | None:
     """The least of the rates from a sample soon after the end to the last one."""
-    first, latest = sent.after(SETTLE_S), sent.before(LATE_S)
-    rates = [_rate(sent, sample, len(sent) - 1) for sample in range(first, max(first, latest) + 1)]
-    return min((rate for rate in rates if rate is not None), default=None)
+    first = sent.after(SETTLE_S)
+    samples = slice(first, max(first, sent.before(LATE_S)) + 1)
+    if not len(sent):
+        return None
+    rise, known = sent.risen[-1] - sent.risen[samples], sent.known[-1] - sent.known[samples]
+    enough = known >= LEAST_S
+    return float((rise[enough] / known[enough]).min()) if enough.any() else None
 
 
 def _rate(sent: Course, first: int, last: int) -> float | None:

@@ -252,3 +252,15 @@ def test_a_comparison_with_wide_bounds_is_none(folder: Path) -> None:
     verdict, reasons, _ = judged(folder)
     assert verdict == "SUSPECT"
     assert "the clocks of storage and workers can be 502 ms apart, 2.5 % of the window" in reasons
+
+
+@pytest.mark.parametrize("ahead_s", [-0.4, -0.1, 0.1, 0.4])
+def test_a_clock_that_is_off_within_its_bounds_is_within_the_trials_own_error(folder: Path, ahead_s: float) -> None:
+    for index in range(4):
+        path = folder / f"clients/{index}.jsonl"
+        first, *rest = path.read_text().splitlines()
+        times = {"wall_ns": synthetic.GO_NS - 10**9, "mono_ns": synthetic.MONO_NS - 10**9}
+        path.write_text("\n".join([first, json.dumps({"event": "clock", **times, **synthetic.clock()}), *rest]) + "\n")
+    samples(folder, tx_bytes=SENT, bounds_ms=500, header={"clock_wall_ns": synthetic.GO_NS + round(ahead_s * 1e9)})
+    row = trial_tables(folder)
+    assert abs(row["mean_mbps"] - 400) <= row["mean_error_mbps"] + 1e-6
