@@ -20,6 +20,7 @@ from tierbench.postprocess.trial import Sampled, TrialData
 
 Row = dict[str, Any]
 
+OWN_BYTES = 65_536  # that a process takes in beside its file's
 BELONGS_TO_SENDING = 5.0  # % of what is sent: acknowledgements and requests
 
 
@@ -88,6 +89,7 @@ def _clients(data: TrialData, row: Row) -> Iterator[Finding]:
     if data.trial["gate"]:
         yield from _gate(data)
         yield from _fast(data)
+    yield from _counts(data)
 
 
 def _together(row: Row) -> Iterator[Finding]:
@@ -126,6 +128,30 @@ def _fast(data: TrialData) -> Iterator[Finding]:
         times = rates[fastest] / usual
         words = f"client {fastest} read at {rates[fastest]:.1f} Mb/s, {times:.1f} times the median of {usual:.1f}"
         yield Finding("fast client", times, words)
+
+
+def _counts(data: TrialData) -> Iterator[Finding]:
+    """Two counts of the same bytes, and one count of files that are alike: a wrong one would be in the rate."""
+    counted = [job for job in data.jobs if job.ok and job.end.get("bytes_app")]
+    for job in counted:
+        app, process = job.end["bytes_app"], job.end.get("bytes_client")
+        if process:
+            above = 100 * ((app - OWN_BYTES) / process - 1)
+            yield Finding(
+                "counts apart",
+                above,
+                f"client {job.index} took in {closure.mb(app)}, its process {closure.mb(process)}",
+            )
+    shares = {
+        job.index: 100 * job.end["bytes_app"] / job.start["expected_bytes"]
+        for job in counted
+        if job.start.get("expected_bytes")
+    }
+    if len(shares) > 1:
+        usual = statistics.median_low(shares.values())
+        odd = max(shares, key=lambda index: abs(shares[index] - usual))
+        words = f"client {odd} took in {shares[odd]:.1f} % of its file, where {usual:.1f} % is usual"
+        yield Finding("counts apart", abs(shares[odd] - usual), words)
 
 
 def _rated(job: Any) -> bool:

@@ -79,6 +79,13 @@ RULES = (
         "let the experiment flush, by a strategy that may look (docs/clients.md)",
     ),
     Rule(
+        "counts apart",
+        "a client's count of what it took in: above that of its process (but for 64 kB), or, as a share of its file,"
+        " away from the other clients' median",
+        "%", 5, None,
+        "the count is wrong, or the replicas are not alike: see bytes_app and bytes_client in jobs.csv",
+    ),
+    Rule(
         "fast client",
         "the fastest client's rate over the median, behind the start gate",
         "times", 5, None,

@@ -28,7 +28,7 @@ ODD = (
     b"123456789012345678901234567890", b'"\\ud800"', b'"\\u0000"',
 )  # fmt: skip
 VALUE = re.compile(rb'(?<=: )("[^"]*"|[-\d.]+|\[\]|null)')
-RATES = ("mean_mbps",)
+RATES = ("mean_mbps", "delivered_mbps")
 
 Damage = Callable[[bytes, random.Random], bytes]
 
@@ -253,6 +253,15 @@ def test_a_damaged_file_is_a_reason_on_its_trial(run: Run, seen: str) -> None:
     (row,) = rows(run.directory / names.TRIALS_CSV)
     assert (row["trial"], row["verdict"], row["jobs"]) == ("direct/root ×4 #1", "INVALID", "4")  # noqa: RUF001
     assert reason in row["verdict_reasons"]
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.6, 0.85, 1.15, 2])
+def test_a_count_that_is_wrong_is_in_no_valid_trials_rate(run: Run, factor: float) -> None:
+    path = run.trial / names.client_output(1)
+    path.write_text(re.sub(r'(?<="bytes_app": )\d+', lambda found: str(int(int(found[0]) * factor)), path.read_text()))
+    row = trial_tables(run.trial)
+    assert row["verdict"] == "SUSPECT"
+    assert "client 1 took in" in row["verdict_reasons"]
 
 
 def test_a_card_that_is_damaged_leaves_the_rate_but_not_the_evidence(run: Run) -> None:
