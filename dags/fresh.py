@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.dags.dagman import CLAIM, at_work, claim
-from tierbench.dags.room import wait_for_room
+from tierbench.dags.room import give_up_reserve, wait_for_room
 
 WRITTEN = ("trial.dag", "trial.json", "replicas.txt")
 TRIES = "tries"
@@ -47,7 +47,8 @@ def main(arguments: "list[str]") -> int:
         print(f"fresh: {trial} is not a trial's directory: it has no {missing[0]}", file=sys.stderr)
         return 2
     try:
-        if not wait_for_room(trial.parent.parent):
+        give_up_reserve(trial)  # that of a try which did not come to its end
+        if not wait_for_room(trial):
             print(f"fresh: the disk of {trial} has been full for a day", file=sys.stderr)
             return 1
         while True:

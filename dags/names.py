@@ -24,7 +24,6 @@ CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
 TURN = "turn"  # names the trial whose turn it is
 CEILINGS = "ceilings.json"
-RESERVE = "reserve"  # room on the disk in which the books of a trial are closed when there is none left
 
 # A trial's directory, as it is written
 TRIAL_DAG = "trial.dag"
@@ -37,10 +36,12 @@ WRITTEN = (TRIAL_DAG, TRIAL, REPLICAS)
 FILLED = (CLIENTS, SAMPLES, FLUSH)  # the folders that the trial's jobs write to
 
 # and what running it adds
+DAGMAN_LOCK = "trial.dag.lock"  # DAGMan's, while it is at work
 CLIENTS_LOG = "clients.log"
 GO = "go.json"
 STOP = "stop"
 OUTCOME = "outcome.json"
+RESERVE = "reserve"  # room on the disk in which the trial's books are closed when there is no other
 CALLED_OFF = "called-off.json"  # why the gate has ended the trial
 WAITING_FOR = "waiting-for.json"  # what the gate waits for, if it does for long
 CLAIM = "claim"  # which DAGMan of the run the trial belongs to

@@ -24,33 +24,32 @@ def free_bytes(directory: Path) -> int:
     return 0 if room.f_files and room.f_favail < LOW_FILES else room.f_bavail * room.f_frsize
 
 
-def is_low(run: Path) -> bool:
-    return free_bytes(run) < LOW_BYTES
+def is_low(directory: Path) -> bool:
+    return free_bytes(directory) < LOW_BYTES
 
 
-def hold_reserve(run: Path) -> None:
-    """Take up the room that closing the books needs, when there is none; it counts as taken from then on."""
-    reserve = run / RESERVE
+def hold_reserve(trial: Path) -> None:
+    """Take up the room that closing a trial's books needs when there is no other."""
+    reserve = trial / RESERVE
     if reserve.exists():
         return
     try:
         with reserve.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
     except OSError:
-        give_up_reserve(run)
+        give_up_reserve(trial)
 
 
-def give_up_reserve(run: Path) -> None:
+def give_up_reserve(trial: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
-        (run / RESERVE).unlink()
+        (trial / RESERVE).unlink()
 
 
-def wait_for_room(run: Path) -> bool:
+def wait_for_room(trial: Path) -> bool:
     """Whether there is room for a trial, at once or within a day."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while free_bytes(run) < LOW_BYTES + (0 if (run / RESERVE).exists() else RESERVE_BYTES):
+    while free_bytes(trial) < LOW_BYTES + (0 if (trial / RESERVE).exists() else RESERVE_BYTES):
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL_SECONDS)
-    hold_reserve(run)
     return True

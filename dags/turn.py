@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.dags.dagman import at_work
-from tierbench.dags.room import wait_for_room
+from tierbench.dags.room import hold_reserve, wait_for_room
 
 FILLED = ("clients", "samples", "flush")
 POLL_SECONDS = 0.1
@@ -53,9 +53,10 @@ def main(arguments: "list[str]") -> int:
         if (trial / "not-needed").exists() and not (trial / "samples").exists():  # it has not begun
             turn.pass_on()
             return 1
-        if not wait_for_room(trial.parent.parent):
+        if not wait_for_room(trial):
             print("turn: the disk has been full for a day", file=sys.stderr)
             return 3
+        hold_reserve(trial)
         for folder in FILLED:
             (trial / folder).mkdir(exist_ok=True)
         if "sampled" in arguments:

@@ -130,7 +130,7 @@ SLICES = (
 )
 
 VERDICT = (
-    _text("verdict", "VALID, SUSPECT or INVALID, by the rules of docs/verdicts.md"),
+    _text("verdict", "VALID, SUSPECT or INVALID, by the rules of docs/verdicts.md; running: not ended yet"),
     _text("verdict_reasons", "why it is not VALID, with what was measured, separated by semicolons"),
     _number("idle_before_mbps", "Mb/s", "sent by the storage servers before the window, while the samplers ran"),
     _number("idle_after_mbps", "Mb/s", "sent by the storage servers after the window, while the samplers ran"),
@@ -150,7 +150,7 @@ TRIALS = (
     *TRIAL,
     _text("trial_id", "name of the trial's folder"),
     _count("position", "place of the trial in the plan's order"),
-    _text("state", "complete, or incomplete: a client was not ok, or samples or files are missing"),
+    _text("state", "complete; incomplete: a client was not ok, or samples or files are missing; running: not ended"),
     _text("reasons", "why it is incomplete, in words, separated by semicolons"),
     _text("pool", "pool of workers"),
     _text("protocol", "protocol by which the clients read"),

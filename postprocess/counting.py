@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 VALID, SUSPECT, INVALID, UNJUDGED = "VALID", "SUSPECT", "INVALID", "not judged"
+RUNNING = "running"  # a state, and all that can be said of such a trial
 
 
 def verdict(row: dict[str, Any]) -> str:
     """What to make of a trial; one that is not complete is invalid, whatever else it is."""
+    if row.get("state") == RUNNING:
+        return RUNNING
     if row.get("state") != "complete":
         return INVALID
     return str(row.get("verdict") or UNJUDGED)
@@ -17,7 +20,7 @@ def verdict(row: dict[str, Any]) -> str:
 
 def counts(row: dict[str, Any]) -> bool:
     """Whether a trial is complete, and no verdict speaks against it; how far it lies from others is no reason."""
-    return verdict(row) != INVALID
+    return verdict(row) not in (INVALID, RUNNING)
 
 
 def valid(row: dict[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tierbench.postprocess.bottleneck import bottleneck_columns
+from tierbench.postprocess.counting import RUNNING
 from tierbench.postprocess.delivered import delivered
 from tierbench.postprocess.edges import mean_error_mbps
 from tierbench.postprocess.jobs import Job
@@ -82,7 +83,7 @@ def trial_row(data: TrialData) -> Row:
         **leading(trial),
         "trial_id": trial["id"],
         "position": trial["index"],
-        "state": "incomplete" if reasons else "complete",
+        "state": RUNNING if data.at_work else "incomplete" if reasons else "complete",
         "reasons": "; ".join(reasons),
         "pool": trial["pool"],
         "protocol": trial["protocol"],
@@ -150,6 +151,8 @@ def _sampling(data: TrialData) -> Row:
 
 def _reasons(data: TrialData) -> list[str]:
     """Why a trial is not complete."""
+    if data.at_work:
+        return ["has not ended"]
     if not data.sampled and data.go_wall_ns is None and not any(job.starts for job in data.jobs):
         return data.outcome or ["has not run"]
     reasons = [*data.outcome, *data.troubles]

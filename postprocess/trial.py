@@ -111,6 +111,7 @@ class TrialData:
     resident_bytes: int | None
     outcome: list[str]  # what the trial itself said went wrong
     troubles: list[str]  # what is missing or broken in its folder
+    at_work: bool = False  # its DAGMan has not ended, and its last step has not said how it went
     lacking: list[str] = field(default_factory=list)  # the same, of samples that enter no mean
     other_pools: dict[str, str] = field(default_factory=dict)  # of workers that are not in its own: theirs
     clock: Bounds | None = None  # the access point's wall clock against its uptime
@@ -180,6 +181,7 @@ def read_trial(folder: Path) -> TrialData:
     submitted, submit_error_s = _submission(folder / names.CLIENTS_LOG, jobs, lacking)
     go = found(Go, folder / names.GO)
     troubles += _other_go_times(go, jobs)
+    outcome = read_outcome(folder)
     told: list[int] = [job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")]
     return TrialData(
         trial,
@@ -189,7 +191,8 @@ def read_trial(folder: Path) -> TrialData:
         submit_wall_ns=submitted,
         submit_error_s=submit_error_s,
         resident_bytes=_resident_bytes(folder, trial, found),
-        outcome=_outcome_reasons(read_outcome(folder) or Outcome()),
+        outcome=_outcome_reasons(outcome or Outcome()),
+        at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
         troubles=troubles,
         lacking=lacking,
         other_pools=_other_pools(folder, trial, jobs),
@@ -220,10 +223,10 @@ def was_skipped(folder: Path) -> bool:
 
 
 def _outcome_reasons(outcome: Outcome) -> list[str]:
-    """What the trial's last step said; but the clients one by one are left to the tables, which count them."""
+    """What the trial's last step said, the first cause first; the other clients the tables count by themselves."""
     if outcome.state != "complete" and not outcome.reasons:
         return [f"its last step called it {outcome.state}"]
-    return [reason for reason in outcome.reasons if not reason.startswith("client ")]
+    return [reason for place, reason in enumerate(outcome.reasons) if not (place and reason.startswith("client "))]
 
 
 def _definition(path: Path) -> dict[str, Any]:

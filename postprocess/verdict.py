@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tierbench.postprocess import alike, clocks, conditions, idle
-from tierbench.postprocess.counting import INVALID, SUSPECT, VALID
+from tierbench.postprocess.counting import INVALID, RUNNING, SUSPECT, VALID
 from tierbench.postprocess.evidence import findings
 from tierbench.postprocess.rules import BY_NAME, Finding
 from tierbench.postprocess.shown import shown
@@ -25,6 +25,8 @@ def judge(data: TrialData, row: Row) -> Row:
         "conditions": conditions.conditions(data)["digest"],
     }
     told = [reason for reason in row["reasons"].split("; ") if reason]
+    if data.at_work:
+        return {**measured, "verdict": RUNNING, "verdict_reasons": "; ".join(told)}
     if not data.sampled and not any(job.starts for job in data.jobs):
         return {**measured, "verdict": INVALID, "verdict_reasons": "; ".join(told)}
     found = list(findings(data, {**row, **measured}))

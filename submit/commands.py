@@ -25,6 +25,8 @@ from tierbench.submit.ceilings import leave_ceilings
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.preview import missing, preview
 from tierbench.submit.progress import Run
+from tierbench.submit.space import check as check_space
+from tierbench.submit.space import needed_bytes, too_little
 from tierbench.submit.watch import PatientQueue, watch
 
 REMOVAL_SECONDS = 120  # jobs that do not end are given up by the trial's last step before that
@@ -122,6 +124,9 @@ def _plan(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
     print("\n".join(preview(plan, site, slots, _asked(arguments), experiment.repeats)))
+    needed = needed_bytes(plan, site, experiment.sample_period_s)
+    trouble = too_little(needed, Path("runs"))
+    print(f"missing: room: {trouble}" if trouble else f"the run directory takes up to {needed / 1e6:.0f} MB")
     return 0
 
 
@@ -137,6 +142,7 @@ def _written(arguments: argparse.Namespace) -> Run:
     for line in missing(plan, site, slots, _asked(arguments)):
         say(line)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    check_space(needed_bytes(plan, site, experiment.sample_period_s), directory)
     write_run(plan, site, experiment, directory)
     sources = {source for file in experiment.client_files for source in file.ships}
     if any(source.suffix == programs.PROGRAM for source in sources):

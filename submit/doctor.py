@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tierbench.dags.clients import ClientFile
@@ -19,6 +20,7 @@ from tierbench.submit.links import links
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.probes import Report
 from tierbench.submit.questions import Visit, contents, used_accesses, visits
+from tierbench.submit.space import needed_bytes, too_little
 
 COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
 LET_IN = "where a pool does not let you in, above all one older than the bindings, `condor_token_fetch` helps"
@@ -58,6 +60,7 @@ def _sections(site: Site, experiment: Experiment | None, quick: bool, patience: 
     known = {folder: catalogue.fetched(site, folder) for folder in experiment.used_replicas} if experiment else {}
     if experiment:
         yield list(_replicas(site, experiment, known))
+        yield [_space(site, experiment)]
     used: set[str] = {access.pool for access in used_accesses(site, experiment).values()}
     try:
         slots = {name: pool.matching_slots(site.pools[name].requirements) for name in sorted(used)}
@@ -163,6 +166,16 @@ def _replicas(site: Site, experiment: Experiment, catalogues: Mapping[str, Catal
             yield Finding("bad", thing, f"{listed} of {replicas.count} files are catalogued", f"{make} makes more")
         else:
             yield Finding("good", thing, f"{listed} files in the catalogue, in {where}")
+
+
+def _space(site: Site, experiment: Experiment) -> Finding:
+    """Whether the disk that this is called on holds a run."""
+    needed, thing = needed_bytes(expand(site, experiment, {}), site, experiment.sample_period_s), "disk"
+    trouble = too_little(needed, Path("runs"))
+    good = f"there is room for a run directory of up to {needed / 1e6:.0f} MB"
+    return Finding(
+        "bad" if trouble else "good", thing, trouble or good, "make room, or run it on another disk (--into)"
+    )
 
 
 def _present(asked: Mapping[str, Visit]) -> tuple[list[Visit], list[Finding]]:

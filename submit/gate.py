@@ -141,7 +141,6 @@ class Watched:
         self.starts = {}  # type: dict[int, int]  # how often each client had been started when it was let go
         self.looked = 0.0
         self.awaited = self.absent = ""
-        self.run = Path("../..")
 
     @property
     def ended(self) -> "set[int]":
@@ -161,9 +160,9 @@ class Watched:
         if time.monotonic() - self.looked > LOOK_SECONDS:
             self.looked = time.monotonic()
             self.moving.look()
-            if is_low(self.run):
-                give_up_reserve(self.run)
-                free = free_bytes(self.run) / 1e6
+            if is_low(Path()):
+                give_up_reserve(Path())
+                free = free_bytes(Path()) / 1e6
                 raise CalledOff(f"the access point's disk is full: {free:.0f} MB are free, with the reserve given up")
 
     def unready(self) -> "list[str]":

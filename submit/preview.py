@@ -30,7 +30,7 @@ def preview(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str, r
             f"  {trial.replicas} {trial.offset + 1:04d}-{last:04d}"
         )
     total = sum(trial.bytes or trial.nominal_bytes for trial in plan.trials)
-    seconds = sum(_estimate_s(plan, site, trial) for trial in plan.trials)
+    seconds = sum(estimate_s(plan, site, trial) for trial in plan.trials)
     yield ""
     yield f"{len(plan.trials)} trials read {total / 1e9:.2f} GB; at the links' full rate that takes {_span(seconds)}"
     if isinstance(repeats, Until):
@@ -57,7 +57,7 @@ def _megabytes(trial: Trial) -> str:
     return f"{trial.bytes / 1e6:>10.1f}"
 
 
-def _estimate_s(plan: Plan, site: Site, trial: Trial) -> float:
+def estimate_s(plan: Plan, site: Site, trial: Trial) -> float:
     """A lower bound: what the slowest link that is known takes for the trial's bytes."""
     access = site.access[trial.configuration.access]
     workers = min(len(plan.pools[access.pool]) or trial.jobs, trial.jobs)

@@ -1,4 +1,4 @@
-"""tierbench testbed up | check | run | status | exec | shell | down"""
+"""tierbench testbed up | check | run | attach | status | exec | shell | down"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from tierbench.errors import ConfigError
 from tierbench.testbed import settings
 from tierbench.testbed.check import check
-from tierbench.testbed.run import run
+from tierbench.testbed.run import attach, run
 from tierbench.testbed.status import findings
 from tierbench.testbed.testbed import Testbed
 
@@ -29,6 +29,7 @@ examples:
   tierbench testbed up --name far --set rtt_ms=53     another one beside it, farther away
   tierbench testbed check                             read by each way from a real job on each worker
   tierbench testbed run quick                         an experiment, with all that it needs
+  tierbench testbed attach runs/quick-…               again to one that goes on after Ctrl-C
   tierbench testbed status                            ask every host and daemon how it is
   tierbench testbed exec wn01 -- ping -c3 oss.uf.test
   tierbench testbed exec --user bench ce -- condor_status
@@ -92,6 +93,13 @@ def register(subcommands: Any) -> None:
     experiment.add_argument(
         "--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)"
     )
+    again = verb(
+        "attach",
+        _attach,
+        help="watch a run that goes on in it, and bring it home",
+        description="Watch a run whose watching has ended, and bring the run directory home when the run has.",
+    )
+    again.add_argument("into", type=Path, metavar="DIR", help="the run directory, as it was to be called here")
     verb("down", _down, help="take it down, whatever state it is in", description="Take a testbed down.")
     verb(
         "status",
@@ -172,6 +180,10 @@ def _check(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     name = f"{Path(arguments.experiment).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     return run(Testbed(arguments.name), arguments.experiment, arguments.into or Path("runs") / name, Progress())
+
+
+def _attach(arguments: argparse.Namespace) -> int:
+    return attach(Testbed(arguments.name), arguments.into, Progress())
 
 
 def _exec(arguments: argparse.Namespace) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import signal
+import contextlib
+import os
 import subprocess
 from pathlib import Path
 
 from tierbench.dags import names
 from tierbench.errors import ConfigError, HostError
+from tierbench.interrupts import ASKING, exit_status
 from tierbench.testbed.copying import bring_home, give_to_caller
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
@@ -15,7 +17,7 @@ from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 HOME = f"/home/{USER}"
-WATCHED = 130  # the exit status of `tierbench run` after Ctrl-C, which ends the watching and not the run
+ASKED_TO_END = tuple(128 + number for number in ASKING)  # what ends the watching, and not the run
 
 
 def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
@@ -29,18 +31,45 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     writer, access_point = (testbed.host(testbed.topology.with_role(r)[0].name) for r in ("wan-xrootd", "access-point"))
     if Path(experiment).is_file():
         experiment = _taken_along(Path(experiment), writer, access_point)
-    there = f"{HOME}/runs/{into.name}"
+    there = _place(into)
     if access_point.succeeds("test", "-e", there):
         raise ConfigError(f"the testbed has a run {there} already; give this one another name with --into")
     say("replicas")
     definition = [experiment, "--site", "testbed"]
-    if _inside(writer, "replicas", *definition):
+    status = _inside(writer, "replicas", *definition)
+    if status in ASKED_TO_END:
+        return status
+    if status:
         raise HostError("the replicas could not be made, so nothing was run")
     access_point.run("mkdir", "-p", f"{HOME}/runs", user=USER)
     say("run")
     status = _inside(access_point, "run", *definition, "--into", there)
-    if status == WATCHED:
-        say(f"on the testbed that is: tierbench testbed exec --user {USER} ce -- tierbench watch {there}")
+    return _to_its_end(testbed, access_point, status, into, say)
+
+
+def attach(testbed: Testbed, into: Path, say: Say) -> int:
+    """Watch a run that goes on in the testbed, and bring it home when it has ended."""
+    access_point = testbed.host(testbed.topology.with_role("access-point")[0].name)
+    there = _place(into)
+    if into.exists():
+        raise ConfigError(f"{into}: is there already, so that run has come home")
+    if not access_point.succeeds("test", "-d", there):
+        raise ConfigError(f"testbed {testbed.name!r} has no run {there}; `tierbench testbed run` makes one")
+    return _to_its_end(testbed, access_point, _inside(access_point, "watch", there), into, say)
+
+
+def _to_its_end(testbed: Testbed, access_point: RunningHost, status: int, into: Path, say: Say) -> int:
+    """Bring a run home that has ended, with a report on it; of one that goes on, say where."""
+    there = _place(into)
+    if status in ASKED_TO_END:
+        if access_point.succeeds("test", "-e", f"{there}/{names.SUBMITTED}"):
+            name = "" if testbed.name == "default" else f" --name {testbed.name}"
+            say(f"the run goes on in the testbed, as {there} on {access_point.name}; from here:")
+            say(f"  tierbench testbed attach {into}{name}    watches it again, and brings it home at its end")
+            inside = f"tierbench testbed exec --user {USER}{name} {access_point.name} -- tierbench"
+            say(f"  {inside} stop {there}    ends it")
+        else:
+            say("nothing was submitted")
         return status
     if access_point.succeeds("test", "-d", there):
         left = bring_home(access_point, there, into, USER)
@@ -54,13 +83,38 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     return status
 
 
+def _place(into: Path) -> str:
+    """Where on the access point a run lies that will be brought here."""
+    return f"{HOME}/runs/{into.name}"
+
+
 def _inside(host: RunningHost, *arguments: str) -> int:
-    """The exit status of a tierbench command on a host, which speaks, and answers Ctrl-C, for itself."""
-    ours = signal.signal(signal.SIGINT, lambda *_: None)
+    """The exit status of a tierbench command on a host, which speaks, and answers signals, for itself.
+
+    It is apart from our terminal: a Ctrl-C would end those between it and us, and leave it alone in the testbed.
+    """
+    command = host.command(["tierbench", *arguments], USER)
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt as interrupt:
+                status = exit_status(interrupt)
+                for pid in _commands_of(process.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, status - 128)
+
+
+def _commands_of(pid: int) -> list[int]:
+    """The tierbench among a process and its descendants; what is between it and us ends when it does."""
     try:
-        return subprocess.run(host.command(["tierbench", *arguments], USER), check=False).returncode
-    finally:
-        signal.signal(signal.SIGINT, ours)
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except FileNotFoundError:
+        return []
+    if words[1:3] == [b"-m", b"tierbench"]:
+        return [pid]
+    return [found for child in children for found in _commands_of(int(child))]
 
 
 def _taken_along(definition: Path, *hosts: RunningHost) -> str:

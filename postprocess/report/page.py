@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from tierbench.dags import names
-from tierbench.postprocess.counting import INVALID, SUSPECT, UNJUDGED, VALID, verdict
+from tierbench.postprocess.counting import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
 from tierbench.postprocess.plots.canvas import Saved, inline, page_colors
 from tierbench.postprocess.plots.style import KNOWN, OTHERS, Look
 from tierbench.postprocess.report.answer import Answer, answer
@@ -90,7 +90,7 @@ def scale_note(results: Results) -> Markup | None:
 
 def _verdicts(results: Results) -> Iterator[Markup]:
     found = Counter(verdict(trial) for trial in results.trials)
-    for word in (VALID, SUSPECT, INVALID, UNJUDGED):
+    for word in (VALID, SUSPECT, INVALID, UNJUDGED, RUNNING):
         if found[word]:
             yield joined([element("span", found[word], class_="number"), " ", badge(word), " "])
 

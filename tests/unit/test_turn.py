@@ -90,6 +90,7 @@ def test_a_trial_that_has_its_turn_has_the_folders_that_its_jobs_write_to(trials
 def test_clients_without_a_gate_wait_for_the_samplers(trials: Trials) -> None:
     (trials["first"] / names.TRIAL).write_text('{"samplers": [{"host": "oss"}]}')
     clients = trials.take("first", "sampled")
+    wait_until((trials["first"] / names.SAMPLES).exists)
     assert waits(clients)
     (trials["first"] / names.sample_file("oss")).write_text("header\nrecord\n")
     assert clients.wait(10) == 0
@@ -188,6 +189,7 @@ def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
         names.TRIAL,
         names.AFTER,
         names.SERVED,
+        names.RESERVE,
         "trial.dag.lock",
         *names.FILLED,
     }

@@ -1,0 +1,256 @@
+"""What a bad day costs: faults on a testbed, and the seconds until each was told of and until the next trial began.
+
+usage: faults.py TESTBED [FAULT ...]      (as root; the testbed is up; without names all faults, some ten minutes)
+
+Each fault meets the first of two trials while its clients read. "told" is the first word of it in `tierbench watch`,
+"ended" the trial's outcome, "next" the other trial's go. docs/operations.md has figures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from tierbench.dags import names
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+HOME = f"/home/{USER}/faults"
+PATIENCE_S = 240
+EXPERIMENT = """
+name = "{name}"
+question = "Does the trial end, and is the next one measured?"
+access = ["{access}"]
+batches = [3]
+repeats = 2
+sample_period_s = 0.2
+retries = 0
+time_limit_s = {read}
+slot_limit_s = 60
+stall_limit_s = 15
+[workloads.{client}]
+client = "{client}"
+replicas = "long"
+[replicas.long]
+kind = "random"
+count = 6
+size_mb = 128
+"""
+
+
+@dataclass
+class Scene:
+    """A run whose first trial is about to meet a fault."""
+
+    testbed: Testbed
+    name: str
+    lines: list[tuple[float, str]] = field(default_factory=list)
+
+    def host(self, name: str) -> RunningHost:
+        return self.testbed.host(name)
+
+    def shell(self, host: str, script: str) -> str:
+        return self.host(host).run("sh", "-c", script, check=False).stdout
+
+    def as_user(self, *command: str) -> str:
+        return self.host("ce").run(*command, user=USER, check=False, timeout=PATIENCE_S).stdout
+
+    @property
+    def directory(self) -> Path:
+        return Path(f"/proc/{self.host('ce').pid}/root{HOME}/{self.name}")
+
+    def trial(self, number: int) -> Path:
+        plan = json.loads((self.directory / names.PLAN).read_text())
+        return self.directory / names.trial_directory(plan["trials"][number]["id"])
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that breaks, and is mended when its trial has ended."""
+
+    strike: Callable[[Scene], None]
+    mend: Callable[[Scene], None] = lambda _: None
+    access: str = "wan-xrootd-private"
+    client: str = "xrdcp"
+    read: int = 120
+    early: bool = False  # it strikes before the go
+
+
+def workers_client(scene: Scene) -> str:
+    """A worker on which a client reads, and there is always one."""
+    return next(
+        host for host in ("wn01", "wn02", "wn03", "wn04") if scene.shell(host, "pgrep -f '[c]ondor_exec.exe.*--index'")
+    )
+
+
+def stop_wrapper(scene: Scene) -> None:
+    scene.shell(workers_client(scene), "kill -STOP $(pgrep -f '[c]ondor_exec.exe.*--index' | head -1)")
+
+
+def hang_mount(scene: Scene) -> None:
+    scene.shell("wn03", "kill -STOP $(pgrep mfsmount)")
+
+
+def mend_mount(scene: Scene) -> None:
+    scene.shell("wn03", "kill -CONT $(pgrep mfsmount)")
+
+
+def cut_worker(scene: Scene) -> None:
+    scene.shell("wn01", "ip link set eth0 down")
+
+
+def mend_worker(scene: Scene) -> None:
+    scene.shell(
+        "wn01", "ip link set eth0 up; ip route show default | grep -q . || ip route add default via 192.168.2.1"
+    )
+
+
+def kill_worker(scene: Scene) -> None:
+    scene.host("wn01").namespaces.kill()
+
+
+def kill_gate(scene: Scene) -> None:
+    scene.shell("ce", "kill -KILL $(pgrep -f '[s]cripts/gate.py')")
+
+
+def kill_xrootd(scene: Scene) -> None:
+    """The server that the clients read from, with what it takes to start it again."""
+    scene.shell(
+        "vmuf",
+        "p=$(pgrep -x xrootd | head -1); tr '\\0' '\\n' </proc/$p/cmdline >/run/mend.args;"
+        "stat -c %U /proc/$p >/run/mend.user; readlink /proc/$p/cwd >/run/mend.cwd; kill -KILL $p",
+    )
+
+
+def mend_xrootd(scene: Scene) -> None:
+    scene.shell(
+        "vmuf",
+        "cd $(cat /run/mend.cwd); xargs -d '\\n' setsid runuser -u $(cat /run/mend.user) --"
+        " </run/mend.args >/dev/null 2>&1 &",
+    )
+
+
+def fill_disk(scene: Scene) -> None:
+    """As far as it goes, for 40 s."""
+    scene.shell(
+        "ce", f"cd {HOME}; dd if=/dev/zero of=filler bs=1M 2>/dev/null; (sleep 40; rm filler) >/dev/null 2>&1 &"
+    )
+
+
+def restart_pool(scene: Scene) -> None:
+    scene.shell("ce", "kill -KILL $(pgrep -x condor_schedd) $(pgrep -x condor_collect)")
+
+
+def remove_client(scene: Scene) -> None:
+    queue = scene.as_user("condor_q", "-af", "ClusterId", "Cmd").splitlines()
+    clients = [line.split()[0] for line in queue if "client.py" in line]
+    scene.as_user("condor_rm", f"{clients[0]}.1")
+
+
+def second_dag(scene: Scene) -> None:
+    scene.as_user("sh", "-c", f"cd {HOME}/{scene.name} && condor_submit_dag -f *.*.dag")
+
+
+FAULTS = {
+    "client removed by hand": Fault(remove_client),
+    "wrapper stopped": Fault(stop_wrapper, read=30),
+    "mount hung": Fault(hang_mount, mend_mount, "direct", "dd", read=30),
+    "worker cut off": Fault(cut_worker, mend_worker),
+    "xrootd killed": Fault(kill_xrootd, mend_xrootd, "wan-xrootd-public"),
+    "gate killed before the go": Fault(kill_gate, early=True),
+    "gate killed after the go": Fault(kill_gate),
+    "disk full for 40 s": Fault(fill_disk),
+    "schedd and collector killed": Fault(restart_pool),
+    "second DAG in the run": Fault(second_dag),
+    "worker vanished": Fault(kill_worker),
+}
+
+
+def main(arguments: list[str]) -> int:
+    testbed = Testbed(arguments[0])
+    print(f"{'fault':<28} {'told s':>7} {'ended s':>8} {'next s':>7}  {'then':<12} first reason")
+    for name in arguments[1:] or FAULTS:
+        print(told(name, FAULTS[name], testbed), flush=True)
+    return 0
+
+
+def told(name: str, fault: Fault, testbed: Testbed) -> str:
+    scene = Scene(testbed, name.replace(" ", "-"))
+    prepare(scene, fault)
+    first, second = scene.trial(0), scene.trial(1)
+    with watched(scene):
+        until(lambda: started(first, fault.early), "its clients did not begin")
+        time.sleep(0 if fault.early else 3)
+        struck = time.time()
+        fault.strike(scene)
+        until((first / names.OUTCOME).exists, "the trial did not end")
+        ended = (first / names.OUTCOME).stat().st_mtime
+        fault.mend(scene)
+        until(lambda: (second / names.GO).exists() or (second / names.OUTCOME).exists(), "there was no next trial")
+        until((second / names.OUTCOME).exists, "the next trial did not end")
+        word = next((when for when, line in scene.lines if when > struck), float("nan"))
+    outcome, then = (json.loads((trial / names.OUTCOME).read_text()) for trial in (first, second))
+    go = json.loads((second / names.GO).read_text()).get("go_wall_ns", float("nan")) / 1e9
+    reason = (outcome["reasons"] or [outcome["state"]])[0]
+    for when, line in scene.lines:
+        print(f"    {when - struck:+7.1f} s  {line}")
+    return f"{name:<28} {word - struck:>7.1f} {ended - struck:>8.1f} {go - struck:>7.1f}  {then['state']:<12} {reason}"
+
+
+def prepare(scene: Scene, fault: Fault) -> None:
+    """Define the experiment, make its replicas and write its run, on a disk of its own."""
+    text = EXPERIMENT.format(name=scene.name, access=fault.access, client=fault.client, read=fault.read)
+    for host in (scene.host("ce"), scene.host("vmuf")):
+        host.run("mkdir", "-p", HOME)
+        host.run("chown", USER, HOME)
+        host.put(f"/home/{USER}/{scene.name}.toml", text)
+    definition = [f"/home/{USER}/{scene.name}.toml", "--site", "testbed"]
+    scene.host("vmuf").run("tierbench", "replicas", *definition, user=USER, timeout=PATIENCE_S)
+    scene.shell("ce", f"umount {HOME} 2>/dev/null; mount -t tmpfs -o size=300m,uid=$(id -u {USER}) tmpfs {HOME}")
+    scene.host("ce").run("tierbench", "write", *definition, "--into", f"{HOME}/{scene.name}", user=USER)
+
+
+@contextlib.contextmanager
+def watched(scene: Scene) -> Iterator[None]:
+    """Run it, and keep what the watching says with the time of each line."""
+    command = scene.host("ce").command(["tierbench", "submit", f"{HOME}/{scene.name}"], USER)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        reader = Thread(
+            target=lambda: scene.lines.extend((time.time(), line.rstrip()) for line in process.stdout or ())
+        )
+        reader.start()
+        try:
+            yield
+            process.wait(PATIENCE_S)
+        finally:
+            process.kill()
+            reader.join()
+
+
+def started(trial: Path, early: bool) -> bool:
+    if early:
+        return (trial / names.CLIENTS).exists()
+    records = [trial / names.client_output(number) for number in range(3)]
+    return all(path.exists() and '"event": "go"' in path.read_text() for path in records)
+
+
+def until(ready: Callable[[], Any], complaint: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not ready():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{complaint} within {PATIENCE_S} s")
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]) if len(sys.argv) > 1 else shlex.join([__doc__ or ""]))

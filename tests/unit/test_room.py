@@ -1,0 +1,54 @@
+"""Room on the access point's disk: estimated, waited for, and kept in reserve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags import room
+from tierbench.dags.experiment import find_experiment
+from tierbench.dags.plan import expand
+from tierbench.errors import UnmetNeed
+from tierbench.site_configs.site import find_site
+from tierbench.submit import space
+
+POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
+
+
+def test_the_reserve_takes_up_room_and_gives_it_back(tmp_path: Path) -> None:
+    room.hold_reserve(tmp_path)
+    assert (tmp_path / room.RESERVE).stat().st_blocks * 512 >= room.RESERVE_BYTES
+    room.give_up_reserve(tmp_path)
+    room.give_up_reserve(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trial_waits_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = iter([0, room.LOW_BYTES, room.LOW_BYTES + room.RESERVE_BYTES])
+    monkeypatch.setattr(room, "free_bytes", lambda _: next(free))
+    monkeypatch.setattr(room, "POLL_SECONDS", 0)
+    assert room.wait_for_room(tmp_path)
+    assert next(free, None) is None
+
+
+def test_a_disk_without_room_for_more_files_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        f_files, f_favail, f_bavail, f_frsize = 10**6, 10, 10**9, 4096
+
+    monkeypatch.setattr(room.os, "statvfs", lambda _: Full)
+    assert room.is_low(tmp_path)
+
+
+def test_a_run_that_does_not_fit_is_refused_before_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space, "free_bytes", lambda _: 10**6)
+    with pytest.raises(UnmetNeed, match=r"takes up to 100 MB and 1 MB are free .*; make room"):
+        space.check(100 * 10**6, tmp_path / "runs" / "new")
+
+
+def test_a_shorter_period_needs_more_room() -> None:
+    site = find_site("testbed")
+    plan = expand(site, find_experiment("quick"), POOL)
+    assert space.needed_bytes(plan, site, 0.1) > 1.1 * space.needed_bytes(plan, site, 1.0)

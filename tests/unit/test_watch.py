@@ -1,0 +1,141 @@
+"""Watching a run: what it says of trials that fail, are tried again, wait; and of a pool that does not answer."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags import names
+from tierbench.dags.experiment import find_experiment
+from tierbench.dags.plan import expand
+from tierbench.dags.write import write_run
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import find_site
+from tierbench.submit import commands
+from tierbench.submit.cli import main
+from tierbench.submit.pool import PoolError
+from tierbench.submit.progress import Run
+from tierbench.submit.watch import PatientQueue, View, watch
+
+POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    site, quick = find_site("testbed"), find_experiment("quick")
+    write_run(expand(site, quick, POOL), site, quick, tmp_path / "run")
+    return Run(tmp_path / "run")
+
+
+def end(run: Run, number: int, state: str, *reasons: str, again: bool = False, age_s: float = 0.0) -> None:
+    path = run.trial_directories[number] / names.OUTCOME
+    path.write_text(json.dumps({"format": 1, "state": state, "reasons": reasons, "again": again}))
+    when = path.stat().st_mtime - age_s
+    os.utime(path, (when, when))
+
+
+def shown(run: Run) -> list[str]:
+    out = io.StringIO()
+    watch(run, lambda: False, out)
+    return out.getvalue().splitlines()
+
+
+def show_all(run: Run) -> str:
+    out = io.StringIO()
+    View(out).show(list(run.trials()), run)
+    return out.getvalue()
+
+
+def test_a_trial_that_is_tried_again_says_so_and_is_not_counted(run: Run) -> None:
+    end(run, 0, "incomplete", "client 1 lost", again=True)
+    assert "INCOMPLETE: client 1 lost; it is tried again" in show_all(run)
+    assert "1/24" not in show_all(run)
+
+
+def test_a_number_is_not_given_twice(run: Run) -> None:
+    out = io.StringIO()
+    view = View(out)
+    for again in (True, False):
+        end(run, 0, "incomplete", "client 1 lost", again=again)
+        view.show(list(run.trials()), run)
+        view.show(list(run.trials()), run)
+    assert out.getvalue().count("1/24") == 1
+
+
+def test_a_wait_that_lasts_is_told_once(run: Run) -> None:
+    trial = run.trial_directories[0]
+    (trial / names.CLIENTS_LOG).touch()
+    (trial / names.WAITING_FOR).write_text(json.dumps({"what": "client 1, which was lost", "since_wall_s": 0.0}))
+    out = io.StringIO()
+    view = View(out)
+    for _ in range(2):
+        view.show(list(run.trials()), run)
+    assert out.getvalue().count("waits for client 1, which was lost") == 1
+
+
+def test_outcomes_from_before_the_submission_are_not_shown(run: Run) -> None:
+    end(run, 0, "incomplete", "client 1 lost", age_s=100)
+    end(run, 1, "complete", age_s=100)
+    run.record_submission(7, (run.trial_directories[0] / names.OUTCOME).stat().st_mtime + 50)
+    assert shown(run) == ["1 of 24 trials are done from before"]
+
+
+class TestAPoolThatDoesNotAnswer:
+    def test_is_asked_again_with_a_word(self) -> None:
+        said: list[str] = []
+        answers = iter([PoolError("cannot ask the scheduler"), PoolError("cannot ask the scheduler"), True, False])
+
+        def ask() -> bool:
+            answer = next(answers)
+            if isinstance(answer, PoolError):
+                raise answer
+            return answer
+
+        queue = PatientQueue(ask, said.append)
+        assert [queue.holds() for _ in range(4)] == [True, True, True, False]
+        assert said[0].startswith("cannot ask the scheduler; asking again")
+        assert said[1].startswith("HTCondor answers again")
+        assert len(said) == 2
+
+    def test_is_given_up_in_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def ask() -> bool:
+            raise PoolError("cannot ask the scheduler")
+
+        queue = PatientQueue(ask, lambda _: None)
+        assert queue.holds()
+        monkeypatch.setattr("tierbench.submit.watch.UNANSWERED_SECONDS", -1)
+        with pytest.raises(PoolError):
+            queue.holds()
+
+
+class TestACopy:
+    @pytest.fixture
+    def copy(self, run: Run, tmp_path: Path) -> Run:
+        run.record_submission(7, 0.0)
+        for name in ("experiment.dag.lock", "experiment.dag.nodes.log", names.TURN):
+            (run.directory / name).write_text("the original's")
+        return Run(Path(shutil.copytree(run.directory, tmp_path / "copy")))
+
+    def test_knows_that_it_is_one(self, run: Run, copy: Run) -> None:
+        assert copy.copy_of == run.directory
+        assert run.copy_of is None
+
+    @pytest.mark.parametrize("verb", ["stop", "watch"])
+    def test_leaves_the_original_alone(
+        self, copy: Run, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(commands.pool, "remove", lambda *_: pytest.fail("the original was removed"))
+        assert main([verb, str(copy.directory)]) == ConfigError.exit_status
+        assert "is a copy; job 7 is that of" in capsys.readouterr().err
+
+    def test_does_not_read_on_in_the_originals_logs(self, copy: Run) -> None:
+        copy.become_its_own()
+        assert copy.submission is None
+        assert not list(copy.directory.glob("*.dag.*"))
+        assert not (copy.directory / names.TURN).exists()
+        assert (copy.directory / names.EXPERIMENT_DAG).exists()
