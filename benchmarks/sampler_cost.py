@@ -16,7 +16,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-SAMPLER = Path(__file__).parents[1] / "monitors" / "sampler.py"
+from tierbench.joined import joined
+
 RATES_HZ = (10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -40,6 +41,13 @@ def main() -> None:
     parser.add_argument("--interface", default="auto")
     parser.add_argument("--seconds", type=float, default=10, help="length of each run (default 10)")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        options.sampler = Path(folder, "sampler.py")
+        options.sampler.write_text(joined("tierbench.monitors.sampler"), encoding="utf-8")
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
 
     start_up = sample(options, 10, 0.001)
     print(f"start-up            {start_up.cpu_s * 1000:8.1f} ms CPU")
@@ -61,7 +69,7 @@ def sample(options: argparse.Namespace, rate_hz: int, seconds: float) -> Run:
     arguments = ["--trial", "cost", "--role", "benchmark", "--interface", options.interface]
     arguments += ["--period", str(1 / rate_hz), "--max-seconds", str(seconds)]
     with tempfile.TemporaryFile() as out:
-        sampler = subprocess.Popen([options.python, str(SAMPLER), *arguments], stdout=out)
+        sampler = subprocess.Popen([options.python, str(options.sampler), *arguments], stdout=out)
         _, status, usage = os.wait4(sampler.pid, 0)
         sampler.returncode = os.waitstatus_to_exitcode(status)
         if sampler.returncode:

@@ -13,8 +13,9 @@ from tierbench.dags.experiment import Experiment
 from tierbench.errors import ConfigError, UnmetNeed
 from tierbench.joined import joined
 
-COPIED = (("tierbench.monitors", "sampler.py"), ("tierbench.wrappers", "flush.py"))
-JOINED = (
+SCRIPTS = (
+    ("tierbench.monitors", "sampler.py"),
+    ("tierbench.wrappers", "flush.py"),
     ("tierbench.submit", "gate.py"),
     ("tierbench.submit", names.FINISH),
     ("tierbench.dags", names.FRESH),
@@ -54,9 +55,7 @@ def submit_files() -> Iterator[tuple[str, bytes]]:
 def scripts(clients: Iterable[ClientFile] = ()) -> Iterator[tuple[str, bytes]]:
     """All that runs on hosts and, beside DAGMan, on the access point; with clients of the users' own."""
     yield f"{names.SCRIPTS}/htchirp.py", _htchirp().read_bytes()
-    for package, name in COPIED:
-        yield f"{names.SCRIPTS}/{name}", (resources.files(package) / name).read_bytes()
-    for package, name in JOINED:
+    for package, name in SCRIPTS:
         yield f"{names.SCRIPTS}/{name}", joined(f"{package}.{name.removesuffix('.py')}").encode()
     all_clients = {**shipped_clients(), **{client.name: client for client in clients}}  # the others serve by hand
     yield f"{names.SCRIPTS}/client.py", joined("tierbench.wrappers.main", as_parts(all_clients.values())).encode()

@@ -42,8 +42,11 @@ sys.meta_path.insert(0, Parts())
 
 def joined(entry: str, more: Mapping[str, str] | None = None) -> str:
     """The text of a script: a module that runs, more of them with their texts, all that they import of tierbench."""
-    heading, body = _divided(_source(entry))
+    source = _source(entry)
+    heading, body = _divided(source)
     parts = _needed(entry, more or {})
+    if len(parts) == 1:
+        return source
     return "\n".join([heading, LOADER, *(_quoted(name, text) for name, text in parts.items() if name != entry), body])
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tierbench.monitors import sampler
+from tierbench.joined import joined
 from tierbench.postprocess.counters import intervals
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.samples import read_samples
@@ -78,7 +77,7 @@ class Injection:
 @pytest.fixture(scope="module")
 def injection(testbed: Testbed) -> Injection:
     oss, worker = testbed.host("oss"), testbed.host("wn03")
-    oss.put("/root/sampler.py", Path(sampler.__file__).read_text(encoding="utf-8"))
+    oss.put("/root/sampler.py", joined("tierbench.monitors.sampler"))
     oss.put("/root/sender.py", SENDER)
     of_trial = ["--trial", "truth", "--role", "storage", "--interface", "auto", "--period", str(PERIOD_S)]
     oss.daemon("truth", "python3", "/root/sampler.py", *of_trial, "--stop-file", "/root/stop", "--max-seconds", "60")

@@ -1,17 +1,29 @@
-"""The scripts of a run directory, as they are shipped to the access point."""
+"""The scripts of a run directory, as they are shipped; `make old-python` has an old Python run them."""
 
 from __future__ import annotations
 
+import os
+import sys
+from functools import cache
 from pathlib import Path
 
 from tierbench.dags import names
 from tierbench.dags.shipping import scripts as shipped_scripts
 
+PYTHON = os.environ.get("TIERBENCH_OLD_PYTHON", sys.executable)
 
-def ship(scripts: Path) -> None:
-    """Lay out what runs on the access point."""
-    for target, content in shipped_scripts():
-        copy = scripts / Path(target).relative_to(names.SCRIPTS)
+
+@cache
+def texts() -> dict[str, bytes]:
+    """All of them, by their names."""
+    return {str(Path(target).relative_to(names.SCRIPTS)): content for target, content in shipped_scripts()}
+
+
+def ship(folder: Path, *only: str) -> Path:
+    """Lay them out, or only some; the folder, or the script that was asked for alone."""
+    for name in only or texts():
+        copy = folder / name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(content)
+        copy.write_bytes(texts()[name])
         copy.chmod(0o755)
+    return folder / only[0] if len(only) == 1 else folder

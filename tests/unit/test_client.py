@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from tierbench.dags.shipping import scripts
+from tests.unit.shipped import PYTHON, ship
 from tierbench.wrappers.jobreport import JobReport
 
-SCRIPT = dict(scripts())["scripts/client.py"].decode()
 URL = "root://server:1094//store/replica.root"
 PATIENCE_S = 20
 SIZE = 3_000_001
@@ -34,7 +32,7 @@ class Job:
             "_CONDOR_SCRATCH_DIR": str(folder),
         }
         (folder / "bin").mkdir()
-        (folder / "client.py").write_text(SCRIPT)
+        ship(folder, "client.py")
         self.replica = folder / "replica"
         self.replica.write_bytes(os.urandom(SIZE))
         self.offer(self.replica, SIZE)
@@ -50,7 +48,7 @@ class Job:
         return script
 
     def start(self, client: str, *more: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "client.py", "--trial", "t", "--index", "0", "--replicas", "replicas.txt"]
+        command = [PYTHON, "client.py", "--trial", "t", "--index", "0", "--replicas", "replicas.txt"]
         return subprocess.Popen(
             [*command, "--client", client, *more], cwd=self.folder, env=self.environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -10,7 +10,6 @@ import dataclasses
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.shipped import PYTHON
 from tierbench.dags import dagman, fresh, names, room, turn
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.hosts import host_lists
@@ -356,9 +356,7 @@ def tried(run: Path, tmp_path: Path) -> Path:
 
 def freshened(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     script = directory.parent.parent / names.SCRIPTS / names.FRESH
-    return subprocess.run(
-        [sys.executable, script, *arguments], cwd=directory, capture_output=True, text=True, check=False
-    )
+    return subprocess.run([PYTHON, script, *arguments], cwd=directory, capture_output=True, text=True, check=False)
 
 
 def test_a_trial_is_made_as_it_was_written(tried: Path) -> None:
@@ -423,7 +421,7 @@ def test_a_trial_knows_which_try_it_is(tried: Path) -> None:
 
 def test_a_dag_waits_for_a_trial_that_another_dag_has_and_takes_its_outcome(tried: Path) -> None:
     """The other DAG's DAGMan has it from its script before the trial until its outcome, also before its own begins."""
-    command = [sys.executable, str(tried.parent.parent / names.SCRIPTS / names.FRESH), "0", "1"]
+    command = [PYTHON, str(tried.parent.parent / names.SCRIPTS / names.FRESH), "0", "1"]
     held = subprocess.Popen(  # a DAGMan, whose script has run and which goes on
         ["sh", "-c", 'cd "$1" && shift && "$@"; cd ../..; read -r end', "sh", tried, *command],
         stdin=subprocess.PIPE, cwd=tried,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.shipped import PYTHON
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
@@ -32,7 +32,7 @@ PROBE = script(shipped_clients().values())
 
 
 def probe(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-I", "-", *arguments]
+    command = [PYTHON, "-I", "-", *arguments]
     return subprocess.run(command, input=PROBE, capture_output=True, text=True, check=False)
 
 

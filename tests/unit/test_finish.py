@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.unit.shipped import ship
+from tests.unit.shipped import PYTHON, ship
 from tierbench.dags import names
 from tierbench.submit import finish
 
@@ -33,7 +32,7 @@ def trial(tmp_path: Path) -> Path:
 def finished(trial: Path, dag_status: str = "0") -> int:
     script = trial.parent.parent / names.SCRIPTS / names.FINISH
     # Without tierbench on the PATH, as on an access point that has none.
-    command = [sys.executable, str(script), dag_status, "0"]
+    command = [PYTHON, str(script), dag_status, "0"]
     return subprocess.run(command, cwd=trial, env={"PATH": "/usr/bin"}, capture_output=True, check=False).returncode
 
 

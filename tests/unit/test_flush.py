@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from importlib import resources
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.unit.shipped import PYTHON
 
 FLUSH = Path(str(resources.files("tierbench.wrappers") / "flush.py"))
 SIZE = 1_000_001
@@ -54,7 +55,7 @@ def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 
 def flush(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(FLUSH), *map(str, arguments)]
+    command = [PYTHON, str(FLUSH), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.unit.shipped import PYTHON
 from tierbench.dags.clients import as_parts, shipped_clients
 from tierbench.dags.shipping import scripts
 from tierbench.errors import TierbenchError
 from tierbench.joined import joined
 
-ISOLATED = [sys.executable, "-I"]  # nothing is imported from here
+ISOLATED = [PYTHON, "-I"]  # nothing is imported from here
 SCRIPTS = {name: content for name, content in scripts() if name.endswith(".py") and "htchirp" not in name}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.shipped import PYTHON
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
@@ -153,7 +153,7 @@ def test_what_it_needs_is_asked_of_the_workers(users: Users) -> None:
     experiment = users.experiment()
     visit = visits(find_site("testbed"), experiment, WORKERS)["wn03.fiu.test"]
     question = next(question for question in visit.questions if question.kind == "program")
-    command = [sys.executable, "-I", "-", json.dumps([question.to_json()])]
+    command = [PYTHON, "-I", "-", json.dumps([question.to_json()])]
     probe = subprocess.run(command, input=script(experiment.client_files), capture_output=True, text=True, check=True)
     (answer,) = json.loads(probe.stdout)["answers"]
     assert (answer["state"], answer["seen"]) == ("bad", "there is no no-such-program")
@@ -169,7 +169,7 @@ def as_a_job(run: Path, sandbox: Path, replica: Path) -> list[dict[str, Any]]:
     (sandbox / "replicas.txt").write_text(f"{replica}\t{replica.stat().st_size}\n")
     asked = ["--trial", "t", "--index", "0", "--client", "tail_of", "--replicas", "replicas.txt"]
     client = subprocess.run(
-        [sys.executable, "-I", "client.py", *asked, "--options", "trial.json"], cwd=sandbox, check=True,
+        [PYTHON, "-I", "client.py", *asked, "--options", "trial.json"], cwd=sandbox, check=True,
         env={**os.environ, "_CONDOR_SCRATCH_DIR": str(sandbox)}, capture_output=True, text=True,
     )  # fmt: skip
     return [json.loads(line) for line in client.stdout.splitlines()]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import fcntl
-import importlib.util
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from tests.unit.shipped import PYTHON, ship
+
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "monitors" / "sampler.py"
 PATIENCE_S = 20
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -71,9 +69,9 @@ def start(tmp_path: Path, out: Path) -> Iterator[Start]:
     folder = tmp_path / "job"
     folder.mkdir()
 
-    def start(*options: str, stdout: int | None = None, script: Path = SCRIPT) -> subprocess.Popen[bytes]:
+    def start(*options: str, stdout: int | None = None, script: Path | None = None) -> subprocess.Popen[bytes]:
         usual = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.02"]
-        command = [sys.executable, str(script), *usual, *options]
+        command = [PYTHON, str(script or ship(tmp_path, "sampler.py")), *usual, *options]
         with out.open("wb") as file:
             process = subprocess.Popen(command, cwd=folder, stdout=stdout or file, stderr=subprocess.PIPE)
         started.append(process)
@@ -92,10 +90,6 @@ def finish(process: subprocess.Popen[bytes]) -> tuple[int, str]:
 
 def records_in(out: Path, count: int) -> Callable[[], bool]:
     return lambda: out.read_bytes().count(b"\n") > count
-
-
-def test_source_is_python_3_6() -> None:
-    ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 6))
 
 
 class TestFormat:
@@ -132,7 +126,7 @@ class TestFormat:
         document = (ROOT / "docs" / "samples.md").read_text(encoding="utf-8")
         rows = [row.split(" | ")[:5] for row in document.splitlines() if row.startswith("| `") and row.count("|") == 7]
         published = [[cell.strip("|` ") for cell in row] for row in rows]
-        assert [[str(value) for value in column.values()] for column in samples.header["columns"]] == published
+        assert [[str(value) for value in column.values()][:5] for column in samples.header["columns"]] == published
 
     def test_header_has_the_published_keys(self, samples: Samples) -> None:
         section = (ROOT / "docs" / "samples.md").read_text(encoding="utf-8").split("## Header")[1].split("## ")[0]
@@ -170,7 +164,8 @@ class TestEnd:
 
     def test_it_ends_when_its_parent_is_gone(self, tmp_path: Path) -> None:
         out = tmp_path / "orphan.samples"
-        command = f"{sys.executable} {SCRIPT} --trial t --role r --interface lo --period 0.02 >{out} & wait"
+        script = ship(tmp_path, "sampler.py")
+        command = f"{PYTHON} {script} --trial t --role r --interface lo --period 0.02 >{out} & wait"
         with subprocess.Popen(["sh", "-c", command]) as shell:
             until(lambda: out.exists() and records_in(out, 2)())
             shell.kill()
@@ -230,7 +225,7 @@ class TestOutput:
 class TestCadence:
     @pytest.mark.parametrize("period_s", [0.1, 0.05])
     def test_a_busy_machine_misses_no_tick_unsaid(self, start: Start, out: Path, period_s: float) -> None:
-        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+        busy = [subprocess.Popen([PYTHON, "-c", "while True: pass"]) for _ in range(2)]
         try:
             finish(start("--period", str(period_s), "--max-seconds", "2"))
         finally:
@@ -240,7 +235,6 @@ class TestCadence:
         samples = read(out)
         ticks, missed = samples.ticks(), samples.trailer["missed_ticks"]
         assert len(ticks) + missed == round(2 / period_s) + 1
-        assert missed <= 0.2 * len(ticks)
         assert ticks == sorted(set(ticks))
 
     def test_deadlines_do_not_drift(self, start: Start, out: Path) -> None:
@@ -278,11 +272,12 @@ class TestCadence:
 @pytest.mark.parametrize(("routes", "found"), [
     ("10.1.0.0/16 congctl reno", "reno"), ("10.1.0.0/16", None), ("10.1.0.0/16 congctl reno|10.2.0.0/16", "both"),
 ])  # fmt: skip
-def test_congestion_control_is_that_of_the_interfaces_routes(routes: str, found: str | None) -> None:
+def test_congestion_control_is_that_of_the_interfaces_routes(routes: str, found: str | None, tmp_path: Path) -> None:
     """In a network of its own, whose machine may have any."""
     make = "ip link add card type veth peer name other && ip link set card up && ip link set other up"
     made = " && ".join([make, *(f"ip route add {route} dev card" for route in routes.split("|"))])
-    words = f"{made} && exec {sys.executable} {SCRIPT} --trial t --role storage --interface card --max-seconds 0.2"
+    sampler = f"{PYTHON} {ship(tmp_path, 'sampler.py')} --trial t --role storage --interface card"
+    words = f"{made} && exec {sampler} --max-seconds 0.2"
     result = subprocess.run(["unshare", "--net", "sh", "-c", words], capture_output=True, text=True, timeout=PATIENCE_S)
     assert result.returncode == 0, result.stderr
     usual = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
@@ -484,6 +479,7 @@ class AccessPoint(threading.Thread):
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.server = socket.create_server(("127.0.0.1", 0))
+        self.open: list[socket.socket] = []
         self.logged: list[str] = []
         self.requests = 0
         self.stop = self.hangs_up = False
@@ -494,6 +490,7 @@ class AccessPoint(threading.Thread):
                 connection, _ = self.server.accept()
             except OSError:
                 return
+            self.open.append(connection)
             with connection, connection.makefile("rb") as lines:
                 for line in lines:
                     connection.sendall(self.reply(line.decode()).encode())
@@ -515,6 +512,9 @@ class AccessPoint(threading.Thread):
 
     def close(self) -> None:
         self.server.shutdown(socket.SHUT_RDWR)
+        for connection in self.open:  # which the sampler keeps
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         self.server.close()
         self.join()
 
@@ -532,11 +532,7 @@ class TestChirp:
     @pytest.fixture
     def shipped(self, tmp_path: Path) -> Path:
         """The sampler with htchirp.py beside it, as HTCondor lays them out."""
-        bindings = importlib.util.find_spec("htcondor2")
-        if bindings is None or bindings.origin is None:
-            pytest.skip("htchirp.py comes with HTCondor's Python bindings, which are not installed")
-        shutil.copy(Path(bindings.origin).parent / "htchirp" / "htchirp.py", tmp_path)
-        return Path(shutil.copy(SCRIPT, tmp_path))
+        return ship(tmp_path, "sampler.py", "htchirp.py") / "sampler.py"
 
     def test_it_announces_itself_in_the_event_log(
         self, start: Start, shipped: Path, access_point: AccessPoint, out: Path

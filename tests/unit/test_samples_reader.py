@@ -2,18 +2,15 @@
 
 import json
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.shipped import PYTHON, ship
 from tierbench.postprocess.counters import intervals
 from tierbench.postprocess.digits import Choice, Number, csv_lines, integers
 from tierbench.postprocess.samples import UnreadableSamples, read_samples
-
-SAMPLER = Path(__file__).parents[2] / "monitors/sampler.py"
 
 
 @pytest.fixture
@@ -74,9 +71,16 @@ def test_columns_are_found_by_the_header_whatever_their_order(path):
     assert read_samples(path).columns["tx_bytes"].tolist() == [123]
 
 
-def test_what_the_sampler_writes_is_read(path):
+def test_what_the_sampler_writes_is_read(path, tmp_path):
     with path.open("wb") as file:
-        command = [sys.executable, SAMPLER, "--trial=t", "--role=storage", "--interface=lo", "--period=0.05"]
+        command = [
+            PYTHON,
+            ship(tmp_path, "sampler.py"),
+            "--trial=t",
+            "--role=storage",
+            "--interface=lo",
+            "--period=0.05",
+        ]
         subprocess.run([*command, "--max-seconds=0.3"], stdout=file, check=True, timeout=20)
     samples = read_samples(path)
     assert samples.damage is None

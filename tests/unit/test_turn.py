@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.shipped import ship
+from tests.unit.shipped import PYTHON, ship
 from tierbench.dags import names, turn
 
 DEAD = 2**22 + 1  # more than a process number can be
@@ -45,11 +44,11 @@ class Trials:
         return self.run / names.TRIALS / name
 
     def take(self, name: str, *more: str) -> subprocess.Popen[bytes]:
-        self.waiting.append(subprocess.Popen([sys.executable, self.script, "take", *more], cwd=self[name]))
+        self.waiting.append(subprocess.Popen([PYTHON, self.script, "take", *more], cwd=self[name]))
         return self.waiting[-1]
 
     def pass_on(self, name: str) -> None:
-        subprocess.run([sys.executable, self.script, "pass"], cwd=self[name], check=True)
+        subprocess.run([PYTHON, self.script, "pass"], cwd=self[name], check=True)
 
     @property
     def script(self) -> Path:
@@ -197,7 +196,7 @@ def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
 
 def test_elsewhere_than_in_a_trial_it_says_so(tmp_path: Path) -> None:
     ship(tmp_path / names.SCRIPTS)
-    command = [sys.executable, tmp_path / names.SCRIPTS / names.TURN_TAKING, "take"]
+    command = [PYTHON, tmp_path / names.SCRIPTS / names.TURN_TAKING, "take"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (result.returncode, "is not a trial's directory" in result.stderr) == (2, True)
 

@@ -1,0 +1,100 @@
+"""Takes records at fixed deadlines, from the header to the trailer; docs/samples.md has the format."""
+
+import argparse
+import json
+import os
+import platform
+import select
+import signal
+import socket
+import threading
+
+from tierbench.monitors.output import Output
+from tierbench.monitors.record import Records
+from tierbench.monitors.source import first_line
+from tierbench.wrappers.host import mono_ns, wall_ns
+
+FORMAT = 1
+
+
+class Sampling:
+    """Records at fixed deadlines on the monotonic clock, from the header to the trailer."""
+
+    def __init__(self, taking: Records, output: Output, period_s: float) -> None:
+        self.taking = taking
+        self.output = output
+        self.period_ns = round(period_s * 1e9)
+        self.records = self.late = self.missed = 0
+        self.first_written = threading.Event()
+        self.clocks: list[dict[str, int]] = []
+        self.reason = ""
+        self.wake_read, self.wake_write = os.pipe()
+        signal.signal(signal.SIGTERM, lambda *_: self.end("signal"))
+        signal.signal(signal.SIGINT, lambda *_: self.end("signal"))
+
+    def end(self, reason: str) -> None:
+        """Ask for the end, from the stop watch's thread or a signal handler."""
+        self.reason = self.reason or reason
+        os.write(self.wake_write, b".")
+
+    def write_header(self, options: argparse.Namespace) -> None:
+        header = {
+            "tierbench": "samples",
+            "format": FORMAT,
+            "trial": options.trial,
+            "host": host_name(),
+            "role": options.role,
+            "boot_id": first_line(options.proc / "sys/kernel/random/boot_id"),
+            "period_s": options.period,
+            "kernel": os.uname().release,
+            "python": platform.python_version(),
+        }
+        header.update(self.taking.header())
+        self.origin_ns = header["clock_mono_ns"] = mono_ns()
+        header["clock_wall_ns"] = wall_ns()
+        self.output.put(json.dumps(header).encode() + b"\n")
+
+    def run(self, max_seconds: float) -> None:
+        parent = os.getppid()
+        end_ns = self.origin_ns + round(max_seconds * 1e9)
+        tick = 0
+        while not self.reason:
+            due_ns = self.origin_ns + tick * self.period_ns
+            self._sleep_until(min(due_ns, end_ns))
+            now = mono_ns()
+            if os.getppid() != parent:
+                self.reason = self.reason or "parent"
+            elif now >= end_ns:
+                self.reason = self.reason or "time"
+            elif now >= due_ns:
+                tick = self._tick(tick, now)
+        self._record()
+        trailer = {"tierbench": "end", "reason": self.reason, "records": self.records}
+        trailer.update(late_ticks=self.late, missed_ticks=self.missed, wall_ns=wall_ns())
+        trailer["clocks"] = self.clocks
+        self.output.put(json.dumps(trailer).encode() + b"\n")
+        self.output.drain()
+
+    def _sleep_until(self, when_ns: int) -> None:
+        # Not Event.wait, whose timeout follows the wall clock before Python 3.11 and would hang when that steps back.
+        select.select([self.wake_read], [], [], max(0, when_ns - mono_ns()) / 1e9)
+
+    def _tick(self, tick: int, now: int) -> int:
+        """Take the record of the tick that is due now, count those passed over; give the next one's number."""
+        current = (now - self.origin_ns) // self.period_ns
+        self.missed += current - tick
+        lateness = now - self.origin_ns - current * self.period_ns
+        self.late += current - tick + (lateness > self.period_ns / 2)
+        self._record()
+        return current + 1
+
+    def _record(self) -> None:
+        self.output.put(self.taking.take())
+        self.records += 1
+        if not self.output.waiting:
+            self.first_written.set()
+
+
+def host_name() -> str:
+    name = socket.gethostname()
+    return name if "." in name else socket.getfqdn()

@@ -1,0 +1,63 @@
+"""What a source of the sampler is: some columns of a record, and how to read them afresh from the kernel."""
+
+import argparse
+import contextlib
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Column(NamedTuple):
+    """One number of a record: how wide it is written, and what it counts for whom."""
+
+    name: str
+    width: int
+    unit: str
+    kind: str  # a counter rises; a gauge is what it is; a clock is neither
+    scope: str  # whose it is: machine, namespace, interface, host
+
+
+class Source:
+    """Derived from in each file of sources/: a file is opened once, and read for each record."""
+
+    columns = ()  # type: tuple[Column, ...]
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """Open what is to be read; options.proc, options.sys and options.interface say where."""
+
+    def header(self) -> "dict[str, Any]":
+        """What the file's header is to say of it."""
+        return {}
+
+    def read(self) -> "tuple[int, ...]":
+        """A value for each column; -1 where it is not known."""
+        raise NotImplementedError
+
+
+class ProcFile:
+    """A file under /proc, kept open; each read gives its present content, or nothing where it cannot."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self.fd = os.open(str(path), os.O_RDONLY)
+        except OSError:
+            self.fd = -1
+
+    def read(self) -> bytes:
+        text = b""
+        # The kernel hands out about a page a time, so a host with many interfaces or disks takes several reads.
+        with contextlib.suppress(OSError):
+            while True:
+                piece = os.pread(self.fd, 1 << 16, len(text))
+                if not piece:
+                    return text
+                text += piece
+        return b""
+
+
+def first_line(path: Path) -> "str | None":
+    """A kernel setting as text, or None where this kernel, or this namespace, does not show it."""
+    try:
+        return " ".join(path.read_text().split())
+    except OSError:
+        return None

@@ -1,0 +1,111 @@
+"""The interface's counters, with the clocks that they belong to; so this source comes first in a record."""
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from tierbench.monitors.refusal import Refusal
+from tierbench.monitors.source import Column, ProcFile, Source, first_line
+from tierbench.wrappers.host import mono_ns, wall_ns
+
+REAL_KINDS = ("bond", "vlan", "team")  # their drivers state the speed of the cards below them
+MOST_BETWEEN_NS = 1000000  # more between the clocks and the counters: we were preempted
+CLOCKS = (
+    Column("mono_ns", 18, "ns", "clock", "machine"),
+    Column("wall_ns", 19, "ns", "clock", "machine"),
+)
+COUNTERS = (
+    Column("rx_bytes", 19, "B", "counter", "interface"),
+    Column("tx_bytes", 19, "B", "counter", "interface"),
+    Column("rx_packets", 16, "1", "counter", "interface"),
+    Column("tx_packets", 16, "1", "counter", "interface"),
+    Column("rx_dropped", 14, "1", "counter", "interface"),
+    Column("tx_dropped", 14, "1", "counter", "interface"),
+)
+FIELDS = (0, 8, 1, 9, 3, 11)  # where /proc/net/dev has them
+
+
+class Net(Source):
+    """What /proc/net/dev says of one interface, or of several: then each has columns of its own, name.interface."""
+
+    columns: "tuple[Column, ...]" = (*CLOCKS, *COUNTERS)
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.file = ProcFile(options.proc / "self/net/dev")
+        there = self.file.read()
+        self.names = [find_interface(name, there, options.proc) for name in options.interface.split("+")]
+        if len(set(self.names)) < len(self.names):
+            raise Refusal(3, f"{options.interface} names an interface twice, which would be counted twice")
+        if len(self.names) > 1:
+            several = (c._replace(name=f"{c.name}.{name}") for name in self.names for c in COUNTERS)
+            self.columns = (*CLOCKS, *several)
+        self.lines = [re.compile(rb"^\s*" + re.escape(name.encode()) + rb":(.*)$", re.M) for name in self.names]
+        self.links = [options.sys / "class/net" / name for name in self.names]
+
+    def header(self) -> "dict[str, Any]":
+        interfaces = [
+            {
+                "name": name,
+                "link_speed_mbps": stated_speed(link),
+                "link_speed_real": speed_is_real(link),
+            }
+            for name, link in zip(self.names, self.links)  # noqa: B905 - Python 3.6 cannot be strict
+        ]
+        speeds = [interface["link_speed_mbps"] for interface in interfaces]
+        return {
+            "interface": "+".join(self.names),
+            "interfaces": interfaces,
+            "link_speed_mbps": None if None in speeds else sum(speeds),
+            "link_speed_real": all(interface["link_speed_real"] for interface in interfaces),
+        }
+
+    def read(self) -> "tuple[int, ...]":
+        for _ in range(3):
+            mono, wall = mono_ns(), wall_ns()
+            text = self.file.read()
+            if mono_ns() - mono < MOST_BETWEEN_NS:
+                break
+        values = [mono, wall]
+        for line in self.lines:
+            found = line.search(text)
+            n = found.group(1).split() if found else None
+            values += [int(n[field]) for field in FIELDS] if n else [-1] * len(FIELDS)
+        return tuple(values)
+
+
+def stated_speed(link: Path) -> "int | None":
+    """The speed that an interface's driver states."""
+    speed = first_line(link / "speed")
+    return int(speed) if speed and int(speed) > 0 else None
+
+
+def speed_is_real(link: Path) -> bool:
+    """Whether the speed is one of hardware; a virtual interface states one that says nothing."""
+    kind = re.search(r"DEVTYPE=(\w+)", first_line(link / "uevent") or "")
+    return (link / "device").exists() or bool(kind and kind.group(1) in REAL_KINDS)
+
+
+def find_interface(wanted: str, network: bytes, proc: Path) -> str:
+    """The interface to sample, once it is known to be there."""
+    present = [name.decode() for name in re.findall(rb"^\s*([^\s:|]+):", network, re.M)]
+    if not present:
+        raise Refusal(4, f"{proc}/self/net/dev cannot be read, or lists no interface")
+    if wanted == "auto":
+        wanted = default_interface(proc)
+        if not wanted:
+            raise Refusal(3, f"no default route to choose an interface by; name one of: {', '.join(present)}")
+    if wanted not in present:
+        raise Refusal(3, f"no interface {wanted} here; there are: {', '.join(present)}")
+    return wanted
+
+
+def default_interface(proc: Path) -> str:
+    """The interface of the IPv4 default route with the lowest metric; empty if there is none."""
+    up, reject = 0x1, 0x200
+    routes = []
+    for line in ProcFile(proc / "self/net/route").read().splitlines()[1:]:
+        name, destination, _, flags, _, _, metric, mask = line.split()[:8]
+        if int(destination, 16) == int(mask, 16) == 0 and int(flags, 16) & (up | reject) == up:
+            routes.append((int(metric), name.decode()))
+    return min(routes)[1] if routes else ""
