@@ -13,6 +13,7 @@ from tierbench.kinds import AbsolutePath, Host, Interface, Key, Line, Name, Pref
 from tierbench.spec import bounded, build, read_toml
 
 SHIPPED = Path(__file__).parent
+INSTALLED = Path("/etc/tierbench")  # sites of this machine, which go before those that come with tierbench
 
 DOOR = "root://"  # the second slash of root://host//path belongs to the path
 
@@ -124,7 +125,10 @@ class Site:
 
 
 def find_site(name_or_path: str) -> Site:
-    """A site that comes with tierbench, by its name, or one of the user's own, by its path."""
+    """A site by its name, which the machine's admin has installed or which comes with tierbench, or by its path."""
+    installed = INSTALLED / f"{name_or_path}.toml"
+    if Key.fits(name_or_path) and installed.is_file():
+        return load_site(installed)
     return load_site(find("site", SHIPPED, name_or_path))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import tierbench
-from tierbench.testbed import filesystem, htcondor, kerberos, network, xrootd
+from tierbench.testbed import filesystem, htcondor, kerberos, network, offered, xrootd
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
@@ -25,10 +25,10 @@ T = TypeVar("T")
 Hosts = dict[str, RunningHost]
 
 
-def assemble(hosts: Hosts, topology: Topology, rootfs: Path, say: Say) -> None:
+def assemble(hosts: Hosts, topology: Topology, site: str, rootfs: Path, say: Say) -> None:
     """Bring all hosts and their daemons up; return when each of them answers."""
     say(f"{len(hosts)} hosts")
-    _stage(hosts, topology)
+    _stage(hosts, topology, site)
     binds = [(path, f"{SOURCE}/parts/{name}") for name, path in _package_parts().items()]
     for host in hosts.values():
         if host.host.nics:  # not the wan: its delay line needs real-time priority, which only the root group gives
@@ -61,11 +61,12 @@ def at_once(do: Callable[[T], None], things: Iterable[T]) -> None:
         list(pool.map(do, things))
 
 
-def _stage(hosts: Hosts, topology: Topology) -> None:
+def _stage(hosts: Hosts, topology: Topology, site: str) -> None:
     etc_hosts = "\n".join(topology.etc_hosts()) + "\n"
     for host in hosts.values():
         host.stage("/etc/hosts", etc_hosts)
         host.stage("/etc/hostname", host.name + "\n")
+        host.stage(offered.INSTALLED, site)
         _stage_tierbench(host)
     hosts["wan"].stage(DELAY_LINE, Path(__file__).with_name("delayline.py").read_bytes())
     for part in (kerberos, filesystem, xrootd, htcondor):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tierbench.errors import HostError
-from tierbench.site_configs.site import find_site
+from tierbench.site_configs.site import Site, load_site
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.templates import verbatim
@@ -55,11 +55,10 @@ class Outcome:
         return self.sent / sum(reading.bytes for reading in self.readings)
 
 
-def ways(topology: Topology) -> list[Way]:
-    """The four ways of the thesis, as the testbed's site file offers them."""
-    site = find_site("testbed")
+def ways(topology: Topology, site: Site) -> list[Way]:
+    """The four ways of the thesis, as far as the testbed's site file offers them."""
     found = []
-    for name in THESIS_WAYS:
+    for name in (way for way in THESIS_WAYS if way in site.access):
         access = site.access[name]
         workers = tuple(host for host in topology.with_role("worker") if host.network_kind == access.pool)
         mounts = [host.fqdn for host in workers] if access.protocol == "file" else access.path
@@ -164,7 +163,7 @@ def check(testbed: Testbed, megabytes: int, say: Say) -> list[Outcome]:
     """Read by every way, cold, from a job on each worker."""
     checking = Check(testbed)
     outcomes = []
-    for way in ways(testbed.topology):
+    for way in ways(testbed.topology, load_site(testbed.site)):
         if not way.workers:
             continue
         say(f"{way.name}: {len(way.workers)} jobs, each reads {megabytes} MiB")

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tierbench.testbed import settings
 from tierbench.testbed.check import check
 from tierbench.testbed.run import attach, run
 from tierbench.testbed.status import findings
-from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.testbed import SHIPPED, Testbed
 
 DESCRIPTION = """\
 An emulated Tier-2/Tier-3 pair on this Linux machine, of real daemons: HTCondor, XRootD, MIT
@@ -131,11 +130,11 @@ class Progress:
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    with resources.as_file(resources.files("tierbench.site_configs") / "testbed.toml") as shipped:
-        wanted = settings.load(arguments.config or shipped, arguments.set)
+    site = arguments.config or SHIPPED
+    wanted = settings.load(site, arguments.set)
     testbed, progress = Testbed(arguments.name), Progress()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill tidies up as Ctrl-C does
-    if testbed.up(wanted, progress):
+    if testbed.up(wanted, progress, site):
         print(f"testbed {testbed.name!r} is up after {progress.seconds:.1f} s: {', '.join(testbed.hosts)}")
     else:
         print(f"testbed {testbed.name!r} was up already")

@@ -15,16 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.errors import BusyError, ConfigError, HostError
+from tierbench.site_configs import site as sites
 from tierbench.spec import build
 from tierbench.testbed import assembly, rootfs
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.namespaces import Namespaces
 from tierbench.testbed.needs import check_kernel, check_privilege
+from tierbench.testbed.offered import offered
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import Topology, topology
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+
+SHIPPED = sites.SHIPPED / "testbed.toml"
 
 
 def home() -> Path:
@@ -52,6 +56,11 @@ class Testbed:
     @property
     def topology(self) -> Topology:
         return topology(self.settings)
+
+    @property
+    def site(self) -> Path:
+        """The file of what it offers to experiments, as it was brought up."""
+        return self.directory / "site.toml"
 
     @property
     def exists(self) -> bool:
@@ -109,8 +118,11 @@ class Testbed:
 
     # -- up ------------------------------------------------------------------------------------------
 
-    def up(self, settings: Settings, say: Say) -> bool:
-        """Bring it up; False if it was up already. If that fails, nothing but logs is left of it."""
+    def up(self, settings: Settings, say: Say, site: Path = SHIPPED) -> bool:
+        """Bring it up, and have it offer what a site file says; False if it was up already.
+
+        If that fails, nothing but logs is left of it.
+        """
         check_privilege()
         os.umask(0o022)  # what we write are other machines' system files
         with self._locked():
@@ -134,7 +146,8 @@ class Testbed:
             self.directory.mkdir()
             self._write_record(settings, complete=False)
             try:
-                assembly.assemble(self.hosts, self.topology, base, say)
+                self.site.write_text(offered(site.read_text(encoding="utf-8"), settings), encoding="utf-8")
+                assembly.assemble(self.hosts, self.topology, self.site.read_text(encoding="utf-8"), base, say)
             except (HostError, OSError, subprocess.SubprocessError) as error:
                 say("taking down what was started")
                 logs = self._end(keep_logs=True)

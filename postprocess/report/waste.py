@@ -8,11 +8,8 @@ from tierbench.postprocess.results import Results, Row
 
 MUCH = 1.1  # sent over taken in: headers and what is usual (docs/verdicts.md) explain less than this
 
-# What the programs that jump within a file can do about what is read ahead for them in vain.
-REMEDIES = {
-    "root": "a read cache of several clusters (option cache_mb = 30) asks for larger pieces in their order",
-    "higgs": "a read cache of several clusters (option cache_mb = 30) asks for larger pieces in their order",
-}
+CACHE = "cache_mb"  # a client's option, by which it asks for more in one piece
+LARGER_CACHE = f"a read cache of several clusters (option {CACHE} = 30), which asks for larger pieces in their order"
 ELSE = "a smaller read-ahead on the way, or a client that asks for larger pieces in their order"
 
 
@@ -22,10 +19,11 @@ def waste(results: Results, ranked: list[Row]) -> list[str]:
     if not wasteful:
         return []
     each = [f"{row['access']} {_times(row)} ({figures(row.get(SENT), 'Mb/s')})" for row in wasteful]
-    client = next((t["program"] for t in results.trials_of(wasteful[0]["workload"]) if t.get("program")), "")
+    workload = (results.experiment.get("workloads") or {}).get(wasteful[0]["workload"]) or {}
+    avoided = LARGER_CACHE if CACHE in (workload.get("options") or {}) else ELSE
     notes = [
         f"The storage sent more than the jobs took in: over {listed(each)}. The rest was read ahead in vain on the"
-        f" way, sent again, or somebody else’s. What may avoid it: {REMEDIES.get(str(client), ELSE)}."
+        f" way, sent again, or somebody else’s. What may avoid it: {avoided}."
     ]
     by_sent = sorted((row for row in ranked if row.get(SENT) is not None), key=lambda row: -float(row[SENT]))
     if by_sent and by_sent[0]["access"] != ranked[0]["access"]:

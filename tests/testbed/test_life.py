@@ -100,6 +100,8 @@ def test_another_testbed_beside_it_has_its_own_distance(testbed: Testbed, tiny: 
     tiny.up(Settings(**{**vars(TINY), "rtt_ms": rtt_ms}), say)
     assert round_trip_ms(tiny.host("wn01"), "oss.uf.test") == pytest.approx(rtt_ms, abs=1)
     assert round_trip_ms(testbed.host("wn01"), "oss.uf.test") == pytest.approx(14, abs=1)
+    stated = "from tierbench.site_configs.site import find_site; print(find_site('testbed').links.rtt_ms)"
+    assert float(tiny.host("ce").run("env", "PYTHONPATH=/opt/tierbench", "python3", "-c", stated).stdout) == rtt_ms
     assert interfaces() == before
     tiny.down()
     assert eventually(lambda: not traces(tiny)), traces(tiny)

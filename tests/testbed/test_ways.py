@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tierbench.site_configs.site import load_site
 from tierbench.testbed.check import Check, Way, ways
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import topology
+from tierbench.testbed.testbed import SHIPPED, Testbed
+from tierbench.testbed.topology import MOUNT_POINT, topology
 
 MEGABYTES = 16
-WAYS = ways(topology(Settings()))
+WAYS = ways(topology(Settings()), load_site(SHIPPED))
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +39,9 @@ class TestWay:
         check.flush(way, files)
         again = check.read(way, files, MEGABYTES)
         assert again.sent_per_byte_read == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("host", ["dgt", "vmuf", "wn03"])
+def test_mounts_read_ahead_as_far_as_they_are_told(testbed: Testbed, host: str) -> None:
+    ask = f"cat /sys/class/bdi/$(mountpoint -d {MOUNT_POINT})/read_ahead_kb"
+    assert int(testbed.host(host).run("sh", "-c", ask).stdout) == testbed.settings.read_ahead_kb

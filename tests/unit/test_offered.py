@@ -1,0 +1,52 @@
+"""A testbed offers the links that it was brought up with, and not those of the shipped file."""
+
+import tomllib
+
+import pytest
+
+from tierbench.errors import ConfigError
+from tierbench.site_configs import site as sites
+from tierbench.site_configs.site import find_site, load_site
+from tierbench.testbed.offered import links, offered
+from tierbench.testbed.settings import Settings, load
+from tierbench.testbed.testbed import SHIPPED
+
+FAR = ["rtt_ms=53", "rates_mbps.wan=500", "rates_mbps.worker=50"]
+
+
+@pytest.fixture
+def text():
+    return SHIPPED.read_text(encoding="utf-8")
+
+
+def test_what_is_set_is_what_the_links_are_said_to_carry(tmp_path, text):
+    path = tmp_path / "site.toml"
+    path.write_text(offered(text, load(SHIPPED, FAR)))
+    found = load_site(path).links
+    assert (found.wan, found.worker, found.storage, found.rtt_ms) == (500, 50, 800, 53)
+
+
+def test_the_settings_are_in_it_as_well(text):
+    assert tomllib.loads(offered(text, load(SHIPPED, FAR)))["testbed"]["rates_mbps"]["wan"] == 500
+
+
+def test_all_else_stays_as_it_was_written(text):
+    assert [line for line in text.splitlines() if "prefix" in line] == [
+        line for line in offered(text, Settings()).splitlines() if "prefix" in line
+    ]
+
+
+def test_the_shipped_file_states_what_its_own_settings_make():
+    assert tomllib.loads(SHIPPED.read_text(encoding="utf-8"))["links"] == links(load(SHIPPED, []))
+
+
+def test_a_file_that_cannot_be_rewritten_is_refused():
+    with pytest.raises(ConfigError, match="as tables, with a line for each setting"):
+        offered('name = "x"\ntext = """\n[links]\n"""\n', Settings())
+
+
+def test_a_site_that_the_admin_installed_goes_before_the_shipped_one(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(sites, "INSTALLED", tmp_path)
+    (tmp_path / "testbed.toml").write_text(offered(text, load(SHIPPED, FAR)))
+    assert find_site("testbed").links.rtt_ms == 53
+    assert find_site("fiu-uf-2014").name == "fiu-uf-2014"
