@@ -56,7 +56,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         "gate": experiment.gate,
         "limits": limits(experiment).to_json(),
         "until_known": isinstance(experiment.repeats, Until),
-        "options": _options(configuration.workload, workload),
+        "options": {**_options(configuration.workload, workload), "scale": site.scale, "core": site.core},
         "bytes": trial.bytes,
         "conditions": experiment.conditions,
     }

@@ -235,7 +235,9 @@ def _latency(suspects: Sequence[Suspect], clients: Clients) -> str:
 def _wait_per_read_ms(data: TrialData) -> float | None:
     """What a client waits for each of its reads in the median, where clients tell how many these were."""
     waits = [
-        1e3 * (job.run_s - (job.cpu_s or 0.0)) / job.reads for job in data.jobs if job.run_s is not None and job.reads
+        1e3 * (job.run_s - (job.computing_s or 0.0)) / job.reads
+        for job in data.jobs
+        if job.run_s is not None and job.reads
     ]
     return statistics.median(waits) if waits else None
 

@@ -110,7 +110,7 @@ JOBS = (
     _number("events_per_s", "1/s", "events over run_s"),
     _number("cpu_user_s", "s", "CPU time in user mode"),
     _number("cpu_system_s", "s", "CPU time in the kernel"),
-    _number("cpu_efficiency", "1", "CPU time over run_s", 4),
+    _number("cpu_efficiency", "1", "time in which it computed over run_s", 4),
     _count("exit_status", "exit status of what the wrapper ran"),
     _text("detail", "what only this kind of client has to tell, as JSON"),
 )
@@ -188,7 +188,7 @@ TRIALS = (
     _count("events", "events read by all clients"),
     _number("events_per_s", "1/s", "events over the window"),
     _number("cpu_s", "s", "CPU time of all clients"),
-    _number("cpu_efficiency", "1", "CPU time of the clients over the sum of their run times", 4),
+    _number("cpu_efficiency", "1", "time in which the clients computed over the sum of their run times", 4),
     _number("sample_period_s", "s", "period of the samplers"),
     _number(
         "resolution_s",

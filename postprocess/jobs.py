@@ -131,6 +131,12 @@ class Job:
         return calls if isinstance(calls, int) and calls > 0 else None
 
     @property
+    def computing_s(self) -> float | None:
+        """For how long it computed: its CPU time; in a scale model what that is on a core of the model's speed."""
+        told = (self.end.get("detail") or {}).get("computed_s")
+        return self.cpu_s if told is None else float(told)
+
+    @property
     def cpu_s(self) -> float | None:
         times = [self.end.get("cpu_user_s"), self.end.get("cpu_system_s")]
         known = [float(time) for time in times if time is not None]

@@ -171,7 +171,7 @@ def _of_machine(data: TrialData, of: Part) -> Iterator[Resource]:
 
 
 def _of_clients(data: TrialData) -> Iterator[Resource]:
-    known = [(job.cpu_s, job.run_s) for job in data.jobs if job.cpu_s is not None and job.run_s]
+    known = [(job.computing_s, job.run_s) for job in data.jobs if job.computing_s is not None and job.run_s]
     run_s = sum(run for _, run in known if run)
     if run_s:
         share = 100 * sum(cpu for cpu, _ in known if cpu) / run_s

@@ -78,7 +78,7 @@ def _most_waited_s(data: TrialData, stall: Stall) -> float:
     """The most for which all the clients that had not ended can have waited: the time in which none computed."""
     begin_ns = data.begin_ns or 0
     waited = [
-        job.run_s - (job.cpu_s or 0.0)
+        job.run_s - (job.computing_s or 0.0)
         for job in data.jobs
         if job.run_s and job.ended_wall_ns is not None and (job.ended_wall_ns - begin_ns) / 1e9 > stall.begin_s
     ]

@@ -61,7 +61,11 @@ class Client:
     remedy = "install it there"  # where something that it needs is missing
     ships: "tuple[str, ...]" = ()  # files beside its own that travel with it; C++ ones (.C) are compiled for ROOT
 
-    FOR_ALL: "ClassVar[Mapping[str, Option]]" = {"environment": Option({})}
+    FOR_ALL: "ClassVar[Mapping[str, Option]]" = {
+        "environment": Option({}),
+        "scale": Option(1.0, 0.000001, 1_000_000),  # the site's: its rates relative to those that it stands for
+        "core": Option(1.0, 0.0001, 1),  # the site's: the share of a core that stands for one of a worker's
+    }
 
     # Whether a process that has read and written so many bytes has its first data; None: that cannot be seen.
     has_begun: "Callable[[int, int], bool] | None" = None

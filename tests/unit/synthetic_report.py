@@ -212,5 +212,7 @@ def _write_definitions(run: Path, shape: Shape, trials: list[Row]) -> None:
         "flush": {"strategy": "fadvise"},
     }
     experiment = {"name": "synthetic", "repeats": shape.repeats, "sample_period_s": 1.0, "gate": True, "flush": True}
+    reading = {"client": "root", "replicas": "tree", "options": {"cache_mb": 0.0}}
+    experiment["workloads"] = dict.fromkeys(shape.workloads, reading)
     for name, content in {"plan": plan, "site": site, "experiment": experiment}.items():
         (run / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")

@@ -394,6 +394,13 @@ def test_options_may_come_from_the_trials_file(job: Job) -> None:
     assert (job.folder / "arguments").read_text().split()[:2] == [URL, "7"]
 
 
+def test_in_a_scale_model_the_computing_is_scaled_with_the_links(job: Job) -> None:
+    root_program(job, "higgs")
+    job.run("higgs", options={"cpu_s_per_mb": 0.7, "scale": 0.1, "core": 0.02})
+    computed, core = (job.folder / "arguments").read_text().split()[-4:-2]
+    assert (float(computed), float(core)) == (pytest.approx(0.14), 0.02)
+
+
 def test_a_file_that_is_shorter_than_planned_is_a_short_read(job: Job) -> None:
     root_program(job, file_bytes=99)
     assert job.end("root")["status"] == "short-read"

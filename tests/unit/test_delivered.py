@@ -85,6 +85,16 @@ def test_an_interface_that_missed_the_data_tells_no_course(folder, received):
     assert row["steady_mbps"] == pytest.approx(400, rel=1e-3)
 
 
+def test_computing_on_a_slower_core_is_computing(folder):
+    size = json.loads((folder / "trial.json").read_text())["bytes"] // 4
+    for client in range(4):
+        slow = {"computed_s": 0.95 * (20 - client)}
+        synthetic.write_client(folder / f"clients/{client}.jsonl", begin_s=0, end_s=20 - client, size=size, detail=slow)
+    row = row_of(folder)
+    assert row["cpu_efficiency"] == pytest.approx(0.95)
+    assert (row["cpu_s"], row["bottleneck"]) == (8, "client's own CPU")
+
+
 def test_ratios_and_gains_are_of_what_was_delivered():
     ways = {"direct": (200.0, 210.0), "bridge": (180.0, 300.0)}  # delivered, sent
     rows = [

@@ -108,7 +108,7 @@ def test_from_the_ten_thousandth_replica_on_each_has_its_own_size(site: Site, qu
 
 def test_without_a_catalogue_bytes_are_nominal_only(plan: Plan) -> None:
     trial = plan.trials[0]
-    assert (trial.bytes, trial.nominal_bytes) == (None, trial.jobs * 16_000_000)
+    assert (trial.bytes, trial.nominal_bytes) == (None, trial.jobs * 64_000_000)
 
 
 def test_a_short_catalogue_is_refused(site: Site, quick: Experiment) -> None:

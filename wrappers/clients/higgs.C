@@ -1,9 +1,11 @@
 // A Higgs -> 4 leptons selection over NanoAOD-like events: the CPU-bound client.
 //
-// As a program:  higgs URL [TREE] [COMBINATORICS] [CACHE_MB] [HOLD 0|1] [REPORT_FILE]
+// As a program:  higgs URL [TREE] [COMBINATORICS] [CACHE_MB] [CPU_S_PER_MB] [CORE] [HOLD 0|1] [REPORT_FILE]
 // As a macro:    root.exe -l -b -q 'higgs.C("URL", "Events", 20)'
 // COMBINATORICS is how often each event's leptons are paired, each time at a slightly shifted momentum
-// scale, as an analysis does for its systematic uncertainties; about 20 make the job CPU-bound.
+// scale, as an analysis does for its systematic uncertainties. CPU_S_PER_MB above 0: as often as it takes
+// until so much CPU time has gone into each megabyte of the file, on whatever processor this is.
+// CORE is the share of a core that stands for a whole one: the job computes for so much of the time, and rests.
 // The other arguments and the exit status are those of root_read.
 #include "replica.h"
 
@@ -11,6 +13,9 @@
 #include <TTreeReader.h>
 #include <TTreeReaderArray.h>
 
+#include <time.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
@@ -85,23 +90,64 @@ inline double fourLeptonMass(std::vector<Lepton> muons, std::vector<Lepton> elec
     return found ? (first + second).M() : 0;
 }
 
+inline double secondsOf(clockid_t clock)
+{
+    timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec + 1e-9 * now.tv_nsec;
+}
+
+// A core that is as fast as a share of this one: after computing it rests, so that a scale model's jobs compute as
+// slowly as its links carry. Waiting for the real core is waiting that a slower one would have needed anyway.
+class Core {
+public:
+    explicit Core(double share) : slower_(1 / share) {}
+
+    double used() const { return secondsOf(CLOCK_PROCESS_CPUTIME_ID) - begun_; }
+    double computed() const { return used() * slower_; } // on the slower core
+
+    void compute() { since_ = secondsOf(CLOCK_MONOTONIC), usedBefore_ = used(); }
+
+    void rest()
+    {
+        const double now = used(), spent = secondsOf(CLOCK_MONOTONIC) - since_;
+        owed_ += (now - charged_) * (slower_ - 1) - std::max(0., spent - (now - usedBefore_));
+        charged_ = now;
+        if (slower_ == 1 || owed_ < 0.01)
+            return;
+        const timespec pause{static_cast<time_t>(owed_), static_cast<long>(1e9 * (owed_ - std::floor(owed_)))};
+        const double from = secondsOf(CLOCK_MONOTONIC);
+        nanosleep(&pause, nullptr);
+        owed_ -= secondsOf(CLOCK_MONOTONIC) - from;
+    }
+
+private:
+    double slower_, begun_ = secondsOf(CLOCK_PROCESS_CPUTIME_ID), charged_ = 0, owed_ = 0, since_ = 0, usedBefore_ = 0;
+};
+
 } // namespace tierbench
 
-int higgs(const char *url, const char *tree = "", int combinatorics = 20, double cacheMb = 0, bool hold = false,
-          const char *report = "")
+int higgs(const char *url, const char *tree = "", int combinatorics = 20, double cacheMb = 0, double cpuPerMb = 0,
+          double core = 1, bool hold = false, const char *report = "")
 {
     tierbench::Replica replica(url);
-    long long selected = 0;
-    double massSum = 0;
-    if (replica.waitForGo(hold) && replica.open(tree)) {
+    long long selected = 0, pairings = 0, events = 0;
+    double massSum = 0, computed = 0;
+    if (replica.waitForGo(hold)) {
+        tierbench::Core worker(core);
+        if (!replica.open(tree))
+            return replica.report(report);
         replica.setCache(cacheMb, true);
+        const double each = cpuPerMb * replica.megabytes() / std::max(1LL, static_cast<long long>(replica.tree().GetEntries()));
         TTreeReader reader(&replica.tree());
         tierbench::Leptons muons(reader, "Muon", 5, 2.4), electrons(reader, "Electron", 7, 2.5);
         bool going = replica.tree().GetBranch("Muon_pt") && replica.tree().GetBranch("Electron_pt");
         if (!going)
             replica.fail("failed", "the tree has no NanoAOD-like muons and electrons");
         while (going && reader.Next()) {
-            for (int i = 0; i < combinatorics; ++i) {
+            worker.compute();
+            ++events;
+            for (int i = 0; i == 0 || (cpuPerMb > 0 ? worker.used() < each * events : i < combinatorics); ++i, ++pairings) {
                 const double scale = 1 + 1e-4 * i;
                 const double mass = tierbench::fourLeptonMass(muons.good(scale), electrons.good(scale));
                 if (i == 0 && mass > 0) {
@@ -109,24 +155,28 @@ int higgs(const char *url, const char *tree = "", int combinatorics = 20, double
                     massSum += mass;
                 }
             }
+            worker.rest();
             going = replica.count(0);
         }
+        computed = worker.computed();
         if (going && reader.GetEntryStatus() != TTreeReader::kEntryBeyondEnd)
             replica.fail("short-read", "event " + std::to_string(reader.GetCurrentEntry()) + " could not be read");
     }
-    return replica.report(report, ", \"combinatorics\": " + std::to_string(combinatorics) + ", \"selected\": "
-                                      + std::to_string(selected) + ", \"mean_mass_gev\": "
+    return replica.report(report, ", \"combinatorics\": " + std::to_string(events ? double(pairings) / events : 0.)
+                                      + ", \"computed_s\": " + std::to_string(computed) + ", \"core\": "
+                                      + std::to_string(core) + ", \"selected\": " + std::to_string(selected) + ", \"mean_mass_gev\": "
                                       + std::to_string(selected ? massSum / selected : 0.));
 }
 
 #ifndef __CLING__
 int main(int argc, char **argv)
 {
-    if (argc < 2 || argc > 7) {
-        std::fprintf(stderr, "usage: higgs URL [TREE] [COMBINATORICS] [CACHE_MB] [HOLD 0|1] [REPORT_FILE]\n");
+    if (argc < 2 || argc > 9) {
+        std::fprintf(stderr, "usage: higgs URL [TREE] [COMBINATORICS] [CACHE_MB] [CPU_S_PER_MB] [CORE] [HOLD 0|1] [REPORT_FILE]\n");
         return 2;
     }
     return higgs(argv[1], argc > 2 ? argv[2] : "", argc > 3 ? std::atoi(argv[3]) : 20, argc > 4 ? std::atof(argv[4]) : 0,
-                 argc > 5 && std::atoi(argv[5]), argc > 6 ? argv[6] : "");
+                 argc > 5 ? std::atof(argv[5]) : 0, argc > 6 ? std::atof(argv[6]) : 1, argc > 7 && std::atoi(argv[7]),
+                 argc > 8 ? argv[8] : "");
 }
 #endif

@@ -5,7 +5,10 @@ from tierbench.wrappers.clients.root import Root
 
 
 class Higgs(Root):
-    """More combinatorics make it slower and change nothing else."""
+    """More combinatorics make it slower and change nothing else.
+
+    `cpu_s_per_mb` says how slow it is, whatever the processor: as many combinatorics as that takes.
+    """
 
     program = "higgs"
     kinds = ("higgs", "copies")
@@ -13,8 +16,12 @@ class Higgs(Root):
     ships = ("higgs.C", "replica.h")
     options = {
         "combinatorics": Option(20, 1, 10_000),
+        "cpu_s_per_mb": Option(0.0, 0, 1000),  # 0: combinatorics says how much is computed
         **{name: Root.options[name] for name in ("cache_mb", "tree", "setup")},
     }
 
     def arguments(self) -> "list[str | float | bool]":
-        return [self.job.options["tree"], self.job.options["combinatorics"], self.job.options["cache_mb"]]
+        given = self.job.options
+        slower = given["core"] / given["scale"]  # where a model's links are slower, so is its computing
+        computing = given["cpu_s_per_mb"] * slower
+        return [given["tree"], given["combinatorics"], given["cache_mb"], computing, given["core"]]

@@ -127,6 +127,8 @@ public:
 
     TTree &tree() { return *tree_; }
 
+    double megabytes() const { return file_->GetSize() / 1e6; }
+
     // One event has been read; false when it is time to stop.
     bool count(long long bytes)
     {
