@@ -1,14 +1,17 @@
-"""The level of a factor: a number, a word or yes and no, and how it stands in names."""
+"""Factors and their levels: a level is a number, a word or yes and no; and how it stands in names."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 Level = str | int | float | bool
 Levels = Mapping[str, Level]
+
+ACCESS, WORKLOAD, JOBS = BUILT_IN = ("access", "workload", "jobs")  # factors of every experiment; others are axes
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
@@ -25,6 +28,28 @@ def level_text(level: Level) -> str:
     if isinstance(level, bool):
         return "yes" if level else "no"
     return str(level).removesuffix(".0") if isinstance(level, float) else str(level)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What trials differ in, and its levels in the order in which the experiment names them."""
+
+    name: str
+    levels: tuple[Level, ...]
+    label: str = ""
+    arranged: bool = False
+
+    @property
+    def texts(self) -> list[str]:
+        return [level_text(level) for level in self.levels]
+
+    @property
+    def numeric(self) -> bool:
+        return all(isinstance(level, (int, float)) and not isinstance(level, bool) for level in self.levels)
+
+    @property
+    def several(self) -> bool:
+        return len(self.levels) > 1
 
 
 def named_levels(levels: Levels) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment, Use
-from tierbench.dags.levels import Level, Levels, named_levels
+from tierbench.dags.levels import Factor, Level, Levels, named_levels
 from tierbench.dags.repeats import most
 from tierbench.dags.replicas import Entry
 from tierbench.definitions import unknown
@@ -28,16 +28,6 @@ FORMAT = 2
 MOST_LETTERS = 200  # of a configuration's name: files have 255, and some are called after a trial and more
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Factor:
-    """What trials differ in, and its levels in the order in which the experiment names them."""
-
-    name: str
-    levels: tuple[Level, ...]
-    label: str = ""
-    arranged: bool = False
 
 
 @dataclass(frozen=True)

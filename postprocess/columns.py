@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tierbench.dags import names
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # The rate that comparisons, ladders and answers speak of, and the one that the thesis measured.
 RATE, SENT = "delivered_mbps", "mean_mbps"
@@ -37,7 +38,7 @@ def _number(name: str, unit: str, meaning: str, decimals: int = 3) -> Column:
 
 
 CONFIGURATION = (
-    _text("configuration", "way of access and workload, as access/workload"),
+    _text("configuration", "way of access and workload, as access/workload, and the level of each axis"),
     _text("access", "way of access"),
     _text("workload", "what the clients did"),
     _count("jobs", "clients in the batch"),
@@ -265,12 +266,13 @@ SUMMARY = (
 COMPARED = (RATE, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", "events_per_s")
 
 RATIOS = (
+    _text("factor", "what is compared, all else being equal: access, workload, jobs, or an axis"),
+    _text("access", "way of access"),
     _text("workload", "what the clients did"),
     _count("jobs", "clients in the batch"),
+    _text("against", "the level of the factor that its level here is compared with"),
     _text("metric", "column of trials.csv that is compared"),
-    _text("access", "way of access"),
-    _text("against", "the other way of access"),
-    _number("ratio", "1", "access over against: geometric mean over the pairs of trials of the same repeat", 4),
+    _number("ratio", "1", "level over against: geometric mean over the pairs of trials of the same repeat", 4),
     _number("low", "1", "95 % interval of the ratio begins; empty with a single pair", 4),
     _number("high", "1", "95 % interval of the ratio ends", 4),
     _count("pairs", "repeats of which both trials count"),
@@ -287,17 +289,26 @@ FILES = {
     names.TRIALS_CSV: ("trial", TRIALS),
     names.RESOURCES_CSV: ("trial and resource along its way", RESOURCES),
     names.SUMMARY_CSV: ("configuration and batch size", SUMMARY),
-    names.RATIOS_CSV: ("workload, batch size, metric and ordered pair of ways", RATIOS),
+    names.RATIOS_CSV: ("factor, metric and ordered pair of its levels, all else being equal", RATIOS),
 }
 
 
-def schema() -> dict[str, Any]:
+def with_axes(name: str, axes: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of a table of a run: the experiment's axes stand beside the factors that are built in."""
+    columns = FILES[name][1]
+    place = next(number for number, column in enumerate(columns, 1) if column.name == "jobs")
+    return (*columns[:place], *axes, *columns[place:])
+
+
+def schema(axes: Sequence[Column] = ()) -> dict[str, Any]:
     """What schema.json says of the CSVs beside it."""
     files = {
         name: {
             "one_row_per": row,
-            "columns": [{"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning} for c in columns],
+            "columns": [
+                {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning} for c in with_axes(name, axes)
+            ],
         }
-        for name, (row, columns) in FILES.items()
+        for name, (row, _) in FILES.items()
     }
     return {"schema_version": SCHEMA_VERSION, "encoding": "utf-8", "missing": "", "files": files}

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from tierbench.dags.levels import BUILT_IN
 from tierbench.postprocess.bottleneck import bottleneck_columns
 from tierbench.postprocess.counting import RUNNING
 from tierbench.postprocess.delivered import delivered
 from tierbench.postprocess.edges import mean_error_mbps
+from tierbench.postprocess.factors import levels_on_axes
 from tierbench.postprocess.jobs import Job
 from tierbench.postprocess.slices import slice_columns
 from tierbench.postprocess.traffic import resolution_s, traffic
@@ -36,8 +38,8 @@ SHOWN_CLIENTS = 8
 
 def leading(trial: dict[str, Any]) -> Row:
     """What the rows of all tables of a trial begin with."""
-    shared = ("configuration", "access", "workload", "jobs", "repeat")
-    return {"trial": trial["name"], **{name: trial[name] for name in shared}}
+    shared = {name: trial[name] for name in ("configuration", *BUILT_IN)}
+    return {"trial": trial["name"], **shared, **levels_on_axes(trial), "repeat": trial["repeat"]}
 
 
 def job_row(trial: dict[str, Any], job: Job) -> Row:

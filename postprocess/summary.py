@@ -1,26 +1,33 @@
-"""The rows of summary.csv and ratios.csv: what the repetitions of each configuration and batch say together."""
+"""The rows of summary.csv and ratios.csv: what the repetitions of each point of the factors say together."""
 
 from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from tierbench.dags.levels import BUILT_IN, Factor
 from tierbench.postprocess.columns import COMPARED, CONFIGURATION, RATE, SUMMARISED
 from tierbench.postprocess.counting import INVALID, SUSPECT, VALID, counts, known, valid
+from tierbench.postprocess.factors import order
 from tierbench.postprocess.uncertainty import Interval, mean_interval, ratio_interval
 
 Row = dict[str, Any]
 
 
-def summary_rows(trials: Iterable[Row]) -> list[Row]:
+def summary_rows(trials: Iterable[Row], axes: Sequence[Factor] = ()) -> list[Row]:
     """The rows of summary.csv: mean, spread and interval over the trials that count of each configuration and batch."""
     rows: list[Row] = []
     smaller: list[Row] = []
-    for members in _grouped(trials, "configuration", "jobs"):
+    along = order(axes)
+
+    def point(row: Row) -> list[Any]:
+        return [f"{row['access']}/{row['workload']}", *(along(row, axis.name) for axis in axes), row["jobs"]]
+
+    for members in _grouped(trials, point):
         counting = [row for row in members if counts(row)]
-        row = {column.name: members[0][column.name] for column in CONFIGURATION}
+        row = {name: members[0][name] for name in (*(c.name for c in CONFIGURATION), *(axis.name for axis in axes))}
         row |= {"trials": len(counting), "trials_left_out": len(members) - len(counting), **_verdicts(members)}
         row["method"] = (mean_interval(known(counting, RATE)) or Interval(0)).method
         for name in SUMMARISED:
@@ -33,22 +40,37 @@ def summary_rows(trials: Iterable[Row]) -> list[Row]:
     return rows
 
 
-def ratio_rows(trials: Iterable[Row]) -> list[Row]:
+def ratio_rows(trials: Iterable[Row], axes: Sequence[Factor] = ()) -> list[Row]:
     """The rows of ratios.csv, from pairs of trials of the same repeat, which ran within one round of the plan."""
+    counting = [row for row in trials if counts(row)]
+    factors = (*BUILT_IN, *(axis.name for axis in axes))
+    along = order(axes)
+
+    def others(factor: str) -> Callable[[Row], list[Any]]:
+        return lambda row: [along(row, name) for name in factors if name != factor]
+
+    def level(factor: str) -> Callable[[Row], Any]:
+        return lambda row: along(row, factor)
+
     rows = []
-    for members in _grouped(trials, "workload", "jobs"):
-        ways = _by_access(row for row in members if counts(row))
-        for metric, (access, against) in itertools.product(COMPARED, itertools.permutations(sorted(ways), 2)):
-            ratios = _ratios(ways[access], ways[against], metric)
-            found = ratio_interval(ratios)
-            if found is not None:
-                rows.append({
-                    "workload": members[0]["workload"], "jobs": members[0]["jobs"], "metric": metric,
-                    "access": access, "against": against, "ratio": found.value, "low": found.low, "high": found.high,
-                    "pairs": len(ratios), "method": found.method,
-                    **_of_valid_pairs(ways[access], ways[against], metric, len(ratios)),
-                })  # fmt: skip
+    for factor in factors:
+        for members in _grouped(counting, others(factor)):
+            levels = list(_grouped(members, level(factor)))
+            for metric, (one, other) in itertools.product(COMPARED, itertools.permutations(levels, 2)):
+                point = {name: one[0][name] for name in factors}
+                rows += _ratio(one, other, metric, {"factor": factor, **point, "against": str(other[0][factor])})
     return rows
+
+
+def _ratio(these: list[Row], those: list[Row], metric: str, leading: Row) -> list[Row]:
+    """The row of a pair of levels; none where no repeat has both."""
+    ratios = _ratios(these, those, metric)
+    found = ratio_interval(ratios)
+    if found is None:
+        return []
+    row = {**leading, "metric": metric, "ratio": found.value, "low": found.low, "high": found.high}
+    row |= {"pairs": len(ratios), "method": found.method, **_of_valid_pairs(these, those, metric, len(ratios))}
+    return [row]
 
 
 def _of_valid_pairs(these: list[Row], those: list[Row], metric: str, pairs: int) -> Row:
@@ -65,16 +87,9 @@ def _ratios(these: list[Row], those: list[Row], metric: str) -> list[float]:
     return [a / b for a, b in _pairs(these, those, metric) if a > 0 and b > 0]
 
 
-def _grouped(trials: Iterable[Row], *keys: str) -> Iterator[list[Row]]:
-    def key(row: Row) -> list[Any]:
-        return [row[name] for name in keys]
-
+def _grouped(trials: Iterable[Row], key: Callable[[Row], Any]) -> Iterator[list[Row]]:
     for _, group in itertools.groupby(sorted(trials, key=key), key=key):
         yield list(group)
-
-
-def _by_access(trials: Iterable[Row]) -> dict[str, list[Row]]:
-    return {members[0]["access"]: members for members in _grouped(trials, "access")}
 
 
 def _verdicts(trials: list[Row]) -> Row:

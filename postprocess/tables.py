@@ -17,10 +17,12 @@ from typing import Any, BinaryIO
 
 from tierbench import stored
 from tierbench.dags import names
+from tierbench.dags.levels import Factor
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.bottleneck import resource_rows
-from tierbench.postprocess.columns import FILES, Column, schema
+from tierbench.postprocess.columns import Column, schema, with_axes
 from tierbench.postprocess.conditions import conditions, of_run
+from tierbench.postprocess.factors import axes_of_run, axis_column, check_levels, levels_on_axes
 from tierbench.postprocess.metrics import Row, job_row, leading, trial_row
 from tierbench.postprocess.rates import sample_lines
 from tierbench.postprocess.trial import TrialData, read_trial, was_skipped
@@ -48,32 +50,35 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     folders = [path for path in (run / names.TRIALS).glob("*") if path.is_dir()]
     if not folders:
         raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
+    axes = axes_of_run(run)
+    columns = [axis_column(axis) for axis in axes]
     ran = [folder for folder in folders if not was_skipped(folder)]
-    trials = sorted(_readable(ran, say), key=lambda pair: pair[0]["position"])
+    trials = sorted(_readable(ran, axes, say), key=lambda pair: pair[0]["position"])
     rows = [row for row, _ in trials]
     under = {row["trial"]: stored.read_table(folder / names.CONDITIONS) for row, folder in trials}
     rows = judge_run(rows, under)
     _write_json(run / names.CONDITIONS, of_run(under))
     for name in (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV):
         with _replaced(run / name) as file:
-            file.write(_header(name))
+            file.write(_header(with_axes(name, columns)))
             for _, folder in trials:
                 _append(folder / name, file)
-    _write(run / names.TRIALS_CSV, rows)
-    summary, ratios = summary_rows(rows), ratio_rows(rows)
-    _write(run / names.SUMMARY_CSV, summary)
-    _write(run / names.RATIOS_CSV, ratios)
-    _write_json(run / names.SCHEMA, schema())
+    summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes)
+    for name, content in {names.TRIALS_CSV: rows, names.SUMMARY_CSV: summary, names.RATIOS_CSV: ratios}.items():
+        _write(run / name, content, columns)
+    _write_json(run / names.SCHEMA, schema(columns))
     return Tables(rows, summary, ratios)
 
 
-def _readable(folders: Iterable[Path], say: Callable[[str], None]) -> Iterator[tuple[Row, Path]]:
+def _readable(
+    folders: Iterable[Path], axes: Sequence[Factor], say: Callable[[str], None]
+) -> Iterator[tuple[Row, Path]]:
     """Each trial's row and folder; one whose definition is broken is told and left out, and costs no other one."""
     errors: list[TierbenchError] = []
     made = 0
     for folder in folders:
         try:
-            row = trial_tables(folder)
+            row = trial_tables(folder, axes)
         except TierbenchError as error:
             errors.append(error)
             say(f"left out of the tables: {error}")
@@ -84,22 +89,28 @@ def _readable(folders: Iterable[Path], say: Callable[[str], None]) -> Iterator[t
         raise errors[0]
 
 
-def trial_tables(folder: Path) -> Row:
-    """Write the CSVs of one trial into its folder; return its row of trials.csv."""
+def trial_tables(folder: Path, axes: Sequence[Factor] | None = None) -> Row:
+    """Write the CSVs of one trial into its folder; return its row of trials.csv.
+
+    `axes` are the run's, where its trials' tables will be put together.
+    """
     data = read_trial(folder)
-    _write_samples(folder / names.SAMPLES_CSV, data)
-    _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs])
-    _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)))
+    if axes is not None:
+        check_levels(data.trial, axes)
+    columns = [Column(name, "text", "", "") for name in levels_on_axes(data.trial)]
+    _write_samples(folder / names.SAMPLES_CSV, data, columns)
+    _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs], columns)
+    _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)), columns)
     row = trial_row(data)
     row |= judge(data, row)
     _write_json(folder / names.CONDITIONS, conditions(data))
-    _write(folder / names.TRIALS_CSV, [row])
+    _write(folder / names.TRIALS_CSV, [row], columns)
     return row
 
 
-def _write_samples(path: Path, data: TrialData) -> None:
+def _write_samples(path: Path, data: TrialData, axes: Sequence[Column]) -> None:
     with _replaced(path) as file:
-        file.write(_header(path.name))
+        file.write(_header(with_axes(path.name, axes)))
         for sampled in data.sampled:
             samples = sampled.samples
             shared = [*leading(data.trial).values(), samples.host, samples.role, samples.header["interface"]]
@@ -108,10 +119,10 @@ def _write_samples(path: Path, data: TrialData) -> None:
                 file.write(lines)
 
 
-def _write(path: Path, rows: Iterable[Row]) -> None:
-    columns = FILES[path.name][1]
+def _write(path: Path, rows: Iterable[Row], axes: Sequence[Column]) -> None:
+    columns = with_axes(path.name, axes)
     with _replaced(path) as file:
-        file.write(_header(path.name))
+        file.write(_header(columns))
         file.write(_csv([_field(column, row.get(column.name)) for column in columns] for row in rows))
 
 
@@ -127,8 +138,8 @@ def _append(part: Path, file: BinaryIO) -> None:
         shutil.copyfileobj(source, file, 1 << 20)
 
 
-def _header(name: str) -> bytes:
-    return _csv([[column.name for column in FILES[name][1]]])
+def _header(columns: Sequence[Column]) -> bytes:
+    return _csv([[column.name for column in columns]])
 
 
 def _csv(lines: Iterable[Sequence[Any]]) -> bytes:
@@ -140,7 +151,7 @@ def _csv(lines: Iterable[Sequence[Any]]) -> bytes:
 def _field(column: Column, value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
-    if column.type == "number":
+    if column.type == "number" and not isinstance(value, str):  # a level is as its file has it
         return f"{round(value, column.decimals) + 0.0:.{column.decimals}f}"  # + 0.0: no minus before a zero
     return str(value)
 

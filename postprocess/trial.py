@@ -64,6 +64,7 @@ class Definition(OfPool):
     traits: NotRequired[Traits]
     jobs: int
     repeat: int
+    levels: NotRequired[dict[str, Any]]
     protocol: str
     flush: FlushedHosts
     samplers: list[SampledHost]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.dags import names
-from tierbench.dags.experiment import Experiment, find_experiment, shipped_experiments
+from tierbench.dags.experiment import Experiment, shipped_experiments
 from tierbench.dags.plan import Plan, expand, from_json
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError, TierbenchError
@@ -22,6 +22,7 @@ from tierbench.submit import pool, programs
 from tierbench.submit import replicas as replica_files
 from tierbench.submit.catalogue import catalogues
 from tierbench.submit.ceilings import leave_ceilings
+from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.preview import missing, preview
 from tierbench.submit.progress import Run
@@ -102,7 +103,7 @@ def say(words: str) -> None:
 
 
 def _definitions(arguments: argparse.Namespace) -> tuple[Site, Experiment]:
-    return find_site(arguments.site), find_experiment(arguments.experiment)
+    return find_site(arguments.site), asked_experiment(arguments.experiment)
 
 
 def _asked(arguments: argparse.Namespace) -> str:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.dags.clients import ClientFile
-from tierbench.dags.experiment import Experiment, find_experiment, shipped_experiments
+from tierbench.dags.experiment import Experiment, shipped_experiments
 from tierbench.dags.plan import expand
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import catalogue, pool, probes
 from tierbench.submit.catalogue import Catalogue
+from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.findings import Finding, lines
 from tierbench.submit.links import links
 from tierbench.submit.pool import PoolError, Slots
@@ -42,7 +43,7 @@ def register(subcommands: Any) -> None:
 
 def _doctor(arguments: argparse.Namespace) -> int:
     site = find_site(arguments.site)
-    experiment = find_experiment(arguments.experiment) if arguments.experiment else None
+    experiment = asked_experiment(arguments.experiment) if arguments.experiment else None
     if experiment:
         expand(site, experiment, {})  # an experiment that the site cannot serve at all is refused here
     states: Counter[str] = Counter()

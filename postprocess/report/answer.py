@@ -69,7 +69,8 @@ def _ratios(results: Results, workload: str, jobs: int, metric: str, first: Row)
     return {
         row["against"]: row
         for row in results.ratios
-        if (row["workload"], row["jobs"], row["metric"], row["access"]) == (workload, jobs, metric, first["access"])
+        if (row["factor"], row["workload"], row["jobs"], row["metric"]) == ("access", workload, jobs, metric)
+        and row["access"] == first["access"]
         and row.get("ratio") is not None
     }
 

@@ -55,7 +55,8 @@ def ratio_table(results: Results, workload: str) -> Markup | None:
     known = {
         (row["access"], row["against"]): row
         for row in results.ratios
-        if (row["workload"], row["jobs"], row["metric"]) == (workload, jobs, RATE) and row.get("ratio") is not None
+        if (row["factor"], row["workload"], row["jobs"], row["metric"]) == ("access", workload, jobs, RATE)
+        and row.get("ratio") is not None
     }
     if not known or len(accesses) < 2:
         return None

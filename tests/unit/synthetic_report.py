@@ -148,8 +148,9 @@ def _ratios(summary: list[Row], shape: Shape) -> Iterable[Row]:
             pairs = min(one["trials"], other["trials"])
             bounds = (ratio - shape.interval, ratio + shape.interval) if pairs > 1 else ("", "")
             yield {
-                "workload": one["workload"], "jobs": one["jobs"], "metric": "delivered_mbps", "access": one["access"],
-                "against": other["access"], "ratio": ratio, "low": bounds[0], "high": bounds[1], "pairs": pairs,
+                "factor": "access", "access": one["access"], "workload": one["workload"], "jobs": one["jobs"],
+                "against": other["access"], "metric": "delivered_mbps", "ratio": ratio,
+                "low": bounds[0], "high": bounds[1], "pairs": pairs,
                 "method": "t",
             }  # fmt: skip
 

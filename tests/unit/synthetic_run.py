@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tierbench.dags.levels import named_levels
 
 GO_NS = 1_800_000_000_000_000_000
 MONO_NS = 5_000_000_000_000  # the monotonic clock at go
@@ -123,16 +125,28 @@ def write_client(path: Path, *, begin_s: float, end_s: float, size: int, **end: 
 
 
 def write_trial(
-    run: Path, *, mbps: float = 400.0, jobs: int = 4, repeat: int = 1, index: int = 0, **changes: Any
+    run: Path,
+    *,
+    mbps: float = 400.0,
+    jobs: int = 4,
+    repeat: int = 1,
+    index: int = 0,
+    access: str = "lan-xrootd",
+    workload: str = "root",
+    levels: Mapping[str, Any] | None = None,
+    **changes: Any,
 ) -> Path:
     """A trial of 20 s in which the storage server sends at one rate, 2 % of it being protocol."""
-    name = f"lan-xrootd.root.x{jobs:03d}.r{repeat}"
+    on_axes = named_levels(levels or {})
+    configuration = " ".join([f"{access}/{workload}", *on_axes])
+    name = ".".join([access, workload, *on_axes, f"x{jobs:03d}", f"r{repeat}"])
     folder = run / "trials" / name
     folder.mkdir(parents=True)
     size = round(mbps * 1e6 / 8 * 20 / 1.02 / jobs)
     trial = {
-        "format": 1, "synthetic": True, "id": name, "name": f"lan-xrootd/root \N{MULTIPLICATION SIGN}{jobs} #{repeat}",
-        "configuration": "lan-xrootd/root", "access": "lan-xrootd", "workload": "root", "client": "root", "jobs": jobs,
+        "format": 1, "synthetic": True, "id": name, "name": f"{configuration} \N{MULTIPLICATION SIGN}{jobs} #{repeat}",
+        "configuration": configuration, "access": access, "workload": workload, "client": "root", "jobs": jobs,
+        "levels": {"access": access, "workload": workload, "jobs": jobs, **(levels or {})},
         "repeat": repeat, "index": index, "pool": "private", "requirements": "synthetic", "protocol": "xrootd",
         "workers": ["wn01.private.fiu.test"], "flush": {"strategy": "fadvise", "hosts": []},
         "samplers": [{"host": OSS, "interface": "eth0", "role": "storage", "via": "pool"}],

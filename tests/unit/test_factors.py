@@ -1,0 +1,170 @@
+"""Any number of factors goes through the tables: a column for each axis, means by all of them, ratios along each."""
+
+import csv
+import itertools
+import json
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.dags.levels import Factor, level_text
+from tierbench.postprocess.columns import FILES
+from tierbench.postprocess.enough import enough_before
+from tierbench.postprocess.factors import axis_column
+from tierbench.postprocess.tables import tables
+from tierbench.submit import cli
+
+CACHES, TRIPS, SIGNED = (0, 30, -1), (0.1, 5, 47.0), (False, True)
+AXES = [
+    {"name": "cache_mb", "levels": CACHES, "label": "TTreeCache [MB]", "arranged": False},
+    {"name": "rtt_ms", "levels": TRIPS, "label": "", "arranged": True},
+    {"name": "signed", "levels": SIGNED, "label": "", "arranged": False},
+]
+NAMES = tuple(axis["name"] for axis in AXES)
+POINTS = [dict(zip(NAMES, at, strict=True)) for at in itertools.product(CACHES, TRIPS, SIGNED)]
+REPEATS = (1, 2)
+
+
+def mbps(jobs, repeat, cache_mb, rtt_ms, signed):
+    """Each factor has its own share in the rate, and the hour another."""
+    return 400 * (1.25 if cache_mb == 30 else 1) / (1 + rtt_ms / 47) * (0.8 if signed else 1) * jobs / 2 * 0.9**repeat
+
+
+def write_plan(run, axes, **more):
+    built_in = [
+        {"name": "access", "levels": ["lan-xrootd"]}, {"name": "workload", "levels": ["root"]},
+        {"name": "jobs", "levels": [1, 2]},
+    ]  # fmt: skip
+    (run / "plan.json").write_text(json.dumps({"synthetic": True, "factors": [*built_in, *axes], **more}))
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Two batches at each of 18 points, twice."""
+    folder = tmp_path_factory.mktemp("factors") / "run"
+    trials = itertools.product(REPEATS, (1, 2), POINTS)
+    for index, (repeat, jobs, levels) in enumerate(trials):
+        rate = mbps(jobs, repeat, **levels)
+        synthetic.write_trial(folder, mbps=rate, jobs=jobs, repeat=repeat, index=index, levels=levels)
+    write_plan(folder, AXES)
+    return folder, tables(folder, pytest.fail)
+
+
+@pytest.fixture(scope="module")
+def run(measured):
+    return measured[0]
+
+
+@pytest.fixture(scope="module")
+def made(measured):
+    return measured[1]
+
+
+def texts(point):
+    return {name: level_text(level) for name, level in point.items()}
+
+
+def rows(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_axis_is_a_column_after_the_jobs(run, name):
+    lines = rows(run / name)
+    at = list(lines[0]).index("jobs")
+    assert list(lines[0])[at + 1 : at + 4] == ["cache_mb", "rtt_ms", "signed"]
+    told = {tuple(row[name] for name in NAMES) for row in lines}
+    assert told == {tuple(texts(point).values()) for point in POINTS}
+
+
+def test_the_schema_says_of_which_type_an_axis_is(run):
+    schema = json.loads((run / "schema.json").read_text())
+    for table in schema["files"].values():
+        columns = {column["name"]: (column["type"], column["meaning"]) for column in table["columns"]}
+        assert columns["cache_mb"] == ("integer", "TTreeCache [MB]")
+        assert columns["rtt_ms"] == ("number", "level of the axis rtt_ms")
+        assert columns["signed"][0] == "text"
+
+
+def test_levels_that_are_words_and_numbers_are_texts():
+    assert axis_column(Factor("cache", (0, "auto"))).type == "text"
+
+
+def test_the_means_are_over_the_repetitions_of_each_point(made):
+    assert len(made.summary) == 2 * len(POINTS)
+    for row in made.summary:
+        levels = next(point for point in POINTS if texts(point) == {name: row[name] for name in NAMES})
+        mean = sum(mbps(row["jobs"], repeat, **levels) for repeat in REPEATS) / len(REPEATS)
+        assert (row["trials"], row["mean_mbps"]) == (2, pytest.approx(mean, rel=1e-3))
+
+
+def test_rows_are_in_the_order_of_the_levels(made):
+    assert list(dict.fromkeys(row["cache_mb"] for row in made.summary)) == ["0", "30", "-1"]
+    assert list(dict.fromkeys(row["rtt_ms"] for row in made.summary)) == ["0.1", "5", "47"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "level", "against", "truth"),
+    [
+        ("cache_mb", "30", "0", 1.25),
+        ("rtt_ms", "47", "0.1", (1 + 0.1 / 47) / 2),
+        ("signed", "yes", "no", 0.8),
+        ("jobs", 2, "1", 2.0),
+    ],
+)
+def test_ratios_are_along_each_factor_all_else_being_equal(made, factor, level, against, truth):
+    found = [
+        row for row in made.ratios
+        if (row["factor"], row[factor], row["against"], row["metric"]) == (factor, level, against, "mean_mbps")
+    ]  # fmt: skip
+    others = 36 // {"cache_mb": 3, "rtt_ms": 3, "signed": 2, "jobs": 2}[factor]
+    assert len(found) == others
+    assert len({tuple(row[name] for name in ("jobs", "cache_mb", "rtt_ms", "signed")) for row in found}) == others
+    assert all((row["ratio"], row["pairs"]) == (pytest.approx(truth, rel=1e-3), 2) for row in found)
+
+
+def test_a_factor_of_one_level_is_compared_with_nothing(made):
+    assert {row["factor"] for row in made.ratios} == {"jobs", "cache_mb", "rtt_ms", "signed"}
+
+
+@pytest.mark.parametrize("levels", [{}, {"cache_mb": 0}, {"cache_mb": 7, "rtt_ms": 5, "signed": True}])
+def test_a_trial_that_is_not_at_a_point_of_the_plan_is_told_and_left_out(tmp_path, levels):
+    synthetic.write_trial(tmp_path, levels=POINTS[0])
+    synthetic.write_trial(tmp_path, levels=levels, repeat=2)
+    write_plan(tmp_path, AXES)
+    told = []
+    assert [row["repeat"] for row in tables(tmp_path, told.append).trials] == [1]
+    assert "are not of the plan's factors" in told[0]
+
+
+def test_a_point_is_repeated_until_it_is_known_whatever_its_neighbours_say(tmp_path):
+    """With a steady cache_mb=0 and a wavering cache_mb=30, only the former has been measured often enough."""
+    planned = []
+    for cache_mb, rates in {0: (400.0, 400.0), 30: (300.0, 500.0)}.items():
+        for repeat, rate in enumerate(rates, 1):
+            folder = synthetic.write_trial(tmp_path, mbps=rate, repeat=repeat, levels={"cache_mb": cache_mb})
+            tables_of(folder)
+        configuration = f"lan-xrootd.root.cache_mb={cache_mb}"
+        planned += [
+            {"id": f"{configuration}.x004.r{repeat}", "configuration": configuration, "jobs": 4, "repeat": repeat}
+            for repeat in (1, 2, 3)
+        ]
+    write_plan(tmp_path, AXES[:1], trials=planned)
+    rule = {"within_pct": 5, "at_least": 2, "at_most": 9}
+    (tmp_path / "experiment.json").write_text(json.dumps({"repeats": rule}))
+    assert enough_before(tmp_path, "lan-xrootd.root.cache_mb=0.x004.r3")
+    assert not enough_before(tmp_path, "lan-xrootd.root.cache_mb=30.x004.r3")
+
+
+def tables_of(folder):
+    assert cli.main(["tables", "--trial", str(folder)]) == 0
+
+
+def test_an_axis_called_like_a_column_is_refused_before_anything_is_written(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "quick"\nname = "mine"\n[axes.window_s]\nvalues = [1, 2]\nsets = "sample_period_s"\n')
+    into = tmp_path / "run"
+    assert cli.main(["write", str(path), "--site", "testbed", "--into", str(into)]) == 2
+    assert "axes.window_s: the tables have a column of that name already" in capsys.readouterr().err
+    assert not into.exists()
