@@ -89,12 +89,12 @@ class Fault:
 def workers_client(scene: Scene) -> str:
     """A worker on which a client reads, and there is always one."""
     return next(
-        host for host in ("wn01", "wn02", "wn03", "wn04") if scene.shell(host, "pgrep -f '[c]ondor_exec.exe.*--index'")
+        host for host in ("wn01", "wn02", "wn03", "wn04") if scene.shell(host, "pgrep -f '[c]lient.py.*--index'")
     )
 
 
 def stop_wrapper(scene: Scene) -> None:
-    scene.shell(workers_client(scene), "kill -STOP $(pgrep -f '[c]ondor_exec.exe.*--index' | head -1)")
+    scene.shell(workers_client(scene), "kill -STOP $(pgrep -f '[c]lient.py.*--index' | head -1)")
 
 
 def hang_mount(scene: Scene) -> None:

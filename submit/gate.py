@@ -37,7 +37,7 @@ SETTLE_SECONDS = 0.5
 NEXT_SECONDS = 2.0  # no other trial reads earlier after the turn was passed on
 LOOK_SECONDS = 1.0  # between two looks at the disk and at what has moved
 TOLD_SECONDS = 5.0  # a wait that lasts is told of
-QUIET_BYTES_PER_S = 12500  # of a storage server's interface, both directions: what keeps connections alive
+QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
 
 
 class CalledOff(Exception):

@@ -82,7 +82,7 @@ class Gate:
     @property
     def why(self) -> str:
         """Why the trial was called off; DAGMan then removes its jobs."""
-        assert self.process.wait(20) == CALLED_OFF
+        assert self.process.wait(60) == CALLED_OFF
         return str(json.loads((self.trial / names.CALLED_OFF).read_text())["reason"])
 
     def begun(self, *clients: int) -> None:
@@ -121,7 +121,7 @@ def trial(tmp_path: Path) -> Iterator[Gate]:
 
 
 def wait_until(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not ready():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -180,14 +180,14 @@ def test_samplers_see_the_idle_storage_before_they_are_stopped(trial: Gate) -> N
     trial.open()
     for number in (0, 1):
         (trial.trial / names.client_output(number)).write_text('{"event": "end"}\n')
-    assert trial.process.wait(10) == 0
+    assert trial.process.wait(60) == 0
     idle = (trial.trial / names.STOP).stat().st_mtime - (trial.trial / names.SERVED).stat().st_mtime
     assert idle >= gate.IDLE_SECONDS
 
 
 def test_it_ends_when_no_client_is_left_to_wait_for_the_samplers(trial: Gate) -> None:
     trial.terminated(0, 1)
-    assert trial.process.wait(10) == 0
+    assert trial.process.wait(60) == 0
     assert not (trial.trial / names.GO).exists()
 
 
@@ -288,7 +288,7 @@ def test_storage_that_moves_something_does_not(impatient: Callable[..., Gate]) -
     trial = impatient(stall_s=2)
     trial.open()
     for moved in range(40):
-        trial.sampling(0, 10**5 * moved)
+        trial.sampling(0, 10**6 * moved)
         time.sleep(0.1)
     assert trial.process.poll() is None
 
@@ -300,7 +300,7 @@ def test_a_gate_that_died_finds_its_go_and_goes_on(trial: Gate) -> None:
     trial.process.wait()
     trial.start()
     trial.terminated(0, 1)
-    assert trial.process.wait(10) == 0
+    assert trial.process.wait(60) == 0
     assert trial.said() == go
 
 

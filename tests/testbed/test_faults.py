@@ -1,0 +1,92 @@
+"""Faults that meet a run's trials one after the other: each trial ends, says why, and the next one is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, outcome
+from tierbench.dags import names
+from tierbench.testbed.namespaces import wait_until
+from tierbench.testbed.testbed import Testbed
+
+FAULTS = """
+name = "faults"
+question = "Does every trial end, and the next one begin?"
+access = ["wan-xrootd-private"]
+batches = [2]
+repeats = 3
+sample_period_s = 0.2
+retries = 0
+stall_limit_s = 6
+
+[workloads.copy]
+client = "xrdcp"
+replicas = "long"
+
+[replicas.long]
+kind = "random"
+count = 4
+size_mb = 96
+"""
+CLIENT = "[c]lient.py.*--index"  # a pattern that does not find the shell in which it stands
+
+
+@pytest.fixture(scope="module")
+def faulty(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
+    """The first trial's wrappers are stopped, the second one's gate dies, one of the third one's clients is removed."""
+    access_point.define("faults", FAULTS)
+    access_point.make_replicas("faults")
+    run = access_point.write("faults")
+    trials = Ran(0, run).trials
+    log = run / f"{names.EXPERIMENT_DAG}.dagman.out"
+    with ThreadPoolExecutor(1) as threads:
+        watched = threads.submit(access_point.tierbench, "submit", f"{HOME}/faults", check=False)
+        wait_until(partial(all_read, trials[0], 2), 120, "the clients did not begin", log)
+        # A copy is not the run: to stop it does nothing to the run.
+        access_point.command("cp", "-r", f"{HOME}/faults", f"{HOME}/faults-copied")
+        assert access_point.tierbench("stop", f"{HOME}/faults-copied", check=False) == 2
+        for worker in ("wn01", "wn02"):
+            testbed.host(worker).run("sh", "-c", f"pkill -STOP -f '{CLIENT}'", check=False)
+        wait_until((trials[1] / names.CLIENTS).exists, 180, "the second trial did not begin", log)
+        wait_until((trials[1] / "gate.out").exists, 60, "the second trial has no gate", log)
+        testbed.host("ce").run("sh", "-c", "pkill -KILL -f '[s]cripts/gate.py'", check=False)
+        wait_until(partial(all_read, trials[2], 2), 180, "the third trial did not begin", log)
+        _, queue = access_point.command("condor_q", "-af", "ClusterId", "Cmd")
+        (client,) = {line.split()[0] for line in queue.splitlines() if "client.py" in line}
+        access_point.command("condor_rm", f"{client}.1")
+        status = watched.result()
+    yield Ran(status, access_point.copy("faults"))
+
+
+def reasons(trial: Path) -> list[str]:
+    told: list[str] = outcome(trial)["reasons"]
+    return told
+
+
+def test_wrappers_that_are_stopped_do_not_hold_up_the_run(faulty: Ran) -> None:
+    assert outcome(faulty.trials[0])["state"] == "incomplete"
+    assert reasons(faulty.trials[0])[0].startswith("the storage has moved nothing for ")
+
+
+def test_what_is_known_of_the_server_is_told(faulty: Ran) -> None:
+    assert "vmuf.uf.test:1094 takes connections from here" in reasons(faulty.trials[0])[0]
+
+
+def test_a_gate_that_is_killed_is_started_again(faulty: Ran) -> None:
+    assert outcome(faulty.trials[1])["state"] == "complete"
+
+
+def test_the_client_that_was_removed_is_told_of_first(faulty: Ran) -> None:
+    assert reasons(faulty.trials[2])[0].startswith("client 1 ")
+    assert "via condor_rm (by user bench)" in reasons(faulty.trials[2])[0]
+
+
+def test_nothing_is_left_in_the_queue(faulty: Ran, access_point: AccessPoint) -> None:
+    assert faulty.status == 1
+    inside = f'regexp("^{HOME}/faults", Iwd)'
+    assert access_point.command("condor_q", "-constraint", inside, "-af", "ClusterId", "Cmd")[1] == ""
