@@ -25,6 +25,7 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     if into.exists():
         raise ConfigError(f"{into}: is there already; a run gets a directory of its own (--into)")
     try:  # found out now, and not after the measurement
+        made = next((folder for folder in reversed(into.parents) if not folder.exists()), into)
         into.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
@@ -79,7 +80,7 @@ def _to_its_end(testbed: Testbed, access_point: RunningHost, status: int, into: 
             from tierbench.postprocess.report.write import run_report
 
             say(f"its report is {run_report(into, None, lambda _: None)}")
-        give_to_caller(into)
+        give_to_caller(made)
     return status
 
 

@@ -160,16 +160,19 @@ class Requirements(Kind):
     """A ClassAd expression, which stays one expression wherever it is put in parentheses."""
 
     must_be = 'one ClassAd expression on one line, like TierbenchNetwork == "private"'
+    # HTCondor has two parsers, which take a backslash for different things, and with it the end of a string.
+    AMBIGUOUS = re.compile(r"[\\']")
+    MACRO = re.compile(r"\$\$|\$\w*[(\[]")
 
     @classmethod
     def check(cls, value: str) -> None:
         if not value.isprintable() or not _parses(value):
             raise ValueError(f"must be {cls.must_be}, not {shown(value)}")
-        macro = re.search(r"\$\$|\$\w*[(\[]", value)
-        if macro:
-            raise ValueError(
-                f'must be {cls.must_be}, without HTCondor\'s macros ("{macro.group()}"), not {shown(value)}'
-            )
+        if cls.MACRO.search(value):
+            raise ValueError(f"must be {cls.must_be}, without HTCondor's macros, not {shown(value)}")
+        if cls.AMBIGUOUS.search(value):
+            instead = "without backslashes and ' (in a pattern, [.] says what \\. would)"
+            raise ValueError(f"must be {cls.must_be}, {instead}, not {shown(value)}")
 
 
 def _parses(expression: str) -> bool:

@@ -6,16 +6,18 @@ import hashlib
 import os
 import pwd
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import classad2
 import pytest
 
 from tests.testbed.runs import HOME, AccessPoint, outcome
 from tierbench.errors import HostError
 from tierbench.site_configs.site import SHIPPED
 from tierbench.testbed import filesystem, ids, rootfs
-from tierbench.testbed.copying import bring_home
+from tierbench.testbed.copying import bring_home, give_to_caller
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.run import _taken_along
 from tierbench.testbed.testbed import Testbed, home
@@ -71,6 +73,18 @@ def test_links_in_a_run_directory_stay_on_the_testbed(ce: RunningHost, outside: 
     assert (into / "sub/file").read_text() == "it\n"
     assert os.access(into / "sub/file", os.X_OK)
     assert {path.stat().st_uid for path in [into, *into.rglob("*")]} == {os.geteuid()}
+
+
+def test_what_was_brought_home_belongs_to_who_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    into = tmp_path / "run"
+    (into / "sub").mkdir(parents=True)
+    (into / "sub/file").touch()
+    (into / "sub/link").symlink_to(tmp_path)
+    monkeypatch.setenv("SUDO_UID", str(SOMEBODY))
+    monkeypatch.setenv("SUDO_GID", str(SOMEBODY))
+    give_to_caller(into)
+    assert {path.lstat().st_uid for path in [into, *into.rglob("*")]} == {SOMEBODY}
+    assert tmp_path.stat().st_uid == os.geteuid()
 
 
 # -- who is who ------------------------------------------------------------------------------------------
@@ -144,6 +158,10 @@ def test_the_gateway_itself_still_does(testbed: Testbed) -> None:
 
 TOLD_TO_NOBODY = "not-to-be-told"
 CHECK = f'test "$(printf %s "$TOKEN" | sha256sum)" = "{hashlib.sha256(TOLD_TO_NOBODY.encode()).hexdigest()}  -"'
+SITE = (SHIPPED / "testbed.toml").read_text(encoding="utf-8")
+PUBLIC = """requirements = 'TierbenchNetwork == "public"'"""
+# All that DAGMan and condor_submit could trip over in an expression: it has to arrive as it is.
+PECULIAR = PUBLIC[:-1] + """ && regexp("^wn[0-9]+[.]fiu", Machine) && "a, $c # d" != "" || (false)'"""
 ROOT_BIN = "/usr/local/lib/python3*/dist-packages/ROOT/bin"
 QUIET = f"""
 name = "quiet"
@@ -171,17 +189,20 @@ def test_a_run_under_a_tight_umask_with_a_secret_is_complete_and_tells_nobody(
     access_point: AccessPoint, ce: RunningHost
 ) -> None:
     access_point.define("quiet", QUIET)
+    ce.put(f"{HOME}/quiet-site.toml", SITE.replace(PUBLIC, PECULIAR), user=USER)
     ce.put(f"{HOME}/token", f"{TOLD_TO_NOBODY}\n", 0o600, USER)
     access_point.make_replicas("quiet")
     run = f"{HOME}/quiet"
-    command = f"umask 077; tierbench run {run}.toml --site testbed --no-links --into {run}"
+    command = f"umask 077; tierbench run {run}.toml --site {run}-site.toml --no-links --into {run}"
     status, _ = access_point.command("sh", "-c", command, check=False)
     trial = access_point.copy("quiet") / "trials/direct.root.x002.r1"
     assert status == 0, outcome(trial)
     assert outcome(trial)["state"] == "complete"
     assert ce.run("stat", "-c", "%a", run, user=USER).stdout == "700\n"
     assert ce.run("grep", "-rlF", TOLD_TO_NOBODY, run, user=USER, check=False).stdout == ""
-    assert ce.run("condor_history", "-l", user=USER).stdout.count(TOLD_TO_NOBODY) == 0
+    assert TOLD_TO_NOBODY not in ce.run("condor_history", "-l", user=USER).stdout
+    asked = ce.run("condor_history", "-af:r", "Requirements", user=USER).stdout
+    assert str(classad2.ExprTree(f"({tomllib.loads(PECULIAR)['requirements']})")) in asked
 
 
 # -- sudo --------------------------------------------------------------------------------------------------

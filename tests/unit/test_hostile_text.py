@@ -386,7 +386,14 @@ def test_requirements_hold_no_macros(macro: str) -> None:
 
 
 def test_an_anchored_pattern_is_no_macro() -> None:
-    assert Requirements(r'regexp("^wn[0-9]+\\.x$", Machine)') == r'regexp("^wn[0-9]+\\.x$", Machine)'
+    expression = 'regexp("^wn[0-9]+[.]x$", Machine)'
+    assert Requirements(expression) == expression
+
+
+@pytest.mark.parametrize("expression", [r'"x\\" == ") || (true) || (" ', r'"\"" == "x"', "'odd name' == 1"])
+def test_requirements_hold_nothing_that_htcondors_parsers_read_differently(expression: str) -> None:
+    with pytest.raises(ValueError, match="without backslashes"):
+        Requirements(expression)
 
 
 @pytest.mark.parametrize("kind", ["clients", "sampler"])
