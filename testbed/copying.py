@@ -60,6 +60,15 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> Non
     os.utime(path, (member.mtime, member.mtime))
 
 
+def make_parents(folder: Path) -> None:
+    """Make the folders that a folder will lie in."""
+    missing = [parent for parent in reversed(folder.absolute().parents) if not parent.exists()]
+    for parent in missing:
+        parent.mkdir()
+    for outermost in missing[:1]:
+        give_to_caller(outermost)
+
+
 def give_to_caller(folder: Path) -> None:
     """What root has made here belongs to who has called it by sudo."""
     if os.geteuid() != 0 or "SUDO_UID" not in os.environ:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tierbench.dags import names
 from tierbench.errors import ConfigError, HostError
 from tierbench.interrupts import ASKING, exit_status
-from tierbench.testbed.copying import bring_home, give_to_caller
+from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.testbed import Testbed
@@ -25,8 +25,7 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     if into.exists():
         raise ConfigError(f"{into}: is there already; a run gets a directory of its own (--into)")
     try:  # found out now, and not after the measurement
-        made = next((folder for folder in reversed(into.parents) if not folder.exists()), into)
-        into.parent.mkdir(parents=True, exist_ok=True)
+        make_parents(into)
     except OSError as error:
         raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
     writer, access_point = (testbed.host(testbed.topology.with_role(r)[0].name) for r in ("wan-xrootd", "access-point"))
@@ -80,7 +79,7 @@ def _to_its_end(testbed: Testbed, access_point: RunningHost, status: int, into: 
             from tierbench.postprocess.report.write import run_report
 
             say(f"its report is {run_report(into, None, lambda _: None)}")
-        give_to_caller(made)
+        give_to_caller(into)
     return status
 
 

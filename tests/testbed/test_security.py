@@ -17,7 +17,7 @@ from tests.testbed.runs import HOME, AccessPoint, outcome
 from tierbench.errors import HostError
 from tierbench.site_configs.site import SHIPPED
 from tierbench.testbed import filesystem, ids, rootfs
-from tierbench.testbed.copying import bring_home, give_to_caller
+from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.run import _taken_along
 from tierbench.testbed.testbed import Testbed, home
@@ -76,14 +76,15 @@ def test_links_in_a_run_directory_stay_on_the_testbed(ce: RunningHost, outside: 
 
 
 def test_what_was_brought_home_belongs_to_who_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    into = tmp_path / "run"
+    monkeypatch.setenv("SUDO_UID", str(SOMEBODY))
+    monkeypatch.setenv("SUDO_GID", str(SOMEBODY))
+    runs, into = tmp_path / "runs", tmp_path / "runs" / "run"
+    make_parents(into)
     (into / "sub").mkdir(parents=True)
     (into / "sub/file").touch()
     (into / "sub/link").symlink_to(tmp_path)
-    monkeypatch.setenv("SUDO_UID", str(SOMEBODY))
-    monkeypatch.setenv("SUDO_GID", str(SOMEBODY))
     give_to_caller(into)
-    assert {path.lstat().st_uid for path in [into, *into.rglob("*")]} == {SOMEBODY}
+    assert {path.lstat().st_uid for path in [runs, *runs.rglob("*")]} == {SOMEBODY}
     assert tmp_path.stat().st_uid == os.geteuid()
 
 
