@@ -6,7 +6,12 @@ PYTHON ?= python3
 VENV := .venv
 TIERBENCH := $(VENV)/bin/tierbench
 
-.PHONY: demo test unit lint setup clean
+# An old Python, as workers may have, runs what is shipped: the first of these that is here, or the one that is named.
+OLD_PYTHON ?= $(firstword $(foreach v,3.6 3.7 3.8 3.9,\
+	$(shell python$(v) -c 'import sys; print(sys.executable)' 2>/dev/null) \
+	$(lastword $(wildcard $(HOME)/.pyenv/versions/$(v).*/bin/python3))))
+
+.PHONY: demo test unit old-python lint setup clean
 
 demo: setup
 	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'exit 130' INT TERM; \
@@ -14,9 +19,16 @@ demo: setup
 
 test: setup lint
 	TIERBENCH_DAMAGES=1200 $(VENV)/bin/pytest
+	$(MAKE) old-python
 
 unit: setup
 	$(VENV)/bin/pytest tests/unit
+
+old-python: setup
+	@test -n "$(OLD_PYTHON)" || echo "old-python: SKIPPED, no Python 3.6 to 3.9 here; make old-python OLD_PYTHON=…"
+	@test -z "$(OLD_PYTHON)" || $(OLD_PYTHON) --version
+	test -z "$(OLD_PYTHON)" || TIERBENCH_OLD_PYTHON=$(OLD_PYTHON) \
+		$(VENV)/bin/pytest $$(grep -l 'import .*PYTHON' tests/unit/test_*.py)
 
 lint: setup
 	$(VENV)/bin/ruff check .

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.shipped import ship
+from tests.unit.shipped import PYTHON, ship
 from tierbench.dags import names
 from tierbench.dags.text import CALLED_OFF
 from tierbench.submit import gate
@@ -46,7 +46,7 @@ class Gate:
 
     def start(self) -> None:
         # As HTCondor's local universe does it: no environment at all.
-        self.process = subprocess.Popen([self.scripts / "gate.py"], cwd=self.trial, env={})
+        self.process = subprocess.Popen([PYTHON, self.scripts / "gate.py"], cwd=self.trial, env={})
 
     def log(self, name: str, *lines: str) -> None:
         with (self.trial / name).open("a") as file:
