@@ -3,7 +3,7 @@
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tierbench.wrappers.failure import UsageError
 
@@ -27,18 +27,26 @@ def command_line(description: "str | None") -> argparse.Namespace:
     return arguments
 
 
-def replica(path: Path, index: int) -> "tuple[str, int | None]":
-    """URL and size of the replica in a line of the list, the first being line 0; its checksum may follow."""
+class Replica(NamedTuple):
+    """What is to be read, and what is known of it."""
+
+    url: str
+    bytes: "int | None"
+    adler32: "str | None"
+
+
+def replica(path: Path, index: int) -> Replica:
+    """The replica in a line of the list, the first being line 0."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise UsageError(f"the list of replicas cannot be read: {error}") from None
     if not 0 <= index < len(lines):
         raise UsageError(f"{path}: has no line for client {index}, only {len(lines)} lines")
-    url, size = [*lines[index].split("\t"), ""][:2]
+    url, size, adler32 = [*lines[index].split("\t"), "", ""][:3]
     if not url or (size and not size.isdigit()):
-        raise UsageError(f"{path}: line {index + 1} is not URL TAB BYTES: {lines[index]!r}")
-    return url, int(size) if size else None
+        raise UsageError(f"{path}: line {index + 1} is not URL TAB BYTES TAB ADLER32: {lines[index]!r}")
+    return Replica(url, int(size) if size else None, adler32 or None)
 
 
 def read_options(text: str) -> "dict[str, Any]":

@@ -34,6 +34,7 @@ class Job(NamedTuple):
 
     url: str
     expected_bytes: "int | None"
+    expected_adler32: "str | None"
     options: "dict[str, Any]"
     scratch: Path
 

@@ -41,19 +41,19 @@ SETTLE_S = 0.01
 def main() -> int:
     arguments = command_line(__doc__)
     try:
-        url, size = replica(arguments.replicas, arguments.index)
+        read = replica(arguments.replicas, arguments.index)
         kind = find_client(arguments.client)
         options = kind.with_defaults(read_options(arguments.options))
     except UsageError as error:
         print(f"client: {error}", file=sys.stderr)
         return 2
     record, interrupts = Record(), Interrupts()
-    record.start(arguments.trial, arguments.index, arguments.client, url, size)
+    record.start(arguments.trial, arguments.index, arguments.client, read.url, read.bytes)
     run: Run | None = None
     outcome: dict[str, Any] = {}
     try:
         with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
-            client = kind(Job(url, size, options, Path(scratch)))
+            client = kind(Job(*read, options, Path(scratch)))
             run = perform(client, arguments, record, interrupts)
             outcome = client.outcome(run)
             if outcome["status"] != "ok":  # a signal that came too late has not made it worse

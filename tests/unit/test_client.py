@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,36 @@ def test_xrdcp_that_breaks_off_is_a_short_read(job: Job) -> None:
     job.script("bin/xrdcp", f"dd if={job.replica} of=/dev/null bs=1M count=1; exit 54")
     job.offer(URL, SIZE)
     assert job.end("xrdcp")["status"] == "short-read"
+
+
+@pytest.mark.parametrize(
+    ("changed", "catalogued", "status"),
+    [(False, True, "ok"), (True, True, "damaged"), (False, False, "failed")],
+)
+@pytest.mark.parametrize("client", ["dd", "xrdcp"])
+def test_a_checksum_tells_a_replica_whose_content_changed(
+    job: Job, client: str, changed: bool, catalogued: bool, status: str
+) -> None:
+    checksum = f"{zlib.adler32(job.replica.read_bytes()):08x}" if catalogued else ""
+    if changed:
+        job.replica.write_bytes(b"!" + job.replica.read_bytes()[1:])
+    job.script("bin/xrdcp", f"exec cat {job.replica}")
+    job.offer(URL if client == "xrdcp" else job.replica, f"{SIZE}\t{checksum}")
+    end = job.end(client, options={"checksum": True})
+    assert (end["status"], end["bytes_app"], end["bytes_client"]) == (status, SIZE, SIZE)
+
+
+@pytest.mark.parametrize("client", ["dd", "xrdcp"])
+def test_with_a_checksum_a_short_file_is_a_short_read(job: Job, client: str) -> None:
+    job.script("bin/xrdcp", f"cat {job.replica}; exit 54")
+    job.offer(URL if client == "xrdcp" else job.replica, SIZE + 1)
+    assert job.end(client, options={"checksum": True})["status"] == "short-read"
+
+
+def test_with_a_checksum_a_missing_file_is_an_open_failure(job: Job) -> None:
+    job.offer(job.folder / "nothing", SIZE)
+    end = job.end("dd", options={"checksum": True})
+    assert (end["status"], "No such file" in end["message"]) == ("open-failed", True)
 
 
 def test_xrdcp_that_moves_all_is_ok(job: Job) -> None:

@@ -3,12 +3,13 @@
 import re
 from typing import Any
 
+from tierbench.wrappers.checksum import CHECKSUM, FIRST_BLOCK, SummedClient
 from tierbench.wrappers.child import Run
-from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.client import Option
 from tierbench.wrappers.failure import Failure
 
 
-class Dd(Client):
+class Dd(SummedClient):
     """The CHEP paper's dd."""
 
     protocols = ("file",)
@@ -16,20 +17,22 @@ class Dd(Client):
     usual_excess = 0.01
     programs = ("dd",)
     remedy = "install coreutils there"
-    options = {"block_kb": Option(1024, 1, 1_048_576)}
+    options = {"block_kb": Option(1024, 1, 1_048_576), **CHECKSUM}
 
     def prepare(self) -> None:
         if self.job.remote:
             raise Failure("wrong-protocol", f"dd reads files, not {self.job.url}")
 
     def command(self) -> "list[str]":
-        return ["dd", f"if={self.job.path}", "of=/dev/null", f"bs={self.job.options['block_kb']}K"]
+        into = [] if self.job.options["checksum"] else ["of=/dev/null"]
+        return ["dd", f"if={self.job.path}", *into, f"bs={self.job.options['block_kb']}K"]
 
-    @staticmethod
-    def has_begun(read: int, written: int) -> bool:
-        return written > 0  # its first block has gone to /dev/null
+    def has_begun(self, read: int, written: int) -> bool:
+        return read > FIRST_BLOCK if self.job.options["checksum"] else written > 0  # a block has gone to /dev/null
 
     def outcome(self, run: Run) -> "dict[str, Any]":
+        if self.job.options["checksum"]:
+            return {"bytes_source": "adler32", **self.summed(run)}
         said = re.search(r"^(\d+) bytes", run.stderr, re.MULTILINE)
         counted = None if run.written_bytes is None else run.written_bytes - run.stderr_bytes
         return {
