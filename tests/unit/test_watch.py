@@ -6,6 +6,9 @@ import io
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,3 +142,37 @@ class TestACopy:
         assert not list(copy.directory.glob("*.dag.*"))
         assert not (copy.directory / names.TURN).exists()
         assert (copy.directory / names.EXPERIMENT_DAG).exists()
+
+
+WATCHED_INSIDE = """
+import sys
+from tierbench import interrupts
+from tierbench.testbed import run
+
+class Host:
+    @staticmethod
+    def command(argv, user):
+        return ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-m", *argv]
+
+interrupts.listen()
+sys.exit(run._inside(Host, "watch", sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("inside", [False, True], ids=["run", "testbed run"])
+def test_who_is_asked_to_end_says_where_the_run_goes_on(
+    run: Run, inside: bool, number: signal.Signals, status: int
+) -> None:
+    """Also through the processes between it and a testbed's host, of which none is left."""
+    run.record_submission(7, 0.0)
+    command = ["-c", WATCHED_INSIDE] if inside else ["-m", "tierbench", "watch"]
+    watching = subprocess.Popen(
+        [sys.executable, *command, run.directory], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert watching.stdout
+    assert "; asking again for up to" in watching.stdout.readline()  # no pool is here; so it waits
+    watching.send_signal(number)
+    said, _ = watching.communicate(timeout=60)  # which ends when nobody holds the pipe any more
+    assert watching.returncode == status
+    assert f"no longer watching; the run goes on. `tierbench watch {run.directory}`" in said
