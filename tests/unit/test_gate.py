@@ -311,3 +311,14 @@ def test_an_earlier_trys_clients_are_not_taken_for_this_ones(trial: Gate) -> Non
     trial.log(names.CLIENTS_LOG, *aborted)
     time.sleep(CLOSED_S)
     assert not (trial.trial / names.SERVED).exists()
+
+
+def test_storage_is_seen_at_rest_for_a_whole_interval_before_the_go(trial: Gate) -> None:
+    """With a period of five seconds, too, its rate without clients is known then."""
+    trial.flushed()
+    trial.sampling(0)
+    trial.ready(0, 1)
+    time.sleep(CLOSED_S)
+    assert not (trial.trial / names.GO).exists()
+    trial.sampling(0, 0)
+    assert "go_wall_ns" in trial.said()

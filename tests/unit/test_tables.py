@@ -261,3 +261,20 @@ def test_a_window_that_ends_before_it_began_is_none(folder, end_s):
     row = trial_tables(folder)
     assert (row["window_s"], row["verdict"]) == (None, "INVALID")
     assert "ended before the window began" in row["verdict_reasons"]
+
+
+def test_a_trial_that_has_not_ended_is_running_and_not_judged(run, folder):
+    (folder / names.OUTCOME).unlink(missing_ok=True)
+    (folder / names.DAGMAN_LOCK).write_text("PID = 1\n")
+    (folder / names.client_output(1)).write_text("")
+    tables(run)
+    row = {row["trial_id"]: row for row in rows(run / names.TRIALS_CSV)}[folder.name]
+    assert (row["state"], row["verdict"], row["verdict_reasons"]) == ("running", "running", "has not ended")
+    assert rows(run / names.SUMMARY_CSV)[0]["trials"] == "1"
+
+
+def test_the_first_cause_is_among_a_trials_reasons(folder):
+    why = "client 1 lost: it was held: no replicas.txt"
+    outcome = {"format": 1, "state": "incomplete", "reasons": [why, "client 0 killed: ended by SIGTERM"]}
+    (folder / names.OUTCOME).write_text(json.dumps(outcome))
+    assert trial_tables(folder)["reasons"].split("; ")[0] == why
