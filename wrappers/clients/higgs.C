@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -97,8 +98,20 @@ inline double secondsOf(clockid_t clock)
     return now.tv_sec + 1e-9 * now.tv_nsec;
 }
 
+// For how long this thread was ready to compute and the processor was with others; 0 where the kernel does not tell.
+inline double waitedForProcessor()
+{
+    long long waited = 0;
+    if (FILE *schedule = std::fopen("/proc/self/schedstat", "r")) {
+        if (std::fscanf(schedule, "%*d %lld", &waited) != 1)
+            waited = 0;
+        std::fclose(schedule);
+    }
+    return 1e-9 * waited;
+}
+
 // A core that is as fast as a share of this one: after computing it rests, so that a scale model's jobs compute as
-// slowly as its links carry. Waiting for the real core is waiting that a slower one would have needed anyway.
+// slowly as its links carry. Waiting for the real core counts as rest.
 class Core {
 public:
     explicit Core(double share) : slower_(1 / share) {}
@@ -106,23 +119,23 @@ public:
     double used() const { return secondsOf(CLOCK_PROCESS_CPUTIME_ID) - begun_; }
     double computed() const { return used() * slower_; } // on the slower core
 
-    void compute() { since_ = secondsOf(CLOCK_MONOTONIC), usedBefore_ = used(); }
-
     void rest()
     {
-        const double now = used(), spent = secondsOf(CLOCK_MONOTONIC) - since_;
-        owed_ += (now - charged_) * (slower_ - 1) - std::max(0., spent - (now - usedBefore_));
-        charged_ = now;
-        if (slower_ == 1 || owed_ < 0.01)
+        if (slower_ == 1 || owed() < 0.01)
             return;
-        const timespec pause{static_cast<time_t>(owed_), static_cast<long>(1e9 * (owed_ - std::floor(owed_)))};
-        const double from = secondsOf(CLOCK_MONOTONIC);
-        nanosleep(&pause, nullptr);
-        owed_ -= secondsOf(CLOCK_MONOTONIC) - from;
+        waited_ = waitedForProcessor() - waitedBefore_;
+        const double pause = owed(), from = secondsOf(CLOCK_MONOTONIC);
+        if (pause <= 0)
+            return;
+        const timespec time{static_cast<time_t>(pause), static_cast<long>(1e9 * (pause - std::floor(pause)))};
+        nanosleep(&time, nullptr);
+        rested_ += secondsOf(CLOCK_MONOTONIC) - from;
     }
 
 private:
-    double slower_, begun_ = secondsOf(CLOCK_PROCESS_CPUTIME_ID), charged_ = 0, owed_ = 0, since_ = 0, usedBefore_ = 0;
+    double owed() const { return used() * (slower_ - 1) - waited_ - rested_; }
+
+    double slower_, begun_ = secondsOf(CLOCK_PROCESS_CPUTIME_ID), waitedBefore_ = waitedForProcessor(), waited_ = 0, rested_ = 0;
 };
 
 } // namespace tierbench
@@ -145,7 +158,6 @@ int higgs(const char *url, const char *tree = "", int combinatorics = 20, double
         if (!going)
             replica.fail("failed", "the tree has no NanoAOD-like muons and electrons");
         while (going && reader.Next()) {
-            worker.compute();
             ++events;
             for (int i = 0; i == 0 || (cpuPerMb > 0 ? worker.used() < each * events : i < combinatorics); ++i, ++pairings) {
                 const double scale = 1 + 1e-4 * i;

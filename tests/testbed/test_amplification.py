@@ -1,0 +1,109 @@
+"""A mount that reads ahead in vain makes the storage send more, and no job faster: staged, measured, and named."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.testbed.runs import AccessPoint, Ran
+from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.results import read_results
+from tierbench.testbed import filesystem
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import MOUNT_POINT
+
+EXPERIMENT = """
+name = "{name}"
+question = "What does the storage send in vain?"
+access = ["wan-xrootd-public"]
+batches = [8]
+repeats = 1
+sample_period_s = 0.2
+retries = 0
+
+[workloads.root]
+client = "root"
+replicas = "tree"
+
+[workloads.larger-cache]
+client = "root"
+replicas = "tree"
+options = {{ cache_mb = 30 }}
+
+[replicas.tree]
+kind = "tree"
+count = 8
+size_mb = 64
+"""
+KEPT_FROM_BEGINNING = "mfsreadaheadtrigger=4294967295"
+MOOSEFS_OWN = "mfsreadaheadtrigger=1048576,mfsreadaheadleng=262144"  # which it throws away within moments
+WASTEFUL, USUAL = 1.1, 1.07  # sent over taken in
+
+
+@contextlib.contextmanager
+def throwing_away(host: RunningHost) -> Iterator[None]:
+    """A mount where MooseFS's own read-ahead is at work, as it is unless it is kept from beginning."""
+    usual = host.run("cat", filesystem.MOUNT_COMMAND).stdout
+    assert KEPT_FROM_BEGINNING in usual
+    eager = "".join(line for line in usual.splitlines(keepends=True) if not line.startswith("echo "))
+    mount_by(host, eager.replace(KEPT_FROM_BEGINNING, MOOSEFS_OWN))
+    try:
+        yield
+    finally:
+        mount_by(host, usual)
+
+
+def mount_by(host: RunningHost, script: str) -> None:
+    host.put(filesystem.MOUNT_COMMAND, script, 0o755)
+    host.run("umount", "-l", MOUNT_POINT)
+    filesystem.mount(host)
+
+
+@pytest.fixture(scope="module")
+def runs(testbed: Testbed, access_point: AccessPoint) -> dict[str, Ran]:
+    """The same trials over a wasteful mount under the server, and over the usual one."""
+    for name in ("eager", "usual"):
+        access_point.define(name, EXPERIMENT.format(name=name))
+    access_point.make_replicas("usual")
+    with throwing_away(testbed.host("vmuf")):
+        eager = access_point.run("eager")
+    return {"eager": eager, "usual": access_point.run("usual")}
+
+
+def amplification(run: Ran) -> dict[str, float]:
+    return {row["workload"]: float(row["amplification"]) for row in run.rows("trials.csv")}
+
+
+def test_the_mount_alone_makes_the_storage_send_in_vain(runs: dict[str, Ran]) -> None:
+    eager, usual = (amplification(runs[name]) for name in ("eager", "usual"))
+    print(eager, usual)
+    assert eager["root"] > WASTEFUL
+    assert max(usual.values()) < USUAL
+
+
+def test_a_larger_cache_of_the_clients_avoids_most_of_it(runs: dict[str, Ran]) -> None:
+    eager = amplification(runs["eager"])
+    assert eager["larger-cache"] - 1 < (eager["root"] - 1) / 2
+
+
+def test_the_rate_is_what_the_jobs_took_in_and_no_more_than_their_cards_carry(runs: dict[str, Ran]) -> None:
+    for row in [row for run in runs.values() for row in run.rows("trials.csv")]:
+        delivered, cards = float(row["delivered_mbps"]), 2 * 100
+        assert delivered == pytest.approx(int(row["bytes_app"]) * 8e-6 / float(row["window_s"]), rel=1e-4)
+        assert delivered < cards
+        assert float(row["mean_mbps"]) == pytest.approx(delivered * float(row["amplification"]), rel=0.01)
+
+
+def test_when_it_came_is_told_by_the_workers_cards(runs: dict[str, Ran]) -> None:
+    for row in runs["eager"].rows("trials.csv"):
+        assert row["steady_from"] in ("delivered", "")  # the latter where no slice is steady
+        assert float(row["all_active_delivered_mbps"]) < 2 * 100
+
+
+def test_the_answer_names_the_way_that_wastes(runs: dict[str, Ran]) -> None:
+    notes = {name: " ".join(answer(read_results(run.directory, print), "root").notes) for name, run in runs.items()}
+    assert "The storage sent more than the jobs took in: over wan-xrootd-public" in notes["eager"]
+    assert "sent more than" not in notes["usual"]
