@@ -38,7 +38,7 @@ class SummedClient(Client):
     def held_command(self) -> "list[str]":
         if not self.job.options["checksum"]:
             return super().held_command()
-        return [sys.executable, "-c", SUM, str(self.job.scratch / "checksum"), *self.command()]
+        return [sys.executable or "python3", "-c", SUM, str(self.job.scratch / "checksum"), *self.command()]
 
     def summed(self, run: Run) -> "dict[str, Any]":
         """The record's end, from what came through the sum."""

@@ -234,6 +234,17 @@ def test_a_checksum_tells_a_replica_whose_content_changed(
     assert (end["status"], end["bytes_app"], end["bytes_client"]) == (status, SIZE, SIZE)
 
 
+def test_a_checksum_needs_no_path(job: Job) -> None:
+    """HTCondor gives a job none, and then Python does not know where it is itself."""
+    job.offer(job.replica, f"{SIZE}\t{zlib.adler32(job.replica.read_bytes()):08x}")
+    asked = ["--trial", "t", "--index", "0", "--replicas", "replicas.txt", "--client", "dd", "--options"]
+    process = subprocess.Popen(
+        ["python3", "client.py", *asked, '{"checksum": true}'], executable=PYTHON, cwd=job.folder,
+        env={"_CONDOR_SCRATCH_DIR": str(job.folder)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert events(process)["end"]["status"] == "ok"
+
+
 @pytest.mark.parametrize("client", ["dd", "xrdcp"])
 def test_with_a_checksum_a_short_file_is_a_short_read(job: Job, client: str) -> None:
     job.script("bin/xrdcp", f"cat {job.replica}; exit 54")
