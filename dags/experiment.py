@@ -214,6 +214,25 @@ def _tables(value: Any) -> dict[str, dict[str, Any]]:
     return {k: v for k, v in value.items() if isinstance(v, dict)} if isinstance(value, Mapping) else {}
 
 
+def definition_files(path: Path) -> list[Path]:
+    """All the files that a user's experiment is made of: its own, those that it extends, what its clients bring."""
+    experiment = load_experiment(path)
+    files = [*_extended(path)]
+    for client in experiment.client_files:
+        if client.name not in shipped_clients():
+            files += [client.path, *client.ships]
+    files += [Path(file) for use in experiment.uses() for file in use.workload.option_files.values() if file]
+    return list(dict.fromkeys(file.resolve() for file in files))
+
+
+def _extended(path: Path) -> Iterator[Path]:
+    """A file and those that it extends, as far as they are the user's own."""
+    yield path
+    base = str(read_toml(path).get("extends", ""))
+    if base and base not in shipped_experiments():
+        yield from _extended(path.parent / base)
+
+
 class _Attempts:
     """Collects what is wrong with several parts of a file, so that all of it can be said at once."""
 

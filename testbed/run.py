@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tierbench.dags import names
+from tierbench.dags.experiment import definition_files
 from tierbench.errors import ConfigError, HostError
 from tierbench.interrupts import ASKING, exit_status
 from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
@@ -118,8 +119,13 @@ def _commands_of(pid: int) -> list[int]:
 
 
 def _taken_along(definition: Path, *hosts: RunningHost) -> str:
-    """Copy a file of the user's to the hosts; its path there."""
-    there = f"{HOME}/{definition.name}"
+    """Copy an experiment of the user's to the hosts, with its clients and their files; its path there."""
+    files = definition_files(definition)
+    root = Path(os.path.commonpath([file.parent for file in files]))
+    there = PurePosixPath(HOME, definition.stem)
     for host in hosts:
-        host.put(there, definition.read_bytes(), user=USER)
-    return there
+        for file in files:
+            copy = there / file.relative_to(root)
+            host.run("mkdir", "-p", str(copy.parent), user=USER)
+            host.put(str(copy), file.read_bytes(), user=USER)
+    return str(there / definition.resolve().relative_to(root))

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.shipped import PYTHON
-from tierbench.dags.experiment import Experiment, load_experiment
+from tierbench.dags.experiment import Experiment, definition_files, load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
@@ -141,6 +141,12 @@ def test_it_may_not_be_called_like_one_that_is_shipped(users: Users) -> None:
 def test_a_variant_elsewhere_finds_it(users: Users) -> None:
     variant = users.put("elsewhere/more.toml", 'extends = "../tailed.toml"\nname = "more"\nrepeats = 2\n')
     assert load_experiment(variant).workloads["own"].client == "tail_of"
+
+
+def test_all_that_it_brings_goes_along_to_a_testbed(users: Users) -> None:
+    variant = users.put("elsewhere/more.toml", 'extends = "../tailed.toml"\nname = "more"\n')
+    taken = {str(path.relative_to(users.folder.resolve())) for path in definition_files(variant)}
+    assert taken == {"elsewhere/more.toml", "tailed.toml", "tail_of.py", "tailed.h", "list.txt"}
 
 
 def test_its_memory_is_asked_for(users: Users) -> None:

@@ -1,0 +1,71 @@
+"""A user's own client in a real trial: one file beside the experiment, and nothing of the package is touched."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+import pytest
+
+from tierbench.testbed.run import run
+from tierbench.testbed.testbed import Testbed
+
+CLIENT = """
+from tierbench.wrappers.client import Client
+
+
+class Cat(Client):
+    protocols = ("file",)
+    kinds = ("random",)
+    reads_whole = True
+    usual_excess = 0.01
+    programs = ("cat",)
+
+    def command(self):
+        return ["sh", "-c", 'exec cat "$0" > /dev/null', self.job.path]
+
+    def outcome(self, run):
+        return {**self.judged(run, run.written_bytes, 65536), "bytes_client": run.written_bytes}
+"""
+EXPERIMENT = """
+name = "outside"
+question = "How fast does cat read?"
+access = ["direct"]
+batches = [2]
+repeats = 1
+sample_period_s = 0.2
+
+[workloads.own]
+client = "./cat_it.py"
+replicas = "plain"
+
+[replicas.plain]
+kind = "random"
+count = 2
+size_mb = 24
+"""
+
+
+@pytest.fixture(scope="module")
+def rows(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, str]]]:
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "cat_it.py").write_text(CLIENT)
+    (folder / "outside.toml").write_text(EXPERIMENT)
+    run(testbed, str(folder / "outside.toml"), folder / "run", lambda words: print(words, file=sys.stderr))
+    return {name: _rows(folder / "run" / name) for name in ("jobs.csv", "trials.csv")}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_its_jobs_read_their_replicas(rows: dict[str, list[dict[str, str]]]) -> None:
+    assert [(row["program"], row["status"]) for row in rows["jobs.csv"]] == [("cat_it", "ok")] * 2
+
+
+def test_its_bytes_are_closed_with_the_storages(rows: dict[str, list[dict[str, str]]]) -> None:
+    (trial,) = rows["trials.csv"]
+    assert trial["verdict"] != "INVALID", trial["verdict_reasons"]
+    assert 0 <= float(trial["closure"]) < 0.12
