@@ -21,6 +21,7 @@ from tierbench.errors import HostError
 MOUNTS = Path("/proc/self/mounts")
 ACCOUNT = "/run/tierbench-cpu"  # where a host finds its own account; monitors/sampler.py looks there too
 PERIOD_US = 20_000  # short beside a sampling period, so that a limited host is slow and not stuttering
+MACHINES = 16  # a testbed's weight: to the kernel its group would be one process among all of this machine's
 EMPTYING_SECONDS = 5.0
 ENTER = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit 126; shift; done; shift; exec "$@"'
 
@@ -113,6 +114,9 @@ class Cgroup:
     def make(self) -> None:
         for hierarchy, group in self._groups():
             group.parent.mkdir(exist_ok=True)
+            for file, usual in (("cpu.shares", 1024), ("cpu.weight", 100)):
+                if hierarchy.limits and (group.parent / file).exists():
+                    (group.parent / file).write_text(str(MACHINES * usual))
             if hierarchy.unified and hierarchy.limits:
                 (group.parent / "cgroup.subtree_control").write_text("+cpu")
             group.mkdir(exist_ok=True)
