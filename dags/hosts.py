@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.language import item
+from tierbench.dags.levels import level_text
 from tierbench.dags.plan import Configuration, Plan
-from tierbench.site_configs.site import Sampler, Site
+from tierbench.site_configs.site import Condition, Sampler, Site
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,41 @@ def ways_to_sample(site: Site, configuration: Configuration) -> list[str]:
     return sorted({sampler.via for sampler in site.samplers.values()} | workers)
 
 
+@dataclass(frozen=True)
+class ArrangedHost:
+    """A host that changes something for the trial: a condition of the site, to the value that is asked for."""
+
+    condition: str
+    host: str
+    word: str
+    value: str
+    unit: str
+    tolerance_pct: float
+    link: str | None
+    helper: str
+
+    @property
+    def name(self) -> str:
+        """Its own among all that are arranged for a trial."""
+        return f"{self.condition}.{self.host}"
+
+
+def condition_hosts(condition: Condition, workers: Mapping[str, Iterable[str]]) -> list[str]:
+    """The hosts that are told to arrange it: those that the site names, and the workers of a pool."""
+    return list(dict.fromkeys([*condition.hosts, *workers.get(condition.pool or "", ())]))
+
+
+def arranged_hosts(site: Site, experiment: Experiment, plan: Plan) -> list[ArrangedHost]:
+    """Who has to change what before the trials of an experiment at one of its points."""
+    arranged = []
+    for name, value in experiment.conditions.items():
+        condition = site.conditions[name]
+        hosts = condition_hosts(condition, plan.pools)
+        about = condition.word, level_text(value), condition.unit, condition.tolerance_pct, condition.link
+        arranged += [ArrangedHost(name, host, *about, condition.helper) for host in hosts]
+    return arranged
+
+
 def host_lists(
     site: Site, experiment: Experiment, plan: Plan, configuration: Configuration
 ) -> Iterator[tuple[str, str]]:
@@ -60,6 +96,10 @@ def host_lists(
     if flushed:
         # The comma stays where there is no directory, or the host's name would be taken for both.
         yield names.flush_list(configuration.id), "".join(item(host.host, host.directory) for host in flushed)
+    arranged = arranged_hosts(site, experiment, plan)
+    if arranged:
+        lines = [item(one.name, one.host, one.condition, one.word, one.value, one.helper) for one in arranged]
+        yield names.arranged_list(configuration.id), "".join(lines)
     sampled = sampled_hosts(site, plan, configuration)
     for via in ways_to_sample(site, configuration):
         lines = [_sampler_line(sampler) for sampler in sampled if sampler.via == via]

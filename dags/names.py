@@ -32,8 +32,9 @@ REPLICAS = "replicas.txt"
 CLIENTS = "clients"
 SAMPLES = "samples"
 FLUSH = "flush"
+ARRANGED = "arranged"  # what each host that changes something for the trial says of it
 WRITTEN = (TRIAL_DAG, TRIAL, REPLICAS)
-FILLED = (CLIENTS, SAMPLES, FLUSH)  # the folders that the trial's jobs write to
+FILLED = (CLIENTS, SAMPLES, FLUSH, ARRANGED)  # the folders that the trial's jobs write to
 
 # and what running it adds
 DAGMAN_LOCK = "trial.dag.lock"  # DAGMan's, while it is at work
@@ -68,6 +69,10 @@ def flush_list(configuration_id: str) -> str:
     return f"{LISTS}/{configuration_id}.flush"
 
 
+def arranged_list(configuration_id: str) -> str:
+    return f"{LISTS}/{configuration_id}.arrange"
+
+
 def sampler_list(configuration_id: str, via: str) -> str:
     return f"{LISTS}/{configuration_id}.samplers-{via}"
 
@@ -82,6 +87,10 @@ def client_output(index: int) -> str:
 
 def sample_file(host: str) -> str:
     return f"{SAMPLES}/{host}.samples"
+
+
+def condition_record(name: str) -> str:
+    return f"{ARRANGED}/{name}.jsonl"
 
 
 def flush_report(host: str) -> str:

@@ -203,6 +203,7 @@ def _factors(experiment: Experiment, cells: Sequence[_Cell]) -> Iterator[Factor]
 
 
 def _problems(site: Site, experiment: Experiment, use: Use) -> Iterator[str]:
+    yield from (unknown("conditions", name, site.conditions) for name in use.conditions if name not in site.conditions)
     if use.access not in site.access:
         named = any(use.access in point.experiment.access for point in experiment.points)
         yield unknown("access" if named else f"workloads.{use.name}.access", use.access, site.access)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.hosts import flushed_hosts, sampled_hosts
+from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
 from tierbench.dags.language import row
 from tierbench.dags.limits import limits
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
@@ -58,7 +58,9 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         "until_known": isinstance(experiment.repeats, Until),
         "options": {**_options(configuration.workload, workload), "scale": site.scale, "core": site.core},
         "bytes": trial.bytes,
-        "conditions": experiment.conditions,
+        "conditions": [
+            dataclasses.asdict(host) | {"name": host.name} for host in arranged_hosts(site, experiment, plan)
+        ],
     }
 
 

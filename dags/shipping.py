@@ -20,6 +20,7 @@ SCRIPTS = (
     ("tierbench.submit", names.FINISH),
     ("tierbench.dags", names.FRESH),
     ("tierbench.dags", names.TURN_TAKING),
+    ("tierbench.wrappers", "arrange.py"),
 )
 
 

@@ -100,11 +100,19 @@ def _trial_parts(site: Site, experiment: Experiment, trial: Trial) -> Iterator[P
     yield AbortOn("gate", CALLED_OFF)
     yield Retries(GATE_RETRIES, "gate")
     for job in jobs:
-        alone = job.name == "clients" and not experiment.gate
-        yield Before(job.name, _script(names.TURN_TAKING), ["take", "sampled"] if alone else ["take"])
+        yield Before(job.name, _script(names.TURN_TAKING), ["take", *_awaited(job, experiment)])
     if flushes(site, experiment) and not experiment.gate:  # a gate waits for the flush itself
         yield Edge(["flush"], ["clients"])
     yield Final("finish", _script(names.FINISH))
+
+
+def _awaited(job: Job, experiment: Experiment) -> Iterator[str]:
+    """What a node's script waits for beside the turn; clients at a gate wait there."""
+    alone = job.name == "clients" and not experiment.gate
+    if experiment.conditions and (job.name == "flush" or alone):
+        yield "arranged"
+    if alone:
+        yield "sampled"
 
 
 def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Job]:
@@ -121,6 +129,9 @@ def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Jo
                 **waits,
             },
         )
+    if experiment.conditions:
+        hosts = f"{RUN_DIRECTORY}/{names.arranged_list(configuration.id)}"
+        yield Service("arrange", _submit("arrange"), {"hosts": hosts, **waits})
     yield Job("gate", _submit("gate"), {"run_limit": limit.gate_s})
     if flushes(site, experiment):
         yield Job(

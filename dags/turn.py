@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Lets the trials of a run measure one at a time, while DAGMan has the next ones already waiting.
 
-usage: turn.py take | take sampled | pass       (in the trial's directory on the access point)
+usage: turn.py take [arranged] [sampled] | pass       (in the trial's directory on the access point)
 
 take          waits until no other trial of the run has the turn and the trial named in `after` has had it;
               then makes the folders that the trial's jobs write to
-take sampled  waits for the samplers, too: for the clients of a trial that has no gate to do so
+arranged      waits until all that the site has to arrange for the trial is arranged, or known not to be
+sampled       waits for the samplers, too: for the clients of a trial that has no gate to do so
 pass          gives the turn on, if this trial has it; may be called again
 
 The turn is a file of the run directory that names the trial whose turn it is. Shipped there; stdlib
@@ -25,9 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.dags.dagman import at_work
+from tierbench.dags.held import wait_until_settled
 from tierbench.dags.room import hold_reserve, wait_for_room
 
-FILLED = ("clients", "samples", "flush")
+FILLED = ("clients", "samples", "flush", "arranged")
 POLL_SECONDS = 0.1
 # How long a trial may be without a DAGMan before it is taken to have none: a failed one is started again within
 # seconds, and so is one that HTCondor has lost.
@@ -38,7 +40,7 @@ SAMPLERS_SECONDS = 60.0
 
 def main(arguments: "list[str]") -> int:
     trial = Path.cwd()
-    if arguments not in (["take"], ["take", "sampled"], ["pass"]):
+    if arguments != ["pass"] and (arguments[:1] != ["take"] or not set(arguments[1:]) <= {"arranged", "sampled"}):
         print(__doc__, file=sys.stderr)
         return 2
     if not (trial / "trial.json").is_file():
@@ -59,11 +61,18 @@ def main(arguments: "list[str]") -> int:
         hold_reserve(trial)
         for folder in FILLED:
             (trial / folder).mkdir(exist_ok=True)
-        if "sampled" in arguments:
-            wait_for_samplers(trial)
+        wait_for(arguments[1:], trial)
     else:
         turn.pass_on()
     return 0
+
+
+def wait_for(awaited: "list[str]", trial: Path) -> None:
+    definition = json.loads((trial / "trial.json").read_text(encoding="utf-8")) if awaited else {}
+    if "arranged" in awaited:
+        wait_until_settled(trial, definition, definition["limits"]["ready_s"])
+    if "sampled" in awaited:
+        wait_for_samplers(trial, definition["samplers"])
 
 
 class Turn:
@@ -131,8 +140,7 @@ class Turn:
         return now - self.last_seen.setdefault(trial, now) > PATIENCE_SECONDS
 
 
-def wait_for_samplers(trial: Path) -> None:
-    samplers = json.loads((trial / "trial.json").read_text())["samplers"]
+def wait_for_samplers(trial: Path, samplers: "list[dict[str, Any]]") -> None:
     deadline = time.monotonic() + SAMPLERS_SECONDS
     while not all(sampling(trial, sampler) for sampler in samplers) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)

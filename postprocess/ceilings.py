@@ -6,6 +6,7 @@ other measurements, and where that leaves a choice, from what the site's file st
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ LINKS = {
     "worker": ("worker", "wan", "storage", "gateway"),
 }
 MEASURED, STATED, DRIVER = "measured by iperf3", "stated in [links]", "stated by the card"
+ARRANGED = "arranged for the trial"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,13 @@ class Ceilings:
     hosts: Mapping[str, Ceiling] = field(default_factory=dict)  # workers whose own rate was measured
     rtt_ms: float | None = None
     rtt_source: str = ""
+
+    def under(self, arranged: Mapping[str, float]) -> Ceilings:
+        """What is known when some of it was changed for a trial."""
+        links = {link: Ceiling(rate, ARRANGED) for link, rate in arranged.items() if link != "rtt_ms"}
+        rtt_ms = arranged.get("rtt_ms")
+        changed = dataclasses.replace(self, links={**self.links, **links})
+        return changed if rtt_ms is None else dataclasses.replace(changed, rtt_ms=rtt_ms, rtt_source=ARRANGED)
 
     def nic(self, host: str, role: str, header: Mapping[str, Any]) -> Ceiling | None:
         """The ceiling of an interface: as measured, else the lower of what is stated and what a real card can do."""

@@ -156,6 +156,7 @@ TRIALS = (
     _text("pool", "pool of workers"),
     _text("protocol", "protocol by which the clients read"),
     _text("program", "kind of client"),
+    _text("arranged", "what the site has changed for the trial, on which host, as it was read back"),
     _text("gate", "yes: all clients began at one go time; no: HTCondor's natural start"),
     _count("jobs_ok", "clients that ended ok"),
     _count("jobs_failed", "clients that did not, for whatever reason"),

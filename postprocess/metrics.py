@@ -90,6 +90,7 @@ def trial_row(data: TrialData) -> Row:
         "pool": trial["pool"],
         "protocol": trial["protocol"],
         "program": trial["client"],
+        "arranged": "; ".join(data.arranged),
         "gate": "yes" if trial["gate"] else "no",
         "jobs_ok": ok,
         "jobs_failed": len(jobs) - ok,

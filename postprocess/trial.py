@@ -11,6 +11,7 @@ from typing import Any, NotRequired, TypedDict, TypeVar
 
 from tierbench import stored
 from tierbench.dags import names
+from tierbench.dags.held import held
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
 from tierbench.postprocess.ceilings import Ceilings, read_ceilings
@@ -71,6 +72,19 @@ class Definition(OfPool):
     sample_period_s: float
     gate: bool
     bytes: int | None
+    conditions: NotRequired[list[Arranged]]
+
+
+class Arranged(TypedDict):
+    """What a host had to change for the trial."""
+
+    name: str
+    condition: str
+    host: str
+    value: str
+    unit: str
+    tolerance_pct: float
+    link: str | None
 
 
 class Planned(TypedDict):
@@ -118,6 +132,7 @@ class TrialData:
     clock: Bounds | None = None  # the access point's wall clock against its uptime
     submit_error_s: float | None = None  # by how much the time of submission may be wrong
     ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
+    arranged: list[str] = field(default_factory=list)  # what the site has changed for it, as it was read back
 
     @property
     def all_active_ns(self) -> tuple[int, int] | None:
@@ -183,6 +198,8 @@ def read_trial(folder: Path) -> TrialData:
     go = found(Go, folder / names.GO)
     troubles += _other_go_times(go, jobs)
     outcome = read_outcome(folder)
+    conditions = held(folder, trial) if any(job.starts for job in jobs) else []
+    troubles += [trouble for one in conditions if (trouble := one.trouble() or one.unproven())]
     told: list[int] = [job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")]
     return TrialData(
         trial,
@@ -198,7 +215,14 @@ def read_trial(folder: Path) -> TrialData:
         lacking=lacking,
         other_pools=_other_pools(folder, trial, jobs),
         clock=found(Bounds, folder / names.CLOCK),
-        ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"], lacking.append),
+        ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"], lacking.append).under(
+            {
+                one.condition["link"]: one.number
+                for one in conditions
+                if one.condition["link"] and one.number is not None
+            }
+        ),
+        arranged=[f"{one.name}: {one.now} {one.condition['unit']}".strip() for one in conditions],
     )
 
 

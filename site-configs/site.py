@@ -98,6 +98,24 @@ class Flush:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """What a site can change for a trial: which word of whose helper, and how near the value has to come."""
+
+    word: Key
+    hosts: tuple[Host, ...] = ()
+    pool: Key | None = None
+    unit: Line = Line("")
+    tolerance_pct: float = bounded(0.0, 0, 100)
+    link: Literal["wan", "storage", "gateway", "xrootd", "worker", "rtt_ms"] | None = None
+    helper: AbsolutePath = AbsolutePath("/usr/local/sbin/tierbench-arrange")
+    description: Line = Line("")
+
+    def __post_init__(self) -> None:
+        if not (self.hosts or self.pool):
+            raise ValueError("needs hosts, which are all told to change it, or pool, for all its workers, or both")
+
+
+@dataclass(frozen=True)
 class Links:
     """What the links can carry, in Mb/s, where it is known, and how far the workers are from the storage."""
 
@@ -123,6 +141,7 @@ class Site:
     samplers: dict[str, Sampler]
     flush: Flush = field(default_factory=Flush)
     links: Links = field(default_factory=Links)
+    conditions: dict[str, Condition] = field(default_factory=dict)
 
 
 def find_site(name_or_path: str) -> Site:
@@ -149,6 +168,10 @@ def _problems(site: Site) -> Iterator[str]:
         yield from misnamed(key, names)
         if not names:
             yield f"{key}: is empty; at least one [{key}.NAME] table is needed"
+    yield from misnamed("conditions", site.conditions)
+    for name, condition in site.conditions.items():
+        if condition.pool and condition.pool not in site.pools:
+            yield unknown(f"conditions.{name}.pool", condition.pool, site.pools)
     for name, access in site.access.items():
         if access.pool not in site.pools:
             yield unknown(f"access.{name}.pool", access.pool, site.pools)

@@ -20,7 +20,7 @@ from tierbench.submit.findings import Finding, lines
 from tierbench.submit.links import links
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.probes import Report
-from tierbench.submit.questions import Visit, contents, used_accesses, visits
+from tierbench.submit.questions import Visit, asked_conditions, contents, used_accesses, visits
 from tierbench.submit.space import needed_bytes, too_little
 
 COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
@@ -62,6 +62,11 @@ def _sections(site: Site, experiment: Experiment | None, quick: bool, patience: 
     if experiment:
         yield list(_replicas(site, experiment, known))
         yield [_space(site, experiment)]
+    yield [
+        Finding("bad", f"condition {name}", "the site does not offer it", "see docs/conditions.md, or ask for another")
+        for name in asked_conditions(experiment)
+        if name not in site.conditions
+    ]
     used: set[str] = {access.pool for access in used_accesses(site, experiment).values()}
     try:
         slots = {name: pool.matching_slots(site.pools[name].requirements) for name in sorted(used)}

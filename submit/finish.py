@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tierbench.dags.held import wait_until_undone
 from tierbench.dags.room import give_up_reserve
 from tierbench.submit.causes import client_reasons
 from tierbench.submit.joblog import Cluster
@@ -40,14 +41,16 @@ def main(dag_status: str, failed_nodes: str) -> int:
     give_up_reserve(Path())
     # Who reads on does it in the next trial's time, so the turn is passed when all have gone.
     stuck = see_out(trial["limits"]["stop_s"])
-    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
     if not Path("samples").exists():  # it was waiting for its turn
+        pass_the_turn()
         if Path("not-needed").exists():
             record("skipped", [])
             return 0
         if dag_status == REMOVED:
             return 1  # nothing has happened that could be told
     Path("stop").write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
+    stuck += wait_until_undone(Path(), trial, trial["limits"]["stop_s"])
+    pass_the_turn()
     unfinished = wait_for_samplers(trial)
     record_clock()
 
@@ -67,6 +70,10 @@ def main(dag_status: str, failed_nodes: str) -> int:
     for reason in reasons:
         print(ascii(reason))
     return 1 if reasons else 0
+
+
+def pass_the_turn() -> None:
+    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
 
 
 def see_out(seconds: float) -> "list[str]":

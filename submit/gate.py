@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tierbench.dags.held import held, wait_until_undone
 from tierbench.dags.room import free_bytes, give_up_reserve, is_low
 from tierbench.submit.joblog import Cluster
 from tierbench.submit.lastsamples import last_samples
@@ -57,14 +58,25 @@ def main() -> int:
     except CalledOff as reason:
         call_off(watched, str(reason))
         return 3
+    if trial["conditions"]:
+        # The next trial must not meet them, so it waits until they are undone.
+        time.sleep(max(IDLE_SECONDS, 2 * trial["sample_period_s"] + SETTLE_SECONDS))
+        write("stop", "stop\n")
+        wait_until_undone(Path(), trial, watched.limits["stop_s"])
+        pass_the_turn()
+        return 0
     # One interval is under way when the last client ends, and the next one shall be whole. The next trial takes
     # seconds to begin, in which this one sees the storage idle; what it takes more, the next one waits for.
     idle = max(IDLE_SECONDS, 2 * trial["sample_period_s"] + SETTLE_SECONDS)
     time.sleep(max(0.0, idle - NEXT_SECONDS))
-    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
+    pass_the_turn()
     time.sleep(min(idle, NEXT_SECONDS))
     write("stop", "stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     return 0
+
+
+def pass_the_turn() -> None:
+    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
 
 
 def gather(watched: "Watched") -> None:
@@ -135,6 +147,7 @@ class Watched:
         self.limits = trial["limits"]  # type: dict[str, int]
         self.everybody = set(range(trial["jobs"]))
         self.cluster, self.flushes = Cluster(Path("clients.log")), Cluster(Path("flush.log"))
+        self.held, self.arranging = held(Path(), trial), Cluster(Path("arrange.log"))
         self.samplers = {via: Cluster(Path(log)) for via, log in SAMPLER_LOGS.items()}
         self.records = Records(self.everybody)
         self.moving = Moving([s["host"] for s in trial["samplers"] if s["role"] == "storage"])
@@ -147,7 +160,7 @@ class Watched:
         return self.records.ended | self.cluster.ended.keys()
 
     def read_on(self) -> None:
-        for log in (self.cluster, self.flushes, *self.samplers.values()):
+        for log in (self.cluster, self.flushes, self.arranging, *self.samplers.values()):
             log.read_on()
         self.records.read_on()
 
@@ -156,6 +169,7 @@ class Watched:
         self.read_on()
         self._check_away()
         self._check_flushes()
+        self._check_conditions()
         self._check_samplers()
         if time.monotonic() - self.looked > LOOK_SECONDS:
             self.looked = time.monotonic()
@@ -175,6 +189,7 @@ class Watched:
             *([clients(idle) + " without a slot"] if idle else []),
             *([clients([number for number in unready if number not in idle])] if len(idle) < len(unready) else []),
             *(["the flush on " + ", ".join(first(hosts))] if hosts else []),
+            *(one.name for one in self.held if not one.settled),
         ]
 
     def unsampled(self) -> "list[tuple[str, str]]":
@@ -215,6 +230,19 @@ class Watched:
             if not flushed(hosts[number]):
                 see = f"see flush/{hosts[number]}.err and flush.log"
                 raise CalledOff(f"the flush on {hosts[number]} {why or 'failed'}; {see}")
+
+    def _check_conditions(self) -> None:
+        """A trial under other conditions than it is said to be under would be worse than none."""
+        for one in self.held:
+            trouble = one.trouble()
+            if trouble:
+                raise CalledOff(trouble)
+            if "restored" in one.records:
+                raise CalledOff(f"{one.name} was undone before the trial was over")
+        for number, why in self.arranging.ended.items():
+            one = self.held[number]
+            if not one.records:
+                raise CalledOff(f"{one.name}: its job {why or 'ended without a word'}; see arrange.log")
 
     def _check_samplers(self) -> None:
         """A storage server's sampler that has ended before it delivered anything is not waited for."""

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.hosts import condition_hosts
+from tierbench.dags.levels import Level, level_text
 from tierbench.dags.replicas import Entry
-from tierbench.site_configs.site import Access, Site
+from tierbench.site_configs.site import Access, Sampler, Site
 
 CHOSEN = 64  # replicas whose contents are looked at, as far as the time allows
 CONTENTS_SECONDS = 10
@@ -36,6 +38,10 @@ REMEDIES = {
     "flush no-helper": "install site-configs/tierbench-flush there, or set flush.strategy to fadvise",
     "flush no-sudo": "install sudo and site-configs/sudoers.d/tierbench-flush there, or use fadvise",
     "flush refused": "install site-configs/sudoers.d/tierbench-flush there, with this helper and the jobs' account",
+    "condition no-helper": "install site-configs/tierbench-arrange there, with the words of docs/conditions.md",
+    "condition no-sudo": "install sudo and site-configs/sudoers.d/tierbench-arrange there, for the user who submits",
+    "condition refused": "does the word's program in /etc/tierbench/arrange.d there take that value?",
+    "condition not-restored": "see to it that the word's program sets what it is told, and restore it by hand",
     "kerberos keytab": "put the keytab there, readable by the user who submits",
     "kerberos no-kinit": "install the Kerberos clients (krb5-user, krb5-workstation) there",
     "kerberos refused": "`klist -k KEYTAB` shows its principals; does the KDC answer from there?",
@@ -86,24 +92,50 @@ def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iter
     """By host, what is asked there; `workers` are those of each pool."""
     found: dict[str, Visit] = {}
     for sampler in site.samplers.values():
-        requirements = sampler.requirements or pinned(sampler.host)
-        visit = found.setdefault(sampler.host, Visit(sampler.host, requirements, sampler.via))
-        visit.ask(_interface(sampler.interface))
-        if sampler.role in ("storage", "xrootd", "gateway"):
-            visit.ask(Question("iperf3", "iperf3"))
+        visit = Visit(sampler.host, sampler.requirements or pinned(sampler.host), sampler.via)
+        found.setdefault(sampler.host, visit)
+    for host, question in (
+        *((sampler.host, question) for sampler in site.samplers.values() for question in _on_sampled(sampler)),
+        *_by_access(site, experiment, workers),
+        *_conditions(site, experiment, workers),
+    ):
+        found.setdefault(host, Visit(host, pinned(host))).ask(question)
+    return found
+
+
+def _by_access(
+    site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]
+) -> Iterator[tuple[str, Question]]:
+    """What is asked on the workers that can go a way, and on the hosts along it."""
     for name, access in used_accesses(site, experiment).items():
         for host in workers.get(access.pool, ()):
-            visit = found.setdefault(host, Visit(host, pinned(host)))
-            for question in _on_worker(site, experiment, name, access):
-                visit.ask(question)
+            yield from ((host, question) for question in _on_worker(site, experiment, name, access))
             if interface := site.pools[access.pool].interface:
-                visit.ask(_interface(interface))
+                yield host, _interface(interface)
         if _flushes(site, experiment):
             for host in access.path:
-                visit = found.setdefault(host, Visit(host, pinned(host)))
-                for question in _on_the_way(site, experiment, access):
-                    visit.ask(question)
-    return found
+                yield from ((host, question) for question in _on_the_way(site, experiment, access))
+
+
+def asked_conditions(experiment: Experiment | None) -> dict[str, list[Level]]:
+    """The conditions that an experiment asks for, and all the values that it wants of them."""
+    asked: dict[str, dict[Level, None]] = {}
+    for point in experiment.points if experiment else ():
+        for name, value in point.experiment.conditions.items():
+            asked.setdefault(name, {})[value] = None
+    return {name: list(values) for name, values in asked.items()}
+
+
+def _conditions(
+    site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]
+) -> Iterator[tuple[str, Question]]:
+    """Whether the hosts that have to arrange something can do so, and undo it."""
+    for name, values in asked_conditions(experiment).items():
+        if condition := site.conditions.get(name):
+            wanted = [level_text(value) for value in values]
+            about = {"helper": condition.helper, "word": condition.word, "values": wanted}
+            for host in condition_hosts(condition, workers):
+                yield host, Question("condition", f"condition {name}", about)
 
 
 def contents(
@@ -133,6 +165,12 @@ def _contents(
     files = [(access.url(f"{directory}/{entry.name}"), entry.bytes, entry.adler32) for entry in chosen]
     about = {"files": files, "of": len(entries), "seconds": CONTENTS_SECONDS}
     yield hosts[-1], Question("contents", f"replicas {folder}", about)
+
+
+def _on_sampled(sampler: Sampler) -> Iterator[Question]:
+    yield _interface(sampler.interface)
+    if sampler.role in ("storage", "xrootd", "gateway"):
+        yield Question("iperf3", "iperf3")
 
 
 def _interface(name: str) -> Question:

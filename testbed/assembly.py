@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import tierbench
-from tierbench.testbed import filesystem, htcondor, kerberos, network, offered, xrootd
+from tierbench.testbed import conditions, filesystem, htcondor, kerberos, network, offered, xrootd
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
@@ -41,7 +41,7 @@ def assemble(hosts: Hosts, topology: Topology, site: str, rootfs: Path, say: Say
     _wire(hosts, topology)
 
     say("Kerberos realm, file system servers, HTCondor")
-    starts = (kerberos.start, filesystem.start_servers, htcondor.start)
+    starts = (kerberos.start, filesystem.start_servers, htcondor.start, conditions.start)
     at_once(lambda start: start(hosts, topology), starts)
 
     say("mounts, by Kerberos ticket")
@@ -69,7 +69,7 @@ def _stage(hosts: Hosts, topology: Topology, site: str) -> None:
         host.stage(offered.INSTALLED, site)
         _stage_tierbench(host)
     hosts["wan"].stage(DELAY_LINE, Path(__file__).with_name("delayline.py").read_bytes())
-    for part in (kerberos, filesystem, xrootd, htcondor):
+    for part in (kerberos, filesystem, xrootd, htcondor, conditions):
         part.stage(hosts, topology)
 
 
@@ -104,7 +104,7 @@ def _wire(hosts: Hosts, topology: Topology) -> None:
     if wan.read("/run/wan-delay").strip() == b"delay-line":
         queues = map(str, network.QUEUES.values())
         # Real-time priority: under load an ordinary process would be late by milliseconds.
-        wan.daemon("delayline", "chrt", "-f", "20", "python3", DELAY_LINE, str(settings.rtt_ms / 2e3), *queues)
+        wan.daemon("delayline", "chrt", "-f", "20", "python3", DELAY_LINE, network.RTT_FILE, *queues)
         wan.wait_until(
             lambda: delay_line_listens(wan),
             START_SECONDS,

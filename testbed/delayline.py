@@ -1,19 +1,22 @@
 """Delay every packet that the kernel puts into the given netfilter queues; the WAN's latency.
 
-usage: delayline.py DELAY_SECONDS QUEUE [QUEUE ...]
+usage: delayline.py RTT_FILE QUEUE [QUEUE ...]
 
 Packets stay in the kernel: we are sent their numbers and say, when their time has come, up to
 which number to let go. Runs on the testbed's `wan` host, where the kernel has no netem; needs
-CAP_NET_ADMIN. Ends only when killed, and then nothing crosses the WAN any more.
+CAP_NET_ADMIN. The file holds the round-trip time in ms; at SIGHUP it is read again. What is in force stands in a file
+beside it, RTT_FILE.now. Ends only when killed, and then nothing crosses the WAN any more.
 """
 
 import collections
 import errno
 import select
+import signal
 import socket
 import struct
 import sys
 import time
+from pathlib import Path
 
 NETLINK_NETFILTER = 12
 NFNL_SUBSYS_QUEUE = 3
@@ -91,18 +94,32 @@ class Queue:
             self.socket.send(message(NFQNL_MSG_VERDICT_BATCH, NLM_F_REQUEST, self.number, verdict))
 
 
-def main(delay: float, numbers: "list[int]") -> None:
-    queues = [Queue(number) for number in numbers]
+class Delay:
+    """Half the round-trip time, as the file says."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.read()
+        signal.signal(signal.SIGHUP, self.read)
+
+    def read(self, *_: object) -> None:
+        rtt_ms = self.file.read_text().strip()
+        self.seconds = float(rtt_ms) / 2e3
+        self.file.with_name(self.file.name + ".now").write_text(rtt_ms + "\n")
+
+
+def main(file: Path, numbers: "list[int]") -> None:
+    delay, queues = Delay(file), [Queue(number) for number in numbers]
     while True:
         due = min((queue.waiting[0][0] for queue in queues if queue.waiting), default=None)
         timeout = None if due is None else max(0.0, due - time.monotonic())
         select.select([queue.socket for queue in queues], [], [], timeout)
         for queue in queues:
-            queue.take_in(delay)
+            queue.take_in(delay.seconds)
             queue.let_go(time.monotonic())
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    main(float(sys.argv[1]), [int(word) for word in sys.argv[2:]])
+    main(Path(sys.argv[1]), [int(word) for word in sys.argv[2:]])

@@ -38,7 +38,7 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
 
 def admin_fragment(host: Host) -> str:
     """What site-configs/htcondor gives the admin of such a host, with this host's network filled in."""
-    kind = "server" if host.is_server else "worker"
+    kind = "worker" if host.role == "worker" else "server"
     fragments = resources.files("tierbench.site_configs") / "htcondor"
     text = (fragments / f"50-tierbench-{kind}.conf").read_text(encoding="utf-8")
     return text.replace('TierbenchNetwork = "public"', f'TierbenchNetwork = "{host.network_kind}"')

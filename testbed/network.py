@@ -9,6 +9,7 @@ from tierbench.testbed.topology import FIRST_PORT, FIU, LAST_PORT, NETWORKS, PRI
 
 # The NFQUEUE numbers of the two directions through the delay line.
 QUEUES = {UF: 0, FIU: 1}
+RTT_FILE = "/run/wan-rtt"
 SWITCHED = 200_000  # bytes that a switch port buffers beyond the bandwidth-delay product
 
 
@@ -48,6 +49,7 @@ def delay_lines(settings: Settings) -> Iterator[str]:
     if settings.rtt_ms == 0:
         yield "echo none >/run/wan-delay"
         return
+    yield f"echo {settings.rtt_ms:g} | tee {RTT_FILE} >{RTT_FILE}.now"
     one_way = f"{settings.rtt_ms / 2:g}ms"
     netem = " && ".join(
         f"tc qdisc add dev {network.bridge} parent 1:1 netem delay {one_way} limit 100000" for network in QUEUES

@@ -77,11 +77,12 @@ class Host:
 
     @property
     def fqdn(self) -> str:
-        return f"{self.name}.{self.nics[0].network.zone}"
+        return f"{self.name}.{self.nics[0].network.zone if self.nics else FIU.zone}"
 
     @property
     def address(self) -> str:
-        return self.nics[0].address
+        """The address that it is known by; the WAN's is that of the router on the pool's side."""
+        return self.nics[0].address if self.nics else f"{FIU.prefix}.1"
 
     def nic_on(self, network: Network) -> Nic | None:
         return next((nic for nic in self.nics if nic.network == network), None)
@@ -89,7 +90,7 @@ class Host:
     @property
     def network_kind(self) -> str:
         """What the host advertises to HTCondor as its network."""
-        return "private" if self.nics[0].network == PRIVATE else "public"
+        return "private" if self.nics and self.nics[0].network == PRIVATE else "public"
 
     @property
     def mounts(self) -> bool:
@@ -103,7 +104,7 @@ class Host:
 
     @property
     def in_pool(self) -> bool:
-        return self.role in ("access-point", "worker") or self.is_server
+        return self.role in ("access-point", "worker", "wan") or self.is_server
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ class Topology:
         """The lines of /etc/hosts that serve as every host's name service."""
         yield "127.0.0.1 localhost"
         for host in self.hosts:
+            if not host.nics:
+                yield f"{host.address} {host.fqdn} {host.name}"
             for nic in host.nics:
                 short = f" {host.name}" if nic is host.nics[0] else ""
                 yield f"{nic.address} {host.name}.{nic.network.zone}{short}"

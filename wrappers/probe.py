@@ -2,7 +2,8 @@
 """Answers questions about the host it runs on, for `tierbench doctor`.
 
 Shipped to a worker or server as one file. The questions are a JSON list of {"ask": KIND, ...}. Needs Python 3.6;
-whatever else it would use and does not find is an answer too. It changes nothing on the host. Standard output is one
+whatever else it would use and does not find is an answer too. It changes nothing on the host for longer than it takes
+to look whether a condition of the site can be arranged there, and restored. Standard output is one
 JSON object: format, host, begin_wall_ns (when it had the questions), the answers in the questions' order, end_wall_ns
 (when it had them all). An answer is {"state": "good" | "doubtful" | "bad", "why": a word for what to do about it,
 "seen": words}. The question "serve" has a line of its own before: {"ports": [...]}, when they listen.
@@ -205,6 +206,24 @@ def ask_flush(question: "dict[str, Any]") -> None:
     raise Answer("good", f"sudo allows {helper} {strategy}")
 
 
+def ask_condition(question: "dict[str, Any]") -> None:
+    """Whether each value that is asked for can be arranged, and is undone."""
+    helper, word, seen = question["helper"], question["word"], []
+    if not Path(helper).exists():
+        raise Answer("bad", f"there is no {helper}", "no-helper")
+    for value in question["values"]:
+        hold = [helper, "hold", word, value]
+        change = run_program(*([] if os.geteuid() == 0 else ["sudo", "-n"]), *hold)
+        if change.status != 0:
+            why = "no-sudo" if "sudo:" in change.last_words else "refused"
+            raise Answer("bad", f"`{' '.join(hold)}`: {change.last_words}", why)
+        arranged, restored = (json.loads(line) for line in change.output.splitlines())
+        if restored["restored"] != arranged["before"]:
+            raise Answer("bad", f"{word} was {arranged['before']}, and is {restored['restored']} now", "not-restored")
+        seen.append(f"{value} gives {arranged['now']}" if arranged["now"] != value else value)
+    raise Answer("good", f"{word} can be {', '.join(seen)}; it is {restored['restored']} again")
+
+
 def ask_kerberos(question: "dict[str, Any]") -> None:
     keytab, principal = question["keytab"], question["principal"].replace("{host}", machine()[0])
     try:
@@ -313,6 +332,7 @@ KINDS = {
     "files": ask_files,
     "xrootd": ask_xrootd,
     "flush": ask_flush,
+    "condition": ask_condition,
     "kerberos": ask_kerberos,
     "contents": ask_contents,
     "program": ask_program,

@@ -21,7 +21,14 @@ def trial(tmp_path: Path) -> Path:
     ship(scripts)
     trial = tmp_path / names.TRIALS / "one"
     (trial / names.CLIENTS).mkdir(parents=True)
-    definition = {"name": "direct/dd", "jobs": 2, "samplers": [], "until_known": False, "limits": {"stop_s": 0.2}}
+    definition = {
+        "name": "direct/dd",
+        "jobs": 2,
+        "samplers": [],
+        "until_known": False,
+        "conditions": [],
+        "limits": {"stop_s": 0.2},
+    }
     (trial / names.TRIAL).write_text(json.dumps(definition))
     (trial / names.CLIENTS_LOG).touch()
     (trial / names.client_output(0)).write_text('{"event": "end", "status": "ok", "message": ""}\n')

@@ -100,6 +100,13 @@ SITE: dict[str, Any] = {
         "far": {"host": "far.example", "interface": "eth0", "role": "gateway", "via": "ssh"},
     },
     "flush": {"helper": "/usr/local/sbin/tierbench-flush"},
+    "conditions": {
+        "wan-rtt": {
+            "hosts": ["router.example"], "pool": "all", "word": "rtt", "unit": "ms",
+            "helper": "/usr/local/sbin/tierbench-arrange", "description": "the round trip",
+        },
+        **{word: {"hosts": ["router.example"], "word": word} for word in ("other", "flavour", "f0", "f1", "f2", "f3")},
+    },
 }  # fmt: skip
 
 
@@ -262,7 +269,12 @@ Shape = list[Any]
 def shape(run: Path) -> Shape:
     """How many lines and words of which kind a run's DAGs and lists have, in the order of the files' names."""
     dags = [[(line[0], len(line)) for line in commands(dag)] for dag in sorted(run.glob("**/*.dag"))]
-    kinds = {".samplers-pool": "sampler", ".samplers-ssh": "sampler-ssh", ".flush": "flush"}
+    kinds = {
+        ".samplers-pool": "sampler",
+        ".samplers-ssh": "sampler-ssh",
+        ".flush": "flush",
+        ".arrange": "arrange",
+    }
     lists = [
         queued(run / names.SUBMIT / f"{kinds[path.suffix]}.sub", path) for path in sorted((run / names.LISTS).iterdir())
     ]

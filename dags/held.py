@@ -1,0 +1,111 @@
+"""What the hosts that change something for a trial say of it, on the access point; the gate and its like ask.
+
+Runs with the trial's scripts, on Python 3.6 or newer.
+"""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+POLL_SECONDS = 0.1
+
+
+class Held:
+    """One host's condition: whether it is held as asked, why not, and whether it was undone."""
+
+    def __init__(self, trial: Path, condition: "dict[str, Any]") -> None:
+        self.condition = condition
+        self.name = str(condition["condition"] + " on " + condition["host"])
+        self.path = trial / "arranged" / f"{condition['name']}.jsonl"
+
+    @property
+    def begun(self) -> bool:
+        return self.path.exists()
+
+    @property
+    def records(self) -> "dict[str, dict[str, Any]]":
+        """What the host has said, by the kind of event."""
+        said = {}
+        try:
+            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return {}
+        for line in lines:
+            try:
+                record = json.loads(line)
+                said[record["event"]] = record
+            except (ValueError, KeyError, TypeError):  # still being written, or damaged
+                continue
+        return said
+
+    def trouble(self) -> str:
+        """Why the condition is not what the trial asks for, in words; empty if it is, or nothing is said yet."""
+        records = self.records
+        if "failed" in records:
+            return f"{self.name} could not be arranged: {records['failed'].get('message')}"
+        if "arranged" in records and not self.is_as_asked(str(records["arranged"].get("now"))):
+            asked, unit = self.condition["value"], self.condition["unit"]
+            return f"{self.name} is {records['arranged'].get('now')} {unit} where {asked} {unit} were asked for"
+        return ""
+
+    @property
+    def now(self) -> str:
+        """The value read back; empty where none was told."""
+        return str(self.records.get("arranged", {}).get("now", ""))
+
+    @property
+    def number(self) -> "float | None":
+        """The value read back, if it is one."""
+        try:
+            return float(self.now)
+        except ValueError:
+            return None
+
+    def unproven(self) -> str:
+        """That nothing says what was arranged, in words."""
+        return "" if self.now else f"nothing says that {self.name} was arranged"
+
+    def is_as_asked(self, value: str) -> bool:
+        asked = self.condition["value"]
+        try:
+            allowed = self.condition["tolerance_pct"] / 100 * abs(float(asked))
+            return abs(float(value) - float(asked)) <= float(allowed)
+        except ValueError:
+            return bool(value == asked)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the host has said that it is arranged, or cannot be."""
+        return bool(self.records)
+
+    @property
+    def undone(self) -> bool:
+        """Whether nothing of it is left: it is restored, or was never changed."""
+        records = self.records
+        if "restored" in records:
+            before = records.get("arranged", {}).get("before")
+            return before is None or bool(records["restored"].get("now") == before)
+        return "arranged" not in records
+
+
+def held(trial: Path, definition: "dict[str, Any]") -> "list[Held]":
+    """All that is arranged for a trial."""
+    return [Held(trial, condition) for condition in definition.get("conditions", ())]
+
+
+def wait_until_settled(trial: Path, definition: "dict[str, Any]", seconds: float) -> None:
+    """Return when each host has said how it went, or time is over: the gate judges."""
+    deadline = time.monotonic() + seconds
+    while not all(one.settled for one in held(trial, definition)) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+
+
+def wait_until_undone(trial: Path, definition: "dict[str, Any]", seconds: float) -> "list[str]":
+    """Return when each host has undone its change, or time is over; in words, what was not undone."""
+    deadline = time.monotonic() + seconds
+    while True:
+        left = [one for one in held(trial, definition) if not one.undone]
+        if not left or time.monotonic() > deadline:
+            return [one.name + " was not restored; the next trial that asks for it does that first" for one in left]
+        time.sleep(POLL_SECONDS)

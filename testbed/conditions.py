@@ -1,0 +1,43 @@
+"""What the testbed's hosts can change for a trial: root's helper, its words, and the line for sudo."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.templates import verbatim
+from tierbench.testbed.topology import USER, Host, Topology
+
+WORDS = "/etc/tierbench/arrange.d"
+HELPER = "/usr/local/sbin/tierbench-arrange"
+SUDO = "/usr/bin/sudo"
+BUCKET = "/usr/local/lib/tierbench/bucket.py"
+
+
+def words(host: Host, topology: Topology) -> tuple[str, ...]:
+    """What a host of the testbed can change."""
+    if host.role == "wan":
+        return ("wan-rate", "wan-loss", *(("rtt",) if topology.settings.rtt_ms else ()))
+    return ("nic-rate", "congestion", "tcp-buffer")
+
+
+def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    """Install on each host of the pool what an admin would install there."""
+    shipped = resources.files("tierbench.site_configs")
+    helper = (shipped / "tierbench-arrange").read_bytes()
+    allowed = (shipped / "sudoers.d/tierbench-arrange").read_text(encoding="utf-8").replace("nobody-yet", USER)
+    for host in topology.hosts:
+        if host.in_pool:
+            running = hosts[host.name]
+            running.stage(HELPER, helper, 0o755)
+            running.stage("/etc/sudoers.d/tierbench-arrange", allowed, 0o440)
+            running.stage(BUCKET, verbatim("bucket.py"), 0o755)
+            for word in words(host, topology):
+                running.stage(f"{WORDS}/{word}", verbatim(f"arrange/{word}"), 0o755)
+
+
+def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    """Let sudo, and no other program of a host, become root there: its file system is mounted without such programs."""
+    for host in topology.hosts:
+        if host.in_pool:
+            hosts[host.name].script([f"mount --bind {SUDO} {SUDO}", f"mount -o remount,bind,suid {SUDO}"])

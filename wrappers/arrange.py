@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Hold one condition on this host for as long as a trial lasts: change it, say what it is then, undo it.
+
+Shipped to the host that can change it, with htchirp.py (HTCondor's) beside it. Needs Python 3.6, and root's helper,
+which an admin installs with one line for sudo. The helper undoes the change when this process is gone, however that
+came about.
+Standard output is JSON lines: arranged (with the values before and now), restored; or failed, with the reason.
+
+Exit codes:
+    0  what happened is told, whatever it was: it is for the gate and the verdict to judge
+    2  called wrongly
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job, machine
+from tierbench.wrappers.host import now
+
+HELPER = "/usr/local/sbin/tierbench-arrange"
+HELPER_S = 90  # the one before may still be restoring
+POLL_S = 0.5
+
+
+class Trouble(Exception):
+    """Why the condition is not held."""
+
+
+class Stopped(Exception):
+    """A signal has come."""
+
+
+def main() -> int:
+    arguments = command_line()
+    about = {"condition": arguments.condition, "host": machine()[0], "word": arguments.word, "asked": arguments.value}
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_stop)
+    try:
+        with Helper(arguments.helper, arguments.word, arguments.value) as helper, contextlib.suppress(Stopped):
+            held = helper.answer()
+            tell("arranged", **about, before=held.get("before"), now=held.get("now"))
+            wait_for(arguments.stop_file, arguments.max_seconds, helper)
+        tell("restored", **about, now=helper.restored)
+    except (Trouble, Stopped, OSError, ValueError) as error:
+        tell("failed", **about, message=str(error) or "stopped before anything was changed")
+    return 0
+
+
+def command_line() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--condition", required=True, help="its name at the site, for the record")
+    parser.add_argument("--word", required=True, help="what the helper of this host is told to change")
+    parser.add_argument("--value", required=True, help="to what")
+    parser.add_argument("--helper", default=HELPER, help="root's helper, called through sudo (default %(default)s)")
+    parser.add_argument(
+        "--stop-file", metavar="NAME", help="undo it when this exists, beside the job or in this folder"
+    )
+    parser.add_argument("--max-seconds", type=float, default=86400, metavar="S", help="undo it after this (a day)")
+    return parser.parse_args()
+
+
+class Helper:
+    """Root's helper, which holds the change for as long as it has our end of a pipe."""
+
+    def __init__(self, helper: str, word: str, value: str) -> None:
+        if not Path(helper).exists():
+            raise Trouble(f"there is no {helper} here; site-configs/tierbench-arrange is what an admin installs")
+        self.command = [*([] if os.geteuid() == 0 else ["sudo", "-n"]), helper, "hold", word, value]
+        self.process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        self.restored: Any = None
+
+    def __enter__(self) -> "Helper":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Whatever happens, the helper is let go, and waited for."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        if self.process.poll() is None:
+            self.restored = self.let_go().get("restored")
+
+    def answer(self) -> "dict[str, Any]":
+        """The helper's next line; that it has none is a trouble, in the helper's own words."""
+        pipe: Any = self.process.stdout
+        if not select.select([pipe], [], [], HELPER_S)[0]:
+            raise Trouble(f"{' '.join(self.command)}: no answer within {HELPER_S} s")
+        line = pipe.readline()
+        if line:
+            return dict(json.loads(line.decode()))
+        complaints: Any = self.process.stderr
+        said = complaints.read().decode(errors="replace").strip()
+        status = self.process.wait()
+        raise Trouble(said or f"{' '.join(self.command)}: ended with status {status}")
+
+    def let_go(self) -> "dict[str, Any]":
+        """Have it undone; what the value is then."""
+        pipe: Any = self.process.stdin
+        pipe.close()
+        try:
+            return self.answer()
+        finally:
+            self.process.wait()
+
+    @property
+    def gone(self) -> bool:
+        return self.process.poll() is not None
+
+
+def wait_for(stop_file: "str | None", seconds: float, helper: Helper) -> None:
+    """Return when the trial is over, by the stop file or the time, or our parent is gone."""
+    deadline, parent, access_point = time.monotonic() + seconds, os.getppid(), None
+    while time.monotonic() < deadline and os.getppid() == parent:
+        if helper.gone:
+            helper.answer()
+        if stop_file and not in_job() and Path(stop_file).exists():
+            return
+        if stop_file and in_job():
+            try:
+                access_point = access_point or AccessPoint()
+                if access_point.fetch(stop_file):
+                    return
+            except (NoChirp, OSError) as error:
+                print(f"arrange: {error}; trying on", file=sys.stderr)
+        time.sleep(POLL_S)
+
+
+def tell(event: str, **content: Any) -> None:
+    wall, mono = now()
+    print(json.dumps({"event": event, "wall_ns": wall, "mono_ns": mono, **content}), flush=True)
+
+
+def on_stop(number: int, _: "FrameType | None") -> None:
+    raise Stopped(number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
