@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -30,13 +31,27 @@ class PlannedFactors(TypedDict):
     factors: NotRequired[list[PlannedFactor]]
 
 
-def axes_of_run(run: Path) -> tuple[Factor, ...]:
-    """The axes of a run's plan; none where there is no plan."""
+def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[Factor, ...]:
+    """The axes of a run's plan; where there is no plan, or a damaged one, those that its trials have levels of."""
     try:
         plan = stored.read_as(PlannedFactors, run / names.PLAN)
+        return tuple(factor for factor in planned_factors(plan, run) if factor.name not in BUILT_IN)
     except FileNotFoundError:
-        return ()
-    return tuple(factor for factor in planned_factors(plan, run) if factor.name not in BUILT_IN)
+        pass
+    except Damaged as error:
+        say(str(error))
+    return tuple(_axes_of_trials(run))
+
+
+def _axes_of_trials(run: Path) -> Iterator[Factor]:
+    levels: dict[str, dict[Any, None]] = {}
+    for path in sorted(run.glob(f"{names.TRIALS}/*/{names.TRIAL}")):
+        with contextlib.suppress(Damaged):  # which is told where the trial itself is read
+            for name, level in stored.read_table(path).get("levels", {}).items():
+                if name not in BUILT_IN and is_level(level):
+                    levels.setdefault(name, {})[level] = None
+    for name, seen in levels.items():
+        yield Factor(name, tuple(seen))
 
 
 def planned_factors(plan: PlannedFactors, run: Path) -> list[Factor]:

@@ -50,7 +50,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     folders = [path for path in (run / names.TRIALS).glob("*") if path.is_dir()]
     if not folders:
         raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
-    axes = axes_of_run(run)
+    axes = axes_of_run(run, say)
     columns = [axis_column(axis) for axis in axes]
     ran = [folder for folder in folders if not was_skipped(folder)]
     trials = sorted(_readable(ran, axes, say), key=lambda pair: pair[0]["position"])
