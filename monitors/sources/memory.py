@@ -5,6 +5,8 @@ import re
 
 from tierbench.monitors.source import Column, ProcFile, Source
 
+CACHED = re.compile(rb"^Cached:\s+(\d+)", re.M)
+
 
 class Memory(Source):
     """What /proc/meminfo says of it."""
@@ -15,5 +17,5 @@ class Memory(Source):
         self.file = ProcFile(options.proc / "meminfo")
 
     def read(self) -> "tuple[int, ...]":
-        cached = re.search(rb"^Cached:\s+(\d+)", self.file.read(), re.M)
+        cached = CACHED.search(self.file.read())
         return (int(cached.group(1)) if cached else -1,)

@@ -1,6 +1,7 @@
 """The interface's counters, with the clocks that they belong to; so this source comes first in a record."""
 
 import argparse
+import operator
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from tierbench.wrappers.host import mono_ns, wall_ns
 
 REAL_KINDS = ("bond", "vlan", "team")  # their drivers state the speed of the cards below them
 MOST_BETWEEN_NS = 1000000  # more between the clocks and the counters: we were preempted
+UNKNOWN = (-1,) * 6
 CLOCKS = (
     Column("mono_ns", 18, "ns", "clock", "machine"),
     Column("wall_ns", 19, "ns", "clock", "machine"),
@@ -23,7 +25,7 @@ COUNTERS = (
     Column("rx_dropped", 14, "1", "counter", "interface"),
     Column("tx_dropped", 14, "1", "counter", "interface"),
 )
-FIELDS = (0, 8, 1, 9, 3, 11)  # where /proc/net/dev has them
+FIELDS = operator.itemgetter(0, 8, 1, 9, 3, 11)  # where /proc/net/dev has them
 
 
 class Net(Source):
@@ -69,8 +71,7 @@ class Net(Source):
         values = [mono, wall]
         for line in self.lines:
             found = line.search(text)
-            n = found.group(1).split() if found else None
-            values += [int(n[field]) for field in FIELDS] if n else [-1] * len(FIELDS)
+            values += map(int, FIELDS(found.group(1).split())) if found else UNKNOWN
         return tuple(values)
 
 

@@ -1,9 +1,11 @@
 """TCP's segments, of all interfaces of the network namespace together."""
 
 import argparse
+import re
 
 from tierbench.monitors.source import Column, ProcFile, Source
 
+TWO_LINES = re.compile(rb"^Tcp:(.*)\nTcp:(.*)$", re.M)  # the names, the values
 COUNTED = (b"RetransSegs", b"InSegs", b"OutSegs")
 
 
@@ -20,8 +22,8 @@ class Tcp(Source):
         self.file = ProcFile(options.proc / "self/net/snmp")
 
     def read(self) -> "tuple[int, ...]":
-        lines = [line.split() for line in self.file.read().splitlines() if line.startswith(b"Tcp:")]
-        if len(lines) != 2:
+        lines = TWO_LINES.search(self.file.read())
+        if not lines:
             return -1, -1, -1
-        names, values = lines
+        names, values = lines.group(1).split(), lines.group(2).split()
         return tuple(int(values[names.index(name)]) for name in COUNTED)

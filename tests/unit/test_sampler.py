@@ -491,7 +491,7 @@ class AccessPoint(threading.Thread):
             except OSError:
                 return
             self.open.append(connection)
-            with connection, connection.makefile("rb") as lines:
+            with contextlib.suppress(OSError), connection, connection.makefile("rb") as lines:
                 for line in lines:
                     connection.sendall(self.reply(line.decode()).encode())
                     if self.hangs_up:
