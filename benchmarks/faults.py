@@ -127,7 +127,7 @@ def kill_xrootd(scene: Scene) -> None:
     """The server that the clients read from, with what it takes to start it again."""
     scene.shell(
         "vmuf",
-        "p=$(pgrep -x xrootd | head -1); tr '\\0' '\\n' </proc/$p/cmdline >/run/mend.args;"
+        "p=$(pgrep -u xrootd -f -- '-n xrootd -c'); tr '\\0' '\\n' </proc/$p/cmdline >/run/mend.args;"
         "stat -c %U /proc/$p >/run/mend.user; readlink /proc/$p/cwd >/run/mend.cwd; kill -KILL $p",
     )
 
