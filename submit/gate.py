@@ -121,7 +121,11 @@ def see_to_the_end(watched: "Watched") -> None:
             )
         still = watched.moving.still_s()
         if still > watched.limits["stall_s"]:
-            raise CalledOff(f"the storage has moved nothing for {still:.0f} s while {who} read{state_of_servers()}")
+            # A worker that was lost before is the cause, and not the storage.
+            cause = f"{watched.absent}; since then " if watched.absent else ""
+            raise CalledOff(
+                f"{cause}the storage has moved nothing for {still:.0f} s while {who} read{state_of_servers()}"
+            )
         watched.tell(f"the storage to move anything while {who} read", still)
         time.sleep(POLL_SECONDS)
 

@@ -130,6 +130,10 @@ class Cluster:
         if event.kind == TERMINATED:
             how = event.line(1).partition("termination ")[2]
             return "" if how == "(return value 0)" else "ended " + how
+        if event.kind == ABORTED and "PeriodicRemove" in event.line(1):
+            return "was removed: it " + (
+                "did not end in its time" if event.job in self.starts else "found no slot in time"
+            )
         if event.kind == ABORTED:
             return "was removed: " + (event.line(1) or "no reason given")
         if event.kind == HELD:

@@ -72,6 +72,17 @@ def test_a_held_clients_reason_is_that_of_its_being_held(trial: Path) -> None:
     assert client_reasons(1) == ["client 0 never started: it was held: cannot open replicas.txt"]
 
 
+def test_who_found_no_slot_is_told_so_and_not_in_an_expression(trial: Path) -> None:
+    why = "The job attribute PeriodicRemove expression 'JobStatus == 5 || (JobStatus == 1 && …)' evaluated to TRUE"
+    add(
+        trial,
+        f"000 (008.000.000) {WHOLE} Job submitted from host: <>",
+        f"009 (008.000.000) {WHOLE} Job was aborted.\n\t{why}",
+    )
+    (trial / names.client_output(0)).unlink()
+    assert client_reasons(1) == ["client 0 never started: it was removed: it found no slot in time"]
+
+
 def test_a_lost_workers_client_was_lost_and_not_removed(trial: Path) -> None:
     add(
         trial,

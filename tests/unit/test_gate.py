@@ -285,6 +285,15 @@ def test_storage_that_moves_nothing_ends_the_trial(impatient: Callable[..., Gate
     assert "the storage has moved nothing for" in trial.why
 
 
+def test_a_worker_lost_before_the_storage_stood_still_is_told_first(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(stall_s=2)
+    trial.open()
+    trial.log(names.CLIENTS_LOG, f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed")
+    assert trial.why.startswith(
+        "client 1, which was lost: its slot slot1_1@wn01 does not answer (Socket closed); since"
+    )
+
+
 def test_storage_that_moves_something_does_not(impatient: Callable[..., Gate]) -> None:
     trial = impatient(stall_s=2)
     trial.open()
