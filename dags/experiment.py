@@ -19,6 +19,8 @@ from tierbench.dags.axes import (
     with_settings,
 )
 from tierbench.dags.clients import ClientFile, find_client_file, is_path, shipped_clients
+from tierbench.dags.layout import Report
+from tierbench.dags.layout import problems as report_problems
 from tierbench.dags.levels import Level, Levels, is_level, named_levels
 from tierbench.dags.repeats import MOST, Until
 from tierbench.dags.replicas import KINDS, Replicas
@@ -51,6 +53,7 @@ class Experiment:
     slot_limit_s: int = bounded(1200, 10, 604_800)
     stall_limit_s: int = bounded(300, 5, 604_800)
     conditions: dict[str, Any] = field(default_factory=dict)
+    report: Report = field(default_factory=Report)
     workloads: dict[str, Workload] = field(default_factory=dict)
     replicas: dict[str, Replicas] = field(default_factory=dict)
     axes: tuple[Axis, ...] = derived(())
@@ -161,11 +164,12 @@ def load_experiment(path: Path) -> Experiment:
         if variant is None:  # the next point would be complained about in the same words
             break
         variants.append(Variant(levels, variant))
-    if not attempts.problems and left_out:
-        attempts.problems += [f"{source}: {problem}" for problem in unknown_factors(left_out, _factors(axes, variants))]
     if attempts.problems:
         raise ConfigError("\n".join(attempts.problems))
-    first = variants[0].experiment
+    first, factors = variants[0].experiment, _factors(axes, variants)
+    misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, factors)]
+    if misnamed_factors:
+        raise ConfigError("\n".join(f"{source}: {problem}" for problem in misnamed_factors))
     return dataclasses.replace(first, axes=axes, left_out=left_out, variants=tuple(variants)) if axes else first
 
 

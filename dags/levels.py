@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 Level = str | int | float | bool
 Levels = Mapping[str, Level]
 
 ACCESS, WORKLOAD, JOBS = BUILT_IN = ("access", "workload", "jobs")  # factors of every experiment; others are axes
+SIMULTANEOUS = "simultaneous jobs"
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
@@ -50,6 +51,11 @@ class Factor:
     @property
     def several(self) -> bool:
         return len(self.levels) > 1
+
+    @property
+    def in_order(self) -> Factor:
+        """The same with numbers from the least to the largest; words stay as the experiment has them."""
+        return replace(self, levels=tuple(sorted(self.levels))) if self.numeric else self
 
 
 def named_levels(levels: Levels) -> list[str]:

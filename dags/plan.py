@@ -17,14 +17,15 @@ from typing import Any, TypeVar
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment, Use
-from tierbench.dags.levels import Factor, Level, Levels, named_levels
+from tierbench.dags.layout import Layout, layout
+from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, named_levels
 from tierbench.dags.repeats import most
 from tierbench.dags.replicas import Entry
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 
-FORMAT = 2
+FORMAT = 3
 MOST_LETTERS = 200  # of a configuration's name: files have 255, and some are called after a trial and more
 
 T = TypeVar("T")
@@ -116,6 +117,7 @@ class Plan:
     scale: float
     seed: int
     factors: tuple[Factor, ...]
+    report: Layout
     pools: dict[str, tuple[str, ...]]
     replicas: dict[str, ReplicaSet]
     configurations: tuple[Configuration, ...]
@@ -153,6 +155,7 @@ def expand(
             f" levels; it may have {MOST_LETTERS} letters: shorten the names of axes, levels, accesses or workloads"
         )
     used = {configuration.pool for configuration in configurations}
+    factors = tuple(_factors(experiment, cells))
     replicas = _replica_sets(site, experiment, catalogue or {})
     return Plan(
         site=site.name,
@@ -160,7 +163,8 @@ def expand(
         question=experiment.question,
         scale=site.scale,
         seed=experiment.seed,
-        factors=tuple(_factors(experiment, cells)),
+        factors=factors,
+        report=layout(experiment.report, factors),
         pools={name: offer.workers or tuple(pool.get(name, ())) for name, offer in site.pools.items() if name in used},
         replicas=replicas,
         configurations=configurations,
@@ -197,7 +201,7 @@ def _factors(experiment: Experiment, cells: Sequence[_Cell]) -> Iterator[Factor]
     """The built-in factors and the axes."""
     yield Factor("access", tuple(dict.fromkeys(cell.configuration.access for cell in cells)))
     yield Factor("workload", tuple(dict.fromkeys(cell.configuration.workload for cell in cells)))
-    yield Factor("jobs", tuple(sorted({cell.jobs for cell in cells})), "simultaneous jobs")
+    yield Factor("jobs", tuple(sorted({cell.jobs for cell in cells})), SIMULTANEOUS)
     for axis in experiment.axes:
         yield Factor(axis.name, axis.levels, axis.label, axis.arranged)
 
@@ -289,6 +293,7 @@ def to_json(plan: Plan) -> str:
     content: dict[str, Any] = {"format": FORMAT}
     content |= {name: getattr(plan, name) for name in plan.__dataclass_fields__}
     content["factors"] = [dataclasses.asdict(factor) for factor in plan.factors]
+    content["report"] = dataclasses.asdict(plan.report)
     content["replicas"] = [dataclasses.asdict(replicas) for replicas in plan.replicas.values()]
     content["configurations"] = [
         {"id": configuration.id, "name": configuration.name, **vars(configuration)}
@@ -322,6 +327,7 @@ def from_json(text: str) -> Plan:
     content["factors"] = tuple(
         _restored(Factor, {**table, "levels": tuple(table["levels"])}) for table in content["factors"]
     )
+    content["report"] = _restored(Layout, {**content["report"], "panels": tuple(content["report"]["panels"])})
     sets = [_restored(ReplicaSet, table) for table in content["replicas"]]
     content["replicas"] = {replicas.folder: replicas for replicas in sets}
     content["configurations"] = tuple(configurations.values())

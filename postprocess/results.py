@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tierbench import stored
 from tierbench.dags import names
+from tierbench.dags.layout import Layout
+from tierbench.dags.levels import ACCESS, Factor
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.columns import FILES, SCHEMA_VERSION, SENT
+from tierbench.postprocess.factors import layout_of, run_factors
+from tierbench.postprocess.points import Panel, Point, level_of, rows_at
 
 Row = dict[str, Any]
 Say = Callable[[str], None]
@@ -35,37 +40,54 @@ class Results:
     ratios: list[Row]
     resources: list[Row]
     ceilings: dict[str, Any]  # what iperf3 measured before the run
+    factors: Mapping[str, Factor]  # by their names, in the plan's order
+    layout: Layout
 
     @property
     def name(self) -> str:
         return self.directory.resolve().name
 
     @property
-    def workloads(self) -> list[str]:
-        return _unique(row["workload"] for row in self.trials)
-
-    @property
     def accesses(self) -> list[str]:
         """The ways of access in the order in which the experiment names them."""
-        planned = [str(configuration["access"]) for configuration in self.plan.get("configurations", [])]
-        return _unique([*planned, *(row["access"] for row in self.trials)])
+        return self.factors[ACCESS].texts
 
-    def batches(self, workload: str) -> list[int]:
-        """The ladder of simultaneous jobs that a workload climbed."""
-        return sorted({row["jobs"] for row in self.trials if row["workload"] == workload})
+    @property
+    def panels(self) -> list[Panel]:
+        """What has a figure and an answer of its own, of what there are trials."""
+        names = self.layout.panels
+        there = {tuple(level_of(row, name) for name in names) for row in self.trials}
+        points = itertools.product(*(self.factors[name].texts for name in names))
+        return [Panel(dict(zip(names, point, strict=True))) for point in points if point in there]
 
-    def summaries(self, workload: str, access: str) -> list[Row]:
-        """The means of one configuration, from the smallest batch to the largest."""
-        rows = [row for row in self.summary if (row["workload"], row["access"]) == (workload, access)]
-        return sorted(rows, key=lambda row: int(row["jobs"]))
+    def levels(self, factor: str, point: Point) -> list[str]:
+        """The levels of a factor that trials at a point have; numbers from the least, words as they are planned."""
+        there = {level_of(row, factor) for row in self.trials_at(point)}
+        return [text for text in self.factors[factor].in_order.texts if text in there]
 
-    def trials_of(self, workload: str, access: str | None = None, jobs: int | None = None) -> list[Row]:
-        """The trials of a workload, of one access and of one batch if so asked."""
-        return [
-            row
-            for row in self.trials
-            if row["workload"] == workload and access in (None, row["access"]) and jobs in (None, row["jobs"])
-        ]
+    def lines(self, panel: Panel) -> list[str]:
+        """The levels in a panel of the factor that was asked about, as the experiment names them."""
+        there = {level_of(row, self.layout.lines) for row in self.trials_at(panel.levels)}
+        return [text for text in self.factors[self.layout.lines].texts if text in there]
+
+    def ladder(self, panel: Panel) -> list[str]:
+        """The levels along x in a panel."""
+        return self.levels(self.layout.x, panel.levels)
+
+    def at(self, panel: Panel, line: str | None = None, x: str | None = None) -> Point:
+        """Where a panel's trials of one line, and of one place along x, are."""
+        levels = {self.layout.lines: line, self.layout.x: x}
+        return {**panel.levels, **{factor: text for factor, text in levels.items() if text is not None}}
+
+    def trials_at(self, point: Point) -> list[Row]:
+        return rows_at(self.trials, point)
+
+    def summaries_at(self, point: Point) -> list[Row]:
+        """The means at a point, in the order of the factors' levels, along x at last."""
+        along = [*(name for name in self.factors if name not in (ACCESS, self.layout.x)), self.layout.x]
+        places = {name: self.factors[name].in_order.texts for name in along}
+        rows = rows_at(self.summary, point)
+        return sorted(rows, key=lambda row: [places[name].index(level_of(row, name)) for name in along])
 
 
 def ran(trial: Row) -> bool:
@@ -92,17 +114,22 @@ def read_results(directory: Path, say: Say) -> Results:
         tables(directory)
         schema = _json(directory / names.SCHEMA)
     types = _types(schema)
+    plan = _json(directory / names.PLAN)
+    trials = sorted(_rows(directory / names.TRIALS_CSV, types), key=lambda row: row.get("position") or 0)
+    factors = run_factors(plan, directory, trials)
     results = Results(
         directory=directory,
-        plan=_json(directory / names.PLAN),
+        plan=plan,
         site=_json(directory / names.SITE),
         experiment=_json(directory / names.EXPERIMENT),
         schema_version=schema.get("schema_version"),
-        trials=sorted(_rows(directory / names.TRIALS_CSV, types), key=lambda row: row.get("position") or 0),
+        trials=trials,
         summary=_rows(directory / names.SUMMARY_CSV, types),
         ratios=_rows(directory / names.RATIOS_CSV, types),
         resources=_rows(directory / names.RESOURCES_CSV, types),
         ceilings=_json(directory / names.CEILINGS),
+        factors={factor.name: factor for factor in factors},
+        layout=layout_of(plan, directory, factors),
     )
     if not any(ran(trial) for trial in results.trials):
         raise TierbenchError(

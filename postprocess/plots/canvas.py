@@ -56,9 +56,9 @@ def legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     figure.legend(handles=list(handles), loc="outside upper left", ncols=columns)
 
 
-def access_handle(access: str, look: Look) -> Line2D:
-    """An access in a legend."""
-    return Line2D([], [], color=look.color, marker=look.marker, markersize=MEAN, label=access)
+def line_handle(label: str, look: Look) -> Line2D:
+    """A line, mostly a way of access, in a legend."""
+    return Line2D([], [], color=look.color, marker=look.marker, markersize=MEAN, label=label)
 
 
 def verdict_marks(verdict: str, look: Look) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess import columns
 from tierbench.postprocess.counting import counts
 from tierbench.postprocess.plots.canvas import Picture
 from tierbench.postprocess.plots.ladder import (
     VOLATILITY,
+    Plot,
     Series,
+    called_batch,
     error_bars,
     left_out,
     metric_ladder,
@@ -21,10 +24,12 @@ from tierbench.postprocess.plots.slope import gain_ladder, slope_ladder
 from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.plots.timeline import Course, timelines, typical
 from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
+from tierbench.postprocess.points import Panel, level_name, rows_at
 from tierbench.postprocess.results import Results, Row
 from tierbench.postprocess.series import delivered_series, host_series, storage_series
 
 TIMELINE_STEPS = 300
+FEW, MANY = 4, 12  # panels of a workload: those that all have their trials over time, and those that share a figure
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Metric:
     title: str
     label: str
     papers: str
+    of_papers: bool = True  # whether that is said of figures laid out as those of the papers are
 
 
 RATE = Metric(columns.RATE, "rate", "Delivered rate", "taken in by the jobs [Mb/s]", "")
@@ -45,7 +51,7 @@ SENT = Metric(
 )  # fmt: skip
 AMPLIFICATION = Metric(
     "amplification", "amplification", "Amplification", "sent by the storage / taken in by the jobs",
-    "Beyond headers it is what was read ahead in vain on the way, or sent again.",
+    "Beyond headers it is what was read ahead in vain on the way, or sent again.", of_papers=False,
 )  # fmt: skip
 STEADY = Metric(
     "steady_delivered_mbps", "steady-rate", "Delivered rate in the steady state", "taken in by the jobs [Mb/s]", ""
@@ -55,67 +61,136 @@ WALL_TIME = Metric(
     "Corresponds to the thesis’ Figures 5-3 and 5-6 and the CHEP paper’s Figures 4 and 5.",
 )  # fmt: skip
 WINDOW = Metric(
-    "window_s", "window", "Gated time", "go to last end [s]", "Wall time without HTCondor’s own part of it."
+    "window_s",
+    "window",
+    "Gated time",
+    "go to last end [s]",
+    "Wall time without HTCondor’s own part of it.",
+    of_papers=False,
 )
 EVENTS = Metric("events_per_s", "events", "Event rate", "events of all jobs [1/s]", "")
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """What makes one figure of each kind: a workload, with a small plot for each of its panels if these are several."""
+
+    id: str
+    name: str
+    plots: Sequence[Plot]
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for plot in self.plots for one in plot.series for row in one.summary]
+
+    @property
+    def trials(self) -> list[Row]:
+        return [trial for plot in self.plots for trial in plot.trials]
+
+    @property
+    def along(self) -> str:
+        return self.plots[0].along.name
+
+
 def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
     """Every figure for which the run has the data."""
-    series = {workload: access_series(results, workload, looks) for workload in results.workloads}
+    sheets = sheets_of([(panel, plot_of(results, panel, looks)) for panel in results.panels])
+    papers = as_the_papers(results)
     for metric in (RATE, STEADY, SENT, AMPLIFICATION):
-        yield from _ladders(metric, series)
-    for workload in results.workloads:
-        yield from _as_in_the_thesis(series[workload], workload)
-    for workload in results.workloads:
-        yield from _slopes(series[workload], workload)
-    for workload in results.workloads:
-        yield from _gains(series[workload], workload)
+        yield from _ladders(metric, sheets, papers)
+    for sheet in sheets:
+        yield from _as_in_the_thesis(sheet, papers)
+    if results.layout.x == JOBS:
+        for sheet in sheets:
+            yield from _slopes(sheet, papers)
+        for sheet in sheets:
+            yield from _gains(sheet)
     for metric in (WALL_TIME, WINDOW, EVENTS):
-        yield from _ladders(metric, series)
-    for workload in results.workloads:
-        yield from _timelines(results, workload, looks)
-    for workload in results.workloads:
-        yield from _bottlenecks(results, workload, looks)
+        yield from _ladders(metric, sheets, papers)
+    shown = _shown(results.panels)
+    for panel in shown:
+        yield from _timelines(results, panel, looks, papers)
+    for panel in shown:
+        yield from _bottlenecks(results, panel, looks)
     if any(trial.get("natural_skew_ms") is not None for trial in results.trials):
         yield Picture(
             "start-skew",
             "Start skew",
             "From the first to the last job of a batch: when HTCondor started their processes, and when they"
             " began to read. A mark is a trial.",
-            start_skew(results.trials, looks),
+            start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, looks),
         )
 
 
-def _ladders(metric: Metric, series: dict[str, list[Series]]) -> Iterator[Picture]:
-    """A metric's figures, one for each workload that has it."""
-    for workload, lines in series.items():
-        if any(row.get(metric.column) is not None for one in lines for row in one.trials):
-            yield ladder_picture(metric, lines, workload)
-
-
-def access_series(results: Results, workload: str, looks: dict[str, Look]) -> list[Series]:
-    """A line for each access of a workload."""
-    return [
-        Series(access, looks[access], results.summaries(workload, access), trials)
-        for access in results.accesses
-        if (trials := results.trials_of(workload, access))
+def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
+    """A panel's lines, one for each level of the factor that was asked about."""
+    lines = results.layout.lines
+    series = [
+        Series(
+            level_name(lines, line),
+            looks[line],
+            results.summaries_at(results.at(panel, line)),
+            results.trials_at(results.at(panel, line)),
+        )
+        for line in results.lines(panel)
     ]
+    return Plot(results.factors[results.layout.x], series, panel.without(WORKLOAD).name)
 
 
-def ladder_picture(metric: Metric, series: list[Series], workload: str, name: str = "", title: str = "") -> Picture:
+def sheets_of(plots: Sequence[tuple[Panel, Plot]]) -> list[Sheet]:
+    """A figure for each workload, in which its panels are side by side."""
+    by_workload: dict[str, list[Plot]] = {}
+    for panel, plot in plots:
+        by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append(plot)
+    sheets = []
+    for workload, several in by_workload.items():
+        parts = [several[start : start + MANY] for start in range(0, len(several), MANY)]
+        for number, part in enumerate(parts, 1):
+            which = f"part {number}" if len(parts) > 1 else ""
+            own_id = ".".join(filter(None, [workload, which.replace(" ", "-")]))
+            sheets.append(Sheet(own_id or "all", ", ".join(filter(None, [workload, which])), part))
+    return sheets
+
+
+def as_the_papers(results: Results) -> bool:
+    """Whether it is laid out as the papers, ways of access over batches, and has no counterpart of its own."""
+    layout = results.layout
+    return (layout.lines, layout.x, layout.counterpart) == (ACCESS, JOBS, "")
+
+
+def _shown(panels: Sequence[Panel]) -> list[Panel]:
+    """The panels whose trials are shown over time: of many of a workload, the first and the last."""
+    by_workload: dict[str, list[Panel]] = {}
+    for panel in panels:
+        by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append(panel)
+    each = [several if len(several) <= FEW else [several[0], several[-1]] for several in by_workload.values()]
+    return [panel for several in each for panel in several]
+
+
+def _title(title: str, sheet: Sheet) -> str:
+    return f"{title}, {sheet.name}" if sheet.name else title
+
+
+def _ladders(metric: Metric, sheets: Sequence[Sheet], papers: bool) -> Iterator[Picture]:
+    """A metric's figures, of all that have it."""
+    for sheet in sheets:
+        if any(row.get(metric.column) is not None for row in sheet.trials):
+            yield ladder_picture(metric, sheet, papers)
+
+
+def ladder_picture(metric: Metric, sheet: Sheet, papers: bool = False) -> Picture:
     """A metric over the ladder of batches, with a caption that says what its bars are."""
-    bars = error_bars(series, metric.column)
+    bars = error_bars(sheet.plots, metric.column)
     told = (
         f"Error bars: {bars}; cut off where they leave the figure." if bars else "No error bars: one trial per batch."
     )
-    trials: list[Row] = [trial for one in series for trial in one.trials]
+    words = called_batch(f"Mean over the trials of a batch; small marks beside it are the trials. {told}", sheet.along)
+    named = metric.papers if papers or not metric.of_papers else ""
     return Picture(
-        name or f"{metric.name}.{workload}",
-        title or f"{metric.title}, {workload}",
-        f"Mean over the trials of a batch; small marks beside it are the trials. {told}"
-        f"{left_out(trials)} {metric.papers}".strip(),
-        metric_ladder(series, metric.column, metric.label),
+        f"{metric.name}.{sheet.id}",
+        _title(metric.title, sheet),
+        f"{words}{left_out(sheet.trials)} {named}".strip(),
+        metric_ladder(sheet.plots, metric.column, metric.label),
     )
 
 
@@ -133,80 +208,87 @@ def interval_words(results: Results, column: str) -> str:
     return "over " + " or ".join(f"{period:g} s" for period in sorted(periods)) + " each"
 
 
-def _as_in_the_thesis(series: list[Series], workload: str) -> Iterator[Picture]:
-    rows = [row for one in series for row in one.summary]
-    column = volatility_column(rows)
-    if any(row.get(column) is not None for row in rows):
+def _as_in_the_thesis(sheet: Sheet, papers: bool) -> Iterator[Picture]:
+    column = volatility_column(sheet.rows)
+    if any(row.get(column) is not None for row in sheet.rows):
         interval = "of 5 s" if column == "volatility_5s_mbps" else "of the samples"
-        yield Picture(
-            f"volatility.{workload}",
-            f"Rate and volatility, {workload}",
+        words = (
             f"Mean rate sent by the storage, of each batch. Error bars: {VOLATILITY}; rates {interval}. They say"
-            " how much a transfer fluctuates, not how well its mean is known. Corresponds to the thesis’ Figures 5-1"
-            " and 5-4.",
-            volatility_ladder(series, SENT.label, column),
+            " how much a transfer fluctuates, not how well its mean is known."
+        )
+        named = " Corresponds to the thesis’ Figures 5-1 and 5-4." if papers else ""
+        yield Picture(
+            f"volatility.{sheet.id}",
+            _title("Rate and volatility", sheet),
+            called_batch(words, sheet.along) + named,
+            volatility_ladder(sheet.plots, SENT.label, column),
         )
 
 
-def _slopes(series: list[Series], workload: str) -> Iterator[Picture]:
-    rows = [row for one in series for row in one.summary if row.get(columns.RATE)]
-    if len({row["jobs"] for row in rows}) < 2:
+def _slopes(sheet: Sheet, papers: bool) -> Iterator[Picture]:
+    if len({row[JOBS] for row in sheet.rows if row.get(columns.RATE)}) < 2:
         return
+    named = " Corresponds to the thesis’ Figures 5-2 and 5-5, which are of the rate sent." if papers else ""
     yield Picture(
-        f"slope.{workload}",
-        f"Rate of increase, {workload}",
+        f"slope.{sheet.id}",
+        _title("Rate of increase", sheet),
         "Delivered rate of a batch over that of the next smaller one; small marks are single repetitions. Where the"
-        " line lies at 1, more jobs bring nothing: the way is full. Corresponds to the thesis’ Figures 5-2 and 5-5,"
-        " which are of the rate sent.",
-        slope_ladder(series),
+        f" line lies at 1, more jobs bring nothing: the way is full.{named}",
+        slope_ladder(sheet.plots),
     )
 
 
-def _gains(series: list[Series], workload: str) -> Iterator[Picture]:
-    if any(row.get("gain_mbps") is not None for one in series for row in one.summary):
+def _gains(sheet: Sheet) -> Iterator[Picture]:
+    if any(row.get("gain_mbps") is not None for row in sheet.rows):
         yield Picture(
-            f"gain.{workload}",
-            f"Gain by a larger batch, {workload}",
+            f"gain.{sheet.id}",
+            _title("Gain by a larger batch", sheet),
             "Delivered rate of a batch less that of the next smaller one. Error bars: 95 % interval over the trials.",
-            gain_ladder(series),
+            gain_ladder(sheet.plots),
         )
 
 
-def _timelines(results: Results, workload: str, looks: dict[str, Look]) -> Iterator[Picture]:
-    """One typical trial of each access, of its largest batch."""
+def _timelines(results: Results, panel: Panel, looks: dict[str, Look], papers: bool) -> Iterator[Picture]:
+    """One typical trial of each line, of its last place along x, mostly its largest batch."""
     courses = []
-    for access in results.accesses:
-        for jobs in reversed(results.batches(workload)):
-            trial = typical(results.trials_of(workload, access, jobs))
+    for line in results.lines(panel):
+        for x in reversed(results.ladder(panel)):
+            trial = typical(results.trials_at(results.at(panel, line, x)))
             if trial is None:
                 continue
             hosts = host_series(results.directory, trial, TIMELINE_STEPS)
             sent = storage_series(hosts)
             if sent is not None:
-                courses.append(Course(trial, looks[access], sent, delivered_series(hosts, trial)))
+                courses.append(Course(trial, looks[line], sent, delivered_series(hosts, trial)))
             break
     if courses:
+        lines, x = results.layout.lines, results.layout.x
+        place = "of its largest batch" if x == JOBS else f"at its last {x}"
+        named = " Corresponds to the thesis’ Figure 6-1." if papers else ""
         yield Picture(
-            f"over-time.{workload}",
-            f"Trials over time, {workload}",
-            "For each access the trial of its largest batch whose rate is nearest the median."
-            " Corresponds to the thesis’ Figure 6-1.",
+            f"over-time.{panel.id or 'all'}",
+            f"Trials over time, {panel.name}".removesuffix(", "),
+            f"For each {lines} the trial {place} whose rate is nearest the median.{named}",
             timelines(courses),
         )
 
 
-def _bottlenecks(results: Results, workload: str, looks: dict[str, Look]) -> Iterator[Picture]:
-    counting = {trial["trial"] for trial in results.trials_of(workload) if counts(trial)}
-    found = [row for row in results.resources if row["trial"] in counting]
-    jobs = max((row["jobs"] for row in found if row.get("utilisation") is not None), default=0)
-    rows = [row for row in found if row["jobs"] == jobs]
-    if not uses(rows):
+def _bottlenecks(results: Results, panel: Panel, looks: dict[str, Look]) -> Iterator[Picture]:
+    counting = {trial["trial"] for trial in results.trials_at(panel.levels) if counts(trial)}
+    found = [row for row in rows_at(results.resources, panel.levels) if row["trial"] in counting]
+    used = [row for row in found if row.get("utilisation") is not None]
+    x = next((x for x in reversed(results.ladder(panel)) if rows_at(used, {results.layout.x: x})), None)
+    rows = rows_at(found, {results.layout.x: x}) if x is not None else []
+    if x is None or not uses(rows, results.layout.lines):
         return
+    at = level_name(results.layout.x, x)
+    short = f" \N{MULTIPLICATION SIGN}{x}" if results.layout.x == JOBS else f", {at}"
     yield Picture(
-        f"bottleneck.{workload}",
-        f"Resources along the way, {workload} \N{MULTIPLICATION SIGN}{jobs}",
-        f"How much of each resource was in use with {jobs} jobs, from the data to the jobs: mean over the trials;"
+        f"bottleneck.{panel.id or 'all'}",
+        f"Resources along the way, {panel.name}{short}",
+        f"How much of each resource was in use {'with' if results.layout.x == JOBS else 'at'} {at}, from the data to"
+        " the jobs: mean over the trials;"
         " lines reach from the least to the most of them. Of several hosts alike, the busiest. Resources without"
         " a known ceiling, or of which no trial used 5 %, are in resources.csv only.",
-        bottleneck_chart(rows, looks),
+        bottleneck_chart(rows, results.layout.lines, looks),
     )

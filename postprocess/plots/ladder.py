@@ -1,8 +1,8 @@
-"""A metric over the ladder of batches: means with error bars, and the single trials beside them."""
+"""A metric over the ladder of batches, or along another factor: means with error bars, the trials beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,16 +12,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tierbench.dags.levels import JOBS, Factor, level_text
 from tierbench.postprocess.columns import SENT
 from tierbench.postprocess.counting import counts, verdict
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, verdict_handles, verdict_marks
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
+from tierbench.postprocess.points import level_of
 from tierbench.postprocess.results import Row
 
 TALLEST = 1.5  # of the highest mean or trial; what error bars reach beyond it is cut off, so that they hide no data
 UNEVEN = 4  # gaps that differ by more than this factor are drawn alike
 DODGE, ROOM = 0.16, 0.6  # of a gap: from series to series at most, and for all of them together
 BESIDE = 0.45  # of the way to the next series: where the trials stand beside their mean
+BESIDE_EACH_OTHER, MOST_TICKS = 2, 6  # small figures in a row, if their axes have no more marks than these
+SMALL_IN = 2.0  # a small figure's height
 
 INTERVAL = "95 % interval of the mean over the trials of a batch"
 SPREAD = "standard deviation over the trials of a batch"
@@ -30,7 +34,7 @@ VOLATILITY = "standard deviation of the rates within a trial (volatility), as in
 
 @dataclass(frozen=True)
 class Series:
-    """What one line of a ladder shows: an access, or a run."""
+    """What one line of a ladder shows: a level of the factor that is compared, or a run."""
 
     label: str
     look: Look
@@ -40,80 +44,142 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Ladder:
-    """Where the batches stand on the axis: by their size, or evenly where sizes are far from even."""
+class Plot:
+    """The lines of one pair of axes, along a factor; its title tells it from others in a figure."""
 
-    batches: tuple[int, ...]
+    along: Factor
+    series: Sequence[Series]
+    title: str = ""
+
+    @property
+    def trials(self) -> list[Row]:
+        return [trial for one in self.series for trial in one.trials]
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Where levels stand on the axis: numbers by their size, or evenly where far from even; words evenly."""
+
+    factor: Factor
 
     @property
     def even(self) -> bool:
-        gaps = [after - before for before, after in pairwise(self.batches)]
+        gaps = [after - before for before, after in pairwise(self._sizes)] if self.factor.numeric else []
         return bool(gaps) and max(gaps) > UNEVEN * min(gaps)
 
-    def place(self, jobs: int) -> float:
-        return float(self.batches.index(jobs) if self.even else jobs)
+    @property
+    def _sizes(self) -> list[float]:
+        return [float(level) for level in self.factor.levels]
+
+    def place(self, text: str) -> float:
+        number = self.factor.texts.index(text)
+        return float(number) if self.even or not self.factor.numeric else self._sizes[number]
+
+    @property
+    def _places(self) -> list[float]:
+        return [self.place(text) for text in self.factor.texts]
 
     @property
     def gap(self) -> float:
-        places = [self.place(jobs) for jobs in self.batches]
-        return min((after - before for before, after in pairwise(places)), default=1.0)
+        return min((after - before for before, after in pairwise(self._places)), default=1.0)
 
-    def dodged(self, jobs: int, number: int, of: int) -> float:
+    def dodged(self, row: Row, number: int, of: int) -> float:
         """The place of one of several series, so that they do not hide each other."""
-        return self.place(jobs) + (number - (of - 1) / 2) * self.step(of)
+        return self.place(level_of(row, self.factor.name)) + (number - (of - 1) / 2) * self.step(of)
 
-    def beside(self, jobs: int, number: int, of: int) -> float:
+    def beside(self, row: Row, number: int, of: int) -> float:
         """Where the trials of one of several series are."""
-        return self.dodged(jobs, number, of) + BESIDE * self.step(of)
+        return self.dodged(row, number, of) + BESIDE * self.step(of)
 
     def step(self, of: int) -> float:
         return min(DODGE, ROOM / of) * self.gap
 
     def mark(self, axes: Axes) -> None:
-        axes.set_xticks([self.place(jobs) for jobs in self.batches], [str(jobs) for jobs in self.batches])
-        axes.set_xlim(self.place(self.batches[0]) - 0.5 * self.gap, self.place(self.batches[-1]) + 0.5 * self.gap)
-        axes.set_xlabel("simultaneous jobs" + (" (evenly spaced)" if self.even else ""))
+        axes.set_xticks(self._places, self.factor.texts)
+        axes.set_xlim(self._places[0] - 0.5 * self.gap, self._places[-1] + 0.5 * self.gap)
+        axes.set_xlabel((self.factor.label or self.factor.name) + (" (evenly spaced)" if self.even else ""))
+
+    def from_second(self) -> Ladder:
+        """The same without its first rung, for what is told of steps."""
+        return Ladder(Factor(self.factor.name, self.factor.levels[1:], self.factor.label))
 
 
-def ladder_of(series: Sequence[Series]) -> Ladder:
-    """All batches that any of the series has."""
-    return Ladder(tuple(sorted({int(row["jobs"]) for one in series for row in one.trials})))
+def ladder_of(plots: Sequence[Plot]) -> Ladder:
+    """All levels that any trial has of the factor along the axis."""
+    factor = plots[0].along
+    there = {level_of(trial, factor.name) for plot in plots for trial in plot.trials}
+    levels = tuple(level for level in factor.in_order.levels if level_text(level) in there)
+    return Ladder(Factor(factor.name, levels, factor.label))
 
 
-def error_bars(series: Sequence[Series], metric: str) -> str:
+def error_bars(plots: Sequence[Plot], metric: str) -> str:
     """What the error bars of a metric's means are; empty where there are none."""
-    rows = [row for one in series for row in one.summary]
+    rows = [row for plot in plots for one in plot.series for row in one.summary]
     if any(row.get(f"{metric}_low") is not None for row in rows):
         return INTERVAL
     return SPREAD if any(row.get(f"{metric}_sd") is not None for row in rows) else ""
 
 
-def metric_ladder(series: Sequence[Series], metric: str, label: str) -> Figure:
+def metric_ladder(plots: Sequence[Plot], metric: str, label: str) -> Figure:
     """Means over the trials of each batch, and the trials."""
-    figure, (axes,) = canvas(HEIGHT_IN)
-    ladder, bars = ladder_of(series), error_bars(series, metric)
-    for number, one in enumerate(series):
-        places = [ladder.dodged(row["jobs"], number, len(series)) for row in one.summary]
-        _means(axes, one, places, metric, bars)
-        for trial in one.trials:
-            if trial.get(metric) is not None:
-                place = ladder.beside(trial["jobs"], number, len(series))
-                marks = verdict_marks(verdict(trial), one.look)
-                axes.plot([place], [trial[metric]], linestyle="none", zorder=3, gid=trial["trial"], **marks)
-    _finish(figure, axes, ladder, series, label)
-    return figure
+    ladder, bars = ladder_of(plots), error_bars(plots, metric)
+
+    def draw(axes: Axes, plot: Plot) -> None:
+        for number, one in enumerate(plot.series):
+            _means(axes, one, [ladder.dodged(row, number, len(plot.series)) for row in one.summary], metric, bars)
+            for trial in one.trials:
+                if trial.get(metric) is not None:
+                    place = ladder.beside(trial, number, len(plot.series))
+                    marks = verdict_marks(verdict(trial), one.look)
+                    axes.plot([place], [trial[metric]], linestyle="none", zorder=3, gid=trial["trial"], **marks)
+
+    shown = {verdict(trial) for plot in plots for trial in plot.trials}
+    return drawn(plots, ladder, label, draw, [*_lines(plots), *verdict_handles(shown)])
 
 
-def volatility_ladder(series: Sequence[Series], label: str, volatility: str) -> Figure:
+def volatility_ladder(plots: Sequence[Plot], label: str, volatility: str) -> Figure:
     """Mean rates with the fluctuation within the trials as error bars, as the thesis drew them."""
-    figure, (axes,) = canvas(HEIGHT_IN)
-    ladder = ladder_of(series)
-    for number, one in enumerate(series):
-        rows = [row for row in one.summary if row.get(SENT) is not None]
-        places = [ladder.dodged(row["jobs"], number, len(series)) for row in rows]
-        bars = [row.get(volatility) or 0.0 for row in rows]
-        axes.errorbar(places, [row[SENT] for row in rows], yerr=bars, **_line(one))
-    _finish(figure, axes, ladder, series, label, trials=False)
+    ladder = ladder_of(plots)
+
+    def draw(axes: Axes, plot: Plot) -> None:
+        for number, one in enumerate(plot.series):
+            rows = [row for row in one.summary if row.get(SENT) is not None]
+            places = [ladder.dodged(row, number, len(plot.series)) for row in rows]
+            bars = [row.get(volatility) or 0.0 for row in rows]
+            axes.errorbar(places, [row[SENT] for row in rows], yerr=bars, **_line(one))
+
+    return drawn(plots, ladder, label, draw, _lines(plots))
+
+
+def drawn(
+    plots: Sequence[Plot],
+    ladder: Ladder,
+    label: str,
+    draw: Callable[[Axes, Plot], None],
+    handles: Sequence[Line2D],
+    from_zero: bool = True,
+) -> Figure:
+    """A figure with one pair of axes, or with small ones for several plots, to the same scale."""
+    columns = BESIDE_EACH_OTHER if len(plots) > 1 and len(ladder.factor.levels) <= MOST_TICKS else 1
+    rows = -(-len(plots) // columns)
+    height = HEIGHT_IN if len(plots) == 1 else SMALL_IN * rows
+    figure, panels = canvas(height, rows=rows, columns=columns, sharey=True)
+    for axes, plot in zip(panels, plots, strict=False):
+        draw(axes, plot)
+        ladder.mark(axes)
+        if len(plots) > 1:
+            axes.set_title(plot.title, loc="left", pad=3)
+    for axes in panels[len(plots) :]:
+        axes.set_visible(False)
+    if len(plots) == 1:
+        panels[0].set_ylabel(label)
+    else:
+        figure.supylabel(label, fontsize=10)
+        for axes in panels[: len(plots) - columns]:
+            axes.set_xlabel("")
+    if from_zero:
+        panels[0].set_ylim(0, _top(panels[: len(plots)]))
+    legend(figure, handles)
     return figure
 
 
@@ -146,26 +212,26 @@ def _line(one: Series) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _finish(
-    figure: Figure, axes: Axes, ladder: Ladder, series: Sequence[Series], label: str, trials: bool = True
-) -> None:
-    ladder.mark(axes)
-    axes.set_ylabel(label)
-    axes.set_ylim(0, _top(axes))
-    lines = [Line2D([], [], **{k: v for k, v in _line(one).items() if k != "elinewidth"}) for one in series]
-    shown = [trial for one in series for trial in one.trials] if trials else []
-    legend(figure, [*lines, *(verdict_handles({verdict(trial) for trial in shown}) if shown else [])])
+def _lines(plots: Sequence[Plot]) -> list[Line2D]:
+    """The legend's lines, those of all plots."""
+    lines = {one.label: _line(one) for plot in plots for one in plot.series}
+    return [Line2D([], [], **{k: v for k, v in line.items() if k != "elinewidth"}) for line in lines.values()]
 
 
-def _top(axes: Axes) -> float | None:
+def _top(panels: Sequence[Axes]) -> float | None:
     """As high as the error bars reach, but not so high that the data lie on the ground."""
-    data = [line for line in axes.lines if line.get_marker() not in ("_", "None")]
+    data = [line for axes in panels for line in axes.lines if line.get_marker() not in ("_", "None")]
     values = [float(value) for line in data for value in np.asarray(line.get_ydata(), float)]
     limit = TALLEST * max(values, default=0.0)
-    return limit if 0 < limit < axes.get_ylim()[1] else None
+    return limit if 0 < limit < panels[0].get_ylim()[1] else None
 
 
 def left_out(trials: Sequence[Row]) -> str:
     """How many trials do not count, for a caption."""
     number = sum(not counts(trial) for trial in trials)
     return f" {number} of {len(trials)} trials INVALID and left out." if number else ""
+
+
+def called_batch(text: str, along: str) -> str:
+    """A caption's words about batches, as they are along another factor."""
+    return text if along == JOBS else text.replace("batch", "point")

@@ -7,38 +7,42 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from tierbench.dags.levels import Factor
 from tierbench.postprocess.counting import verdict
-from tierbench.postprocess.plots.canvas import access_handle, canvas, legend, verdict_handles, verdict_marks
-from tierbench.postprocess.plots.ladder import Ladder
+from tierbench.postprocess.plots.canvas import canvas, legend, line_handle, verdict_handles, verdict_marks
+from tierbench.postprocess.plots.ladder import Plot, Series, ladder_of
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
+from tierbench.postprocess.points import level_name, level_of
 from tierbench.postprocess.results import Row
 
 PANELS = {"natural_skew_ms": "processes started", "start_skew_ms": "began to read"}
 LEAST_MS = 0.01  # so that a skew of nothing has a place on a logarithmic axis
 
 
-def start_skew(trials: Sequence[Row], looks: Mapping[str, Look]) -> Figure:
+def start_skew(trials: Sequence[Row], along: Factor, lines: str, looks: Mapping[str, Look]) -> Figure:
     """Both skews of each trial, to one logarithmic scale."""
     figure, panels = canvas(HEIGHT_IN - 0.3, columns=2, sharey=True)
-    ladder = Ladder(tuple(sorted({int(trial["jobs"]) for trial in trials})))
-    accesses = [access for access in looks if any(trial["access"] == access for trial in trials)]
+    there = {level_of(trial, lines) for trial in trials}
+    levels = [level for level in looks if level in there]
+    ladder = ladder_of([Plot(along, [Series("", looks[levels[0]], [], trials)])])
     for axes, (metric, title) in zip(panels, PANELS.items(), strict=True):
         for trial in trials:
             if trial.get(metric) is not None:
-                place = ladder.dodged(trial["jobs"], accesses.index(trial["access"]), len(accesses))
-                marks = verdict_marks(verdict(trial), looks[trial["access"]])
+                level = level_of(trial, lines)
+                place = ladder.dodged(trial, levels.index(level), len(levels))
+                marks = verdict_marks(verdict(trial), looks[level])
                 axes.plot([place], [max(trial[metric], LEAST_MS)], linestyle="none", gid=trial["trial"], **marks)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(numticks=12))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_title(title, loc="left")
         ladder.mark(axes)
-        axes.set_xlabel("simultaneous jobs")
+        axes.set_xlabel(along.label or along.name)
     panels[0].set_ylabel("first to last job of a batch [ms]")
     legend(
         figure,
         [
-            *(access_handle(access, looks[access]) for access in accesses),
+            *(line_handle(level_name(lines, level), looks[level]) for level in levels),
             *verdict_handles({verdict(trial) for trial in trials}),
         ],
     )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tierbench.dags.levels import JOBS
 from tierbench.postprocess.columns import RATE
 from tierbench.postprocess.counting import counts
-from tierbench.postprocess.plots.canvas import DOT, MEAN, canvas, legend
-from tierbench.postprocess.plots.ladder import Ladder, Series, ladder_of
-from tierbench.postprocess.plots.style import HEIGHT_IN, INK, MUTED
+from tierbench.postprocess.plots.canvas import DOT, MEAN, line_handle
+from tierbench.postprocess.plots.ladder import Ladder, Plot, Series, drawn, ladder_of
+from tierbench.postprocess.plots.style import INK, MUTED
 from tierbench.postprocess.results import Row
 
 Step = tuple[int, float]  # the larger batch, and what became of the rate
@@ -20,7 +23,7 @@ Step = tuple[int, float]  # the larger batch, and what became of the rate
 
 def slopes(rows: Sequence[Row], batches: Sequence[int]) -> list[Step]:
     """The delivered rate of each batch over that of the next smaller one; no step over a batch that is missing."""
-    rates = {int(row["jobs"]): row[RATE] for row in rows if row.get(RATE)}
+    rates = {int(row[JOBS]): row[RATE] for row in rows if row.get(RATE)}
     steps = [(before, after) for before, after in pairwise(batches) if before in rates and after in rates]
     return [(after, rates[after] / rates[before]) for before, after in steps]
 
@@ -30,57 +33,61 @@ def linear(batches: Sequence[int]) -> list[Step]:
     return [(after, after / before) for before, after in pairwise(batches)]
 
 
-def slope_ladder(series: Sequence[Series]) -> Figure:
+def slope_ladder(plots: Sequence[Plot]) -> Figure:
     """The thesis' rate of increase: its mean with its interval, and of each repetition."""
-    figure, (axes,) = canvas(HEIGHT_IN)
-    full = ladder_of(series)
-    ladder = Ladder(full.batches[1:])
-    axes.axhline(1, color=INK, linewidth=0.9)
-    places, factors = zip(*((ladder.place(jobs), factor) for jobs, factor in linear(full.batches)), strict=True)
-    axes.plot(places, factors, color=MUTED, linestyle=(0, (3, 3)), linewidth=1, marker="_", markersize=14)
-    for number, one in enumerate(series):
-        look = one.look
-        rows = [row for row in one.summary if row.get("growth") is not None]
-        axes.errorbar(
-            [ladder.dodged(row["jobs"], number, len(series)) for row in rows],
-            [row["growth"] for row in rows],
-            yerr=_reaches(rows, "growth", "growth"),
-            color=look.color, marker=look.marker, markersize=MEAN, elinewidth=1.2, label=one.label,
-        )  # fmt: skip
-        for jobs, step in _of_repetitions(one.trials, full.batches):
-            place = ladder.beside(jobs, number, len(series))
-            axes.plot([place], [step], linestyle="none", marker=look.marker, markersize=DOT, color=look.color)
-    ladder.mark(axes)
-    axes.set_ylabel("rate over that of the batch before")
-    axes.set_ylim(bottom=0)
-    lines = [
-        Line2D([], [], color=one.look.color, marker=one.look.marker, markersize=MEAN, label=one.label) for one in series
-    ]
+    full = ladder_of(plots)
+    batches, ladder = [int(level) for level in full.factor.levels], full.from_second()
+
+    def draw(axes: Axes, plot: Plot) -> None:
+        axes.axhline(1, color=INK, linewidth=0.9)
+        places, factors = zip(*((ladder.place(str(jobs)), factor) for jobs, factor in linear(batches)), strict=True)
+        axes.plot(places, factors, color=MUTED, linestyle=(0, (3, 3)), linewidth=1, marker="_", markersize=14)
+        for number, one in enumerate(plot.series):
+            _steps(axes, one, ladder, (number, len(plot.series)), "growth", "growth")
+            for jobs, step in _of_repetitions(one.trials, batches):
+                place = ladder.beside({JOBS: jobs}, number, len(plot.series))
+                axes.plot([place], [step], linestyle="none", **_mark(one, DOT))
+        axes.set_ylim(bottom=0)
+
     dashes = Line2D([], [], color=MUTED, linestyle=(0, (3, 3)), linewidth=1, label="each job brings its share")
-    legend(figure, [*lines, dashes, Line2D([], [], color=INK, linewidth=0.9, label="more jobs bring nothing")])
-    return figure
+    level = Line2D([], [], color=INK, linewidth=0.9, label="more jobs bring nothing")
+    label = "rate over that of the batch before"
+    return drawn(plots, ladder, label, draw, [*_handles(plots), dashes, level], from_zero=False)
 
 
-def gain_ladder(series: Sequence[Series]) -> Figure:
+def gain_ladder(plots: Sequence[Plot]) -> Figure:
     """What the step to each batch adds to the rate, with its interval."""
-    figure, (axes,) = canvas(HEIGHT_IN)
-    ladder = Ladder(ladder_of(series).batches[1:])
-    axes.axhline(0, color=INK, linewidth=0.9)
-    for number, one in enumerate(series):
-        rows = [row for row in one.summary if row.get("gain_mbps") is not None]
-        axes.errorbar(
-            [ladder.dodged(row["jobs"], number, len(series)) for row in rows],
-            [row["gain_mbps"] for row in rows],
-            yerr=_reaches(rows, "gain_mbps", "gain"),
-            color=one.look.color, marker=one.look.marker, markersize=MEAN, elinewidth=1.2, label=one.label,
-        )  # fmt: skip
-    ladder.mark(axes)
-    axes.set_ylabel("gain over the batch before [Mb/s]")
-    lines = [
-        Line2D([], [], color=one.look.color, marker=one.look.marker, markersize=MEAN, label=one.label) for one in series
-    ]
-    legend(figure, lines)
-    return figure
+    ladder = ladder_of(plots).from_second()
+
+    def draw(axes: Axes, plot: Plot) -> None:
+        axes.axhline(0, color=INK, linewidth=0.9)
+        for number, one in enumerate(plot.series):
+            _steps(axes, one, ladder, (number, len(plot.series)), "gain_mbps", "gain")
+
+    label = "gain over the batch before [Mb/s]"
+    return drawn(plots, ladder, label, draw, _handles(plots), from_zero=False)
+
+
+def _steps(axes: Axes, one: Series, ladder: Ladder, place: tuple[int, int], value: str, bounds: str) -> None:
+    """A line of steps, with their intervals."""
+    rows = [row for row in one.summary if row.get(value) is not None]
+    axes.errorbar(
+        [ladder.dodged(row, *place) for row in rows],
+        [row[value] for row in rows],
+        yerr=_reaches(rows, value, bounds),
+        elinewidth=1.2,
+        label=one.label,
+        **_mark(one, MEAN),
+    )
+
+
+def _mark(one: Series, size: float) -> dict[str, Any]:
+    return {"color": one.look.color, "marker": one.look.marker, "markersize": size}
+
+
+def _handles(plots: Sequence[Plot]) -> list[Line2D]:
+    looks = {one.label: one.look for plot in plots for one in plot.series}
+    return [line_handle(label, look) for label, look in looks.items()]
 
 
 def _reaches(rows: Sequence[Row], value: str, name: str) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""How all figures look: a colour and a marker per way of access, and type, ink and paper.
+"""How all figures look: a colour and a marker per line, each way of access having its own; type, ink and paper.
 
 The colours are Okabe and Ito's, which people with any kind of colour vision can tell apart. What is no
 colour of an access is drawn in one of four named shades, so that a page can put its own in their place.
@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tierbench.dags.levels import ACCESS
+
 INK, MUTED, GRID, PAPER = "#1b1b1e", "#6a6a72", "#d7d7dc", "#fefefe"
 
 
 @dataclass(frozen=True)
 class Look:
-    """What tells one way of access from the others, in every figure and on every page."""
+    """What tells one line, mostly a way of access, from the others, in every figure and on every page."""
 
     color: str
     on_dark: str
@@ -77,8 +79,16 @@ STYLE: Any = {
 WIDTH_IN, HEIGHT_IN = 4.9, 3.5  # a column on a desktop, and still readable over the width of a phone
 
 
-def looks(accesses: Iterable[str]) -> dict[str, Look]:
-    """The look of each access; those that no paper knows take the others by their names' order."""
+def looks(factor: str, levels: Iterable[str]) -> dict[str, Look]:
+    """The look of each level of the factor whose levels are lines."""
+    if factor == ACCESS:
+        return _looks_of_accesses(levels)
+    every = (*OTHERS, *KNOWN.values())
+    return {level: every[number % len(every)] for number, level in enumerate(dict.fromkeys(levels))}
+
+
+def _looks_of_accesses(accesses: Iterable[str]) -> dict[str, Look]:
+    """The ways that no paper knows take the others' looks by their names' order."""
     accesses = list(accesses)
     unknown = sorted(set(accesses) - KNOWN.keys())
     assigned = {name: OTHERS[number % len(OTHERS)] for number, name in enumerate(unknown)}

@@ -8,27 +8,28 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from tierbench.postprocess.plots.canvas import MEAN, access_handle, canvas, legend
+from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, line_handle
 from tierbench.postprocess.plots.style import INK, Look
+from tierbench.postprocess.points import level_name, level_of
 from tierbench.postprocess.results import Row
 
 ROLES = ("storage", "metadata", "xrootd", "wan", "gateway", "worker", "client", "machine")  # from the data to the jobs
 IDLE = 0.05  # what no trial used more of than this is left out
 ROW_IN = 0.33
-DODGE, ROOM = 0.17, 0.75  # of a row: from access to access at most, and for all of them
+DODGE, ROOM = 0.17, 0.75  # of a row: from line to line at most, and for all of them
 
 
 @dataclass(frozen=True)
 class Use:
-    """How much of a resource one access used: the mean over trials (of the busiest host), and each trial."""
+    """How much of a resource the trials of one line used: the mean over them (of the busiest host), and each."""
 
     place: str
-    access: str
+    line: str
     mean: float
     trials: tuple[float, ...]
 
 
-def uses(resources: Sequence[Row]) -> list[Use]:
+def uses(resources: Sequence[Row], lines: str) -> list[Use]:
     """The use of each resource with a known ceiling, in the order in which data meets it.
 
     Hosts of the same role are one place on the way, whose use is that of the busiest of them.
@@ -37,28 +38,28 @@ def uses(resources: Sequence[Row]) -> list[Use]:
     for row in sorted(resources, key=lambda row: _along(row)):
         if row.get("utilisation") is None or row.get("on_the_way") == "no":
             continue
-        trials = busiest.setdefault((f"{row['role']}: {row['resource']}", row["access"]), {})
+        trials = busiest.setdefault((f"{row['role']}: {row['resource']}", level_of(row, lines)), {})
         trials[row["trial"]] = max(row["utilisation"], trials.get(row["trial"], 0.0))
     top: dict[str, float] = {}
     for (place, _), trials in busiest.items():
         top[place] = max(top.get(place, 0.0), *trials.values())
     return [
-        Use(place, access, float(np.mean(list(trials.values()))), tuple(trials.values()))
-        for (place, access), trials in busiest.items()
+        Use(place, line, float(np.mean(list(trials.values()))), tuple(trials.values()))
+        for (place, line), trials in busiest.items()
         if top[place] > IDLE
     ]
 
 
-def bottleneck_chart(resources: Sequence[Row], looks: Mapping[str, Look]) -> Figure:
-    """A row for each resource along the way, a mark for each access."""
-    used = uses(resources)
+def bottleneck_chart(resources: Sequence[Row], lines: str, looks: Mapping[str, Look]) -> Figure:
+    """A row for each resource along the way, a mark for each line."""
+    used = uses(resources, lines)
     places = list(dict.fromkeys(use.place for use in used))
-    accesses = [access for access in looks if any(use.access == access for use in used)]
+    levels = [level for level in looks if any(use.line == level for use in used)]
     figure, (axes,) = canvas(0.6 + ROW_IN * max(len(places), 2))
     axes.axvline(100, color=INK, linewidth=0.9)
     for use in used:
-        look = looks[use.access]
-        aside = (accesses.index(use.access) - (len(accesses) - 1) / 2) * min(DODGE, ROOM / len(accesses))
+        look = looks[use.line]
+        aside = (levels.index(use.line) - (len(levels) - 1) / 2) * min(DODGE, ROOM / len(levels))
         row = places.index(use.place) + aside
         spread = [100 * trial for trial in use.trials]
         axes.plot([min(spread), max(spread)], [row, row], color=look.color, linewidth=1.2)
@@ -69,9 +70,9 @@ def bottleneck_chart(resources: Sequence[Row], looks: Mapping[str, Look]) -> Fig
     axes.set_xlim(0, max(104, 1.05 * highest))
     axes.set_xlabel("in use [% of its ceiling]")
     axes.grid(axis="y", visible=False)
-    for line in np.arange(0.5, len(places) - 1):
-        axes.axhline(line, color=INK, linewidth=0.25)
-    legend(figure, [access_handle(access, looks[access]) for access in accesses])
+    for edge in np.arange(0.5, len(places) - 1):
+        axes.axhline(edge, color=INK, linewidth=0.25)
+    legend(figure, [line_handle(level_name(lines, level), looks[level]) for level in levels])
     return figure
 
 

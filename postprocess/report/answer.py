@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.columns import RATE
 from tierbench.postprocess.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
+from tierbench.postprocess.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import counted, figures, listed, span
 from tierbench.postprocess.results import Results, Row, why
@@ -16,97 +18,119 @@ WALL_TIME = "wall_time_s"
 
 @dataclass(frozen=True)
 class Answer:
-    """What one workload's trials say, and what has to be known with it."""
+    """What the trials of one panel say, and what has to be known with it."""
 
-    workload: str
     clear: bool
     sentence: str
     notes: tuple[str, ...]
 
 
-def answer(results: Results, workload: str) -> Answer:
-    """The fastest access at the largest batch, and by how much."""
-    trials = results.trials_of(workload)
+def answer(results: Results, panel: Panel) -> Answer:
+    """The fastest level of the factor that was asked about, where it matters most, and by how much."""
+    trials = results.trials_at(panel.levels)
     usable = [trial for trial in trials if counts(trial)]
     if not usable:
-        told = _unusable(results, workload)
-        return Answer(workload, False, told, tuple(_reasons(trials)))
-    jobs = deciding_batch(results, workload)
-    ranked = ranking(results, workload, jobs)
+        return Answer(False, _unusable(results, panel), tuple(_reasons(trials)))
+    x = deciding_place(results, panel)
+    ranked = ranking(results, panel, x)
     if not ranked:
-        sentence = f"No answer for {workload}: no trial that counts has a rate."
-        return Answer(workload, False, sentence, tuple(_doubts(trials, trials)))
+        sentence = f"No answer for {panel.name or 'this run'}: no trial that counts has a rate."
+        return Answer(False, sentence, tuple(_doubts(trials, trials)))
+    where = conditions(results, panel, x)
     if len(ranked) == 1:
-        clear, sentence, contradiction = False, _alone(ranked[0], workload), []
+        clear, sentence, contradiction = False, f"{where}, {_alone(results, ranked[0])}", []
     else:
-        ratios = _ratios(results, workload, jobs, RATE, ranked[0])
-        clear, sentence = _compared(ranked, ratios, workload)
-        contradiction = _by_valid_trials(ranked, ratios) if clear else []
+        ratios = _ratios(results, panel, x, RATE, ranked[0])
+        clear, sentence = _compared(results, ranked, ratios, where)
+        contradiction = _by_valid_trials(results, ranked, ratios) if clear else []
         clear = clear and not contradiction
-    deciding = [trial for trial in usable if trial["jobs"] == jobs]
-    notes = [*contradiction, *waste(results, ranked), *_over_the_ladder(results, workload, jobs)]
-    notes += _wall_time(results, workload, jobs, ranked)
-    return Answer(workload, clear, sentence, (*notes, *_doubts(trials, deciding)))
+    deciding = rows_at(usable, results.at(panel, x=x))
+    notes = [*contradiction, *waste(results, ranked), *_over_the_ladder(results, panel, x), *_along(results, panel)]
+    notes += _wall_time(results, panel, x, ranked)
+    return Answer(clear, sentence, (*notes, *_doubts(trials, deciding)))
 
 
-def deciding_batch(results: Results, workload: str) -> int:
-    """The largest batch at which most accesses have trials that count."""
-    return max(results.batches(workload), key=lambda jobs: (len(ranking(results, workload, jobs)), jobs))
+def deciding_place(results: Results, panel: Panel) -> str:
+    """The last place along x, mostly the largest batch, at which most lines have trials that count."""
+    ladder = results.ladder(panel)
+    return max(ladder, key=lambda x: (len(ranking(results, panel, x)), ladder.index(x)))
 
 
-def ranking(results: Results, workload: str, jobs: int) -> list[Row]:
-    """The accesses' means at a batch, the fastest first."""
-    rows = [
-        row
-        for row in results.summary
-        if (row["workload"], row["jobs"]) == (workload, jobs) and row.get(RATE) is not None and row.get("trials")
-    ]
-    return sorted(rows, key=lambda row: -float(row[RATE]))
+def ranking(results: Results, panel: Panel, x: str) -> list[Row]:
+    """The lines' means at a place along x, the fastest first."""
+    rows = results.summaries_at(results.at(panel, x=x))
+    return sorted(
+        (row for row in rows if row.get(RATE) is not None and row.get("trials")), key=lambda row: -float(row[RATE])
+    )
 
 
-def _ratios(results: Results, workload: str, jobs: int, metric: str, first: Row) -> dict[str, Row]:
-    """How the first compares with each other access, where that is known."""
+def conditions(results: Results, panel: Panel, x: str) -> str:
+    """What is the same for all that is compared: With 6 jobs of root by direct at rtt_ms=14."""
+    point = {**{name: factor.texts[-1] for name, factor in results.factors.items()}, **results.at(panel, x=x)}
+    del point[results.layout.lines]
+    told = [counted(int(point[JOBS]), "job")] if JOBS in point else []
+    if WORKLOAD in point:
+        told.append(f"of {point[WORKLOAD]}" if told else point[WORKLOAD])
+    told += [f"by {point[ACCESS]}"] if ACCESS in point else []
+    axes = [name for name in point if name not in BUILT_IN and results.factors[name].several]
+    told += ["at " + listed([level_name(name, point[name]) for name in axes])] if axes else []
+    return "With " + " ".join(told)
+
+
+def _ratios(results: Results, panel: Panel, x: str, metric: str, first: Row) -> dict[str, Row]:
+    """How the first compares with each other line, where that is known."""
+    lines = results.layout.lines
+    rows = rows_at(results.ratios, results.at(panel, level_of(first, lines), x))
     return {
         row["against"]: row
-        for row in results.ratios
-        if (row["factor"], row["workload"], row["jobs"], row["metric"]) == ("access", workload, jobs, metric)
-        and row["access"] == first["access"]
-        and row.get("ratio") is not None
+        for row in rows
+        if (row["factor"], row["metric"]) == (lines, metric) and row.get("ratio") is not None
     }
 
 
-def _compared(ranked: list[Row], ratios: dict[str, Row], workload: str) -> tuple[bool, str]:
+def _name(results: Results, row: Row) -> str:
+    """What the line of a row is called."""
+    return level_name(results.layout.lines, level_of(row, results.layout.lines))
+
+
+def _compared(results: Results, ranked: list[Row], ratios: dict[str, Row], where: str) -> tuple[bool, str]:
     first, others = ranked[0], ranked[1:]
-    where = f"With {counted(first['jobs'], 'job')} of {workload}"
     rate = f"its jobs took in {figures(first[RATE], 'Mb/s')}"
-    bounded = {name: row for name, row in ratios.items() if row.get("low") is not None}
-    if not all(other["access"] in bounded for other in others):
+    bounded = {
+        _name(results, row): ratios[line]
+        for row in others
+        if ratios.get(line := level_of(row, results.layout.lines), {}).get("low") is not None
+    }
+    best, names = _name(results, first), [_name(results, other) for other in others]
+    if not all(name in bounded for name in names):
         return (
             False,
-            f"{where}, {first['access']} was fastest in the mean: {rate}, those of {_plain(others)}."
+            f"{where}, {best} was fastest in the mean: {rate}, those of {_plain(results, others)}."
             + _why_not(ranked, ratios),
         )
-    level = [other for other in others if bounded[other["access"]]["low"] <= 1]
-    behind = [other for other in others if bounded[other["access"]]["low"] > 1]
+    level = [name for name in names if bounded[name]["low"] <= 1]
+    behind = [name for name in names if bounded[name]["low"] > 1]
     if level:
-        told = listed([f"{other['access']} (ratio {_interval(bounded[other['access']])})" for other in level])
+        told = listed([f"{name} (ratio {_interval(bounded[name])})" for name in level])
         sentence = (
-            f"{where} there is no clear winner: {first['access']} was fastest in the mean ({rate}),"
+            f"{where} there is no clear winner: {best} was fastest in the mean ({rate}),"
             f" but cannot be told apart from {told}."
         )
         if behind:
             sentence += f" It was ahead of {_ahead(bounded, behind)}."
         return False, sentence
-    return True, f"{where}, {first['access']} is the fastest: {rate}, ahead of {_ahead(bounded, behind)}."
+    return True, f"{where}, {best} is the fastest: {rate}, ahead of {_ahead(bounded, behind)}."
 
 
-def _by_valid_trials(ranked: list[Row], ratios: dict[str, Row]) -> list[str]:
+def _by_valid_trials(results: Results, ranked: list[Row], ratios: dict[str, Row]) -> list[str]:
     """What becomes of a clear answer without the SUSPECT trials, where that is another one."""
-    doubtful = [(row["access"], ratios[row["access"]]) for row in ranked[1:] if _doubtful(ratios[row["access"]])]
+    of_others = [(_name(results, row), ratios[level_of(row, results.layout.lines)]) for row in ranked[1:]]
+    doubtful = [(name, ratio) for name, ratio in of_others if _doubtful(ratio)]
     if not doubtful:
         return []
-    alone = [f"against {access} {_valid_words(ratio)}" for access, ratio in doubtful]
-    return [f"That rests on SUSPECT trials. By the VALID ones alone {ranked[0]['access']} is, {'; '.join(alone)}."]
+    alone = [f"against {name} {_valid_words(ratio)}" for name, ratio in doubtful]
+    best = _name(results, ranked[0])
+    return [f"That rests on SUSPECT trials. By the VALID ones alone {best} is, {'; '.join(alone)}."]
 
 
 def _doubtful(ratio: Row) -> bool:
@@ -124,11 +148,13 @@ def _valid_words(ratio: Row) -> str:
     return f"at {_interval({'ratio': ratio['valid_ratio'], 'low': ratio['valid_low'], 'high': ratio['valid_high']})}"
 
 
-def _ahead(bounded: dict[str, Row], others: list[Row]) -> str:
-    return listed([f"{other['access']} by a factor of {_factor(bounded[other['access']])}" for other in others])
+def _ahead(bounded: dict[str, Row], names: list[str]) -> str:
+    return listed([f"{name} by a factor of {_factor(bounded[name])}" for name in names])
 
 
 def _factor(row: Row) -> str:
+    if row.get("low") is None:
+        return f"{row['ratio']:.2f}"
     return f"{row['ratio']:.2f} (95\N{NO-BREAK SPACE}% interval {row['low']:.2f}\N{EN DASH}{row['high']:.2f})"
 
 
@@ -136,8 +162,8 @@ def _interval(row: Row) -> str:
     return f"{row['ratio']:.2f}, 95\N{NO-BREAK SPACE}% interval {row['low']:.2f}\N{EN DASH}{row['high']:.2f}"
 
 
-def _plain(others: list[Row]) -> str:
-    return listed([f"{other['access']} {figures(other[RATE], 'Mb/s')}" for other in others])
+def _plain(results: Results, others: list[Row]) -> str:
+    return listed([f"{_name(results, other)} {figures(other[RATE], 'Mb/s')}" for other in others])
 
 
 def _why_not(ranked: list[Row], ratios: dict[str, Row]) -> str:
@@ -148,43 +174,87 @@ def _why_not(ranked: list[Row], ratios: dict[str, Row]) -> str:
     return " How sure that is, is not known: too few repetitions have both to compare."
 
 
-def _alone(row: Row, workload: str) -> str:
+def _alone(results: Results, row: Row) -> str:
     interval = span(row.get(f"{RATE}_low"), row.get(f"{RATE}_high"))
     told = f" (95\N{NO-BREAK SPACE}% interval {interval})" if interval else ""
+    lines = results.layout.lines
+    other = "batch" if lines == JOBS else lines
     return (
-        f"With {counted(row['jobs'], 'job')} of {workload}, {row['access']} delivered"
-        f" {figures(row[RATE], 'Mb/s')}{told}; no other access has trials to compare it with."
+        f"{_name(results, row)} delivered {figures(row[RATE], 'Mb/s')}{told};"
+        f" no other {other} has trials to compare it with."
     )
 
 
-def _unusable(results: Results, workload: str) -> str:
-    number = len(results.trials_of(workload))
+def _unusable(results: Results, panel: Panel) -> str:
+    number = len(results.trials_at(panel.levels))
     all_of = "its one trial is" if number == 1 else f"all {number} of its trials are"
-    return f"No answer for {workload}: {all_of} INVALID."
+    return f"No answer for {panel.name or 'this run'}: {all_of} INVALID."
 
 
-def _over_the_ladder(results: Results, workload: str, decisive: int) -> list[str]:
-    first = ranking(results, workload, decisive)[0]["access"]
+def _elsewhere(results: Results, panel: Panel, decisive: str) -> list[str]:
+    """Of two lines, how the first compares with the other at the other places along x."""
+    lines, ladder = results.lines(panel), results.ladder(panel)
+    if len(lines) != 2 or len(ladder) < 2:
+        return []
+    first = ranking(results, panel, decisive)[0]
+    other = next(line for line in lines if line != level_of(first, results.layout.lines))
+    found = [(x, _ratios(results, panel, x, RATE, first).get(other)) for x in ladder if x != decisive]
+    told = [f"{_factor(ratio)} {_at(results, [x])}" for x, ratio in found if ratio]
+    against = f"{_name(results, first)} against {level_name(results.layout.lines, other)}"
+    return [f"Elsewhere, {against}: {'; '.join(told)}."] if told else []
+
+
+def _over_the_ladder(results: Results, panel: Panel, decisive: str) -> list[str]:
+    first = _name(results, ranking(results, panel, decisive)[0])
     others: dict[str, list[str]] = {}
-    for jobs in results.batches(workload):
-        ranked = ranking(results, workload, jobs)
-        if len(ranked) > 1 and jobs != decisive:
-            others.setdefault(ranked[0]["access"], []).append(str(jobs))
+    for x in results.ladder(panel):
+        ranked = ranking(results, panel, x)
+        if len(ranked) > 1 and x != decisive:
+            others.setdefault(_name(results, ranked[0]), []).append(x)
     if not others:
         return []
     if others.keys() == {first}:
-        return [f"It has the highest mean at all other batches too ({', '.join(others[first])} jobs)."]
-    told = [f"with {listed(batches)} jobs {access}" for access, batches in others.items()]
+        if told := _elsewhere(results, panel, decisive):
+            return told
+        if results.layout.x == JOBS:
+            return [f"It has the highest mean at all other batches too ({', '.join(others[first])} jobs)."]
+        return [f"It has the highest mean at all other levels of {results.layout.x} too ({', '.join(others[first])})."]
+    told = [f"{_at(results, places)} {name}" for name, places in others.items()]
     return [f"The highest mean elsewhere on the ladder: {'; '.join(told)}."]
 
 
-def _wall_time(results: Results, workload: str, jobs: int, ranked: list[Row]) -> list[str]:
+def _at(results: Results, places: list[str]) -> str:
+    """Where along x: with 4 and 8 jobs, at rtt_ms=5 and 14."""
+    x = results.layout.x
+    if x == JOBS:
+        return f"with {listed(places)} job{'' if places == ['1'] else 's'}"
+    return f"{'by' if x == ACCESS else 'at'} {level_name(x, listed(places))}"
+
+
+def _along(results: Results, panel: Panel) -> list[str]:
+    """By which factor each line changes from the least level along x to the largest, where these are numbers."""
+    x, ladder = results.layout.x, results.ladder(panel)
+    if x == JOBS or len(ladder) < 2 or not results.factors[x].numeric:
+        return []
+    least, largest = ladder[0], ladder[-1]
+    told = []
+    for line in results.lines(panel):
+        rows = rows_at(results.ratios, results.at(panel, line, largest))
+        known = [r for r in rows if (r["factor"], r["against"], r["metric"]) == (x, least, RATE) and r.get("ratio")]
+        told += [f"{level_name(results.layout.lines, line)} {_factor(row)}" for row in known]
+    if not told:
+        return []
+    return [f"From {level_name(x, least)} to {largest} the rate changes by a factor of: {'; '.join(told)}."]
+
+
+def _wall_time(results: Results, panel: Panel, x: str, ranked: list[Row]) -> list[str]:
     known = [row for row in ranked if row.get(WALL_TIME) is not None]
     if len(known) < 2:
         return []
     quickest = sorted(known, key=lambda row: float(row[WALL_TIME]))
-    told = [f"{row['access']} {figures(row[WALL_TIME], 's')}" for row in quickest]
-    ratio = _ratios(results, workload, jobs, WALL_TIME, quickest[0]).get(quickest[1]["access"])
+    told = [f"{_name(results, row)} {figures(row[WALL_TIME], 's')}" for row in quickest]
+    ratios = _ratios(results, panel, x, WALL_TIME, quickest[0])
+    ratio = ratios.get(level_of(quickest[1], results.layout.lines))
     interval = ""
     if ratio and ratio.get("low") is not None:
         interval = (

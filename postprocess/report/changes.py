@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, named_levels
 from tierbench.postprocess.counting import counts
+from tierbench.postprocess.points import level_of
+from tierbench.postprocess.report.words import TIMES
 from tierbench.postprocess.results import Results, Row
 
 LEVEL = 0.95
@@ -18,16 +21,21 @@ METHOD = "Welch’s t of the logarithms, the trials of the two runs being indepe
 
 @dataclass(frozen=True)
 class Change:
-    """A configuration and batch in two runs: what their trials had, and the later over the earlier."""
+    """A point of the factors in two runs: what their trials had, and the later over the earlier."""
 
-    access: str
-    workload: str
-    jobs: int
+    point: Mapping[str, str]
     before: tuple[float, ...]
     after: tuple[float, ...]
     ratio: float
     low: float | None
     high: float | None
+
+    @property
+    def name(self) -> str:
+        """The point, as trials are named."""
+        axes = named_levels({name: text for name, text in self.point.items() if name not in BUILT_IN})
+        told = [f"{self.point[ACCESS]}/{self.point[WORKLOAD]}", *axes, f"{TIMES}{self.point[JOBS]}"]
+        return " ".join(told)
 
     @property
     def certain(self) -> bool:
@@ -36,12 +44,15 @@ class Change:
 
 
 def changes(one: Results, other: Results, metric: str) -> Iterator[Change]:
-    """Every configuration and batch that both runs have trials of."""
+    """Every point of the factors that both runs have trials at."""
     theirs = _values(other, metric)
-    for (workload, access, jobs), before in _values(one, metric).items():
-        after = theirs.get((workload, access, jobs))
+    for point, before in _values(one, metric).items():
+        after = theirs.get(point)
         if after:
-            yield Change(access, workload, jobs, tuple(before), tuple(after), *ratio(before, after))
+            levels = dict(point)
+            yield Change(
+                {name: levels[name] for name in one.factors}, tuple(before), tuple(after), *ratio(before, after)
+            )
 
 
 def ratio(before: Sequence[float], after: Sequence[float]) -> tuple[float, float | None, float | None]:
@@ -56,9 +67,13 @@ def ratio(before: Sequence[float], after: Sequence[float]) -> tuple[float, float
     return factor, float(np.exp(interval.low)), float(np.exp(interval.high))
 
 
-def _values(results: Results, metric: str) -> dict[tuple[str, str, int], list[float]]:
-    found: dict[tuple[str, str, int], list[float]] = {}
+def _values(results: Results, metric: str) -> dict[frozenset[tuple[str, str]], list[float]]:
+    """What the trials that count have, by their points, workload by workload and then in the order of the levels."""
+    found: dict[frozenset[tuple[str, str]], list[float]] = {}
     rows: list[Row] = [trial for trial in results.trials if counts(trial) and (trial.get(metric) or 0) > 0]
-    for trial in sorted(rows, key=lambda row: (row["workload"], results.accesses.index(row["access"]), row["jobs"])):
-        found.setdefault((trial["workload"], trial["access"], trial["jobs"]), []).append(trial[metric])
+    names = [WORKLOAD, ACCESS, *(name for name in results.factors if name not in (WORKLOAD, ACCESS))]
+    places = {name: factor.texts for name, factor in results.factors.items()}
+    for trial in sorted(rows, key=lambda row: [places[name].index(level_of(row, name)) for name in names]):
+        point = frozenset((name, level_of(trial, name)) for name in names)
+        found.setdefault(point, []).append(trial[metric])
     return found

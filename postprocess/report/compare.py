@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Factor
 from tierbench.errors import ConfigError
 from tierbench.postprocess.counting import INVALID, verdict
 from tierbench.postprocess.plots.canvas import Picture, Saved
-from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, ladder_picture
-from tierbench.postprocess.plots.ladder import Series
-from tierbench.postprocess.plots.style import LINES, Look
+from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, Sheet, as_the_papers, ladder_picture, sheets_of
+from tierbench.postprocess.plots.ladder import Plot, Series
+from tierbench.postprocess.plots.style import LINES, looks
+from tierbench.postprocess.points import Panel, level_name
 from tierbench.postprocess.report.changes import METHOD, Change, changes
 from tierbench.postprocess.report.differences import Difference
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
@@ -35,32 +38,46 @@ def run_names(runs: Sequence[Results]) -> list[str]:
 
 def check_common(runs: Sequence[Results]) -> None:
     """Runs without a configuration in common have nothing to compare."""
-    first = {(row["workload"], row["access"]) for row in runs[0].trials}
+    first = {row["configuration"] for row in runs[0].trials}
     for run in runs[1:]:
-        if not first & {(row["workload"], row["access"]) for row in run.trials}:
+        if not first & {row["configuration"] for row in run.trials}:
             raise ConfigError(
                 f"{runs[0].directory} and {run.directory}: have no configuration in common"
                 f" ({_configurations(runs[0])} against {_configurations(run)}); make a report of each"
             )
 
 
-def comparison_pictures(runs: Sequence[Results], looks: Mapping[str, Look]) -> Iterator[Picture]:
-    """For each configuration and metric a figure, with a line for each run."""
-    called = run_names(runs)
+def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
+    """For each workload, line and metric a figure, with a line for each run."""
+    first = runs[0]
+    lines, panels = first.layout.lines, first.panels
     for metric in (RATE, STEADY, WALL_TIME):
-        for workload in runs[0].workloads:
-            for access in runs[0].accesses:
-                series = [
-                    Series(name, looks[access], run.summaries(workload, access), trials, line)
-                    for name, run, line in zip(called, runs, _lines(len(runs)), strict=True)
-                    if (trials := run.trials_of(workload, access))
-                ]
-                known = [one for one in series if any(row.get(metric.column) is not None for row in one.trials)]
-                if len(known) > 1:
-                    yield ladder_picture(
-                        metric, known, workload,
-                        name=f"{metric.name}.{access}.{workload}", title=f"{metric.title}, {access}/{workload}",
-                    )  # fmt: skip
+        for workload in dict.fromkeys(panel.levels.get(WORKLOAD) for panel in panels):
+            for line in first.factors[lines].texts:
+                own = [panel for panel in panels if panel.levels.get(WORKLOAD) == workload]
+                plots = [(panel, _plot(runs, panel, line, metric.column)) for panel in own]
+                for sheet in sheets_of([(panel, plot) for panel, plot in plots if len(plot.series) > 1]):
+                    yield ladder_picture(metric, _of_line(sheet, lines, line), as_the_papers(first))
+
+
+def _of_line(sheet: Sheet, lines: str, line: str) -> Sheet:
+    called = level_name(lines, line)
+    name = f"{called}/{sheet.name}" if lines == ACCESS else ", ".join(filter(None, [called, sheet.name]))
+    return replace(sheet, id=f"{line}.{sheet.id}", name=name)
+
+
+def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot:
+    """A line for each run that has the metric, of one panel and one level of what the runs compare."""
+    lines, x = runs[0].layout.lines, runs[0].layout.x
+    look = looks(lines, runs[0].factors[lines].texts)[line]
+    series = [
+        Series(name, look, run.summaries_at(point), trials, dashes)
+        for name, run, dashes in zip(run_names(runs), runs, _dashes(len(runs)), strict=True)
+        if (point := runs[0].at(panel, line)) and (trials := run.trials_at(point))
+    ]
+    known = [one for one in series if any(row.get(metric) is not None for row in one.trials)]
+    levels = dict.fromkeys(level for run in runs if x in run.factors for level in run.factors[x].levels)
+    return Plot(Factor(x, tuple(levels), runs[0].factors[x].label), known, panel.without(WORKLOAD).name)
 
 
 def comparison_page(
@@ -120,7 +137,7 @@ def _box(first: str, name: str, changed: Sequence[Change], differ: Sequence[Diff
         warning = element(
             "div",
             element("b", f"Not like for like: {name} was made differently."),
-            " What changed in the numbers cannot be put down to the ways of access. It differs in:",
+            " What changed in the numbers cannot be put down to what was compared. It differs in:",
             element("ul", *(element("li", difference.words) for difference in parting[:8])),
             element("p", f"and {len(parting) - 8} more, below") if len(parting) > 8 else None,
             class_="warning",
@@ -144,7 +161,7 @@ def _sentence(first: str, name: str, changed: Sequence[Change], certain: Sequenc
             f" the intervals of all {counted(len(bounded), 'ratio')} include 1."
         )
     told = [
-        f"{change.access}/{change.workload} \N{MULTIPLICATION SIGN}{change.jobs} by a factor of {change.ratio:.2f}"
+        f"{change.name} by a factor of {change.ratio:.2f}"
         f" (95\N{NO-BREAK SPACE}% interval {change.low:.2f}\N{EN DASH}{change.high:.2f})"
         for change in sorted(certain, key=lambda change: -abs(np.log(change.ratio)))[:4]
     ]
@@ -163,12 +180,11 @@ def _change_table(
 ) -> Markup | None:
     if not changed:
         return None
-    unit = METRICS[metric]
+    unit, axes = METRICS[metric], [name for name in changed[0].point if name not in BUILT_IN]
+    factors = [ACCESS, WORKLOAD, *axes, JOBS]
     rows = [
         [
-            change.access,
-            change.workload,
-            change.jobs,
+            *(change.point[name] for name in factors),
             *(f"{figures(float(np.mean(values)))} ({len(values)})" for values in (change.before, change.after)),
             f"{change.ratio:.2f}",
             NOTHING if change.low is None else _interval(change),
@@ -180,7 +196,7 @@ def _change_table(
         f"{what} in {name} over that in {first}: mean (trials that count). Interval: {METHOD}."
         + (" Not like for like, see above." if incomparable(differ) else "")
     )  # fmt: skip
-    heads = ["access", "workload", "jobs", f"{first} [{unit}]", f"{name} [{unit}]", "ratio", "95 % interval"]
+    heads = [*factors, f"{first} [{unit}]", f"{name} [{unit}]", "ratio", "95 % interval"]
     return table(heads, rows, words=2, caption=caption)
 
 
@@ -218,5 +234,5 @@ def _configurations(run: Results) -> str:
     return ", ".join(dict.fromkeys(str(trial["configuration"]) for trial in run.trials))
 
 
-def _lines(number: int) -> list[object]:
+def _dashes(number: int) -> list[object]:
     return [LINES[index % len(LINES)] for index in range(number)]

@@ -47,9 +47,9 @@ def _sections(
     results: Results, looks: Mapping[str, Look], pictures: Sequence[Saved], page: Path, plots: Path
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
     """The page's parts: anchor, heading, content."""
-    yield "answer", "Answer", [answer_box(answer(results, workload)) for workload in results.workloads]
+    yield "answer", "Answer", [answer_box(answer(results, panel)) for panel in results.panels]
     yield "figures", "Figures", [gallery(pictures, page, plots)]
-    ratios = [ratio_table(results, workload) for workload in results.workloads]
+    ratios = [ratio_table(results, panel) for panel in results.panels]
     yield (
         "tables",
         "Tables",
@@ -68,6 +68,8 @@ def _head(results: Results, question: str) -> Iterator[Markup]:
     yield element("p", " · ".join(told), class_="kicker")
     yield element("h1", question or results.name)
     yield element("p", *_verdicts(results), class_="verdicts")
+    if results.layout.counterpart:
+        yield element("p", element("b", "Counterpart: "), results.layout.counterpart, class_="note")
     note = scale_note(results)
     if note:
         yield note

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.columns import RATE, SENT
 from tierbench.postprocess.counting import INVALID, SUSPECT, counts, verdict
 from tierbench.postprocess.plots.gallery import interval_words, volatility_column
-from tierbench.postprocess.report.answer import deciding_batch, ranking
+from tierbench.postprocess.points import Panel, level_name, level_of, rows_at
+from tierbench.postprocess.report.answer import conditions, deciding_place, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, TIMES, figures, percent, span
 from tierbench.postprocess.results import Results, Row
@@ -23,14 +25,14 @@ def summary_table(results: Results) -> Markup:
     """One row for each configuration and batch."""
     bounded = any(row.get(f"{RATE}_low") is not None for row in results.summary)
     doubted = any(row.get("delivered_valid_mbps") is not None for row in results.summary)
-    heads = ["access", "workload", "jobs", "trials", "Mb/s", "95 % interval" if bounded else "± trials"]
+    heads = [*_factors(results), "trials", "Mb/s", "95 % interval" if bounded else "± trials"]
     heads += ["VALID alone"] if doubted else []
     heads += ["a client", "sent", "sent / taken in", "volatility", "peak", "window s", "wall s", "events/s"]
     rows = []
     for row in _ordered(results):
         spread = span(row.get(f"{RATE}_low"), row.get(f"{RATE}_high")) if bounded else figures(row.get(f"{RATE}_sd"))
         rest = (row.get(name) for name in REST)
-        cells = [row["access"], row["workload"], row["jobs"], _trials(results, row), figures(row.get(RATE))]
+        cells = [*_levels(results, row), _trials(results, row), figures(row.get(RATE))]
         cells += [spread or NOTHING, *([_valid_alone(row)] if doubted else [])]
         rows.append([*cells, *map(figures, rest)])
     caption = (
@@ -48,26 +50,29 @@ def _valid_alone(row: Row) -> str:
     return figures(row["delivered_valid_mbps"]) + (f" ({interval})" if interval else "")
 
 
-def ratio_table(results: Results, workload: str) -> Markup | None:
-    """By what factor the access of a row is faster than that of a column, at the batch that decides."""
-    jobs = deciding_batch(results, workload)
-    accesses = [row["access"] for row in ranking(results, workload, jobs)]
+def ratio_table(results: Results, panel: Panel) -> Markup | None:
+    """By what factor the line of a row is faster than that of a column, at the place along x that decides."""
+    factor, x = results.layout.lines, deciding_place(results, panel)
+    lines = [level_of(row, factor) for row in ranking(results, panel, x)]
     known = {
-        (row["access"], row["against"]): row
-        for row in results.ratios
-        if (row["factor"], row["workload"], row["jobs"], row["metric"]) == ("access", workload, jobs, RATE)
-        and row.get("ratio") is not None
+        (level_of(row, factor), row["against"]): row
+        for row in rows_at(results.ratios, results.at(panel, x=x))
+        if (row["factor"], row["metric"]) == (factor, RATE) and row.get("ratio") is not None
     }
-    if not known or len(accesses) < 2:
+    if not known or len(lines) < 2:
         return None
-    rows = [[access, *(_ratio(known.get((access, other))) for other in accesses)] for access in accesses]
+    names = [level_name(factor, line) for line in lines]
+    rows = [
+        [name, *(_ratio(known.get((line, other))) for other in lines)] for name, line in zip(names, lines, strict=True)
+    ]
     example = next(iter(known.values()))
     told = f" ({example['method']})" if example.get("method") else ""
+    same = conditions(results, panel, x).removeprefix("With ")
     caption = (
-        f"Rate delivered by the row’s access over that of the column’s, {workload} with {jobs} jobs, with 95 % interval"
+        f"Rate delivered by the row’s {factor} over that of the column’s, with {same}, with 95 % interval"
         f" from trials of the same repetition{told}. In bold: the interval leaves 1 out."
     )
-    return table(["", *accesses], rows, caption=caption)
+    return table(["", *names], rows, caption=caption)
 
 
 def volatility_table(results: Results) -> Markup | None:
@@ -77,13 +82,11 @@ def volatility_table(results: Results) -> Markup | None:
         return None
     column = volatility_column(rows)
     steady = any(row.get("steady_mbps") is not None for row in rows)
-    heads = ["access", "workload", "jobs", "sent Mb/s", "std. dev.", "% of mean"]
+    heads = [*_factors(results), "sent Mb/s", "std. dev.", "% of mean"]
     heads += ["steady, sent Mb/s", "std. dev.", "% of mean"] if steady else []
     cells = [
         [
-            row["access"],
-            row["workload"],
-            row["jobs"],
+            *_levels(results, row),
             *_volatility(row, SENT, column),
             *(_volatility(row, "steady_mbps", "steady_volatility_mbps") if steady else ()),
         ]
@@ -113,25 +116,26 @@ def link_table(results: Results) -> Markup | None:
 
 
 def bottleneck_table(results: Results) -> Markup | None:
-    """What held each configuration back at each batch."""
-    found: dict[tuple[str, str], dict[int, list[str]]] = {}
-    for trial in results.trials:
-        if trial.get("bottleneck") and counts(trial):
-            batches = found.setdefault((trial["access"], trial["workload"]), {})
-            batches.setdefault(trial["jobs"], []).append(trial["bottleneck"])
-    if not found:
+    """What held each configuration back at each place along x."""
+    x = results.layout.x
+    told = [trial for trial in results.trials if trial.get("bottleneck") and counts(trial)]
+    if not told:
         return None
-    ladder = sorted({jobs for batches in found.values() for jobs in batches})
+    ladder = [text for text in results.factors[x].in_order.texts if rows_at(told, {x: text})]
+    names = [name for name in _factors(results) if name != x]
+    points = [{name: level_of(row, name) for name in names} for row in _ordered(results)]
     rows = [
-        [access, workload, *(_labels(batches_of_one.get(jobs, [])) for jobs in ladder)]
-        for workload in results.workloads
-        for access in results.accesses
-        if (batches_of_one := found.get((access, workload)))
+        [
+            *point.values(),
+            *(_labels([row["bottleneck"] for row in rows_at(told, {**point, x: text})]) for text in ladder),
+        ]
+        for number, point in enumerate(points)
+        if point not in points[:number] and rows_at(told, point)
     ]
     caption = (
         "What held the trials of each batch back, by the samplers’ evidence; the number of trials where they differ."
     )
-    heads = ["access", "workload", *(f"{TIMES}{jobs}" for jobs in ladder)]
+    heads = [*names, *(f"{TIMES}{text}" if x == JOBS else level_name(x, text) for text in ladder)]
     return table(heads, rows, words=len(heads), caption=caption)
 
 
@@ -143,14 +147,26 @@ def _labels(labels: list[str]) -> str:
 
 
 def _ordered(results: Results) -> Iterator[Row]:
-    for workload in results.workloads:
-        for access in results.accesses:
-            yield from results.summaries(workload, access)
+    """The means, panel by panel and line by line, along x at last."""
+    for panel in results.panels:
+        for line in results.lines(panel):
+            yield from results.summaries_at(results.at(panel, line))
+
+
+def _factors(results: Results) -> list[str]:
+    """The factors that are columns on the page: those that are built in, and the axes."""
+    axes = [name for name in results.factors if name not in BUILT_IN]
+    return [ACCESS, WORKLOAD, *axes, JOBS]
+
+
+def _levels(results: Results, row: Row) -> list[str]:
+    return [level_of(row, name) for name in _factors(results)]
 
 
 def _trials(results: Results, row: Row) -> str:
     """How many trials count, and what the others are."""
-    verdicts = [verdict(trial) for trial in results.trials_of(row["workload"], row["access"], row["jobs"])]
+    point = {name: level_of(row, name) for name in results.factors}
+    verdicts = [verdict(trial) for trial in results.trials_at(point)]
     told = [f"{verdicts.count(word)} {word}" for word in (SUSPECT, INVALID) if word in verdicts]
     return f"{row.get('trials') or 0}" + (f" ({', '.join(told)})" if told else "")
 

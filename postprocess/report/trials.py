@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from tierbench.dags.levels import BUILT_IN, WORKLOAD
 from tierbench.postprocess.columns import RATE
 from tierbench.postprocess.counting import verdict
 from tierbench.postprocess.plots.style import Look
+from tierbench.postprocess.points import level_of
 from tierbench.postprocess.report.markup import Markup, element, joined
 from tierbench.postprocess.report.sparks import chart, spark
 from tierbench.postprocess.report.words import figures, moment, percent
@@ -56,9 +58,9 @@ SHARES = (
 
 def trial_list(results: Results, looks: Mapping[str, Look]) -> Iterator[Markup]:
     """All trials in the order in which they ran."""
-    tops = {workload: _top(results, workload) for workload in results.workloads}
+    tops = {workload: _top(results, workload) for workload in results.factors[WORKLOAD].texts}
     for trial in results.trials:
-        yield _trial(results, trial, looks[trial["access"]], tops[trial["workload"]])
+        yield _trial(results, trial, looks[level_of(trial, results.layout.lines)], tops[trial["workload"]])
 
 
 def anchor(trial: Row) -> str:
@@ -72,7 +74,9 @@ def badge(word: str) -> Markup:
 
 
 def _top(results: Results, workload: str) -> float:
-    peaks = [trial["peak_mbps"] for trial in results.trials_of(workload) if trial.get("peak_mbps") is not None]
+    peaks = [
+        trial["peak_mbps"] for trial in results.trials_at({WORKLOAD: workload}) if trial.get("peak_mbps") is not None
+    ]
     return float(max(peaks, default=1.0))
 
 
@@ -96,11 +100,17 @@ def _trial(results: Results, trial: Row, look: Look, top: float) -> Markup:
         element("span", "; ".join(reasons), class_="reasons") if reasons else None,
     )
     return element(
-        "details", head, joined(_body(trial, hosts, taken, color)), id=anchor(trial), class_=f"trial {told.lower()}"
+        "details",
+        head,
+        joined(_body(results, trial, hosts, taken, color)),
+        id=anchor(trial),
+        class_=f"trial {told.lower()}",
     )
 
 
-def _body(trial: Row, hosts: list[HostSeries], taken: TimeSeries | None, color: str) -> Iterator[Markup]:
+def _body(
+    results: Results, trial: Row, hosts: list[HostSeries], taken: TimeSeries | None, color: str
+) -> Iterator[Markup]:
     if trial.get("bottleneck_evidence"):
         yield element("p", element("b", trial.get("bottleneck") or "bottleneck"), ": ", trial["bottleneck_evidence"])
     if hosts:
@@ -110,7 +120,8 @@ def _body(trial: Row, hosts: list[HostSeries], taken: TimeSeries | None, color: 
             yield element("p", f"Not drawn: {len(hosts) - len(drawn)} hosts that sent less.", class_="note")
     elif trial.get("window_s"):
         yield element("p", "No readable samples, so there is no course over time.", class_="note")
-    facts = [(name, figures(trial[column], unit)) for name, column, unit in FACTS if trial.get(column) is not None]
+    facts = [(name, level_of(trial, name)) for name in results.factors if name not in BUILT_IN]
+    facts += [(name, figures(trial[column], unit)) for name, column, unit in FACTS if trial.get(column) is not None]
     facts += [(name, percent(trial[column])) for name, column in SHARES if trial.get(column) is not None]
     facts.append(("jobs ok", f"{trial.get('jobs_ok') or 0} of {trial['jobs']}"))
     if trial.get("ceiling_from"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tierbench.dags.levels import ACCESS
 from tierbench.postprocess.columns import RATE, SENT
+from tierbench.postprocess.points import level_name, level_of
 from tierbench.postprocess.report.words import TIMES, figures, listed, span
 from tierbench.postprocess.results import Results, Row
 
@@ -14,22 +16,27 @@ ELSE = "a smaller read-ahead on the way, or a client that asks for larger pieces
 
 
 def waste(results: Results, ranked: list[Row]) -> list[str]:
-    """Notes on the ways that waste, given the means of all ways at the batch that decides."""
+    """Notes on the ways that waste, given the means of all lines at the place that decides."""
+
+    def name(row: Row) -> str:
+        return level_name(results.layout.lines, level_of(row, results.layout.lines))
+
     wasteful = [row for row in ranked if (row.get("amplification") or 0.0) > MUCH]
     if not wasteful:
         return []
-    each = [f"{row['access']} {_times(row)} ({figures(row.get(SENT), 'Mb/s')})" for row in wasteful]
+    each = [f"{name(row)} {_times(row)} ({figures(row.get(SENT), 'Mb/s')})" for row in wasteful]
+    over = "over" if results.layout.lines == ACCESS else "with"
     workload = (results.experiment.get("workloads") or {}).get(wasteful[0]["workload"]) or {}
     avoided = LARGER_CACHE if CACHE in (workload.get("options") or {}) else ELSE
     notes = [
-        f"The storage sent more than the jobs took in: over {listed(each)}. The rest was read ahead in vain on the"
+        f"The storage sent more than the jobs took in: {over} {listed(each)}. The rest was read ahead in vain on the"
         f" way, sent again, or somebody else’s. What may avoid it: {avoided}."
     ]
     by_sent = sorted((row for row in ranked if row.get(SENT) is not None), key=lambda row: -float(row[SENT]))
-    if by_sent and by_sent[0]["access"] != ranked[0]["access"]:
+    if by_sent and name(by_sent[0]) != name(ranked[0]):
         first = by_sent[0]
         notes.append(
-            f"By what the storage sent, the thesis’ measure, {first['access']} would come first"
+            f"By what the storage sent, the thesis’ measure, {name(first)} would come first"
             f" ({figures(first[SENT], 'Mb/s')}, of which its jobs took in {figures(first[RATE], 'Mb/s')})."
         )
     return notes

@@ -24,7 +24,8 @@ def run_report(run: Path, page: Path | None, say: Say) -> Path:
     results = read_results(run, say)
     target = page or run / PAGE
     plots = plots_beside(target)
-    colors = looks(results.accesses)
+    lines = results.layout.lines
+    colors = looks(lines, results.factors[lines].texts)
     with writing(target), style():
         drawn = saved(pictures(results, colors), plots, say)
         say(f"writing the page, {len(results.trials)} trials")
@@ -42,8 +43,7 @@ def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path
     found = [differences(runs[0], run) for run in runs[1:]]
     plots = plots_beside(target)
     with writing(target), style():
-        colors = looks(dict.fromkeys(access for run in runs for access in run.accesses))
-        drawn = saved(comparison_pictures(runs, colors), plots, say)
+        drawn = saved(comparison_pictures(runs), plots, say)
         replace(target, comparison_page(runs, found, drawn, target, plots))
     return target
 

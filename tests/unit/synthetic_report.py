@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
+import itertools
 import json
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit import synthetic_run as synthetic
+from tierbench.dags.layout import Report, layout
+from tierbench.dags.levels import Factor, Level, Levels, level_text, named_levels
 
 Row = dict[str, Any]
 RATES = {"direct": 400.0, "lan-xrootd": 200.0, "wan-xrootd-private": 300.0, "wan-xrootd-public": 310.0}
@@ -37,6 +42,14 @@ class Shape:
     question: str = "Which synthetic access is fastest?"
     site: str = "synthetic"
     changes: Mapping[str, Any] = field(default_factory=dict)  # to the samplers' headers
+    axes: Mapping[str, Mapping[Level, float]] = field(default_factory=dict)  # by level, what becomes of the rate
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def factors(self) -> list[Factor]:
+        built_in = {"access": tuple(self.rates), "workload": tuple(self.workloads), "jobs": tuple(self.batches)}
+        axes = {name: tuple(levels) for name, levels in self.axes.items()}
+        return [Factor(name, levels) for name, levels in {**built_in, **axes}.items()]
 
 
 def write_run(run: Path, shape: Shape) -> Path:
@@ -54,7 +67,7 @@ def write_run(run: Path, shape: Shape) -> Path:
     write_csv(run / "jobs.csv", [])
     if not shape.plain:
         write_csv(run / "ratios.csv", list(_ratios(summary, shape)))
-        write_csv(run / "resources.csv", list(_resources(trials)))
+        write_csv(run / "resources.csv", list(_resources(trials, shape)))
     return run
 
 
@@ -76,20 +89,27 @@ def _trials(shape: Shape) -> Iterable[Row]:
     for repeat in range(1, shape.repeats + 1):
         for workload in shape.workloads:
             for access, rate in shape.rates.items():
-                for jobs in shape.batches:
-                    yield _trial(shape, access, workload, jobs, repeat, rate, position)
-                    position += 1
+                for point in itertools.product(*(levels.items() for levels in shape.axes.values())):
+                    levels = {axis: level for axis, (level, _) in zip(shape.axes, point, strict=True)}
+                    share = math.prod(share for _, share in point)
+                    for jobs in shape.batches:
+                        yield _trial(shape, access, workload, levels, jobs, repeat, share * rate, position)
+                        position += 1
 
 
-def _trial(shape: Shape, access: str, workload: str, jobs: int, repeat: int, rate: float, position: int) -> Row:
-    name = f"{access}.{workload}.x{jobs:03d}.r{repeat}"
+def _trial(
+    shape: Shape, access: str, workload: str, levels: Levels, jobs: int, repeat: int, rate: float, position: int
+) -> Row:
+    configuration = " ".join([f"{access}/{workload}", *named_levels(levels)])
+    name = ".".join([access, workload, *named_levels(levels), f"x{jobs:03d}", f"r{repeat}"])
     mbps = rate * (1 - 0.6 ** (jobs / shape.batches[0])) * (1 + SCATTER[repeat % len(SCATTER)])
     window_s = round(20 * rate / mbps, 3)
     verdict, reasons = shape.verdicts.get(name, ("VALID", ""))
     row: Row = {
-        "trial": f"{access}/{workload} \N{MULTIPLICATION SIGN}{jobs} #{repeat}",
-        "configuration": f"{access}/{workload}", "access": access, "workload": workload, "jobs": jobs,
-        "repeat": repeat, "trial_id": name, "position": position,
+        "trial": f"{configuration} \N{MULTIPLICATION SIGN}{jobs} #{repeat}",
+        "configuration": configuration, "access": access, "workload": workload, "jobs": jobs,
+        **{axis: level_text(level) for axis, level in levels.items()}, "repeat": repeat,
+        "trial_id": name, "position": position,
         "state": "complete", "reasons": "", "pool": "private", "protocol": "xrootd", "program": "root", "gate": "yes",
         "jobs_ok": jobs, "jobs_failed": 0, "submit_wall_ns": synthetic.GO_NS - 5 * 10**9, "go_wall_ns": synthetic.GO_NS,
         "end_wall_ns": synthetic.GO_NS + round(window_s * 1e9), "window_s": window_s, "wall_time_s": window_s + 5,
@@ -122,7 +142,7 @@ def _summary(trials: list[Row], shape: Shape) -> Iterable[Row]:
         groups.setdefault((trial["configuration"], trial["jobs"]), []).append(trial)
     for members in groups.values():
         kept = [trial for trial in members if _counting(trial)]
-        row: Row = {name: members[0][name] for name in ("configuration", "access", "workload", "jobs")}
+        row: Row = {name: members[0][name] for name in ("configuration", *(factor.name for factor in shape.factors))}
         row |= {"trials": len(kept), "trials_left_out": len(members) - len(kept)}
         for metric in METRICS:
             values = [trial[metric] for trial in kept if metric in trial]
@@ -139,24 +159,25 @@ def _summary(trials: list[Row], shape: Shape) -> Iterable[Row]:
 
 
 def _ratios(summary: list[Row], shape: Shape) -> Iterable[Row]:
+    names = [factor.name for factor in shape.factors]
     for one in summary:
         for other in summary:
-            same = (one["workload"], one["jobs"]) == (other["workload"], other["jobs"])
-            if not same or one is other or not one["delivered_mbps"] or not other["delivered_mbps"]:
+            differing = [name for name in names if one[name] != other[name]]
+            if len(differing) != 1 or not one["delivered_mbps"] or not other["delivered_mbps"]:
                 continue
             ratio = one["delivered_mbps"] / other["delivered_mbps"]
             pairs = min(one["trials"], other["trials"])
             bounds = (ratio - shape.interval, ratio + shape.interval) if pairs > 1 else ("", "")
             yield {
-                "factor": "access", "access": one["access"], "workload": one["workload"], "jobs": one["jobs"],
-                "against": other["access"], "metric": "delivered_mbps", "ratio": ratio,
+                "factor": differing[0], **{name: one[name] for name in names}, "against": other[differing[0]],
+                 "metric": "delivered_mbps", "ratio": ratio,
                 "low": bounds[0], "high": bounds[1], "pairs": pairs,
                 "method": "t",
             }  # fmt: skip
 
 
-def _resources(trials: list[Row]) -> Iterable[Row]:
-    shared = ("trial", "configuration", "access", "workload", "jobs", "repeat")
+def _resources(trials: list[Row], shape: Shape) -> Iterable[Row]:
+    shared = ("trial", "configuration", *(factor.name for factor in shape.factors), "repeat")
     resources = (
         ("storage", "NIC sent", 1.0), ("storage", "CPU", 0.3), ("gateway", "NIC received", 0.5),
         ("gateway", "CPU", 0.7), ("gateway", "softirq", 0.2), ("worker", "NIC received", 0.6),
@@ -199,6 +220,8 @@ def _write_definitions(run: Path, shape: Shape, trials: list[Row]) -> None:
     ]  # fmt: skip
     plan = {
         "format": 1, "synthetic": True, "site": shape.site, "experiment": "synthetic", "question": shape.question,
+        "factors": [dataclasses.asdict(factor) for factor in shape.factors],
+        "report": dataclasses.asdict(layout(Report(**shape.report), shape.factors)),
         "scale": 0.1, "seed": 7, "pools": {"private": ["wn01.private.fiu.test"]}, "configurations": configurations,
         "replicas": [{
             "name": "tree", "directory": "/synthetic/tree-abcdef", "suffix": ".root", "count": 24,

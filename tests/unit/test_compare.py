@@ -10,7 +10,7 @@ from tests.unit.synthetic_report import Shape, write_run
 from tests.unit.test_report import Page
 from tierbench.errors import ConfigError
 from tierbench.postprocess.plots import canvas
-from tierbench.postprocess.plots.style import KNOWN, looks
+from tierbench.postprocess.plots.style import KNOWN
 from tierbench.postprocess.report.changes import changes, ratio
 from tierbench.postprocess.report.compare import comparison_pictures, run_names
 from tierbench.postprocess.report.differences import differences
@@ -62,7 +62,7 @@ def test_single_trials_give_a_ratio_without_an_interval(tmp_path):
 def test_invalid_trials_are_not_compared(tmp_path):
     verdicts = {f"direct.root.x008.r{n}": ("INVALID", "") for n in (1, 2, 3)}
     one, other = read(tmp_path / "a"), read(tmp_path / "b", verdicts=verdicts)
-    assert {(c.access, c.jobs) for c in changes(one, other, "mean_mbps")} == {
+    assert {(c.point["access"], int(c.point["jobs"])) for c in changes(one, other, "mean_mbps")} == {
         ("direct", 4), ("lan-xrootd", 4), ("lan-xrootd", 8),
     }  # fmt: skip
 
@@ -183,7 +183,7 @@ def test_runs_of_the_same_name_are_told_apart(tmp_path):
 def test_runs_are_told_apart_by_their_lines_and_keep_the_colour_of_the_access(tmp_path):
     runs = [read(tmp_path / "a"), read(tmp_path / "b")]
     with canvas.style():
-        drawn = {picture.name: picture for picture in comparison_pictures(runs, looks(runs[0].accesses))}
+        drawn = {picture.name: picture for picture in comparison_pictures(runs)}
     lines = [bars.lines[0] for bars in drawn["rate.direct.root"].figure.axes[0].containers]
     assert {line.get_color() for line in lines} == {KNOWN["direct"].color}
     assert len({line.get_linestyle() for line in lines}) == 2

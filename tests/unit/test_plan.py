@@ -155,8 +155,8 @@ def test_a_plan_survives_its_file(site: Site, quick: Experiment, sizes: list[int
 
 
 def test_a_plan_of_another_format_is_refused(plan: Plan) -> None:
-    with pytest.raises(ConfigError, match=r"has format 99; this tierbench reads format 2"):
-        from_json(to_json(plan).replace('"format": 2', '"format": 99', 1))
+    with pytest.raises(ConfigError, match=r"has format 99; this tierbench reads format 3"):
+        from_json(to_json(plan).replace('"format": 3', '"format": 99', 1))
 
 
 def test_the_thesis_four_ways_are_planned_as_they_were_before_there_were_axes(site: Site) -> None:

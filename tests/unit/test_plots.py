@@ -8,14 +8,17 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
 from tests.unit.synthetic_report import RATES, Shape, write_run
+from tierbench.dags.levels import Factor
 from tierbench.postprocess.plots import canvas, gallery
 from tierbench.postprocess.plots.ladder import INTERVAL, SPREAD, Ladder, error_bars, metric_ladder
 from tierbench.postprocess.plots.slope import linear, slopes
 from tierbench.postprocess.plots.style import KNOWN, OTHERS, PAPER, looks
 from tierbench.postprocess.plots.timeline import typical
 from tierbench.postprocess.plots.utilisation import uses
+from tierbench.postprocess.points import Panel
 from tierbench.postprocess.results import read_results
 
+ROOT = Panel({"workload": "root"})
 INVALID = "direct.root.x008.r1"
 SUSPECT = "direct.root.x008.r2"
 SHAPE = Shape(
@@ -39,7 +42,11 @@ def results(tmp_path_factory):
 @pytest.fixture(scope="module")
 def drawn(results):
     with canvas.style():
-        return {picture.name: picture for picture in gallery.pictures(results, looks(results.accesses))}
+        return {picture.name: picture for picture in gallery.pictures(results, looks("access", results.accesses))}
+
+
+def root_of(results):
+    return gallery.plot_of(results, ROOT, looks("access", results.accesses))
 
 
 def axes_of(picture) -> Axes:
@@ -66,7 +73,7 @@ def test_each_figure_of_the_papers_has_its_counterpart(drawn):
 
 
 def test_every_trial_is_in_the_figure_at_its_value(results, drawn):
-    for trial in results.trials_of("root"):
+    for trial in results.trials_at({"workload": "root"}):
         assert mark_of(drawn["rate.root"], trial["trial"]).get_ydata()[0] == trial["delivered_mbps"]
 
 
@@ -89,47 +96,48 @@ def test_the_legend_says_what_the_marks_mean(drawn):
 def test_error_bars_are_the_intervals_of_the_summary(results, drawn):
     bars = means_of(drawn["rate.root"], "direct")
     segments = bars.lines[2][0].get_segments()
-    for segment, row in zip(segments, results.summaries("root", "direct"), strict=True):
+    for segment, row in zip(segments, results.summaries_at({"workload": "root", "access": "direct"}), strict=True):
         assert segment[:, 1] == pytest.approx([row["delivered_mbps_low"], row["delivered_mbps_high"]])
     assert "95 % interval of the mean" in drawn["rate.root"].caption
 
 
 def test_the_thesis_bars_are_the_volatility(results, drawn):
     segments = means_of(drawn["volatility.root"], "direct").lines[2][0].get_segments()
-    for segment, row in zip(segments, results.summaries("root", "direct"), strict=True):
+    for segment, row in zip(segments, results.summaries_at({"workload": "root", "access": "direct"}), strict=True):
         assert np.ptp(segment[:, 1]) == pytest.approx(2 * row["volatility_mbps"])
     assert "volatility" in drawn["volatility.root"].caption
 
 
 def test_without_intervals_bars_are_the_spread_and_are_called_so(tmp_path):
     results = read(write_run(tmp_path / "run", Shape(plain=True)))
-    series = gallery.access_series(results, "root", looks(results.accesses))
-    assert error_bars(series, "mean_mbps") == SPREAD
+    plot = root_of(results)
+    assert error_bars([plot], "mean_mbps") == SPREAD
     (container,) = [
-        bars for bars in metric_ladder(series, "mean_mbps", "").axes[0].containers if bars.get_label() == "direct"
+        bars for bars in metric_ladder([plot], "mean_mbps", "").axes[0].containers if bars.get_label() == "direct"
     ]
-    for segment, row in zip(container.lines[2][0].get_segments(), series[0].summary, strict=True):
+    for segment, row in zip(container.lines[2][0].get_segments(), plot.series[0].summary, strict=True):
         assert np.ptp(segment[:, 1]) == pytest.approx(2 * row["mean_mbps_sd"])
 
 
 def test_one_repetition_has_no_bars_and_the_caption_says_so(tmp_path):
     results = read(write_run(tmp_path / "run", Shape(repeats=1, plain=True)))
-    series = gallery.access_series(results, "root", looks(results.accesses))
-    assert error_bars(series, "mean_mbps") == ""
-    assert "No error bars" in gallery.ladder_picture(gallery.RATE, series, "root").caption
+    plot = root_of(results)
+    assert error_bars([plot], "mean_mbps") == ""
+    assert "No error bars" in gallery.ladder_picture(gallery.RATE, *gallery.sheets_of([(ROOT, plot)])).caption
 
 
 def test_intervals_are_called_intervals(results):
-    assert error_bars(gallery.access_series(results, "root", looks(results.accesses)), "mean_mbps") == INTERVAL
+    assert error_bars([root_of(results)], "mean_mbps") == INTERVAL
 
 
 def test_a_very_wide_interval_does_not_press_the_data_flat(results):
-    series = gallery.access_series(results, "root", looks(results.accesses))
+    plot = root_of(results)
     wide = [
-        dataclasses.replace(one, summary=[{**row, "mean_mbps_high": 50_000.0} for row in one.summary]) for one in series
+        dataclasses.replace(one, summary=[{**row, "mean_mbps_high": 50_000.0} for row in one.summary])
+        for one in plot.series
     ]
-    highest = max(trial["mean_mbps"] for trial in results.trials_of("root"))
-    assert metric_ladder(wide, "mean_mbps", "").axes[0].get_ylim()[1] < 2 * highest
+    highest = max(trial["mean_mbps"] for trial in results.trials_at({"workload": "root"}))
+    assert metric_ladder([dataclasses.replace(plot, series=wide)], "mean_mbps", "").axes[0].get_ylim()[1] < 2 * highest
 
 
 def test_an_access_has_one_colour_in_all_figures(drawn):
@@ -142,7 +150,7 @@ def test_an_access_has_one_colour_in_all_figures(drawn):
 
 
 def test_looks_do_not_depend_on_what_else_is_there():
-    assert looks(["direct", "zebra"])["direct"] == looks(["lan-xrootd", "direct"])["direct"]
+    assert looks("access", ["direct", "zebra"])["direct"] == looks("access", ["lan-xrootd", "direct"])["direct"]
     all_of = [*KNOWN.values(), *OTHERS]
     assert len({look.color for look in all_of}) == len({look.marker for look in all_of}) == len(all_of)
 
@@ -171,7 +179,7 @@ def test_no_slope_goes_over_a_missing_batch():
 
 
 def test_the_course_over_time_is_that_of_the_samples(results, drawn):
-    trial = typical(results.trials_of("root", "direct", 16))
+    trial = typical(results.trials_at({"workload": "root", "access": "direct", "jobs": "16"}))
     stairs = drawn["over-time.root"].figure.axes[0].patches[-1].get_data()
     assert np.nanmax(stairs.values) == pytest.approx(1.15 * trial["mean_mbps"], rel=0.01)
     steady = [patch for patch in drawn["over-time.root"].figure.axes[0].patches if patch.get_gid() == "steady"]
@@ -179,27 +187,27 @@ def test_the_course_over_time_is_that_of_the_samples(results, drawn):
 
 
 def test_the_typical_trial_is_never_an_invalid_one(results):
-    assert typical(results.trials_of("root", "direct", 8))["trial_id"] != INVALID
+    assert typical(results.trials_at({"workload": "root", "access": "direct", "jobs": "8"}))["trial_id"] != INVALID
 
 
 def test_use_is_that_of_the_busiest_host_alike():
     shared = {"trial": "t", "access": "direct", "role": "worker", "resource": "CPU"}
     rows = [{**shared, "host": host, "utilisation": use} for host, use in (("a", 0.2), ("b", 0.9))]
-    assert [(use.place, use.mean) for use in uses(rows)] == [("worker: CPU", 0.9)]
+    assert [(use.place, use.mean) for use in uses(rows, "access")] == [("worker: CPU", 0.9)]
 
 
 def test_resources_come_in_the_order_of_the_data_and_without_those_off_the_way():
     shared = {"trial": "t", "access": "direct", "resource": "CPU", "utilisation": 0.5}
     rows = [{**shared, "role": role} for role in ("worker", "gateway", "storage")]
     rows.append({**shared, "role": "xrootd", "on_the_way": "no"})
-    assert [use.place for use in uses(rows)] == ["storage: CPU", "gateway: CPU", "worker: CPU"]
+    assert [use.place for use in uses(rows, "access")] == ["storage: CPU", "gateway: CPU", "worker: CPU"]
 
 
 @pytest.mark.parametrize(("batches", "even"), [((32, 64, 96), False), ((1, 2, 4, 64, 192), True), ((8,), False)])
 def test_batches_far_from_even_are_spaced_evenly(batches, even):
-    ladder = Ladder(batches)
+    ladder = Ladder(Factor("jobs", batches))
     assert ladder.even == even
-    assert [ladder.place(jobs) for jobs in batches] == (
+    assert [ladder.place(str(jobs)) for jobs in batches] == (
         [float(n) for n in range(len(batches))] if even else list(batches)
     )
 
@@ -207,8 +215,8 @@ def test_batches_far_from_even_are_spaced_evenly(batches, even):
 def test_figures_become_files_and_the_same_data_the_same_bytes(results, tmp_path):
     def write(folder):
         with canvas.style():
-            series = gallery.access_series(results, "root", looks(results.accesses))
-            canvas.save(gallery.ladder_picture(gallery.RATE, series, "root"), folder)
+            plot = root_of(results)
+            canvas.save(gallery.ladder_picture(gallery.RATE, *gallery.sheets_of([(ROOT, plot)])), folder)
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
     first = write(tmp_path / "one")

@@ -16,6 +16,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags import names
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.points import Panel
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.markup import VOID, element, table
@@ -222,7 +223,8 @@ def test_missing_tables_are_made_first(tmp_path):
 
 
 def said(run, shape, workload="root"):
-    return answer(read_results(write_run(run, Shape(**{**vars(shape), "samples": False})), silent), workload)
+    found = read_results(write_run(run, Shape(**{**vars(shape), "samples": False})), silent)
+    return answer(found, Panel({"workload": workload}))
 
 
 def test_a_clear_winner_is_named_with_its_interval(tmp_path):
@@ -286,7 +288,7 @@ def test_who_leads_elsewhere_on_the_ladder_is_told(tmp_path):
         if (row["access"], row["jobs"]) == ("lan-xrootd", "4"):
             row["delivered_mbps"] = "900"
     write_csv(run / "summary.csv", rows)
-    notes = answer(read_results(run, silent), "root").notes
+    notes = answer(read_results(run, silent), Panel({"workload": "root"})).notes
     assert "The highest mean elsewhere on the ladder: with 4 jobs lan-xrootd." in notes
 
 

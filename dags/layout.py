@@ -1,0 +1,68 @@
+"""How a report lays an experiment out: what was asked about as lines, something along x, all else as panels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD, Factor
+from tierbench.definitions import unknown
+from tierbench.kinds import Line, Setting
+
+
+@dataclass(frozen=True)
+class Report:
+    """The [report] of an experiment's file: factors by their names; what is left out follows from the factors."""
+
+    lines: Setting | None = None
+    x: Setting | None = None
+    panels: tuple[Setting, ...] = ()
+    counterpart: Line = Line("")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which factor is compared, which one is along x, and which ones have a panel for each of their levels."""
+
+    lines: str
+    x: str
+    panels: tuple[str, ...]
+    counterpart: str = ""
+
+
+def layout(report: Report, factors: Sequence[Factor]) -> Layout:
+    """The layout that a report asks for, or that suggests itself.
+
+    Every factor of several levels has a place in it, so that what is compared differs in nothing but the lines.
+    """
+    lines = report.lines or _lines(report, factors)
+    x = report.x or _x(lines, factors)
+    several = [factor.name for factor in factors if factor.several]
+    first = (*report.panels, WORKLOAD, *several)
+    panels = tuple(name for name in dict.fromkeys(first) if name not in (lines, x))
+    return Layout(lines, x, panels, report.counterpart)
+
+
+def problems(report: Report, factors: Iterable[str]) -> Iterator[str]:
+    """What is wrong with a report for an experiment of these factors."""
+    names = list(factors)
+    places: Mapping[str, Any] = {"lines": (report.lines,), "x": (report.x,), "panels": report.panels}
+    for key, asked in places.items():
+        yield from (unknown(f"report.{key}", name, names) for name in asked if name and name not in names)
+    asked = [name for those in places.values() for name in those if name]
+    yield from (f"report: {name} has two places" for name in dict.fromkeys(asked) if asked.count(name) > 1)
+
+
+def _lines(report: Report, factors: Sequence[Factor]) -> str:
+    """What was asked about: the first axis of several levels, or else the ways of access."""
+    placed = (report.x, *report.panels, ACCESS, WORKLOAD, JOBS)
+    return next((factor.name for factor in factors if factor.several and factor.name not in placed), ACCESS)
+
+
+def _x(lines: str, factors: Sequence[Factor]) -> str:
+    """The batches, or where there is but one of them, numbers."""
+    free = [factor for factor in factors if factor.name != lines]
+    ladder = [factor for factor in free if factor.name == JOBS and factor.several]
+    numbers = [factor for factor in free if factor.numeric and factor.several]
+    return [*ladder, *numbers, *(factor for factor in free if factor.name == JOBS), *free][0].name
