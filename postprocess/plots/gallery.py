@@ -263,7 +263,13 @@ def _timelines(results: Results, panel: Panel, looks: dict[str, Look], papers: b
             break
     if courses:
         lines, x = results.layout.lines, results.layout.x
-        place = "of its largest batch" if x == JOBS else f"at its last {x}"
+        place = (
+            "of its largest batch"
+            if x == JOBS
+            else f"at its largest {x}"
+            if results.factors[x].numeric
+            else f"at its last {x}"
+        )
         named = " Corresponds to the thesis’ Figure 6-1." if papers else ""
         yield Picture(
             f"over-time.{panel.id or 'all'}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,7 +26,8 @@ UNEVEN = 4  # gaps that differ by more than this factor are drawn alike
 DODGE, ROOM = 0.16, 0.6  # of a gap: from series to series at most, and for all of them together
 BESIDE = 0.45  # of the way to the next series: where the trials stand beside their mean
 BESIDE_EACH_OTHER, MOST_TICKS = 2, 6  # small figures in a row, if their axes have no more marks than these
-SMALL_IN = 2.0  # a small figure's height
+SMALL_IN, TITLE_ROW_IN = 1.85, 0.17  # a small figure's height, and what each line of its title adds
+TITLE_LETTERS = 26  # on a line, where two figures are side by side
 
 INTERVAL = "95 % interval of the mean over the trials of a batch"
 SPREAD = "standard deviation over the trials of a batch"
@@ -162,13 +164,15 @@ def drawn(
     """A figure with one pair of axes, or with small ones for several plots, to the same scale."""
     columns = BESIDE_EACH_OTHER if len(plots) > 1 and len(ladder.factor.levels) <= MOST_TICKS else 1
     rows = -(-len(plots) // columns)
-    height = HEIGHT_IN if len(plots) == 1 else SMALL_IN * rows
+    titles = [_in_lines(plot.title, TITLE_LETTERS * (BESIDE_EACH_OTHER // columns)) for plot in plots]
+    lines = max(title.count("\n") + 1 for title in titles)
+    height = HEIGHT_IN if len(plots) == 1 else (SMALL_IN + TITLE_ROW_IN * lines) * rows
     figure, panels = canvas(height, rows=rows, columns=columns, sharey=True)
-    for axes, plot in zip(panels, plots, strict=False):
+    for axes, plot, title in zip(panels, plots, titles, strict=False):
         draw(axes, plot)
         ladder.mark(axes)
         if len(plots) > 1:
-            axes.set_title(plot.title, loc="left", pad=3)
+            axes.set_title(title, loc="left", pad=3)
     for axes in panels[len(plots) :]:
         axes.set_visible(False)
     if len(plots) == 1:
@@ -181,6 +185,10 @@ def drawn(
         panels[0].set_ylim(0, _top(panels[: len(plots)]))
     legend(figure, handles)
     return figure
+
+
+def _in_lines(title: str, letters: int) -> str:
+    return textwrap.fill(title, letters, break_long_words=False, break_on_hyphens=False)
 
 
 def _means(axes: Axes, one: Series, places: Sequence[float], metric: str, bars: str) -> None:
