@@ -18,6 +18,7 @@ from tierbench.dags.axes import (
     unknown_factors,
     with_settings,
 )
+from tierbench.dags.claims import Claim, read_claims
 from tierbench.dags.clients import ClientFile, find_client_file, is_path, shipped_clients
 from tierbench.dags.layout import Report
 from tierbench.dags.layout import problems as report_problems
@@ -59,6 +60,7 @@ class Experiment:
     axes: tuple[Axis, ...] = derived(())
     left_out: tuple[LeftOut, ...] = derived(())
     variants: tuple[Variant, ...] = derived(())
+    claims: tuple[Claim, ...] = derived(())
 
     def access_of(self, workload: str) -> tuple[Key, ...]:
         """The accesses by which a workload is run."""
@@ -170,6 +172,7 @@ def load_experiment(path: Path) -> Experiment:
     misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, factors)]
     if misnamed_factors:
         raise ConfigError("\n".join(f"{source}: {problem}" for problem in misnamed_factors))
+    first = dataclasses.replace(first, claims=read_claims(_lineage(path)))
     return dataclasses.replace(first, axes=axes, left_out=left_out, variants=tuple(variants)) if axes else first
 
 
@@ -271,6 +274,14 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     base_tables, _ = _resolved(base_path, chain)
     tables = _with_files(tables, base_tables, path)
     return _merged(base_tables, tables), f"{path} (extends {base})"
+
+
+def _lineage(path: Path) -> Iterator[Path]:
+    """An experiment's file, and those that it extends."""
+    yield path
+    base = read_toml(path).get("extends")
+    if base is not None:
+        yield from _lineage(path.parent / find("experiment", SHIPPED, base))
 
 
 def _with_files(tables: dict[str, Any], below: Mapping[str, Any], source: Path) -> dict[str, Any]:

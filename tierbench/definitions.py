@@ -24,8 +24,8 @@ def find(kind: str, folder: Path, name_or_path: str) -> Path:
 
 
 def shipped(folder: Path) -> list[str]:
-    """The names of the definitions in a folder of the package."""
-    return sorted(path.stem for path in folder.glob("*.toml"))
+    """The names of the definitions in a folder of the package; what lies beside one has a dot in its name."""
+    return sorted(path.stem for path in folder.glob("*.toml") if "." not in path.stem)
 
 
 def misnamed(key: str, names: Iterable[str]) -> Iterator[str]:

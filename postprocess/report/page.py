@@ -14,6 +14,7 @@ from tierbench.postprocess.plots.canvas import Saved, inline, page_colors
 from tierbench.postprocess.plots.style import KNOWN, OTHERS, Look
 from tierbench.postprocess.report.answer import Answer, answer
 from tierbench.postprocess.report.markup import Markup, element, joined, unbroken
+from tierbench.postprocess.report.papers import papers_table
 from tierbench.postprocess.report.provenance import provenance
 from tierbench.postprocess.report.tabulated import (
     bottleneck_table,
@@ -55,6 +56,7 @@ def _sections(
         "Tables",
         [summary_table(results), *ratios, bottleneck_table(results), volatility_table(results), link_table(results)],
     )
+    yield "papers", "Against the papers", list(papers_table(results))
     yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results, looks)]
     yield "provenance", "Provenance", list(provenance(results))
     yield "files", "Files", [_files(results.directory, page)]

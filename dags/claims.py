@@ -1,0 +1,58 @@
+"""What a paper found, as data beside the experiment that repeats it: a ratio between two of its rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tierbench.errors import ConfigError
+from tierbench.kinds import Line, Setting
+from tierbench.spec import build, read_toml
+
+SUFFIX = ".reference.toml"
+LEAST, MOST = "least", "most"  # the ends of a ladder of batches, whatever their sizes are
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """That a level of a factor differs from another one in a metric, all else being equal, and by how much."""
+
+    says: Line
+    source: Line
+    metric: Setting  # a column of ratios.csv's metrics
+    unit: Line
+    factor: Setting
+    at: dict[str, Any]  # the level of each factor; of jobs also the ends of the ladder
+    against: Any
+    values: tuple[float, ...]  # two: of the level at, and of the one that it is compared with
+    paper: Line = Line("")
+
+
+@dataclass(frozen=True)
+class _Reference:
+    paper: Line
+    claims: tuple[Any, ...]
+
+
+def reference_of(experiment: Path) -> Path:
+    """Where the claims of a paper lie that an experiment repeats."""
+    return experiment.with_name(f"{experiment.stem}{SUFFIX}")
+
+
+def read_claims(experiments: Iterable[Path]) -> tuple[Claim, ...]:
+    """The claims beside an experiment and those that it extends."""
+    return tuple(claim for path in map(reference_of, experiments) if path.is_file() for claim in _claims(path))
+
+
+def _claims(path: Path) -> list[Claim]:
+    reference = build(_Reference, read_toml(path), str(path))
+    claims = []
+    for number, table in enumerate(reference.claims):
+        claim = build(Claim, table, str(path), f"claims[{number}]")
+        if claim.factor not in claim.at or len(claim.values) != 2 or min(claim.values) <= 0:
+            raise ConfigError(f"{path}: claims[{number}]: needs its factor among at, and two values above 0")
+        claims.append(dataclasses.replace(claim, paper=reference.paper))
+    return claims

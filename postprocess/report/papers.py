@@ -1,0 +1,78 @@
+"""What the papers found beside what was measured here: shapes, ratios between two rows, never single rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tierbench.dags import names
+from tierbench.dags.claims import LEAST, MOST, Claim
+from tierbench.dags.levels import JOBS, WORKLOAD
+from tierbench.postprocess.points import Point, rows_at
+from tierbench.postprocess.report.markup import Markup, element, table
+from tierbench.postprocess.report.words import NOTHING, figures, listed
+from tierbench.postprocess.results import Results, Row
+from tierbench.spec import build
+
+HOLDS, FAILS, OPEN = "holds here", "does not hold here", "cannot tell"
+
+NOTE = (
+    "Rates of another site say nothing here. What can be compared is a shape: by which factor one row is ahead of"
+    " another."
+    " A finding holds here if the 95\N{NO-BREAK SPACE}% interval of our factor lies on the paper’s side of 1, and does"
+    " not if it lies on the other."
+)  # fmt: skip
+
+
+def papers_table(results: Results) -> Iterator[Markup]:
+    """Each claim of the papers that the experiment repeats, with what our trials say to it."""
+    told = results.experiment.get("claims") or []
+    claims = [build(Claim, claim, str(results.directory / names.EXPERIMENT), "claims") for claim in told]
+    if not claims:
+        return
+    rows, papers = [], dict.fromkeys(str(claim.paper) for claim in claims)
+    for claim in claims:
+        row = _measured(results, claim)
+        verdict = _verdict(claim, row)
+        values = " : ".join(figures(value) for value in claim.values) + (f" {claim.unit}" if claim.unit else "")
+        ratio = claim.values[0] / claim.values[1]
+        words = element("b", verdict) if verdict != OPEN else verdict
+        rows.append([claim.says, claim.source, words, claim.metric, values, f"{ratio:.2f}", *_here(row)])
+    heads = ["finding", "where", "", "metric", "paper", "factor", "here", "95 % interval"]
+    yield element("p", NOTE, class_="note")
+    yield table(heads, rows, words=4, caption=f"Findings of {listed(list(papers))}, and whether they hold here")
+
+
+def _measured(results: Results, claim: Claim) -> Row | None:
+    """The one row of ratios.csv that a claim is about, if there is one."""
+    point = {factor: _level(results, claim, factor, level) for factor, level in claim.at.items()}
+    against = _level(results, claim, claim.factor, claim.against)
+    rows = [
+        row
+        for row in rows_at(results.ratios, point)
+        if (row["factor"], row["against"], row["metric"]) == (claim.factor, against, claim.metric)
+    ]
+    return rows[0] if len(rows) == 1 else None
+
+
+def _level(results: Results, claim: Claim, factor: str, level: Any) -> str:
+    """A level as the tables have it; of batches the ends of the ladder that the claim's workload has climbed."""
+    if factor != JOBS or level not in (LEAST, MOST):
+        return str(level)
+    at: Point = {WORKLOAD: claim.at[WORKLOAD]} if WORKLOAD in claim.at else {}
+    ladder = results.levels(JOBS, at)
+    return "" if not ladder else ladder[0] if level == LEAST else ladder[-1]
+
+
+def _verdict(claim: Claim, row: Row | None) -> str:
+    if row is None or row.get("low") is None or row["low"] <= 1 <= row["high"]:
+        return OPEN
+    return HOLDS if (row["low"] > 1) == (claim.values[0] > claim.values[1]) else FAILS
+
+
+def _here(row: Row | None) -> tuple[str, str]:
+    if row is None:
+        return "not measured", NOTHING
+    if row.get("low") is None:
+        return f"{row['ratio']:.2f}", NOTHING
+    return f"{row['ratio']:.2f}", f"{row['low']:.2f}\N{EN DASH}{row['high']:.2f}"

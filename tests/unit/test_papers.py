@@ -1,0 +1,103 @@
+"""What papers found lies beside their experiments, and stands in the report beside what was measured here."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.synthetic_report import Shape, write_run
+from tests.unit.test_report import Page
+from tierbench.dags.claims import Claim, reference_of
+from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
+from tierbench.errors import ConfigError
+from tierbench.postprocess.columns import COMPARED
+from tierbench.postprocess.report.papers import papers_table
+from tierbench.postprocess.results import read_results
+
+REFERENCES = [name for name in shipped_experiments() if reference_of(SHIPPED / f"{name}.toml").is_file()]
+BASE: dict[str, object] = {
+    "says": "it is so", "source": "Table 1", "metric": "delivered_mbps", "unit": "Mb/s", "paper": "A paper",
+    "at": {"workload": "root", "jobs": "most", "access": "direct"}, "factor": "access", "against": "lan-xrootd",
+    "values": [800.0, 200.0],
+}  # fmt: skip
+
+
+def silent(_words: str) -> None:
+    pass
+
+
+def told(run: Path, shape: Shape, **changes: object) -> str:
+    write_run(run, shape)
+    path = run / "experiment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "claims": [{**BASE, **changes}]}))
+    page = Page("".join(papers_table(read_results(run, silent))))
+    assert page.open == []
+    return page.text
+
+
+SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), samples=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "holds here"),
+        ({"values": [200.0, 800.0]}, "does not hold here"),
+        ({"at": {**BASE["at"], "jobs": 64}}, "not measured"),  # type: ignore[dict-item]
+        ({"metric": "wall_time_s"}, "not measured"),
+        ({"factor": "jobs", "against": "least"}, "holds here"),
+    ],
+)
+def test_a_finding_holds_if_our_interval_is_on_its_side(tmp_path: Path, changes: dict[str, object], words: str) -> None:
+    text = told(tmp_path / "run", SHAPE, **changes)
+    assert words in text
+    assert "A paper" in text
+
+
+def test_an_interval_around_one_cannot_tell(tmp_path: Path) -> None:
+    text = told(tmp_path / "run", dataclasses.replace(SHAPE, rates={"direct": 201.0, "lan-xrootd": 200.0}))
+    assert "cannot tell" in text
+    assert "0.99–1.02" in text or "0.98–1.03" in text or "0.99–1.03" in text
+
+
+def test_the_page_has_no_such_part_where_there_is_no_paper(tmp_path: Path) -> None:
+    assert list(papers_table(read_results(write_run(tmp_path / "run", SHAPE), silent))) == []
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_what_ships_is_about_what_is_compared_in_its_experiment(name: str) -> None:
+    experiment = find_experiment(name)
+    for claim in experiment.claims:
+        assert claim.metric in COMPARED
+        assert claim.at["workload"] in experiment.workloads
+        ways = experiment.access_of(claim.at["workload"])
+        assert claim.at["access"] in ways
+        assert claim.factor != "access" or claim.against in ways
+
+
+def test_there_are_references_for_the_thesis_and_the_chep_paper() -> None:
+    assert REFERENCES == ["chep-2013", "kaganas-2014"]
+
+
+def test_a_variant_is_held_to_the_paper_of_what_it_extends(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "kaganas-2014-scaled"\nname = "mine"\n')
+    assert load_experiment(path).claims == find_experiment("kaganas-2014").claims != ()
+
+
+def test_a_claim_of_nothing_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "quick"\nname = "mine"\n')
+    lines = [f"{key} = {json.dumps(value)}" for key, value in BASE.items() if key not in ("at", "paper", "values")]
+    text = "\n".join(['paper = "p"', "[[claims]]", *lines, 'at = { workload = "root" }', "values = [1, 2]"])
+    reference_of(path).write_text(text)
+    with pytest.raises(ConfigError, match=r"mine\.reference\.toml: claims\[0\]: needs its factor"):
+        load_experiment(path)
+
+
+def test_a_claim_keeps_all_that_it_says() -> None:
+    first = find_experiment("kaganas-2014").claims[0]
+    assert isinstance(first, Claim)
+    assert (first.values, first.unit, first.at["jobs"]) == ((4582, 772), "Mb/s", "most")
+    assert "Kaganas" in first.paper
