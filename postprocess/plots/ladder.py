@@ -22,6 +22,7 @@ from tierbench.postprocess.points import level_of
 from tierbench.postprocess.results import Row
 
 TALLEST = 1.5  # of the highest mean or trial; what error bars reach beyond it is cut off, so that they hide no data
+LEAST_ABOVE, ABOVE = 1.03, 1.08  # where a mark would stand at the very edge, there is some room above it
 UNEVEN = 4  # gaps that differ by more than this factor are drawn alike
 DODGE, ROOM = 0.16, 0.6  # of a gap: from series to series at most, and for all of them together
 BESIDE = 0.45  # of the way to the next series: where the trials stand beside their mean
@@ -230,8 +231,10 @@ def _top(panels: Sequence[Axes]) -> float | None:
     """As high as the error bars reach, but not so high that the data lie on the ground."""
     data = [line for axes in panels for line in axes.lines if line.get_marker() not in ("_", "None")]
     values = [float(value) for line in data for value in np.asarray(line.get_ydata(), float)]
-    limit = TALLEST * max(values, default=0.0)
-    return limit if 0 < limit < panels[0].get_ylim()[1] else None
+    highest, top = max(values, default=0.0), panels[0].get_ylim()[1]
+    if 0 < TALLEST * highest < top:
+        return TALLEST * highest
+    return ABOVE * highest if highest > 0 and top < LEAST_ABOVE * highest else None
 
 
 def left_out(trials: Sequence[Row]) -> str:

@@ -34,6 +34,7 @@ def start_skew(trials: Sequence[Row], along: Factor, lines: str, looks: Mapping[
                 axes.plot([place], [max(trial[metric], LEAST_MS)], linestyle="none", gid=trial["trial"], **marks)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(numticks=12))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_title(title, loc="left")
         ladder.mark(axes)

@@ -10,7 +10,7 @@ from tierbench.dags.claims import LEAST, MOST, Claim
 from tierbench.dags.levels import JOBS, WORKLOAD
 from tierbench.postprocess.points import Point, rows_at
 from tierbench.postprocess.report.markup import Markup, element, table
-from tierbench.postprocess.report.words import NOTHING, figures, listed
+from tierbench.postprocess.report.words import figures, listed
 from tierbench.postprocess.results import Results, Row
 from tierbench.spec import build
 
@@ -34,13 +34,14 @@ def papers_table(results: Results) -> Iterator[Markup]:
     for claim in claims:
         row = _measured(results, claim)
         verdict = _verdict(claim, row)
-        values = " : ".join(figures(value) for value in claim.values) + (f" {claim.unit}" if claim.unit else "")
-        ratio = claim.values[0] / claim.values[1]
+        finding = element(
+            "span", claim.says, " ", element("span", f"({claim.source})", class_="note"), class_="finding"
+        )
         words = element("b", verdict) if verdict != OPEN else verdict
-        rows.append([claim.says, claim.source, words, claim.metric, values, f"{ratio:.2f}", *_here(row)])
-    heads = ["finding", "where", "", "metric", "paper", "factor", "here", "95 % interval"]
+        rows.append([finding, words, _theirs(claim), _ours(row), claim.metric])
+    heads = ["finding", "", "paper", "here (95 % interval)", "of"]
     yield element("p", NOTE, class_="note")
-    yield table(heads, rows, words=4, caption=f"Findings of {listed(list(papers))}, and whether they hold here")
+    yield table(heads, rows, words=2, caption=f"Findings of {listed(list(papers))}, and whether they hold here")
 
 
 def _measured(results: Results, claim: Claim) -> Row | None:
@@ -70,9 +71,14 @@ def _verdict(claim: Claim, row: Row | None) -> str:
     return HOLDS if (row["low"] > 1) == (claim.values[0] > claim.values[1]) else FAILS
 
 
-def _here(row: Row | None) -> tuple[str, str]:
+def _theirs(claim: Claim) -> str:
+    first, second = claim.values
+    measured = f"{figures(first)} : {figures(second)} {claim.unit} = " if claim.unit else ""
+    return f"{measured}{first / second:.2f}"
+
+
+def _ours(row: Row | None) -> str:
     if row is None:
-        return "not measured", NOTHING
-    if row.get("low") is None:
-        return f"{row['ratio']:.2f}", NOTHING
-    return f"{row['ratio']:.2f}", f"{row['low']:.2f}\N{EN DASH}{row['high']:.2f}"
+        return "not measured"
+    interval = "" if row.get("low") is None else f" ({row['low']:.2f}\N{EN DASH}{row['high']:.2f})"
+    return f"{row['ratio']:.2f}{interval}"

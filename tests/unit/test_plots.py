@@ -140,6 +140,26 @@ def test_a_very_wide_interval_does_not_press_the_data_flat(results):
     assert metric_ladder([dataclasses.replace(plot, series=wide)], "mean_mbps", "").axes[0].get_ylim()[1] < 2 * highest
 
 
+def test_marks_of_values_alike_have_room_above_them(results):
+    plot = root_of(results)
+    alike = [
+        dataclasses.replace(
+            one, trials=[{**row, "mean_mbps": 100 + row["repeat"] / 10} for row in one.trials], summary=[]
+        )
+        for one in plot.series
+    ]
+    axes = metric_ladder([dataclasses.replace(plot, series=alike)], "mean_mbps", "").axes[0]
+    assert 105 < axes.get_ylim()[1] < 110
+
+
+def test_no_axis_shows_formulas(drawn):
+    drawn["start-skew"].figure.draw_without_rendering()
+    for picture in drawn.values():
+        for axes in picture.figure.axes:
+            labels = [*axes.get_xticklabels(), *axes.get_yticklabels()]
+            assert not [label.get_text() for label in labels if "$" in label.get_text()], picture.name
+
+
 def test_an_access_has_one_colour_in_all_figures(drawn):
     for picture in drawn.values():
         for axes in picture.figure.axes:
