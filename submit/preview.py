@@ -48,6 +48,8 @@ def _product(plan: Plan, repeats: Repeats) -> Iterator[str]:
         yield f"{factor.name}: {', '.join(level_text(level) for level in factor.levels)}{arranged}"
     points = len({(trial.configuration.id, trial.jobs) for trial in plan.trials})
     yield f"{points} points, {most(repeats)} times each: {len(plan.trials)} trials"
+    panels = f", a panel for each {' and '.join(plan.report.panels)}" if plan.report.panels else ""
+    yield f"the report compares {plan.report.lines} along {plan.report.x}{panels}"
     yield from (f"left out: {number} points ({because})" for because, number in plan.left_out.items())
 
 

@@ -184,6 +184,7 @@ def test_the_plan_shows_the_product_and_its_cost(load: Load, site: Site) -> None
     experiment = load(LATENCY + '[[except]]\nwhere = { jobs = 6, rtt_ms = 47 }\nbecause = "too slow"\n')
     text = "\n".join(preview(expand(site, experiment, {}), site, "no pool", "", experiment.repeats))
     assert "rtt_ms: 0.1, 5, 47; the site arranges it\n15 points, 2 times each: 30 trials\n" in text
+    assert "the report compares cache_mb along jobs, a panel for each workload and rtt_ms\n" in text
     assert "left out: 3 points (too slow)" in text
 
 

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.summary import ratio_rows, summary_rows
@@ -58,6 +59,21 @@ def test_a_single_trial_has_a_mean_and_no_interval():
 
 def test_equal_values_have_an_interval_without_width():
     assert [mean_interval([7.0] * n).high for n in (2, BOOTSTRAP_FROM)] == [7, 7]
+
+
+@pytest.mark.parametrize("count", [2, 3, 9, BOOTSTRAP_FROM, 25])
+def test_intervals_are_those_of_scipy(count):
+    values = np.random.default_rng(5).normal(400, 20, count)
+    found = mean_interval(values.tolist())
+    if count < BOOTSTRAP_FROM:
+        expected = stats.t.interval(0.95, count - 1, loc=values.mean(), scale=stats.sem(values))
+    else:
+        widened = 1 - 2 * stats.norm.cdf(-np.sqrt(count / (count - 1)) * stats.t.ppf(0.975, count - 1))
+        chance = np.random.default_rng(1)
+        expected = stats.bootstrap(
+            (values,), np.mean, confidence_level=widened, method="percentile", random_state=chance
+        ).confidence_interval
+    assert (found.low, found.high) == pytest.approx(tuple(expected))
 
 
 def test_the_same_trials_give_the_same_interval():
