@@ -18,7 +18,7 @@ def words(host: Host, topology: Topology) -> tuple[str, ...]:
     """What a host of the testbed can change."""
     if host.role == "wan":
         return ("wan-rate", "wan-loss", *(("rtt",) if topology.settings.rtt_ms else ()))
-    return ("nic-rate", "congestion", "tcp-buffer")
+    return ("nic-rate", "congestion", "tcp-buffer", *(("read-ahead",) if host.mounts else ()))
 
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
