@@ -107,5 +107,5 @@ def wait_until_undone(trial: Path, definition: "dict[str, Any]", seconds: float)
     while True:
         left = [one for one in held(trial, definition) if not one.undone]
         if not left or time.monotonic() > deadline:
-            return [one.name + " was not restored; the next trial that asks for it does that first" for one in left]
+            return [f"nothing says that {one.name} was restored; who asks for it next does that first" for one in left]
         time.sleep(POLL_SECONDS)

@@ -244,9 +244,8 @@ class Watched:
             if "restored" in one.records:
                 raise CalledOff(f"{one.name} was undone before the trial was over")
         for number, why in self.arranging.ended.items():
-            one = self.held[number]
-            if not one.records:
-                raise CalledOff(f"{one.name}: its job {why or 'ended without a word'}; see arrange.log")
+            name = self.held[number].name
+            raise CalledOff(f"{name} was let go before the trial was over: its job {why or 'ended'}; see arrange.log")
 
     def _check_samplers(self) -> None:
         """A storage server's sampler that has ended before it delivered anything is not waited for."""
