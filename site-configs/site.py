@@ -53,7 +53,7 @@ class Access:
     """A way from the workers of one pool to the replicas."""
 
     pool: Key
-    protocol: Literal["xrootd", "file"]
+    protocol: Key  # "xrootd", "file", or any that a client declares
     prefix: Prefix = Prefix("")
     description: Line = Line("")
     path: tuple[Host, ...] = ()
@@ -62,11 +62,19 @@ class Access:
     def __post_init__(self) -> None:
         if self.protocol == "xrootd" and not self.prefix.startswith(DOOR):
             raise ValueError(f'prefix: must be like "root://host:1094/" for protocol "xrootd", not "{self.prefix}"')
-        if self.protocol == "file" and self.prefix.startswith(DOOR):
+        served = "://" in self.prefix
+        if self.protocol == "file" and served:
             raise ValueError(f'prefix: must be "" or like "/xrootd-fs" for protocol "file", not "{self.prefix}"')
+        if self.protocol != "file" and not served:
+            raise ValueError(
+                f'prefix: must be a server\'s "scheme://host:port/" for "{self.protocol}", not "{self.prefix}";'
+                f' what is mounted has protocol "file"'
+            )
 
     def url(self, path: str) -> str:
         """How a client names the file that has this absolute path on the storage."""
+        if "://" in self.prefix and not self.prefix.startswith(DOOR):
+            return self.prefix.rstrip("/") + path
         return self.prefix + path
 
 

@@ -31,6 +31,7 @@ REMEDIES = {
     "xrootd absent": "make the replicas (`tierbench replicas`), or let the server export that directory (all.export)",
     "xrootd failed": "see the xrootd server's log; does the file system below it answer?",
     "xrootd few": "`tierbench replicas` makes the missing ones; or the server shows another file system",
+    "server unreachable": "is the server running, and open to that host's address?",
     "contents changed": "`tierbench replicas --verify` names all of them; remove those, and it makes them again",
     "contents unreadable": "may the user who submits read them there?",
     "contents unread": "`tierbench replicas --verify`, where the storage is mounted, takes its time",
@@ -198,6 +199,8 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
     if access.protocol == "xrootd":
         door = access.prefix.removeprefix("root://").rstrip("/")
         yield Question("xrootd", f"access {name}", {"door": door, "paths": paths})
+    elif access.protocol != "file":
+        yield Question("server", f"access {name}", {"url": access.prefix})
     else:
         seen = [(access.url(path), count) for path, count in paths]
         yield Question("files", f"access {name}", {"paths": seen})

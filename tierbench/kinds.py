@@ -150,10 +150,11 @@ class LocalFile(Line):
 
 
 class Prefix(Kind):
-    """What stands before a replica's path: an xrootd server's URL or where a file system is mounted."""
+    """What stands before a replica's path: a server's URL or where a file system is mounted."""
 
-    must_be = '"root://host:1094/", a mount like "/xrootd-fs", or ""'
-    pattern = rf"|root://({_HOST}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?/|{_PATH}"
+    must_be = '"root://host:1094/" or another "scheme://host:port/", a mount like "/xrootd-fs", or ""'
+    _SERVER = rf"({_HOST}|\[[0-9A-Fa-f:.]+\])"
+    pattern = rf"|root://{_SERVER}(:[0-9]{{1,5}})?/|[a-z][a-z0-9+-]*://{_SERVER}:[0-9]{{1,5}}/|{_PATH}"
 
 
 class Requirements(Kind):

@@ -188,6 +188,16 @@ def ask_xrootd(question: "dict[str, Any]") -> None:
     raise Answer("good", seen)
 
 
+def ask_server(question: "dict[str, Any]") -> None:
+    """Whether a server takes connections: what else it is to do only its clients know."""
+    host, _, port = question["url"].partition("://")[2].rstrip("/").rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S).close()
+    except OSError as error:
+        raise Answer("bad", "{}: {}".format(question["url"], error.strerror or error), "unreachable") from None
+    raise Answer("good", question["url"] + " listens")
+
+
 def ask_flush(question: "dict[str, Any]") -> None:
     strategy, helper = question["strategy"], question["helper"]
     if strategy == "fadvise":
@@ -331,6 +341,7 @@ KINDS = {
     "interface": ask_interface,
     "files": ask_files,
     "xrootd": ask_xrootd,
+    "server": ask_server,
     "flush": ask_flush,
     "condition": ask_condition,
     "kerberos": ask_kerberos,

@@ -87,9 +87,9 @@ def test_the_testbeds_own_table_is_left_to_it(load: Load) -> None:
         (
             'protocol = "file"',
             'protocol = "file"\nprefix = "/m/"',
-            r'access\.mount\.prefix: must be "root://host:1094/", a mount',
+            r'access\.mount\.prefix: must be "root://host:1094/" or another "scheme://host:port/", a mount',
         ),
-        ('protocol = "file"', 'protocol = "nfs"', r'must be one of "xrootd", "file", not "nfs"'),
+        ('protocol = "file"', 'protocol = "nfs"', r'prefix: must be a server.s "scheme://host:port/" .* "nfs", not ""'),
         ("[access.mount]", '[access."My Mount"]', r"access\.My Mount: must be a name of small letters"),
         ('role = "storage"', 'role = "gateway"', r'exactly one must have role = "storage".* none has'),
         ('host = "oss.example"', 'host = "mds.example"', r"samplers\.oss\.host: the role \"storage\" belongs to"),

@@ -1,0 +1,239 @@
+"""Each section of docs/extending.md, done as it says: the texts that stand there are put where it says, and work."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.shipped import PYTHON
+from tierbench import site_configs
+from tierbench.dags.experiment import load_experiment
+from tierbench.dags.plan import expand
+from tierbench.dags.write import write_run
+from tierbench.site_configs.site import Site, find_site, load_site
+from tierbench.submit.questions import visits
+
+PROJECT = Path(__file__).parents[2]
+SITES = Path(site_configs.__file__).parent
+DOCUMENT = (PROJECT / "docs/extending.md").read_text()
+WORKERS = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
+
+
+def texts(section: str) -> list[str]:
+    """The texts of a section's blocks."""
+    (body,) = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", DOCUMENT, re.DOTALL | re.MULTILINE)
+    return re.findall(r"^```\w+\n(.*?)^```$", body, re.DOTALL | re.MULTILINE)
+
+
+def site_with(folder: Path, table: str) -> Site:
+    """The testbed's site with a table more."""
+    path = folder / "testbed.toml"
+    path.write_text((SITES / "testbed.toml").read_text() + "\n" + table)
+    return load_site(path)
+
+
+# An experiment
+
+
+def test_an_experiment_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "my-caches.toml"
+    (text,) = texts("An experiment")
+    path.write_text(text)
+    plan = expand(find_site("testbed"), load_experiment(path), WORKERS)
+    levels = {(trial.levels["access"], trial.levels["cache_mb"]) for trial in plan.trials}
+    assert levels == {(access, cache) for access in ("lan-xrootd", "direct") for cache in (0, 30, -1)}
+
+
+# A way of access, with a client for it
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[int]:
+    """A server that shows the replicas at the storage's path; its port."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def fetched(tmp_path: Path, web: int) -> tuple[Site, Path]:
+    """A site with the way, and a folder with experiment and client, of which a run is written."""
+    access, client, experiment = texts("A way of access, with a client for it")
+    (tmp_path / "fetch.py").write_text(client)
+    (tmp_path / "fetched.toml").write_text(experiment)
+    site = site_with(tmp_path, access.replace("{port}", str(web)))
+    resolved = load_experiment(tmp_path / "fetched.toml")
+    write_run(expand(site, resolved, WORKERS), site, resolved, tmp_path / "run")
+    return site, tmp_path
+
+
+def test_a_way_is_a_table_and_its_client_a_file(fetched: tuple[Site, Path]) -> None:
+    """The run's job, as a process that has what HTCondor would transfer and nothing else, reads from the server."""
+    _, folder = fetched
+    run, sandbox = folder / "run", folder / "sandbox"
+    (trial,) = (run / "trials").iterdir()
+    sandbox.mkdir()
+    for path in (run / "scripts/client.py", trial / "trial.json", trial / "replicas.txt"):
+        shutil.copy(path, sandbox)
+    (url,) = (line.partition("\t")[0] for line in (trial / "replicas.txt").read_text().splitlines())
+    served = folder / "served" / url.partition("//")[2].partition("/")[2]
+    served.parent.mkdir(parents=True)
+    served.write_bytes(os.urandom(10**6))
+    (sandbox / "replicas.txt").write_text(f"{url}\t{10**6}\n")
+    asked = ["--trial", "t", "--index", "0", "--client", "fetch", "--replicas", "replicas.txt"]
+    job = subprocess.run(
+        [PYTHON, "-I", "client.py", *asked, "--options", "trial.json"], cwd=sandbox, check=True,
+        env={**os.environ, "_CONDOR_SCRATCH_DIR": str(sandbox)}, capture_output=True, text=True,
+    )  # fmt: skip
+    end = json.loads(job.stdout.splitlines()[-1])
+    assert (end["event"], end["status"], end["message"]) == ("end", "ok", "")
+    assert end["bytes_client"] >= 10**6
+
+
+def test_the_doctor_asks_whether_its_server_listens(fetched: tuple[Site, Path], web: int) -> None:
+    site, folder = fetched
+    experiment = load_experiment(folder / "fetched.toml")
+    questions = visits(site, experiment, WORKERS)["wn03.fiu.test"].questions
+    about = [question.about for question in questions if question.kind == "server"]
+    assert about == [{"url": f"http://127.0.0.1:{web}/"}]
+
+
+# A condition
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the helper is root's")
+def test_a_condition_is_a_program_and_a_table(tmp_path: Path) -> None:
+    program, table = texts("A condition")
+    condition = site_with(tmp_path, table).conditions["receive-buffer"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "arrange.d").mkdir()
+        value = folder / "tcp_rmem"
+        value.write_text("4096\t131072\t6291456\n")
+        word = folder / "arrange.d" / condition.word
+        word.write_text(
+            program.replace("/proc/sys/net/ipv4/tcp_rmem", str(value)).replace('"4096 131072 $2"', '"4096\t131072\t$2"')
+        )
+        word.chmod(0o755)
+        helper = folder / "tierbench-arrange"
+        text = (SITES / "tierbench-arrange").read_text().replace("/etc/tierbench/arrange.d", str(word.parent))
+        helper.write_text(text.replace("/run/tierbench-arrange", str(folder / "state")))
+        helper.chmod(0o755)
+        held = subprocess.run(
+            [helper, "hold", condition.word, "1048576"], input="", capture_output=True, text=True, check=True
+        )
+        refused = subprocess.run([helper, "hold", condition.word, "1"], input="", capture_output=True, check=False)
+        assert [json.loads(line) for line in held.stdout.splitlines()] == [
+            {"word": "tcp-rmem", "asked": "1048576", "before": "6291456", "now": "1048576"},
+            {"word": "tcp-rmem", "restored": "6291456"},
+        ]
+        assert refused.returncode == 2
+        assert value.read_text().split()[2] == "6291456"
+
+
+# Parts of the package, in a copy of it
+
+
+class Package:
+    """A copy of the package, and which of its files were changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.touched: set[str] = set()
+        for name in ("tierbench", "dags", "submit", "wrappers", "monitors", "postprocess", "testbed", "site-configs"):
+            shutil.copytree(PROJECT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def write(self, name: str, text: str) -> None:
+        self.touched.add(name)
+        (self.folder / name).write_text(text)
+
+    def insert(self, name: str, text: str, before: str) -> None:
+        old = (self.folder / name).read_text()
+        assert old.count(before) == 1
+        self.write(name, old.replace(before, text + before))
+
+    def append(self, name: str, text: str) -> None:
+        self.write(name, (self.folder / name).read_text() + "\n\n" + text)
+
+    def python(self, program: str, *arguments: str) -> Any:
+        """What a program that uses it prints, as JSON."""
+        command = [sys.executable, "-c", program, *arguments]
+        # Where it runs is where it looks first, before what is installed.
+        return json.loads(subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.PIPE).stdout)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Package:
+    return Package(tmp_path / "copy")
+
+
+SAMPLED = """
+import json, subprocess, sys
+from pathlib import Path
+from tierbench.joined import joined
+from tierbench.postprocess.samples import read_samples
+folder = Path(sys.argv[1])
+(folder / "sampler.py").write_text(joined("tierbench.monitors.sampler"))
+with (folder / "lo.samples").open("wb") as file:
+    options = ["--trial", "t", "--role", "worker", "--interface", "lo", "--period", "0.05", "--max-seconds", "0.3"]
+    subprocess.run([sys.argv[2], "-I", folder / "sampler.py", *options], stdout=file, check=True)
+samples = read_samples(folder / "lo.samples")
+print(json.dumps([samples.columns["runnable"].tolist(), samples.damage]))
+"""
+
+
+def test_a_source_is_a_file_and_its_line(package: Package, tmp_path: Path) -> None:
+    source, listed = texts("A source of the sampler")
+    package.write("monitors/sources/load.py", source)
+    package.append("monitors/sources/__init__.py", listed)
+    runnable, damage = package.python(SAMPLED, str(tmp_path), PYTHON)
+    assert (len(runnable) > 2, min(runnable) >= 1, damage) == (True, True, None)  # at least the sampler itself runs
+    assert len(package.touched) == 2
+
+
+JUDGED = """
+import json, sys
+from pathlib import Path
+from tierbench.postprocess.tables import trial_tables
+row = trial_tables(Path(sys.argv[1]))
+print(json.dumps([row["verdict"], row["verdict_reasons"]]))
+"""
+
+
+def test_a_rule_is_an_entry_and_what_is_measured(package: Package, tmp_path: Path) -> None:
+    rule, measured = texts("A rule")
+    package.insert("postprocess/rules.py", rule.rstrip() + ",\n", before=")  # fmt: skip\nBY_NAME")
+    package.insert(
+        "postprocess/evidence.py", "    yield from _opening(data)\n", before="    yield from _ceiling(row)\n"
+    )
+    package.append("postprocess/evidence.py", measured)
+    trial = synthetic.write_trial(tmp_path / "trial")
+    path = trial / "clients/0.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    go = next(line["go_wall_ns"] for line in lines if line["event"] == "go")
+    before = package.python(JUDGED, str(trial))
+    lines[-1]["first_byte_wall_ns"] = go + 7 * 10**9
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    verdict, reasons = package.python(JUDGED, str(trial))
+    said = "the slowest client had its first byte 7.0 s after the go (at most 5 s): opening is slow"
+    assert ("opening" in before[1], verdict, said in reasons) == (False, "SUSPECT", True)
+    assert len(package.touched) == 2
