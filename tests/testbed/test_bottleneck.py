@@ -13,10 +13,9 @@ from importlib import resources
 import pytest
 
 from tierbench.dags import names
-from tierbench.testbed import assembly, network
+from tierbench.testbed import conditions
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
-from tierbench.testbed.namespaces import wait_until
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -188,16 +187,7 @@ def far_away(wan: RunningHost, usual_ms: float) -> Iterator[None]:
 
 
 def set_round_trip(wan: RunningHost, rtt_ms: float) -> None:
-    if wan.read("/run/wan-delay").strip() == b"netem":
-        for switch in network.QUEUES:
-            netem = ["netem", "delay", f"{rtt_ms / 2}ms", "limit", "100000"]
-            wan.run("tc", "qdisc", "change", "dev", switch.bridge, "parent", "1:1", *netem)
-        return
-    wan.script(["kill $(cat /run/delayline.pid)"])
-    wait_until(lambda: not assembly.delay_line_listens(wan), 5, "the delay line did not end", wan.log("delayline.log"))
-    queues = map(str, network.QUEUES.values())
-    wan.daemon("delayline", "chrt", "-f", "20", "python3", assembly.DELAY_LINE, str(rtt_ms / 2e3), *queues)
-    wan.wait_until(lambda: assembly.delay_line_listens(wan), 5, "the delay line did not begin", "delayline.log")
+    wan.run(f"{conditions.WORDS}/rtt", "set", f"{rtt_ms:g}")
 
 
 # -- what is named -----------------------------------------------------------------------------------------
