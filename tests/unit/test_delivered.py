@@ -8,6 +8,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.test_uncertainty import ratio_of, trial
 from tierbench.postprocess.metrics import trial_row
+from tierbench.postprocess.points import Panel
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.results import read_results
 from tierbench.postprocess.summary import ratio_rows, summary_rows
@@ -115,7 +116,7 @@ def said(run, summary=None, ratios=None):
     write_run(run, Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), samples=False))
     for name, changes in (("summary.csv", summary or {}), ("ratios.csv", ratios or {})):
         write_csv(run / name, [{**row, **changes.get(row["access"], {})} for row in read_csv(run / name)])
-    return answer(read_results(run, lambda _: None), "root")
+    return answer(read_results(run, lambda _: None), Panel({"workload": "root"}))
 
 
 def test_the_wasteful_way_does_not_win_and_is_named(tmp_path):
