@@ -108,4 +108,4 @@ def host_lists(
 
 def _sampler_line(sampler: Sampler) -> str:
     requirements = sampler.requirements or f'Machine == "{sampler.host}"'
-    return item(sampler.host, sampler.interface, sampler.role, requirements)
+    return item(sampler.host, sampler.interfaces, sampler.role, requirements)

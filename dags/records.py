@@ -49,7 +49,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
             "hosts": [host.host for host in flushed],
         },
         "samplers": [
-            {"host": sampler.host, "interface": sampler.interface, "role": sampler.role, "via": sampler.via}
+            {"host": sampler.host, "interface": sampler.interfaces, "role": sampler.role, "via": sampler.via}
             for sampler in sampled_hosts(site, plan, configuration)
         ],
         "sample_period_s": experiment.sample_period_s,

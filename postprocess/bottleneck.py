@@ -7,13 +7,13 @@ Where nothing is full, clients that wait for round trips are told from those of 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tierbench.postprocess.ceilings import Ceiling, tightest
 from tierbench.postprocess.resources import SHARED, Resource, part, resources
-from tierbench.postprocess.trial import TrialData
+from tierbench.postprocess.trial import TrialData, by_host
 
 Row = dict[str, Any]
 
@@ -28,6 +28,7 @@ DISK_FULL = 0.90
 CLIENT_FULL = 0.80  # CPU time over run time: such a job is called CPU-bound
 MACHINE_FULL = 0.95  # of a machine that several hosts share
 MOST_OF_MACHINE = 0.5
+SENDS = 0.2  # of what a host sends: an interface that sends less is not one of those by which data leave it
 IDLE = 0.75  # for latency to be named, nothing may be used more than this
 WAITING = 0.5  # nor the clients' own CPU more than this
 LEAST_RTT_MS = 1.0  # a shorter round trip is no longer than a server's own answering time
@@ -91,6 +92,7 @@ def resource_rows(data: TrialData, leading: Row) -> Iterator[Row]:
             "host": r.host,
             "role": r.role,
             "resource": r.resource,
+            "interface": r.interface,
             "value": r.value,
             "unit": r.unit,
             "ceiling": r.ceiling,
@@ -140,10 +142,10 @@ def _suspects(used: Sequence[Resource], clients: Clients) -> Iterator[Suspect]:
 
 
 def _nic(role: str, used: Iterable[Resource]) -> Iterator[Suspect]:
-    """A role's interfaces, all hosts of it together: one slow worker among many does not limit the batch."""
+    """A role's interfaces."""
     ways = {}
     for direction in ("NIC sent", "NIC received"):
-        known = [r for r in used if r.resource == direction and r.ceiling]
+        known = _fullest(role, [r for r in used if r.resource == direction and r.ceiling])
         if known:
             rate, most = sum(r.value for r in known), sum(r.ceiling or 0 for r in known)
             often = sum(r.at_ceiling for r in known) / len(known)
@@ -154,10 +156,21 @@ def _nic(role: str, used: Iterable[Resource]) -> Iterator[Suspect]:
     share, samples = LINK_OFTEN_FULL
     is_full = use >= LINK_FULL or (use >= share and often >= samples)
     moved = f"{direction.removeprefix('NIC ')} {rate:.1f} of {most:.1f} Mb/s ({_percent(use)})"
-    words = f"{_hosts(role, known)} {moved}, {known[0].source}"
+    beside = sum(r.resource == direction for r in used) - len(known)
+    among = f", one of {beside + 1} interfaces" if beside else ""
+    words = f"{_hosts(role, known)}{_interface(known) if beside else ''} {moved}, {known[0].source}{among}"
     if use < LINK_FULL and is_full:
         words += f", in {_percent(often)} of the samples at the ceiling"
     yield Suspect(NIC[role], use, words, is_full)
+
+
+def _fullest(role: str, known: Sequence[Resource]) -> Sequence[Resource]:
+    """Those of a role that count.
+
+    Of workers it is all, since one slow one among many does not limit the batch; of servers and their interfaces the
+    fullest: who waits for it waits, whatever the others could still do.
+    """
+    return known if role == "worker" else sorted(known, key=lambda r: r.utilisation or 0.0)[-1:]
 
 
 def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Suspect]:
@@ -170,16 +183,17 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Suspect]:
     }
     found = []
     for name, threshold in thresholds.items():
-        known = [r for r in used if r.resource == name and r.ceiling]
+        known = _fullest(role, [r for r in used if r.resource == name and r.ceiling])
         if known and threshold:
+            mine = [r for r in used if role == "worker" or r.host == known[0].host]
             value, most = sum(r.value for r in known), sum(r.ceiling or 0 for r in known)
             use = value / most
             amount = f"{value:.2f} of {most:g} cores, {known[0].source}" if known[0].unit == "cores" else _percent(use)
             what = name if name != "CPU" or known[0].unit != "%" else "CPU, all cores"
             words = f"{_hosts(role, known)}: {what} {amount}"
             if known[0].unit == "cores":
-                words += f" ({_percent(use)}{_throttled(used)})"
-            is_full = use >= threshold or (known[0].unit == "cores" and _held_back_much(use, used))
+                words += f" ({_percent(use)}{_throttled(mine)})"
+            is_full = use >= threshold or (known[0].unit == "cores" and _held_back_much(use, mine))
             found.append((use / threshold, Suspect(CPU[role], use, words, is_full)))
     if found:
         yield max(found, key=lambda pair: (pair[1].full, pair[0]))[1]
@@ -259,27 +273,49 @@ def _why_not(clients: Clients) -> Iterator[str]:
 
 def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, Ceiling]]:
     """Each known ceiling of the trial's way, in words whose it is."""
-    headers = {sampled.samples.host: sampled.samples.header for sampled in data.sampled}
+    cards = {
+        interfaces[0].samples.host: [one.samples.card for one in interfaces] for interfaces in by_host(data.sampled)
+    }
+
+    def nics(host: str, role: str, of: Collection[str] | None = None) -> list[Ceiling | None]:
+        """The ceilings of a host's interfaces, or of some; of one that is not sampled, as of one interface."""
+        mine = [card for card in cards.get(host, [{}]) if not of or card.get("name") in of]
+        return [data.ceilings.nic(host, role, card) for card in mine]
+
     if "wan" in data.ceilings.links:
         yield "WAN link", data.ceilings.links["wan"]
     for role in ("storage", "gateway", "xrootd"):
         hosts = {r.host for r in used if r.role == role and r.on_the_way}
         if not hosts and role == "storage" and role in data.ceilings.links:
             yield WHO[role], data.ceilings.links[role]
-        nics = [data.ceilings.nic(host, role, headers.get(host, {})) for host in sorted(hosts)]
-        if known := [nic for nic in nics if nic]:
-            yield WHO[role], min(known, key=lambda nic: nic.mbps)
+        each = [nics(host, role, _sending(host, used) if role != "storage" else None) for host in sorted(hosts)]
+        if role == "storage":  # side by side: what is not sent by one of them can be by another
+            each = [[nic for server in each for nic in server]]
+        if known := [_side_by_side(host) for host in each if host and all(host)]:
+            yield WHO[role], min(known, key=lambda ceiling: ceiling.mbps)
     workers = {str(job.start["host"]) for job in data.jobs if "host" in job.start}
-    nics = [data.ceilings.nic(host, "worker", headers.get(host, {})) for host in sorted(workers)]
+    each = [nics(host, "worker") for host in sorted(workers)]
+    if each and all(all(host) for host in each):
+        yield f"{len(each)} workers' interfaces", _side_by_side([nic for host in each for nic in host])
+
+
+def _sending(host: str, used: Sequence[Resource]) -> set[str]:
+    """The interfaces by which a server on the way sends on: the other side of a gateway sends acknowledgements."""
+    sent = [r for r in used if (r.host, r.resource) == (host, "NIC sent")]
+    return {r.interface for r in sent if r.value >= SENDS * sum(one.value for one in sent)}
+
+
+def _side_by_side(nics: Sequence[Ceiling | None]) -> Ceiling:
     known = [nic for nic in nics if nic]
-    if known and len(known) == len(nics):
-        yield f"{len(known)} workers' interfaces", Ceiling(sum(nic.mbps for nic in known), known[0].source)
+    return Ceiling(sum(nic.mbps for nic in known), known[0].source)
 
 
 def _sent_again(used: Iterable[Resource]) -> Iterator[str]:
-    for r in used:
-        if r.role == "storage" and r.resource == "TCP segments sent again" and r.value >= 0.1:
-            yield f"{r.value:.1f} % of the storage server's TCP segments were sent again"
+    servers = [r for r in used if r.role == "storage" and r.resource == "TCP segments sent again"]
+    for r in servers:
+        if r.value >= 0.1:
+            whose = f"{r.host}'s" if len(servers) > 1 else "the storage server's"
+            yield f"{r.value:.1f} % of {whose} TCP segments were sent again"
 
 
 def _held_back(used: Iterable[Resource]) -> float:
@@ -298,6 +334,10 @@ def _throttled(used: Iterable[Resource]) -> str:
 
 def _hosts(role: str, known: Sequence[Resource]) -> str:
     return f"{WHO[role]} {known[0].host}" if len(known) == 1 else f"{len(known)} {WHO[role]}"
+
+
+def _interface(known: Sequence[Resource]) -> str:
+    return f" {known[0].interface}" if len(known) == 1 and known[0].interface else ""
 
 
 def _percent(share: float) -> str:

@@ -52,9 +52,9 @@ class Ceilings:
         changed = dataclasses.replace(self, links={**self.links, **links})
         return changed if rtt_ms is None else dataclasses.replace(changed, rtt_ms=rtt_ms, rtt_source=ARRANGED)
 
-    def nic(self, host: str, role: str, header: Mapping[str, Any]) -> Ceiling | None:
+    def nic(self, host: str, role: str, card: Mapping[str, Any]) -> Ceiling | None:
         """The ceiling of an interface: as measured, else the lower of what is stated and what a real card can do."""
-        speed = header.get("link_speed_mbps") if header.get("link_speed_real") else None
+        speed = card.get("link_speed_mbps") if card.get("link_speed_real") else None
         own = Ceiling(float(speed), DRIVER) if speed else None
         known = self.hosts.get(host) or self.links.get(role)
         if own and (known is None or (known.source == STATED and own.mbps < known.mbps)):

@@ -13,7 +13,7 @@ from typing import Any
 from tierbench.postprocess.course import LEAST_S, course
 from tierbench.postprocess.idle import MOST_AT_REST_MBPS, idle_rates
 from tierbench.postprocess.rules import BY_NAME, USUAL_BYTES_PER_CLIENT, Finding
-from tierbench.postprocess.trial import Sampled, TrialData
+from tierbench.postprocess.trial import Sampled, TrialData, by_host
 
 Row = dict[str, Any]
 
@@ -143,10 +143,10 @@ def _received(data: TrialData) -> Moved | None:
 
 def _missing_at_workers(data: TrialData, read: int) -> Iterator[Finding]:
     """Workers that received less than their clients read: there, no other client's excess hides a warm cache."""
-    for worker in data.sampled:
-        host = worker.samples.host
+    for worker in by_host(sampled for sampled in data.sampled if sampled.samples.role == "worker"):
+        host = worker[0].samples.host
         its = sum(job.bytes_read or 0 for job in data.jobs if job.start.get("host") == host)
-        received = moved(worker, "rx", data) if its and worker.samples.role == "worker" else None
+        received = together(data, worker, "rx") if its else None
         if received is not None:
             payload = received.payload(LEAST_HEADERS)
             words = f"{host} received {mb(payload)} of {mb(its)} that its clients read"
@@ -156,7 +156,7 @@ def _missing_at_workers(data: TrialData, read: int) -> Iterator[Finding]:
 def _sent_again(data: TrialData, sent: Moved | None) -> float:
     """Bytes in TCP segments that the storage servers sent again in the window."""
     segments = 0.0
-    for server in data.storage:
+    for server, *_ in by_host(data.storage):
         if "tcp_retrans" in server.samples.columns and data.window_ns is not None:
             begin, end = data.window_ns
             segments += course(server, "tcp_retrans", begin, (begin, end)).rise(0, (end - begin) / 1e9)
@@ -167,7 +167,7 @@ def _sent_again(data: TrialData, sent: Moved | None) -> float:
 def _at_rest(data: TrialData, row: Row) -> float:
     """Bytes that the storage servers send in the window without clients: as measured, but not much."""
     known = [mbps for mbps in (row["idle_before_mbps"], row["idle_after_mbps"]) if mbps is not None]
-    most = MOST_AT_REST_MBPS * len(data.storage)
+    most = MOST_AT_REST_MBPS * len(by_host(data.storage))
     mbps: float = min([most, *known])
     return mbps * 1e6 / 8 * (row["window_s"] or 0.0)
 

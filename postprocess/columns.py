@@ -214,6 +214,7 @@ RESOURCES = (
     _text("host", "host whose it is; empty for a link, the clients and the machine that hosts share"),
     _text("role", "what the host does on the path; or wan, client, machine"),
     _text("resource", "what was used"),
+    _text("interface", "interface whose it is, of those of the host; empty for what is no interface's"),
     _number("value", "", "how much of it was used, in the mean, while all clients were at work", 4),
     _text("unit", "unit of value and ceiling"),
     _number("ceiling", "", "the most that there is of it", 4),
@@ -301,13 +302,15 @@ def with_axes(name: str, axes: Sequence[Column]) -> tuple[Column, ...]:
     return (*columns[:place], *axes, *columns[place:])
 
 
-def schema(axes: Sequence[Column] = ()) -> dict[str, Any]:
-    """What schema.json says of the CSVs beside it."""
+def schema(axes: Sequence[Column] = (), further: Sequence[Column] = ()) -> dict[str, Any]:
+    """What schema.json says of the CSVs beside it; `further` columns stand at the end of samples.csv."""
+    more = {names.SAMPLES_CSV: further}
     files = {
         name: {
             "one_row_per": row,
             "columns": [
-                {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning} for c in with_axes(name, axes)
+                {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
+                for c in (*with_axes(name, axes), *more.get(name, ()))
             ],
         }
         for name, (row, _) in FILES.items()

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tierbench.postprocess import freshness
 from tierbench.postprocess.digits import Integers, Numbers
 from tierbench.postprocess.samples import Samples
+from tierbench.postprocess.sources import counters, ticks
 
 Booleans = NDArray[np.bool_]
 
@@ -27,9 +28,6 @@ RANGE = 2**32
 SLACK = 1.25  # the speed is the wire's, and an interval's edges are not exact
 INTERFACE = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
 BYTES = ("rx_bytes", "tx_bytes")
-TCP = ("tcp_retrans", "tcp_in_segs", "tcp_out_segs")
-DISK = ("disk_read_bytes", "disk_written_bytes", "disk_busy_ms")
-OWN_CPU = ("cpu_own_ns", "cpu_own_throttled_ns")
 CPU = ("cpu_user", "cpu_nice", "cpu_system", "cpu_idle", "cpu_iowait", "cpu_irq", "cpu_softirq", "cpu_steal")
 SMALLEST_FRAME = 60
 
@@ -48,18 +46,18 @@ class Intervals:
 
 
 def intervals(samples: Samples) -> Intervals:
-    """The differences of all the counters of a sample file."""
+    """The differences of all the counters of a host, and of one of its interfaces."""
     count = len(samples)
     seconds = _with_first(np.diff(samples.columns["mono_ns"]) / 1e9) if count else np.empty(0)
     differences: dict[str, Numbers] = {}
     wraps, resets = np.zeros(count, bool), np.zeros(count, bool)
-    for source in (INTERFACE, TCP, DISK, OWN_CPU):
+    in_ticks = ticks(samples.header)
+    for source in counters(samples.header).values():
         present = [name for name in source if name in samples.columns]
-        wrap, reset = _source(samples, present, seconds, differences)
+        wrap, reset = _source(samples, [name for name in present if name not in in_ticks], seconds, differences)
         wraps |= wrap
         resets |= reset
-    for name in CPU:
-        if name in samples.columns:
+        for name in in_ticks.intersection(present):
             differences[name] = np.maximum(_difference(samples.columns[name]), 0)
     gap = seconds > 1.5 * samples.period_s
     return Intervals(seconds, differences, gap, wraps, resets, *_freshness(samples, differences))
@@ -107,7 +105,7 @@ def _source(
 def _limit(samples: Samples, name: str, seconds: Numbers) -> Numbers:
     """The most by which a counter can rise in each interval."""
     half = np.full(len(samples), RANGE / 2)
-    speed = samples.header.get("link_speed_mbps")
+    speed = samples.card.get("link_speed_mbps")
     if not speed or speed < 0 or name not in INTERFACE:
         return half
     carried: Numbers = SLACK * speed * 1e6 / 8 * seconds

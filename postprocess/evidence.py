@@ -16,7 +16,7 @@ from tierbench.postprocess.rules import BY_NAME, Finding
 from tierbench.postprocess.samples import Samples
 from tierbench.postprocess.shown import shown
 from tierbench.postprocess.stalls import longest_stall
-from tierbench.postprocess.trial import Sampled, TrialData
+from tierbench.postprocess.trial import Sampled, TrialData, by_host
 
 Row = dict[str, Any]
 
@@ -164,9 +164,10 @@ def _rated(job: Any) -> bool:
 def _sampling(data: TrialData, row: Row) -> Iterator[Finding]:
     begin, end, window_s = data.begin_ns, data.end_ns, row["window_s"]
     for sampled in data.sampled:
-        host = sampled.samples.host
         resets = int(sampled.intervals.reset.sum())
-        yield Finding("counter began anew", resets, f"a counter of {host} began anew {resets} times")
+        yield Finding("counter began anew", resets, f"a counter of {sampled.samples.named} began anew {resets} times")
+    for sampled, *_ in by_host(data.sampled):
+        host = sampled.samples.host
         late, ticks = _late(sampled.samples)
         if ticks:
             share = 100 * late / ticks
@@ -175,9 +176,9 @@ def _sampling(data: TrialData, row: Row) -> Iterator[Finding]:
             continue
         yield from _gaps(sampled, begin, end)
     lacking = list(data.lacking)
-    for sampled in data.sampled:
-        if sampled.samples.role != "storage":
-            lacking += uncovered(sampled, begin, end)
+    for interfaces in by_host(data.sampled):
+        if interfaces[0].samples.role != "storage":
+            lacking += uncovered(interfaces, begin, end)
     yield Finding("host not covered", len(lacking), ", ".join(shown(lacking)))
     if window_s and data.storage:
         yield _few(row["sample_period_s"], row["resolution_s"], window_s)
@@ -258,7 +259,7 @@ def _written(data: TrialData) -> Iterator[Finding]:
     if sent is None or received is None or not sent.bytes:
         return
     window_s = (data.window_ns[1] - data.window_ns[0]) / 1e9
-    at_rest = MOST_AT_REST_MBPS * 1e6 / 8 * window_s * len(data.storage)
+    at_rest = MOST_AT_REST_MBPS * 1e6 / 8 * window_s * len(by_host(data.storage))
     share = 100 * (received.bytes - at_rest) / sent.bytes - BELONGS_TO_SENDING
     words = f"the storage received {closure.mb(received.bytes)} while it sent {closure.mb(sent.bytes)}"
     yield Finding("written meanwhile", share, words)

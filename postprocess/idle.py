@@ -6,7 +6,7 @@ from typing import Any
 
 from tierbench.postprocess.course import Course, course
 from tierbench.postprocess.traffic import MEGABITS
-from tierbench.postprocess.trial import TrialData
+from tierbench.postprocess.trial import TrialData, by_host
 
 SETTLE_S = 0.2  # what is on its way when the last client ends is no background
 LATE_S = 3.0  # for so long a server on the way may go on with what it reads ahead
@@ -36,7 +36,7 @@ def idle_rates(data: TrialData, row: dict[str, Any]) -> list[tuple[float, str, f
     for when in ("before", "after"):
         mbps = row[f"idle_{when}_mbps"]
         if mbps is not None:
-            beyond = max(0.0, mbps - MOST_AT_REST_MBPS * len(data.storage))
+            beyond = max(0.0, mbps - MOST_AT_REST_MBPS * len(by_host(data.storage)))
             found.append((mbps, when, 100 * beyond / row["mean_mbps"] if row["mean_mbps"] else 0.0))
     return found
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tierbench.dags.levels import BUILT_IN
 from tierbench.postprocess.bottleneck import bottleneck_columns
+from tierbench.postprocess.counters import Booleans, Intervals
 from tierbench.postprocess.counting import RUNNING
 from tierbench.postprocess.delivered import delivered
 from tierbench.postprocess.edges import mean_error_mbps
@@ -24,7 +25,7 @@ from tierbench.postprocess.factors import levels_on_axes
 from tierbench.postprocess.jobs import Job
 from tierbench.postprocess.slices import slice_columns
 from tierbench.postprocess.traffic import resolution_s, traffic
-from tierbench.postprocess.trial import Sampled, TrialData
+from tierbench.postprocess.trial import Sampled, TrialData, by_host
 
 Row = dict[str, Any]
 
@@ -130,19 +131,20 @@ def trial_row(data: TrialData) -> Row:
 
 def _sampling(data: TrialData) -> Row:
     """How well the trial was sampled."""
-    trailers = [sampled.samples.trailer for sampled in data.sampled]
+    hosts = by_host(data.sampled)
+    trailers = [interfaces[0].samples.trailer for interfaces in hosts]
     late = [trailer["late_ticks"] for trailer in trailers if trailer and "late_ticks" in trailer]
     row: Row = {
         "late_ticks": sum(late) if late else None,
-        "wraps": sum(int(sampled.intervals.wrap.sum()) for sampled in data.sampled),
-        "resets": sum(int(sampled.intervals.reset.sum()) for sampled in data.sampled),
+        "wraps": sum(_intervals_with(interfaces, lambda one: one.wrap) for interfaces in hosts),
+        "resets": sum(_intervals_with(interfaces, lambda one: one.reset) for interfaces in hosts),
         "samplers_cut": trailers.count(None),
     }
     begin, end = data.begin_ns, data.end_ns
     if begin is None or end is None or not data.storage:
         return row
     row |= {"samples": 0, "gaps": 0, "longest_gap_s": None}
-    for server in data.storage:
+    for server, *_ in by_host(data.storage):
         times = server.samples.time_ns
         row["samples"] += int(((times >= begin) & (times <= end)).sum())
         touching = (times[1:] > begin) & (times[:-1] < end)
@@ -150,6 +152,11 @@ def _sampling(data: TrialData) -> Row:
         lengths = server.intervals.seconds[1:][touching]
         row["longest_gap_s"] = max(row["longest_gap_s"] or 0.0, float(lengths.max(initial=0))) or None
     return row
+
+
+def _intervals_with(interfaces: Iterable[Sampled], which: Callable[[Intervals], Booleans]) -> int:
+    """How many of a host's intervals have something, on whichever of its interfaces."""
+    return int(np.any([which(one.intervals) for one in interfaces], axis=0).sum())
 
 
 def _reasons(data: TrialData) -> list[str]:
@@ -171,13 +178,14 @@ def _reasons(data: TrialData) -> list[str]:
         reasons.append("the last client ended before the window began, or more than a week after")
     if not data.storage and not any(sampler["role"] == "storage" for sampler in data.trial["samplers"]):
         reasons.append("no storage server was sampled")
-    for server in data.storage:
+    for server in by_host(data.storage):
         reasons += uncovered(server, data.begin_ns, data.end_ns)
     return reasons
 
 
-def uncovered(sampled: Sampled, begin: int | None, end: int | None) -> list[str]:
+def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None) -> list[str]:
     """Which parts of the window are missing in a host's samples."""
+    sampled = interfaces[0]
     host = f"samples of {sampled.samples.host}"
     if not len(sampled.samples):
         return [f"{host}: not one was written"]
@@ -190,7 +198,7 @@ def uncovered(sampled: Sampled, begin: int | None, end: int | None) -> list[str]
     if times[-1] < end:
         reasons.append(f"{host} end {(end - times[-1]) / 1e9:.1f} s before the window's end")
     if sampled.samples.role == "storage":
-        unknown = np.isnan(sampled.intervals.differences["tx_bytes"][1:])
+        unknown = np.any([np.isnan(one.intervals.differences["tx_bytes"][1:]) for one in interfaces], axis=0)
         touching = (times[1:] > begin) & (times[:-1] < end)
         seconds = float(sampled.intervals.seconds[1:][unknown & touching].sum())
         if seconds:

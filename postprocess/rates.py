@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tierbench.postprocess.columns import SAMPLES, TRIAL
+from tierbench.dags import names
+from tierbench.postprocess.columns import SAMPLES, TRIAL, Column
 from tierbench.postprocess.counters import CPU, Intervals
 from tierbench.postprocess.digits import Choice, Integers, Number, Numbers, csv_lines
+from tierbench.postprocess.samples import UnreadableSamples, read_header
+from tierbench.postprocess.sources import Described, described
 from tierbench.postprocess.trial import Sampled
 
 LINES_AT_ONCE = 16_384
@@ -24,12 +29,44 @@ MEGABITS = {
     "disk_written_mbps": "disk_written_bytes",
 }
 PER_SECOND = tuple(column.name for column in SAMPLES if column.name.endswith("_per_s"))
+TOLD = {*AS_SAMPLED, *MEGABITS.values(), *(name.removesuffix("_per_s") for name in PER_SECOND), *CPU}
 
 
-def sample_lines(sampled: Sampled, lead: str, begin_ns: int | None) -> Iterator[bytes]:
-    """The CSV lines of one host's samples, some thousands at a time; `lead` is what all begin with."""
+def further_columns(folders: Iterable[Path]) -> list[Column]:
+    """What the samplers of some trials have read beyond what samples.csv always tells, by their files' headers."""
+    found: dict[str, Column] = {}
+    for path in (path for folder in folders for path in sorted((folder / names.SAMPLES).glob("*.samples"))):
+        try:
+            header = read_header(path)
+        except UnreadableSamples:
+            continue
+        for column in _further(header):
+            found.setdefault(_heading(column), _as_column(column))
+    return list(found.values())
+
+
+def _further(header: Mapping[str, Any]) -> list[Described]:
+    return [one for name, one in described(header).items() if name not in TOLD and one.kind in ("counter", "gauge")]
+
+
+def _heading(column: Described) -> str:
+    return f"{column.name}_per_s" if column.kind == "counter" else column.name
+
+
+def _as_column(column: Described) -> Column:
+    meaning = f"{column.name} of the sampler's source {column.source}, of the {column.scope}"
+    if column.kind == "gauge":
+        return Column(_heading(column), "integer", column.unit, meaning)
+    return Column(_heading(column), "number", f"{column.unit}/s", f"how fast it rose: {meaning}", 3)
+
+
+def sample_lines(sampled: Sampled, lead: str, begin_ns: int | None, further: Sequence[Column]) -> Iterator[bytes]:
+    """The CSV lines of one interface's samples, some thousands at a time; `lead` is what all begin with."""
     values = _values(sampled, begin_ns)
-    columns = [column for column in SAMPLES if column.name not in LEADING]
+    unknown = np.full(len(sampled.samples), np.nan)
+    for column in further:
+        values.setdefault(column.name, unknown)
+    columns = [*(column for column in SAMPLES if column.name not in LEADING), *further]
     for start in range(0, len(sampled.samples), LINES_AT_ONCE):
         end = min(start + LINES_AT_ONCE, len(sampled.samples))
         fields = [
@@ -57,6 +94,11 @@ def _values(sampled: Sampled, begin_ns: int | None) -> dict[str, Integers | Numb
         values[name] = intervals.differences.get(counter, unknown) * (8 / 1e6) / intervals.seconds
     for name in PER_SECOND:
         values[name] = intervals.differences.get(name.removesuffix("_per_s"), unknown) / intervals.seconds
+    for column in _further(samples.header):
+        if column.kind == "counter":
+            values[_heading(column)] = intervals.differences[column.name] / intervals.seconds
+        else:
+            values[_heading(column)] = _known(samples.columns[column.name])
     return values
 
 

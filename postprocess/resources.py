@@ -9,7 +9,7 @@ import numpy as np
 
 from tierbench.postprocess.ceilings import Ceiling
 from tierbench.postprocess.course import course
-from tierbench.postprocess.trial import Sampled, TrialData
+from tierbench.postprocess.trial import Sampled, TrialData, by_host
 
 HEAD = 0.1  # of the time in which all are active: opening the files, and TCP's slow start
 LEAST_SHARE = 0.25  # of the window; where all are active for less than this, the window's middle is looked at
@@ -48,6 +48,7 @@ class Resource:
     source: str = ""
     at_ceiling: float = 0.0  # share of the samples that are near the ceiling
     on_the_way: bool = True
+    interface: str = ""
 
     @property
     def utilisation(self) -> float | None:
@@ -63,11 +64,20 @@ class Here:
     on_the_way: bool
 
     def used(
-        self, name: str, value: float | None, unit: str, most: float | None = None, source: str = "", near: float = 0.0
+        self, name: str, value: float | None, unit: str, most: float | None = None, source: str = ""
     ) -> Iterator[Resource]:
         """A resource of it, if its use is known."""
         if value is not None:
-            yield Resource(self.host, self.role, name, value, unit, most, source, near, self.on_the_way)
+            yield Resource(self.host, self.role, name, value, unit, most, source, on_the_way=self.on_the_way)
+
+    def carried(
+        self, name: str, mbps: float | None, ceiling: Ceiling | None, at_ceiling: float, interface: str
+    ) -> Iterator[Resource]:
+        """What went through an interface of it one way, if that is known."""
+        most, source = (ceiling.mbps, ceiling.source) if ceiling else (None, "")
+        if mbps is not None:
+            on_the_way = self.on_the_way
+            yield Resource(self.host, self.role, name, mbps, "Mb/s", most, source, at_ceiling, on_the_way, interface)
 
 
 def part(data: TrialData) -> Part | None:
@@ -87,24 +97,27 @@ def resources(data: TrialData, of: Part) -> list[Resource]:
     sent = sum(per_second(server, "tx_bytes", of, 8 / 1e6) or 0.0 for server in data.storage)
     workers = {job.start.get("host") for job in data.jobs if job.start}
     found: list[Resource] = []
-    for sampled in data.sampled:
-        found += _of_host(sampled, data, of, sent, workers)
+    for interfaces in by_host(data.sampled):
+        found += _of_host(interfaces, data, of, sent, workers)
     found += _of_workers_not_sampled(data)
     return [*found, *_of_links(data, found, sent), *_of_machine(data, of), *_of_clients(data)]
 
 
-def _of_host(sampled: Sampled, data: TrialData, of: Part, sent: float, workers: set[str | None]) -> Iterator[Resource]:
+def _of_host(
+    interfaces: list[Sampled], data: TrialData, of: Part, sent: float, workers: set[str | None]
+) -> Iterator[Resource]:
+    sampled = interfaces[0]
     samples = sampled.samples
     host, role = samples.host, samples.role
-    ceiling = data.ceilings.nic(host, role, samples.header)
-    source = ceiling.source if ceiling else ""
-    rates = {name: per_second(sampled, f"{name}_bytes", of, 8 / 1e6) for name in ("tx", "rx")}
-    carried = max(rate or 0.0 for rate in rates.values())
+    rates = {way: [per_second(one, f"{way}_bytes", of, 8 / 1e6) for one in interfaces] for way in ("tx", "rx")}
+    carried = max(sum(rate or 0.0 for rate in way) for way in rates.values())
     on_the_way = role == "storage" or (host in workers if role == "worker" else carried >= CARRIES * sent)
     here = Here(host, role, on_the_way)
-    for name, words in (("tx", "NIC sent"), ("rx", "NIC received")):
-        near = at_ceiling(sampled, f"{name}_bytes", of, ceiling)
-        yield from here.used(words, rates[name], "Mb/s", ceiling.mbps if ceiling else None, source, near)
+    for number, one in enumerate(interfaces):
+        ceiling = data.ceilings.nic(host, role, one.samples.card)
+        for way, words in (("tx", "NIC sent"), ("rx", "NIC received")):
+            near = at_ceiling(one, f"{way}_bytes", of, ceiling)
+            yield from here.carried(words, rates[way][number], ceiling, near, one.samples.interface)
     if "cpu_own_ns" in samples.columns and samples.columns["cpu_own_ns"].max(initial=-1) >= 0:
         yield from _of_own_processors(sampled, of, here)
     elif not shares_machine(sampled, data):
@@ -138,7 +151,7 @@ def _of_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]
 
 def shares_machine(sampled: Sampled, data: TrialData) -> bool:
     """Whether another sampled host has booted with it: then they share a kernel, and /proc/stat is of both."""
-    boots: list[str | None] = [other.samples.header.get("boot_id") for other in data.sampled]
+    boots: list[str | None] = [other.samples.header.get("boot_id") for other, *_ in by_host(data.sampled)]
     return boots.count(sampled.samples.header.get("boot_id")) > 1
 
 

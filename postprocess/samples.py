@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NotRequired, TypedDict
 
@@ -32,10 +32,22 @@ class UnreadableSamples(TierbenchError):
 
 
 class Column(TypedDict):
-    """One number of each record, and how many characters it takes."""
+    """One number of each record, how many characters it takes, and what it is."""
 
     name: str
     width: int
+    unit: NotRequired[str]
+    kind: NotRequired[str]
+    scope: NotRequired[str]
+    source: NotRequired[str]
+
+
+class Card(TypedDict):
+    """An interface, and the speed that its driver states."""
+
+    name: str
+    link_speed_mbps: NotRequired[int | None]
+    link_speed_real: NotRequired[bool | None]
 
 
 class Header(TypedDict):
@@ -44,6 +56,7 @@ class Header(TypedDict):
     host: str
     role: str
     interface: str
+    interfaces: NotRequired[list[Card]]
     period_s: float
     clock_wall_ns: int
     clock_mono_ns: int
@@ -76,13 +89,17 @@ class Trailer(TypedDict):
 
 @dataclass(frozen=True)
 class Samples:
-    """One sampler's records as columns of integers, and what the file says of itself."""
+    """One sampler's records as columns of integers, and what the file says of itself.
+
+    Of several interfaces each has columns of its own, tx_bytes.eth0, until they are parted; then it is one's `card`.
+    """
 
     header: dict[str, Any]
     columns: dict[str, Integers]
     trailer: dict[str, Any] | None
     damage: str | None
     cut: bool = False  # the damage is only that its last record is not whole, as where a sampler was ended
+    card: Mapping[str, Any] = field(default_factory=dict)  # what the header says of the interface
 
     def __len__(self) -> int:
         return len(self.columns["mono_ns"])
@@ -94,6 +111,22 @@ class Samples:
     @property
     def role(self) -> str:
         return str(self.header["role"])
+
+    @property
+    def interface(self) -> str:
+        return str(self.card["name"])
+
+    @property
+    def named(self) -> str:
+        """Whose these are: a host, or one interface of several."""
+        return self.host if len(_cards(self.header)) == 1 else f"{self.host} {self.interface}"
+
+    def by_interface(self) -> list[Samples]:
+        """The same for each interface: its counters by their plain names, and the columns that are its host's."""
+        cards = _cards(self.header)
+        if len(cards) == 1:
+            return [self]
+        return [replace(self, card=card, columns=_columns_of(card["name"], self.columns)) for card in cards]
 
     @property
     def period_s(self) -> float:
@@ -121,7 +154,35 @@ def read_samples(path: Path, only: Collection[str] | None = None) -> Samples:
         raise UnreadableSamples(f"{where}: cannot be read: {error.strerror}") from None
     damage = _damage(columns["mono_ns"], count, rest, trailer) or unread or _other_times(header, columns)
     cut = bool(rest) and len(columns["mono_ns"]) == count and trailer is None and not unread
-    return Samples(header, columns, trailer, damage, cut)
+    cards = _cards(header)
+    return Samples(header, columns, trailer, damage, cut, cards[0] if len(cards) == 1 else {})
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """What a sample file says first."""
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        with path.open("rb") as file:
+            return _header(file.readline(), where)
+    except OSError as error:
+        raise UnreadableSamples(f"{where}: cannot be read: {error.strerror}") from None
+
+
+def plain(column: str) -> str:
+    """A column's name without the interface that it is of."""
+    return column.partition(".")[0]
+
+
+def _cards(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The interfaces of a file; where it does not list them, the one of its header."""
+    return header.get("interfaces") or [
+        {"name": header["interface"], **{key: header.get(key) for key in ("link_speed_mbps", "link_speed_real")}}
+    ]
+
+
+def _columns_of(interface: str, columns: Mapping[str, Integers]) -> dict[str, Integers]:
+    """Those of an interface, and those of none."""
+    return {plain(name): values for name, values in columns.items() if name.partition(".")[2] in ("", interface)}
 
 
 def _damage(mono_ns: Integers, count: int, rest: int, trailer: dict[str, Any] | None) -> str | None:
@@ -149,7 +210,8 @@ def _read_records(
     """The columns of so many records, or of as many as come before the first damaged one."""
     record = header["record_bytes"]
     names = [column["name"] for column in header["columns"]]
-    columns = {name: np.empty(count, np.int64) for name in names if only is None or name in only or name == "mono_ns"}
+    chosen = [name for name in names if only is None or plain(name) in only or name == "mono_ns"]
+    columns = {name: np.empty(count, np.int64) for name in chosen}
     done = 0
     while done < count:
         wanted = min(CHUNK_RECORDS, count - done)
@@ -232,7 +294,9 @@ def _header(line: bytes, where: str) -> dict[str, Any]:
         raise UnreadableSamples(str(error)) from None
     if not 0 < header["period_s"] <= LONGEST_PERIOD_S:
         raise UnreadableSamples(f"{where}: its header is damaged: a period of {header['period_s']:g} s")
-    lacking = {"mono_ns", "tx_bytes"} - {column["name"] for column in header["columns"]}
+    cards = _cards(header)
+    sent = {"tx_bytes"} if len(cards) == 1 else {f"tx_bytes.{card['name']}" for card in cards}
+    lacking = {"mono_ns", *sent} - {column["name"] for column in header["columns"]}
     if lacking:
         raise UnreadableSamples(f"{where}: has no column {', '.join(sorted(lacking))}")
     widths = [column["width"] for column in header["columns"]]

@@ -30,7 +30,7 @@ class TimeSeries:
 
 @dataclass(frozen=True)
 class HostSeries:
-    """What a host's sampled interface sent, and received."""
+    """What a host's sampled interface sent, and received; of several interfaces each is named with its host."""
 
     host: str
     role: str
@@ -51,10 +51,11 @@ def host_series(run: Path, trial: Row, steps: int) -> list[HostSeries]:
         except (UnreadableSamples, OSError):
             continue
         if len(samples) > 1:
-            sent, received = (
-                _moved(samples, counter, begin_ns, window_s, steps) for counter in ("tx_bytes", "rx_bytes")
-            )
-            found.append(HostSeries(samples.host, samples.role, sent, received))
+            for one in samples.by_interface():
+                sent, received = (
+                    _moved(one, counter, begin_ns, window_s, steps) for counter in ("tx_bytes", "rx_bytes")
+                )
+                found.append(HostSeries(one.named, one.role, sent, received))
     return found
 
 

@@ -24,7 +24,7 @@ from tierbench.postprocess.columns import Column, schema, with_axes
 from tierbench.postprocess.conditions import conditions, of_run
 from tierbench.postprocess.factors import axes_of_run, axis_column, check_levels, levels_on_axes
 from tierbench.postprocess.metrics import Row, job_row, leading, trial_row
-from tierbench.postprocess.rates import sample_lines
+from tierbench.postprocess.rates import further_columns, sample_lines
 from tierbench.postprocess.trial import TrialData, read_trial, was_skipped
 from tierbench.postprocess.verdict import judge, judge_run
 
@@ -53,32 +53,33 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     axes = axes_of_run(run, say)
     columns = [axis_column(axis) for axis in axes]
     ran = [folder for folder in folders if not was_skipped(folder)]
-    trials = sorted(_readable(ran, axes, say), key=lambda pair: pair[0]["position"])
+    further = further_columns(ran)
+    trials = sorted(_readable(ran, axes, further, say), key=lambda pair: pair[0]["position"])
     rows = [row for row, _ in trials]
     under = {row["trial"]: stored.read_table(folder / names.CONDITIONS) for row, folder in trials}
     rows = judge_run(rows, under)
     _write_json(run / names.CONDITIONS, of_run(under))
     for name in (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV):
         with _replaced(run / name) as file:
-            file.write(_header(with_axes(name, columns)))
+            file.write(_header((*with_axes(name, columns), *(further if name == names.SAMPLES_CSV else ()))))
             for _, folder in trials:
                 _append(folder / name, file)
     summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes)
     for name, content in {names.TRIALS_CSV: rows, names.SUMMARY_CSV: summary, names.RATIOS_CSV: ratios}.items():
         _write(run / name, content, columns)
-    _write_json(run / names.SCHEMA, schema(columns))
+    _write_json(run / names.SCHEMA, schema(columns, further))
     return Tables(rows, summary, ratios)
 
 
 def _readable(
-    folders: Iterable[Path], axes: Sequence[Factor], say: Callable[[str], None]
+    folders: Iterable[Path], axes: Sequence[Factor], further: Sequence[Column], say: Callable[[str], None]
 ) -> Iterator[tuple[Row, Path]]:
     """Each trial's row and folder; one whose definition is broken is told and left out, and costs no other one."""
     errors: list[TierbenchError] = []
     made = 0
     for folder in folders:
         try:
-            row = trial_tables(folder, axes)
+            row = trial_tables(folder, axes, further)
         except TierbenchError as error:
             errors.append(error)
             say(f"left out of the tables: {error}")
@@ -89,16 +90,16 @@ def _readable(
         raise errors[0]
 
 
-def trial_tables(folder: Path, axes: Sequence[Factor] | None = None) -> Row:
+def trial_tables(folder: Path, axes: Sequence[Factor] | None = None, further: Sequence[Column] | None = None) -> Row:
     """Write the CSVs of one trial into its folder; return its row of trials.csv.
 
-    `axes` are the run's, where its trials' tables will be put together.
+    `axes` are the run's, and `further` what all its samplers have read, where its trials' tables will be put together.
     """
     data = read_trial(folder)
     if axes is not None:
         check_levels(data.trial, axes)
     columns = [Column(name, "text", "", "") for name in levels_on_axes(data.trial)]
-    _write_samples(folder / names.SAMPLES_CSV, data, columns)
+    _write_samples(folder / names.SAMPLES_CSV, data, columns, further_columns([folder]) if further is None else further)
     _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs], columns)
     _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)), columns)
     row = trial_row(data)
@@ -108,14 +109,14 @@ def trial_tables(folder: Path, axes: Sequence[Factor] | None = None) -> Row:
     return row
 
 
-def _write_samples(path: Path, data: TrialData, axes: Sequence[Column]) -> None:
+def _write_samples(path: Path, data: TrialData, axes: Sequence[Column], further: Sequence[Column]) -> None:
     with _replaced(path) as file:
-        file.write(_header(with_axes(path.name, axes)))
+        file.write(_header((*with_axes(path.name, axes), *further)))
         for sampled in data.sampled:
             samples = sampled.samples
-            shared = [*leading(data.trial).values(), samples.host, samples.role, samples.header["interface"]]
+            shared = [*leading(data.trial).values(), samples.host, samples.role, samples.interface]
             lead = _csv([shared]).decode().rstrip("\n")
-            for lines in sample_lines(sampled, lead, data.begin_ns):
+            for lines in sample_lines(sampled, lead, data.begin_ns, further):
                 file.write(lines)
 
 

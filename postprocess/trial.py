@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,7 +108,7 @@ class FlushReport(TypedDict):
 
 @dataclass(frozen=True)
 class Sampled:
-    """A host's samples and the differences between them."""
+    """The samples of one interface and of its host, and the differences between them."""
 
     samples: Samples
     intervals: Intervals
@@ -150,6 +150,7 @@ class TrialData:
 
     @property
     def storage(self) -> list[Sampled]:
+        """All interfaces of all storage servers; what these sent is the sum over them."""
         return [sampled for sampled in self.sampled if sampled.samples.role == "storage"]
 
     @property
@@ -178,6 +179,14 @@ class TrialData:
     def window_ns(self) -> tuple[int, int] | None:
         begin, end = self.begin_ns, self.end_ns
         return None if begin is None or end is None else (begin, end)
+
+
+def by_host(sampled: Iterable[Sampled]) -> list[list[Sampled]]:
+    """The interfaces of each host: what is the host's own, all of them have."""
+    found: dict[str, list[Sampled]] = {}
+    for one in sampled:
+        found.setdefault(one.samples.host, []).append(one)
+    return list(found.values())
 
 
 def read_trial(folder: Path) -> TrialData:
@@ -316,7 +325,7 @@ def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str], 
         except UnreadableSamples as error:
             tell(host, str(error))
             continue
-        sampled.append(Sampled(samples, intervals(samples)))
+        sampled += [Sampled(one, intervals(one)) for one in samples.by_interface()]
         if (samples.host, samples.role) != (host, roles.get(host, samples.role)):
             tell(host, f"samples of {host}: are of {samples.host} as {samples.role} by their header")
         if samples.damage and not samples.cut:  # whether what is left covers the window is looked at for itself

@@ -18,6 +18,14 @@ INSTALLED = Path("/etc/tierbench")  # sites of this machine, which go before tho
 DOOR = "root://"  # the second slash of root://host//path belongs to the path
 
 
+def together(interface: Interface | tuple[Interface, ...]) -> str:
+    """How the sampler is told of a host's interfaces, each of which counts once: eth0, or eth0+eth1."""
+    several = interface if isinstance(interface, tuple) else (interface,)
+    if not several or len(set(several)) < len(several):
+        raise ValueError(f"interface: must name at least one, and none twice, not {list(several)}")
+    return "+".join(several)
+
+
 @dataclass(frozen=True)
 class Pool:
     """Workers that are alike in what they can reach."""
@@ -25,12 +33,14 @@ class Pool:
     requirements: Requirements
     description: Line = Line("")
     workers: tuple[Host, ...] = ()
-    interface: Interface | None = None
+    interface: Interface | tuple[Interface, ...] | None = None
     sampled_workers: int | None = bounded(None, 1, 100_000)
 
     def __post_init__(self) -> None:
         if self.interface is None and self.sampled_workers is not None:
             raise ValueError("sampled_workers: needs interface, which says on what its workers are sampled")
+        if self.interface is not None:
+            together(self.interface)
 
     def samplers(self, workers: Sequence[str]) -> list[Sampler]:
         """How these workers of it are sampled: on its interface, if it names one, and no more than it says."""
@@ -80,10 +90,10 @@ class Access:
 
 @dataclass(frozen=True)
 class Storage:
-    """Where the replicas lie, and the server whose interface tells what was read of them."""
+    """Where the replicas lie, and from which of the sampled storage servers the links are measured, else the first."""
 
     replicas: AbsolutePath
-    sampled: Host
+    sampled: Host | None = None
 
 
 @dataclass(frozen=True)
@@ -91,10 +101,17 @@ class Sampler:
     """A host whose counters are read during a trial, by a job there or over ssh from the access point."""
 
     host: Host
-    interface: Interface
+    interface: Interface | tuple[Interface, ...]
     role: Literal["storage", "gateway", "xrootd", "worker", "metadata"]
     via: Literal["pool", "ssh"] = "pool"
     requirements: Requirements | None = None
+
+    def __post_init__(self) -> None:
+        together(self.interface)
+
+    @property
+    def interfaces(self) -> str:
+        return together(self.interface)
 
 
 @dataclass(frozen=True)
@@ -151,6 +168,12 @@ class Site:
     links: Links = field(default_factory=Links)
     conditions: dict[str, Condition] = field(default_factory=dict)
 
+    @property
+    def server(self) -> Sampler:
+        """The storage server that the links are measured from."""
+        servers = [sampler for sampler in self.samplers.values() if sampler.role == "storage"]
+        return next((server for server in servers if server.host == self.storage.sampled), servers[0])
+
 
 def find_site(name_or_path: str) -> Site:
     """A site by its name, which the machine's admin has installed or which comes with tierbench, or by its path."""
@@ -183,16 +206,11 @@ def _problems(site: Site) -> Iterator[str]:
     for name, access in site.access.items():
         if access.pool not in site.pools:
             yield unknown(f"access.{name}.pool", access.pool, site.pools)
-    storage = [name for name, sampler in site.samplers.items() if sampler.role == "storage"]
-    if site.samplers and len(storage) != 1:
-        found = " and ".join(storage) or "none"
-        yield f'samplers: exactly one must have role = "storage", which is what the rates are taken from; {found} has'
-    for name in storage:
-        if site.samplers[name].host != site.storage.sampled:
-            yield (
-                f'samplers.{name}.host: the role "storage" belongs to storage.sampled,'
-                f' "{site.storage.sampled}", not to "{site.samplers[name].host}"'
-            )
+    storage = [sampler.host for sampler in site.samplers.values() if sampler.role == "storage"]
+    if site.samplers and not storage:
+        yield 'samplers: at least one must have role = "storage", which is what the rates are taken from; none has'
+    if storage and site.storage.sampled is not None and site.storage.sampled not in storage:
+        yield unknown("storage.sampled", site.storage.sampled, storage)
     yield from _sampled_twice(site)
     yield from _flushed_outside(site)
 

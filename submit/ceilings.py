@@ -60,7 +60,7 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Say) -> None:
         missing = {line.to: str(error) for line in lines if line.to not in done} | missing
         say(f"the links are not measured, the site's own [links] count: {error}")
     content = {"format": FORMAT, "began_wall_ns": began, "ended_wall_ns": time.time_ns(), "how": HOW}
-    content |= {"from": site.storage.sampled, "measured": measured, "not_measured": missing}
+    content |= {"from": site.server.host, "measured": measured, "not_measured": missing}
     (run / names.CEILINGS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
@@ -76,7 +76,7 @@ def _lines(site: Site, plan: Plan) -> Iterator[Line]:
 
 
 def _server(site: Site) -> Visit:
-    (sampler,) = (sampler for sampler in site.samplers.values() if sampler.role == "storage")
+    sampler = site.server
     if sampler.via != "pool":
         raise TierbenchError(f"{sampler.host} is not in the pool, so no job can serve there")
     return _visit(sampler)

@@ -25,7 +25,7 @@ from typing import Any
 from tierbench.dags.held import held, wait_until_undone
 from tierbench.dags.room import free_bytes, give_up_reserve, is_low
 from tierbench.submit.joblog import Cluster
-from tierbench.submit.lastsamples import last_samples
+from tierbench.submit.lastsamples import RECEIVED, SENT, counted, last_samples
 from tierbench.submit.servers import state_of_servers
 
 POLL_SECONDS = 0.1
@@ -293,7 +293,7 @@ class Moving:
         moved = 0
         for host in self.hosts:
             for record in last_samples(sample_file(host), 1):
-                moved += record.get("tx_bytes", 0) + record.get("rx_bytes", 0)
+                moved += counted(record, SENT) + counted(record, RECEIVED)
         now = time.monotonic()
         # The stillness goes back to the earliest look since when no more than a trickle has come.
         while self.seen and moved - self.seen[0][1] > QUIET_BYTES_PER_S * len(self.hosts) * (now - self.seen[0][0] + 1):

@@ -30,7 +30,7 @@ def links(
     say: Callable[[str], None],
 ) -> Iterator[Finding]:
     """One finding for each pool: its workers receive from the storage server, all of them at once."""
-    server = site.storage.sampled
+    server = site.server.host
     for name, machines in workers.items():
         thing = f"link to pool {name}"
         able = [host for host in machines if _has_iperf3(asked, reports, host)][:AT_ONCE]
@@ -120,7 +120,7 @@ def judged(site: Site, thing: str, rates: Mapping[str, float]) -> Finding:
     """The rates, held against what the site's file says the links carry."""
     total, single = sum(rates.values()), site.links.worker
     each = f"{min(rates.values()):.0f} to {max(rates.values()):.0f}" if len(rates) > 1 else f"{total:.0f}"
-    seen = f"{total:.0f} Mb/s from {site.storage.sampled} to {len(rates)} workers at once, {each} each"
+    seen = f"{total:.0f} Mb/s from {site.server.host} to {len(rates)} workers at once, {each} each"
     limits = {"wan": site.links.wan, "storage": site.links.storage, "worker": single and single * len(rates)}
     known = {name: limit for name, limit in limits.items() if limit}
     if not known:

@@ -49,16 +49,17 @@ class TrialProgress:
         return bool(self.state) and Outcome(self.state).well
 
 
-class Storage(TypedDict):
-    """The host whose samples tell the rate."""
+class Sampler(TypedDict):
+    """A host whose samples may tell the rate."""
 
-    sampled: str
+    host: str
+    role: str
 
 
 class Sampled(TypedDict):
     """What of site.json is needed here."""
 
-    storage: Storage
+    samplers: dict[str, Sampler]
 
 
 class Wait(TypedDict):
@@ -87,7 +88,8 @@ class Run:
                 f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one"
             )
         self.plan = stored.read_table(self.directory / names.PLAN)
-        self.sampled_host = stored.read_as(Sampled, self.directory / names.SITE)["storage"]["sampled"]
+        samplers = stored.read_as(Sampled, self.directory / names.SITE)["samplers"].values()
+        self.storage_servers = [sampler["host"] for sampler in samplers if sampler["role"] == "storage"]
         self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.plan["trials"]]
 
     @property

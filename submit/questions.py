@@ -12,7 +12,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import condition_hosts
 from tierbench.dags.levels import Level, level_text
 from tierbench.dags.replicas import Entry
-from tierbench.site_configs.site import Access, Sampler, Site
+from tierbench.site_configs.site import Access, Sampler, Site, together
 
 CHOSEN = 64  # replicas whose contents are looked at, as far as the time allows
 CONTENTS_SECONDS = 10
@@ -112,7 +112,7 @@ def _by_access(
         for host in workers.get(access.pool, ()):
             yield from ((host, question) for question in _on_worker(site, experiment, name, access))
             if interface := site.pools[access.pool].interface:
-                yield host, _interface(interface)
+                yield host, _interface(together(interface))
         if _flushes(site, experiment):
             for host in access.path:
                 yield from ((host, question) for question in _on_the_way(site, experiment, access))
@@ -169,13 +169,13 @@ def _contents(
 
 
 def _on_sampled(sampler: Sampler) -> Iterator[Question]:
-    yield _interface(sampler.interface)
+    yield _interface(sampler.interfaces)
     if sampler.role in ("storage", "xrootd", "gateway"):
         yield Question("iperf3", "iperf3")
 
 
-def _interface(name: str) -> Question:
-    return Question("interface", f"sampler's interface {name}", {"name": name})
+def _interface(names: str) -> Question:
+    return Question("interface", f"sampler's interface {names}", {"name": names})
 
 
 def pinned(host: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
 from tierbench.dags import names
-from tierbench.submit.lastsamples import last_samples
+from tierbench.submit.lastsamples import SENT, counted, last_samples
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run, Stage, TrialProgress
 
@@ -126,7 +126,7 @@ class View:
         if trial.stage is Stage.GATHERING:
             return f"{trial.name}: {trial.ready} of {trial.jobs} clients ready"
         if trial.stage is Stage.READING:
-            rate = current_rate_mbps(trial.directory / names.sample_file(run.sampled_host))
+            rate = current_rate_mbps([trial.directory / names.sample_file(host) for host in run.storage_servers])
             sending = f", storage sends {rate:.0f} Mb/s" if rate is not None else ""
             return f"{trial.name}: {trial.done} of {trial.jobs} clients done{sending}"
         return f"{trial.name}: {trial.stage.value}"
@@ -163,13 +163,13 @@ def _duration(directory: Path) -> float:
     return max(0.0, ended - min(traces, default=ended))
 
 
-def current_rate_mbps(samples: Path) -> float | None:
-    """What the interface sent between its last two samples, if there are two."""
-    records = last_samples(samples, 2)
-    if len(records) < 2:
-        return None
-    try:
-        before, after = records
-        return (after["tx_bytes"] - before["tx_bytes"]) * 8e3 / (after["mono_ns"] - before["mono_ns"])
-    except (KeyError, ZeroDivisionError):
-        return None
+def current_rate_mbps(files: Sequence[Path]) -> float | None:
+    """What all the servers sent between the last two samples of each, if each has two."""
+    rates = []
+    for samples in files:
+        try:
+            before, after = last_samples(samples, 2)
+            rates.append((counted(after, SENT) - counted(before, SENT)) * 8e3 / (after["mono_ns"] - before["mono_ns"]))
+        except (KeyError, ValueError, ZeroDivisionError):
+            return None
+    return sum(rates) if rates else None

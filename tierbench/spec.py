@@ -119,8 +119,11 @@ def _of_kind(kind: type[Kind], value: str, path: str, problems: list[str]) -> Ki
 
 
 def _union(hints: list[Any], value: Any, path: str, problems: list[str]) -> Any:
-    """One of X, where the field may also be left out, or of a plain X and a table of its own class."""
+    """One of X, where the field may also be left out, or of a plain X and a table of its own class or a list of X."""
     tables = [hint for hint in hints if dataclasses.is_dataclass(hint)]
+    lists = [hint for hint in hints if typing.get_origin(hint) is tuple]
+    if lists and isinstance(value, list):
+        return _value(lists[0], value, path, problems)
     plain = [hint for hint in hints if hint not in tables]
     if (
         plain

@@ -29,6 +29,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from tierbench.monitors.refusal import Refusal
+from tierbench.monitors.sources.net import find_interfaces
 from tierbench.wrappers.client import find_client
 from tierbench.wrappers.condor import machine
 from tierbench.wrappers.patience import PATIENCE_S, run_program
@@ -83,11 +85,12 @@ def answer(ask: Any, question: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def ask_interface(question: "dict[str, Any]") -> None:
-    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
-    there = [line.partition(":")[0].strip() for line in lines]
-    if question["name"] in there:
-        raise Answer("good", "{} is there".format(question["name"]))
-    raise Answer("bad", "there is no {}, but {}".format(question["name"], ", ".join(there)), "absent")
+    proc = Path("/proc")
+    try:
+        found = find_interfaces(question["name"], (proc / "self/net/dev").read_bytes(), proc)
+    except Refusal as refusal:  # the sampler's own
+        raise Answer("bad", str(refusal), "absent") from None
+    raise Answer("good", "{} {} there".format(" and ".join(found), "is" if len(found) == 1 else "are"))
 
 
 def ask_files(question: "dict[str, Any]") -> None:

@@ -36,9 +36,7 @@ class Net(Source):
     def __init__(self, options: argparse.Namespace) -> None:
         self.file = ProcFile(options.proc / "self/net/dev")
         there = self.file.read()
-        self.names = [find_interface(name, there, options.proc) for name in options.interface.split("+")]
-        if len(set(self.names)) < len(self.names):
-            raise Refusal(3, f"{options.interface} names an interface twice, which would be counted twice")
+        self.names = find_interfaces(options.interface, there, options.proc)
         if len(self.names) > 1:
             several = (c._replace(name=f"{c.name}.{name}") for name in self.names for c in COUNTERS)
             self.columns = (*CLOCKS, *several)
@@ -85,6 +83,14 @@ def speed_is_real(link: Path) -> bool:
     """Whether the speed is one of hardware; a virtual interface states one that says nothing."""
     kind = re.search(r"DEVTYPE=(\w+)", first_line(link / "uevent") or "")
     return (link / "device").exists() or bool(kind and kind.group(1) in REAL_KINDS)
+
+
+def find_interfaces(wanted: str, network: bytes, proc: Path) -> "list[str]":
+    """The interfaces to sample, of which each is there and counts once: eth0, eth0+eth1, or auto."""
+    found = [find_interface(name, network, proc) for name in wanted.split("+")]
+    if len(set(found)) < len(found):
+        raise Refusal(3, f"{wanted} names an interface twice, which would be counted twice")
+    return found
 
 
 def find_interface(wanted: str, network: bytes, proc: Path) -> str:

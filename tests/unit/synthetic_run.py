@@ -19,6 +19,7 @@ WIDTHS = {
     "cpu_softirq": 14, "cpu_steal": 14, "cpu_busiest": 5, "cpu_busiest_busy_pct": 4, "softirq_busiest_pct": 4,
     "mem_cached_kb": 12, "disk_read_bytes": 19, "disk_written_bytes": 19,
 }  # fmt: skip
+COUNTED = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")  # of an interface
 RECORD_BYTES = sum(WIDTHS.values()) + len(WIDTHS) + 1
 
 
@@ -62,6 +63,12 @@ def header(**changes: Any) -> dict[str, Any]:
 
 
 def record(time: float, **values: int) -> bytes:
+    """One sample, as it stands in a file."""
+    numbers = record_values(time, **values)
+    return ("".join(f" {numbers[name]:{width}d}" for name, width in WIDTHS.items()) + "\n").encode()
+
+
+def record_values(time: float, **values: int) -> dict[str, int]:
     """One sample, at so many seconds since go; a host half busy, with what is given."""
     since_ns = round(time * 1e9)
     jiffies = round((time + 1000) * 100)
@@ -69,8 +76,7 @@ def record(time: float, **values: int) -> bytes:
         "mono_ns": MONO_NS + since_ns, "wall_ns": GO_NS + since_ns, "cpu_user": jiffies, "cpu_idle": jiffies,
         "cpu_busiest": 1, "cpu_busiest_busy_pct": 60, "disk_read_bytes": -1, "disk_written_bytes": -1,
     }  # fmt: skip
-    numbers = {**dict.fromkeys(WIDTHS, 0), **defaults, **values}
-    return ("".join(f" {numbers[name]:{width}d}" for name, width in WIDTHS.items()) + "\n").encode()
+    return {**dict.fromkeys(WIDTHS, 0), **defaults, **values}
 
 
 def clock(ahead_ms: float = 0.0) -> dict[str, int]:
@@ -94,6 +100,28 @@ def write_samples(
     records = b"".join(record(time, tx_bytes=tx_bytes(time)) for time in times)
     head = json.dumps(header(**changes)).encode() + b"\n"
     path.write_bytes(head + (records[:-50] if cut else records + trailer(len(times))))
+
+
+def write_interfaces(
+    path: Path, times: Sequence[float], tx_bytes: Mapping[str, Callable[[float], int]], **changes: Any
+) -> None:
+    """A sampler's file of one or several interfaces, each of which sends in its own way."""
+    suffixes = {interface: f".{interface}" if len(tx_bytes) > 1 else "" for interface in tx_bytes}
+    widths = {name: width for name, width in WIDTHS.items() if name not in COUNTED}
+    widths |= {f"{name}{suffix}": WIDTHS[name] for suffix in suffixes.values() for name in COUNTED}
+    cards = [{"name": interface, "link_speed_mbps": 10_000, "link_speed_real": False} for interface in tx_bytes]
+    several = {
+        "host": path.stem, "interface": "+".join(tx_bytes), "interfaces": cards,
+        "columns": [{"name": name, "width": width, "unit": "1"} for name, width in widths.items()],
+        "record_bytes": sum(widths.values()) + len(widths) + 1, **changes,
+    }  # fmt: skip
+    lines = [json.dumps(header(**several)).encode() + b"\n"]
+    for time in times:
+        sent = {f"tx_bytes{suffixes[interface]}": total(time) for interface, total in tx_bytes.items()}
+        numbers = record_values(time, **sent)
+        lines.append(("".join(f" {numbers.get(name, 0):{width}d}" for name, width in widths.items()) + "\n").encode())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(lines) + trailer(len(times)))
 
 
 def times(time: float) -> dict[str, int]:

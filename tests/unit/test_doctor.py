@@ -59,6 +59,21 @@ def test_of_an_interface_that_is_not_there_the_others_are_named() -> None:
     assert "lo" in answer("interface", name="eth99")["seen"]
 
 
+def test_of_several_interfaces_each_must_be_there_and_counts_once() -> None:
+    absent, twice = (answer("interface", name=name) for name in ("lo+eth99", "lo+lo"))
+    assert (absent["state"], twice["state"]) == ("bad", "bad")
+    assert "no interface eth99" in absent["seen"]
+    assert "lo+lo names an interface twice" in twice["seen"]
+
+
+def test_the_probe_finds_auto_as_the_sampler_does() -> None:
+    routes = Path("/proc/net/route").read_text().splitlines()[1:]
+    by_default = [route.split()[0] for route in routes if route.split()[1] == route.split()[7] == "00000000"]
+    found = answer("interface", name="auto")
+    assert found["state"] == ("good" if by_default else "bad")
+    assert (by_default[0] if by_default else "no default route") in found["seen"]
+
+
 @pytest.mark.parametrize(
     ("content", "state", "seen"),
     [(b"a replica", "good", "1 of 1 files were read"), (b"a Replica", "bad", "has 9 bytes with checksum"),

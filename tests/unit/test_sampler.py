@@ -466,6 +466,17 @@ class TestHost:
         finish(start(*host.options(), "--interface", "auto", "--max-seconds", "0.05"))
         assert read(out).header["interface"] == "eth0"
 
+    def test_each_of_several_interfaces_has_its_own_columns(self, start: Start, out: Path, host: Host) -> None:
+        finish(start(*host.options(), "--interface", "eth0+lo", "--max-seconds", "0.05"))
+        header = read(out).header
+        sent = [column["name"] for column in header["columns"] if column["name"].startswith("tx_bytes")]
+        assert sent == ["tx_bytes.eth0", "tx_bytes.lo"]
+        assert header["interface"] == "eth0+lo"
+        assert [one["name"] for one in header["interfaces"]] == ["eth0", "lo"]
+
+    def test_an_interface_that_is_named_twice_is_exit_3(self, start: Start, host: Host) -> None:
+        assert finish(start(*host.options(), "--interface", "eth0+eth0"))[0] == 3
+
     def test_auto_without_a_default_route_is_exit_3(self, start: Start, host: Host) -> None:
         assert finish(start(*host.options(), "--interface", "auto"))[0] == 3
 

@@ -91,8 +91,12 @@ def test_the_testbeds_own_table_is_left_to_it(load: Load) -> None:
         ),
         ('protocol = "file"', 'protocol = "nfs"', r'prefix: must be a server.s "scheme://host:port/" .* "nfs", not ""'),
         ("[access.mount]", '[access."My Mount"]', r"access\.My Mount: must be a name of small letters"),
-        ('role = "storage"', 'role = "gateway"', r'exactly one must have role = "storage".* none has'),
-        ('host = "oss.example"', 'host = "mds.example"', r"samplers\.oss\.host: the role \"storage\" belongs to"),
+        ('role = "storage"', 'role = "gateway"', r'at least one must have role = "storage".* none has'),
+        (
+            'host = "oss.example"',
+            'host = "mds.example"',
+            r'storage\.sampled: there is no "oss\.example" .*mds\.example',
+        ),
         ('"/data/replicas"', '"data"', r"storage\.replicas: must be an absolute path"),
         (
             "requirements = 'TierbenchNetwork == \"public\"'",
@@ -113,6 +117,26 @@ def test_what_is_flushed_is_in_the_pool(load: Load) -> None:
     door = '[samplers.door]\nhost = "door.example"\ninterface = "eth1"\nrole = "xrootd"\nvia = "ssh"\n'
     with pytest.raises(ConfigError, match=r'access\.bridge\.path: "door\.example" is flushed by a job'):
         load('role = "storage"\n', f'role = "storage"\n\n{door}')
+
+
+def test_storage_is_as_many_servers_and_interfaces_as_it_is(load: Load) -> None:
+    more = '\n[samplers.oss2]\nhost = "oss2.example"\ninterface = ["eth0", "ib0"]\nrole = "storage"\n'
+    site = load('role = "storage"\n', f'role = "storage"\n{more}')
+    assert [site.samplers[name].interfaces for name in ("oss", "oss2")] == ["eth0", "eth0+ib0"]
+    assert site.server.host == "oss.example"
+
+
+def test_the_links_are_measured_from_the_first_server_unless_one_is_named(load: Load) -> None:
+    more = '\n[samplers.oss2]\nhost = "oss2.example"\ninterface = "auto"\nrole = "storage"\n'
+    assert load('sampled = "oss.example"\n', "").server.host == "oss.example"
+    named = SITE.replace('sampled = "oss.example"', 'sampled = "oss2.example"')
+    assert load(SITE, named + more).server.host == "oss2.example"
+
+
+@pytest.mark.parametrize("several", ['["eth0", "eth0"]', "[]", '["eth0", "no such"]', '["eth0", 1]'])
+def test_interfaces_are_told_once_each(load: Load, several: str) -> None:
+    with pytest.raises(ConfigError, match=r"samplers\.oss.*interface"):
+        load('interface = "eth0"', f"interface = {several}")
 
 
 def test_a_host_is_sampled_once(load: Load) -> None:

@@ -1,0 +1,75 @@
+"""A source that nobody here knows reaches the tables: its file, its line where sources are listed, and no more."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.dags import names
+from tierbench.joined import joined
+from tierbench.postprocess.tables import tables
+
+LISTED = """
+from tierbench.monitors.sources.door import Door
+from tierbench.monitors.sources.net import Net
+
+SOURCES = (Net, Door)
+"""
+DOOR = """
+from tierbench.monitors.source import Column, Source
+
+
+class Door(Source):
+    columns = (
+        Column("door_opens", 12, "1", "counter", "host"),
+        Column("door_waiting", 6, "clients", "gauge", "host"),
+    )
+
+    def __init__(self, options):
+        self.asked = 0
+
+    def read(self):
+        self.asked += 1
+        return 10 * self.asked, 7 if self.asked % 2 else -1
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of two trials, of which one was sampled with a source more than the other."""
+    synthetic.write_trial(tmp_path, repeat=1)
+    folder = synthetic.write_trial(tmp_path, repeat=2, index=1)
+    sources = {"tierbench.monitors.sources": LISTED, "tierbench.monitors.sources.door": DOOR}
+    script = tmp_path / "sampler.py"
+    script.write_text(joined("tierbench.monitors.sampler", sources))
+    options = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.05", "--max-seconds", "0.4"]
+    with (folder / f"samples/{synthetic.OSS}.samples").open("wb") as file:
+        subprocess.run([sys.executable, str(script), *options], stdout=file, check=True, timeout=30)
+    tables(tmp_path)
+    return tmp_path
+
+
+def test_a_counter_becomes_a_rate_and_a_gauge_stays(run: Path) -> None:
+    with (run / names.SAMPLES_CSV).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    known = [row for row in rows if row["repeat"] == "2"]
+    assert known[0]["door_opens_per_s"] == ""
+    for row in known[1:]:
+        assert float(row["door_opens_per_s"]) == pytest.approx(10 / float(row["interval_s"]), rel=1e-3)
+    assert {row["door_waiting"] for row in known} == {"7", ""}
+    assert {row["door_opens_per_s"] for row in rows if row["repeat"] == "1"} == {""}
+
+
+def test_the_schema_tells_of_it(run: Path) -> None:
+    columns = json.loads((run / names.SCHEMA).read_text())["files"][names.SAMPLES_CSV]["columns"]
+    with (run / names.SAMPLES_CSV).open(encoding="utf-8", newline="") as file:
+        assert [column["name"] for column in columns] == next(csv.reader(file))
+    told = {column["name"]: (column["type"], column["unit"], column["meaning"]) for column in columns}
+    assert told["door_waiting"] == ("integer", "clients", "door_waiting of the sampler's source door, of the host")
+    assert told["door_opens_per_s"][:2] == ("number", "1/s")

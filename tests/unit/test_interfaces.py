@@ -1,0 +1,186 @@
+"""Several interfaces of a host and several storage servers: summed for the rate, seen one by one."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.dags import names
+from tierbench.postprocess.counters import intervals
+from tierbench.postprocess.samples import UnreadableSamples, read_samples
+from tierbench.postprocess.series import host_series, storage_series
+from tierbench.postprocess.stalls import longest_stall
+from tierbench.postprocess.tables import tables, trial_tables
+from tierbench.postprocess.trial import read_trial
+from tierbench.submit.watch import current_rate_mbps
+
+MBPS, SECONDS = 400.0, 20
+OSS2 = "oss2.uf.test"
+TIMES = synthetic.ticks(-2, 23)
+Counter = Callable[[float], int]
+# What no two numbers of the same bytes can differ in, however many interfaces they went through.
+ALIKE = (
+    "delivered_mbps", "mean_mbps", "mean_error_mbps", "amplification", "volatility_mbps", "volatility_5s_mbps",
+    "peak_mbps", "steady_mbps", "all_active_mbps", "bytes_server", "closure", "samples", "gaps", "resolution_s",
+    "idle_before_mbps", "idle_after_mbps", "state", "verdict", "findings", "late_ticks", "samplers_cut",
+)  # fmt: skip
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def trial(run: Path, servers: Mapping[str, Mapping[str, Counter]]) -> Path:
+    """A trial whose storage servers' interfaces send as told."""
+    samplers = [
+        {"host": host, "interface": "+".join(sent), "role": "storage", "via": "pool"} for host, sent in servers.items()
+    ]
+    folder = synthetic.write_trial(run, mbps=MBPS, samplers=samplers)
+    for host, sent in servers.items():
+        synthetic.write_interfaces(folder / f"samples/{host}.samples", TIMES, sent)
+    return folder
+
+
+def even(*interfaces: str, of: int) -> dict[str, Counter]:
+    return {interface: synthetic.during(MBPS / of, SECONDS) for interface in interfaces}
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> dict[str, Any]:
+    """The row of the same trial through one interface."""
+    return trial_tables(synthetic.write_trial(tmp_path / "one", mbps=MBPS))
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        {synthetic.OSS: even("eth0", "eth1", "eth2", "eth3", of=4)},
+        {synthetic.OSS: even("eth0", of=2), OSS2: even("eth0", of=2)},
+        {synthetic.OSS: even("eth0", "eth1", of=4), OSS2: even("ib0", "ib0.8001", of=4)},
+    ],
+    ids=["four interfaces", "two servers", "two servers with two each"],
+)
+def test_what_several_send_is_what_one_would_have_sent(
+    tmp_path: Path, one: dict[str, Any], servers: dict[str, dict[str, Counter]]
+) -> None:
+    row = trial_tables(trial(tmp_path / "run", servers))
+    same = {name: row.get(name) for name in ALIKE if name not in ("samples", "gaps", "late_ticks")}
+    assert same == {name: pytest.approx(one.get(name)) if one.get(name) else one.get(name) for name in same}
+    assert row["samples"] == len(servers) * one["samples"]
+
+
+def test_each_interface_is_seen_by_itself(tmp_path: Path) -> None:
+    sent = {"eth0": synthetic.during(300, SECONDS), "eth1": synthetic.during(100, SECONDS)}
+    folder = trial(tmp_path, {synthetic.OSS: sent})
+    tables(tmp_path)
+    of = {
+        interface: [
+            float(row["tx_mbps"])
+            for row in rows(tmp_path / names.SAMPLES_CSV)
+            if row["interface"] == interface and 1 <= float(row["time_s"]) <= 19
+        ]
+        for interface in ("eth0", "eth1")
+    }
+    assert of["eth0"] == pytest.approx([300.0] * 19)
+    assert of["eth1"] == pytest.approx([100.0] * 19)
+    told = [
+        (row["interface"], round(float(row["value"])))
+        for row in rows(folder / names.RESOURCES_CSV)
+        if row["resource"] == "NIC sent"
+    ]
+    assert told == [("eth0", 300), ("eth1", 100)]
+    series = host_series(tmp_path, tables(tmp_path).trials[0], 50)
+    assert [host.host for host in series] == [f"{synthetic.OSS} eth0", f"{synthetic.OSS} eth1"]
+    whole = storage_series(series)
+    assert whole is not None
+    assert whole.values[len(whole.values) // 2] == pytest.approx(400)
+
+
+def test_processors_are_their_hosts_and_told_once(tmp_path: Path) -> None:
+    folder = trial(tmp_path, {synthetic.OSS: even("eth0", "eth1", of=2)})
+    trial_tables(folder)
+    told = [row["resource"] for row in rows(folder / names.RESOURCES_CSV) if row["host"] == synthetic.OSS]
+    assert told.count("CPU") == 1
+    assert told.count("NIC sent") == 2
+
+
+def test_a_full_interface_is_named_among_others(tmp_path: Path) -> None:
+    sent = {"eth0": synthetic.during(98, SECONDS), **even("eth1", "eth2", "eth3", of=20)}
+    folder = trial(tmp_path, {synthetic.OSS: sent})
+    (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 100}}))
+    row = trial_tables(folder)
+    assert row["bottleneck"] == "storage"
+    assert f"{synthetic.OSS} eth0 sent 98.0 of 100.0 Mb/s" in row["bottleneck_evidence"]
+    assert "one of 4 interfaces" in row["bottleneck_evidence"]
+    assert row["ceiling_mbps"] == 400
+
+
+def test_servers_that_are_busy_in_turn_do_not_stall(tmp_path: Path) -> None:
+    def second_half(time: float) -> int:
+        return synthetic.during(MBPS, 10)(time - 10)
+
+    both = {synthetic.OSS: {"eth0": synthetic.during(MBPS, 10)}, OSS2: {"eth0": second_half}}
+    folder = trial(tmp_path, both)
+    assert longest_stall(read_trial(folder), at_rest_mbps=0.0) is None
+    assert trial_tables(folder)["mean_mbps"] == pytest.approx(MBPS)
+
+
+class TestCounters:
+    def test_one_wraps_and_the_other_goes_on(self, tmp_path: Path) -> None:
+        def wrapping(time: float) -> int:
+            return (2**32 - 10**8 + synthetic.during(200, SECONDS)(time) - 10**9) % 2**32
+
+        folder = trial(tmp_path, {synthetic.OSS: {"eth0": synthetic.during(200, SECONDS), "eth1": wrapping}})
+        row = trial_tables(folder)
+        assert (row["wraps"], row["resets"]) == (1, 0)
+        assert row["mean_mbps"] == pytest.approx(MBPS)
+        flags = {(row["interface"], row["flag"]) for row in rows(folder / names.SAMPLES_CSV)}
+        assert flags == {("eth0", ""), ("eth1", ""), ("eth1", "wrap")}
+
+    def test_one_begins_anew_and_the_sum_is_not_known_then(self, tmp_path: Path) -> None:
+        def anew(time: float) -> int:
+            return synthetic.during(200, SECONDS)(time) - (0 if time < 10 else synthetic.during(200, SECONDS)(10))
+
+        folder = trial(tmp_path, {synthetic.OSS: {"eth0": synthetic.during(200, SECONDS), "eth1": anew}})
+        row = trial_tables(folder)
+        assert row["resets"] == 1
+        assert f"{synthetic.OSS}: bytes sent are not known over 1.0 s" in row["reasons"]
+        assert row["bytes_server"] is None
+        unknown = [
+            (row["interface"], row["time_s"]) for row in rows(folder / names.SAMPLES_CSV) if row["flag"] == "reset"
+        ]
+        assert unknown == [("eth1", "10.000000")]
+
+    def test_a_driver_that_says_it_late_is_one_interfaces(self, tmp_path: Path) -> None:
+        sent = {
+            "eth0": synthetic.during(200, SECONDS),
+            "eth1": lambda time: synthetic.during(200, SECONDS)(time // 0.8 * 0.8),
+        }
+        path = tmp_path / "oss.samples"
+        synthetic.write_interfaces(path, synthetic.ticks(-2, 23, 0.2), sent, period_s=0.2)
+        found = [intervals(one).resolution_s for one in read_samples(path).by_interface()]
+        assert found == [pytest.approx(0.2), pytest.approx(0.8, rel=0.05)]
+
+
+def test_a_file_without_one_of_its_interfaces_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "oss.samples"
+    cards = [{"name": name} for name in ("eth0", "eth1", "eth2")]
+    synthetic.write_interfaces(path, TIMES, even("eth0", "eth1", of=2), interfaces=cards)
+    with pytest.raises(UnreadableSamples, match=r"has no column tx_bytes\.eth2$"):
+        read_samples(path)
+
+
+def test_what_is_shown_of_a_running_trial_is_the_sum(tmp_path: Path) -> None:
+    files = [tmp_path / "a.samples", tmp_path / "b.samples"]
+    for path in files:
+        synthetic.write_interfaces(path, synthetic.ticks(0, 5), even("eth0", "eth1", of=4))
+        path.write_bytes(path.read_bytes().rpartition(b'{"tierbench": "end"')[0])
+    assert current_rate_mbps(files) == pytest.approx(MBPS)
+    assert current_rate_mbps([*files, tmp_path / "c.samples"]) is None
