@@ -9,6 +9,7 @@ Each fault meets the first of two trials while its clients read. "told" is the f
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import shlex
 import subprocess
@@ -132,6 +133,17 @@ def kill_xrootd(scene: Scene) -> None:
     )
 
 
+def freeze_storage(scene: Scene) -> None:
+    """The object server does not answer for 8 s, and goes on as if nothing had been."""
+    scene.shell("oss", "p=$(pgrep mfschunkserver); kill -STOP $p; (sleep 8; kill -CONT $p) >/dev/null 2>&1 &")
+
+
+def restart_xrootd(scene: Scene) -> None:
+    """Its clients connect again and go on; what was on its way is sent twice."""
+    kill_xrootd(scene)
+    mend_xrootd(scene)
+
+
 def mend_xrootd(scene: Scene) -> None:
     scene.shell(
         "vmuf",
@@ -167,6 +179,8 @@ FAULTS = {
     "mount hung": Fault(hang_mount, mend_mount, "direct", "dd", read=30),
     "worker cut off": Fault(cut_worker, mend_worker),
     "xrootd killed": Fault(kill_xrootd, mend_xrootd, "wan-xrootd-public"),
+    "xrootd restarted at once": Fault(restart_xrootd, access="wan-xrootd-public"),
+    "object server frozen for 8 s": Fault(freeze_storage),
     "gate killed before the go": Fault(kill_gate, early=True),
     "gate killed after the go": Fault(kill_gate),
     "disk full for 40 s": Fault(fill_disk),
@@ -199,6 +213,9 @@ def told(name: str, fault: Fault, testbed: Testbed) -> str:
         until(lambda: (second / names.GO).exists() or (second / names.OUTCOME).exists(), "there was no next trial")
         until((second / names.OUTCOME).exists, "the next trial did not end")
         word = next((when for when, line in scene.lines if when > struck), float("nan"))
+    scene.as_user("tierbench", "tables", f"{HOME}/{scene.name}")
+    (row, *_) = csv.DictReader((scene.directory / "trials.csv").read_text().splitlines())
+    print(f"    {row['verdict']}: {row['verdict_reasons']}")
     outcome, then = (json.loads((trial / names.OUTCOME).read_text()) for trial in (first, second))
     go = json.loads((second / names.GO).read_text()).get("go_wall_ns", float("nan")) / 1e9
     reason = (outcome["reasons"] or [outcome["state"]])[0]

@@ -15,7 +15,7 @@ from tierbench.postprocess.metrics import uncovered
 from tierbench.postprocess.rules import BY_NAME, Finding
 from tierbench.postprocess.samples import Samples
 from tierbench.postprocess.shown import shown
-from tierbench.postprocess.stalls import longest_stall
+from tierbench.postprocess.stalls import longest_at_an_edge, longest_stall
 from tierbench.postprocess.trial import Sampled, TrialData, by_host
 
 Row = dict[str, Any]
@@ -249,6 +249,12 @@ def _stall(data: TrialData, row: Row) -> Iterator[Finding]:
             share = min(share, BY_NAME["stall"].invalid or share)
             words += ", and what their workers received then is not known"
         yield Finding("stall", share, words)
+    edge = longest_at_an_edge(data, at_rest)
+    if edge and row["window_s"]:
+        share = 100 * edge.seconds / row["window_s"]
+        when = "from the go on" if edge.begin_s == 0 else "before the last end"
+        words = f"nothing moved for {edge.seconds:.1f} s {when} while clients were active, {share:.0f} % of the window"
+        yield Finding("still at an edge", share, words)
 
 
 def _written(data: TrialData) -> Iterator[Finding]:

@@ -177,6 +177,12 @@ RULES = (
         "something stood still, and the mean is of what is left: see what the path and its servers logged and repeat",
     ),
     Rule(
+        "still at an edge",
+        "time before anything moved, or after all had, in which clients were active and did not compute",
+        "% of the window", 25, None,
+        "the mean is of what is left: see what opening and closing files took in jobs.csv, or take larger replicas",
+    ),
+    Rule(
         "written meanwhile",
         "what the storage servers received in the window, without what belongs to sending (below)",
         "% of what they sent", 10, 50,

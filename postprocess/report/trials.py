@@ -34,6 +34,7 @@ FACTS = (
     ("taken in by the jobs", "delivered_mbps", "Mb/s"),
     ("by each of them", "client_mbps", "Mb/s"),
     ("sent by the storage", "mean_mbps", "Mb/s"),
+    ("sent: wrong by at most", "mean_error_mbps", "Mb/s"),
     ("sent / taken in", "amplification", ""),
     ("volatility of what was sent", "volatility_mbps", "Mb/s"),
     ("peak of what was sent", "peak_mbps", "Mb/s"),

@@ -129,6 +129,22 @@ def test_what_root_makes_belongs_to_the_storages_owner(tmp_path: Path) -> None:
     assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(4321, 4322)}
 
 
+@pytest.mark.parametrize(("above", "file"), [(0o755, 0o644), (0o750, 0o640), (0o700, 0o600)])
+def test_who_may_read_the_storage_may_read_what_is_made_whatever_the_umask(
+    tmp_path: Path, above: int, file: int
+) -> None:
+    (tmp_path / "mount").mkdir()
+    (tmp_path / "mount").chmod(above)
+    before = os.umask(0o077)
+    try:
+        make(SET, tmp_path / "mount/replicas", 2, quiet)
+    finally:
+        os.umask(before)
+    made = list((tmp_path / "mount/replicas").rglob("*"))
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {file}
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {above}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 def test_a_set_of_somebody_elses_says_whose_it_is() -> None:
     with tempfile.TemporaryDirectory() as name:  # which others may enter, where pytest's own may not

@@ -82,6 +82,36 @@ def test_a_path_that_stands_still_in_the_middle(folder: Path, seconds: float, ve
     assert ("the storage sent nothing for" in judged(folder)[1]) == (verdict != "VALID")
 
 
+def test_a_stall_between_two_samples_is_as_long_as_it_was(folder: Path) -> None:
+    """At a period of 1 s a single interval is still as a whole; the rest of the stall is in its neighbours."""
+    edit(folder, protocol="file")
+    rate = 400 * 20 / 17.5
+    samples(folder, period=1, tx_bytes=both(moving(rate, 0, 6.3), moving(rate, 8.8, 20)))
+    verdict, reasons, _ = judged(folder)
+    assert verdict == "SUSPECT"
+    assert "the storage sent nothing for 2.5 s" in reasons
+
+
+@pytest.mark.parametrize(("begin", "end"), [(8, 20), (0, 12)])
+def test_a_window_in_which_nothing_moves_at_first_or_at_last(folder: Path, begin: float, end: float) -> None:
+    edit(folder, protocol="file")
+    for index in range(4):
+        synthetic.write_client(folder / f"clients/{index}.jsonl", begin_s=0, end_s=20, size=round(READ / 4))
+    samples(folder, tx_bytes=moving(400 * 20 / 12, begin, end))
+    verdict, reasons, _ = judged(folder)
+    assert verdict == "SUSPECT"
+    assert "nothing moved for 8.0 s" in reasons
+
+
+def test_programs_that_start_by_computing_are_not_still(folder: Path) -> None:
+    edit(folder, protocol="file")
+    for index in range(4):
+        end = {"begin_s": 0, "end_s": 20, "size": round(READ / 4), "cpu_user_s": 15.0}
+        synthetic.write_client(folder / f"clients/{index}.jsonl", **end)
+    samples(folder, tx_bytes=moving(400 * 20 / 12, 8, 20))
+    assert "nothing moved" not in judged(folder)[1]
+
+
 def test_a_server_that_has_read_ahead_serves_while_the_storage_rests(folder: Path) -> None:
     ahead = both(moving(800, 0, 9.9), moving(400, 19.6, 20))
     samples(folder, tx_bytes=ahead)
@@ -252,6 +282,18 @@ def test_a_comparison_with_wide_bounds_is_none(folder: Path) -> None:
     verdict, reasons, _ = judged(folder)
     assert verdict == "SUSPECT"
     assert "the clocks of storage and workers can be 502 ms apart, 2.5 % of the window" in reasons
+
+
+@pytest.mark.parametrize(("period", "refresh", "phase"), [(1.0, 1.0, 0.5), (0.5, 0.5, 0.15), (0.2, 0.7, 0.3)])
+def test_a_driver_that_counts_late_is_within_the_trials_own_error(
+    folder: Path, period: float, refresh: float, phase: float
+) -> None:
+    """Refreshed as often as it is sampled it cannot be seen, and what it owes comes after the window."""
+    last = lambda time: SENT((time - phase) // refresh * refresh + phase)  # noqa: E731
+    samples(folder, period=period, tx_bytes=last)
+    row = trial_tables(folder)
+    assert row["mean_mbps"] < 400
+    assert row["mean_mbps"] + row["mean_error_mbps"] >= 400 - 1e-3
 
 
 @pytest.mark.parametrize("ahead_s", [-0.4, -0.1, 0.1, 0.4])
