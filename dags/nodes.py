@@ -125,7 +125,21 @@ class SkipIf:
         yield f"PRE_SKIP {self.node} {self.exit_status}"
 
 
-Part = Job | Final | SubDag | Edge | Before | AtOnce | Retries | AbortOn | SkipIf
+@dataclass(frozen=True)
+class Step:
+    """Parts of a DAG that belong together, below what they are for."""
+
+    purpose: str
+    parts: Sequence[Part]
+
+    def lines(self) -> Iterator[str]:
+        yield ""
+        yield f"# {comment(self.purpose)}"
+        for part in self.parts:
+            yield from part.lines()
+
+
+Part = Job | Final | SubDag | Edge | Before | AtOnce | Retries | AbortOn | SkipIf | Step
 
 
 @dataclass(frozen=True)

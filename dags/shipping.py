@@ -17,6 +17,7 @@ SCRIPTS = (
     ("tierbench.monitors", "sampler.py"),
     ("tierbench.wrappers", "flush.py"),
     ("tierbench.submit", "gate.py"),
+    ("tierbench.submit", "stop.py"),
     ("tierbench.submit", names.FINISH),
     ("tierbench.dags", names.FRESH),
     ("tierbench.dags", names.TURN_TAKING),

@@ -8,7 +8,21 @@ from tierbench.dags import fresh, names, secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushes, ways_to_sample
 from tierbench.dags.limits import limits
-from tierbench.dags.nodes import AbortOn, AtOnce, Before, Dag, Edge, Final, Job, Part, Retries, Service, SkipIf, SubDag
+from tierbench.dags.nodes import (
+    AbortOn,
+    AtOnce,
+    Before,
+    Dag,
+    Edge,
+    Final,
+    Job,
+    Part,
+    Retries,
+    Service,
+    SkipIf,
+    Step,
+    SubDag,
+)
 from tierbench.dags.plan import Configuration, Plan, Trial
 from tierbench.dags.workloads import Workload
 from tierbench.site_configs.site import Access, Site
@@ -16,9 +30,9 @@ from tierbench.site_configs.site import Access, Site
 # Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for their turns.
 IN_FLIGHT = 3
 
-# The gate's exit status with which it has called a trial off, and how often it is started again if it dies.
+# The exit status of gate and stop when they have called a trial off, and how often they are started again if they die.
 CALLED_OFF = 3
-GATE_RETRIES = 3
+WATCHING_RETRIES = 3
 
 # DAGMan runs a trial's DAG, its jobs and its PRE script in the trial's own directory.
 RUN_DIRECTORY = "../.."
@@ -85,66 +99,89 @@ def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: 
 
 
 def trial_dag(site: Site, experiment: Experiment, trial: Trial) -> Dag:
-    """One trial: when its turn has come sampling, flush and clients, and the books closed at the end."""
+    """One trial, step by step: caches flushed, sampling, the clients let go and seen out, sampling stopped, tables."""
     usage = [
         f"{trial.name}",
         f"In this directory: {_script(names.FRESH)} && condor_submit_dag {names.TRIAL_DAG}",
+        "Each step is there when the trial's turn has come, and goes on when it has what it waits for.",
     ]
     config = f"{RUN_DIRECTORY}/{names.TRIAL_CONFIG}"
-    return Dag(usage, config, list(_trial_parts(site, experiment, trial)))
+    return Dag(usage, config, list(_steps(site, experiment, trial)))
 
 
-def _trial_parts(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Part]:
-    jobs = list(_trial_jobs(site, experiment, trial))
-    yield from jobs
-    yield AbortOn("gate", CALLED_OFF)
-    yield Retries(GATE_RETRIES, "gate")
-    for job in jobs:
-        yield Before(job.name, _script(names.TURN_TAKING), ["take", *_awaited(job, experiment)])
-    if flushes(site, experiment) and not experiment.gate:  # a gate waits for the flush itself
-        yield Edge(["flush"], ["clients"])
-    yield Final("finish", _script(names.FINISH))
+def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
+    gate_s, flushed = limits(experiment).gate_s, flushes(site, experiment)
+    arranged = ["arranged"] if experiment.conditions else []
+    if arranged:
+        purpose = "arrange: the site changes what the trial asks for, and undoes it at the stop"
+        yield Step(purpose, _in_turn(_arranging(experiment, trial)))
+    if flushed:
+        purpose = "flush: caches are emptied on each worker and on the way, and measured to be empty"
+        yield Step(purpose, _in_turn(_flush(site, experiment, trial), *arranged))
+    samplers = [part for node in _samplers(site, experiment, trial) for part in _in_turn(node)]
+    yield Step("sampling: counters are read along the way, until the stop", samplers)
+    if experiment.gate:  # it waits for all of the above
+        purpose = "gate: one go for all clients, when they are ready, caches empty and samplers delivering"
+        yield Step(purpose, _watching("gate", gate_s))
+    clients = _clients(site, experiment, trial)
+    purpose = "clients: one cluster, each with a replica of its own"
+    if experiment.gate:
+        yield Step(purpose, _in_turn(clients))
+    else:
+        edges = [Edge(["flush"], ["clients"])] if flushed else []
+        yield Step(purpose, [*_in_turn(clients, *arranged, "sampled"), *edges])
+    purpose = "stop: when all clients have ended the turn is passed on, and the sampling stopped"
+    yield Step(purpose, _watching("stop", gate_s))
+    purpose = "tables: last in any case; what has not ended is ended, how it went is told, tables are made"
+    yield Step(purpose, [Final("tables", _script(names.FINISH))])
 
 
-def _awaited(job: Job, experiment: Experiment) -> Iterator[str]:
-    """What a node's script waits for beside the turn; clients at a gate wait there."""
-    alone = job.name == "clients" and not experiment.gate
-    if experiment.conditions and (job.name == "flush" or alone):
-        yield "arranged"
-    if alone:
-        yield "sampled"
+def _in_turn(job: Job, *awaited: str) -> list[Part]:
+    """A node when the trial's turn has come, and what its script waits for beside it."""
+    return [job, Before(job.name, _script(names.TURN_TAKING), ["take", *awaited])]
 
 
-def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Job]:
-    configuration, limit = trial.configuration, limits(experiment)
-    waits = {"slot_limit": limit.slot_s, "run_limit": limit.job_s}
-    for via in ways_to_sample(site, configuration):
+def _watching(step: str, run_limit: int) -> list[Part]:
+    """A node on the access point that may call the trial off, and is started again if it dies."""
+    node = Job(step, _submit(step), {"run_limit": run_limit})
+    return [*_in_turn(node), Retries(WATCHING_RETRIES, step), AbortOn(step, CALLED_OFF)]
+
+
+def _arranging(experiment: Experiment, trial: Trial) -> Service:
+    hosts = f"{RUN_DIRECTORY}/{names.arranged_list(trial.configuration.id)}"
+    return Service("arrange", _submit("arrange"), {"hosts": hosts, **_waits(experiment)})
+
+
+def _flush(site: Site, experiment: Experiment, trial: Trial) -> Job:
+    return Job(
+        "flush",
+        _submit("flush"),
+        {
+            "strategy": site.flush.strategy,
+            "helper": site.flush.helper,
+            "hosts": f"{RUN_DIRECTORY}/{names.flush_list(trial.configuration.id)}",
+            **_waits(experiment),
+        },
+    )
+
+
+def _samplers(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Service]:
+    for via in ways_to_sample(site, trial.configuration):
         yield Service(
-            "samplers" if via == "pool" else f"samplers-{via}",
+            "sampling" if via == "pool" else f"sampling-{via}",
             _submit("sampler" if via == "pool" else f"sampler-{via}"),
             {
                 "trial": trial.id,
                 "period": experiment.sample_period_s,
-                "hosts": f"{RUN_DIRECTORY}/{names.sampler_list(configuration.id, via)}",
-                **waits,
+                "hosts": f"{RUN_DIRECTORY}/{names.sampler_list(trial.configuration.id, via)}",
+                **_waits(experiment),
             },
         )
-    if experiment.conditions:
-        hosts = f"{RUN_DIRECTORY}/{names.arranged_list(configuration.id)}"
-        yield Service("arrange", _submit("arrange"), {"hosts": hosts, **waits})
-    yield Job("gate", _submit("gate"), {"run_limit": limit.gate_s})
-    if flushes(site, experiment):
-        yield Job(
-            "flush",
-            _submit("flush"),
-            {
-                "strategy": site.flush.strategy,
-                "helper": site.flush.helper,
-                "hosts": f"{RUN_DIRECTORY}/{names.flush_list(configuration.id)}",
-                **waits,
-            },
-        )
-    yield Job(
+
+
+def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
+    configuration = trial.configuration
+    return Job(
         "clients",
         _submit("clients"),
         {
@@ -154,10 +191,16 @@ def _trial_jobs(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Jo
             "memory": experiment.workloads[configuration.workload].asks_mb,
             "flags": " ".join(_client_flags(site.access[configuration.access], experiment)),
             "pool_requirements": site.pools[configuration.pool].requirements,
-            **waits,
+            **_waits(experiment),
             **_secrets(experiment.workloads[configuration.workload]),
         },
     )
+
+
+def _waits(experiment: Experiment) -> dict[str, int]:
+    """How long HTCondor lets a job wait for a slot, and run."""
+    limit = limits(experiment)
+    return {"slot_limit": limit.slot_s, "run_limit": limit.job_s}
 
 
 def _secrets(workload: Workload) -> dict[str, str]:

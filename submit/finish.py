@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The last step of a trial: sees all jobs out, stops the samplers, says how it went, has its tables made.
+"""The last step of a trial: sees all jobs out, says how it went, has its tables made.
 
 usage: finish.py DAG_STATUS FAILED_COUNT      (in the trial's directory on the access point)
 
-It is the FINAL node of the trial's DAG, so it runs after failures and after condor_rm too, and its
-exit status is the trial's. It may run more than once. Shipped to the run directory; stdlib only,
-Python 3.6 or newer.
+It is the FINAL node of the trial's DAG, so it runs after failures and after condor_rm too, and its exit status is
+the trial's. What stop.py could not do, because it was removed, it does: the samplers stopped, the turn passed on. It
+may run more than once. Shipped to the run directory; stdlib only, Python 3.6 or newer.
 
 exit status: 0 every client has read its file and the storage's samples are whole; 1 not so, and
 outcome.json says why; 2 trial.json cannot be read

@@ -38,7 +38,7 @@ CLIENT = "[c]lient.py.*--index"  # a pattern that does not find the shell in whi
 
 @pytest.fixture(scope="module")
 def faulty(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
-    """The first trial's wrappers are stopped, the second one's gate dies, one of the third one's clients is removed."""
+    """In turn: a trial's wrappers are stopped, one's gate and stop die, one of another's clients is removed."""
     access_point.define("faults", FAULTS)
     access_point.make_replicas("faults")
     run = access_point.write("faults")
@@ -53,8 +53,9 @@ def faulty(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
         for worker in ("wn01", "wn02"):
             testbed.host(worker).run("sh", "-c", f"pkill -STOP -f '{CLIENT}'", check=False)
         wait_until((trials[1] / names.CLIENTS).exists, 180, "the second trial did not begin", log)
-        wait_until((trials[1] / "gate.out").exists, 60, "the second trial has no gate", log)
-        testbed.host("ce").run("sh", "-c", "pkill -KILL -f '[s]cripts/gate.py'", check=False)
+        for step in ("gate", "stop"):
+            wait_until((trials[1] / f"{step}.out").exists, 60, f"the second trial has no {step}", log)
+            testbed.host("ce").run("sh", "-c", f"pkill -KILL -f '[s]cripts/{step}.py'", check=False)
         wait_until(partial(all_read, trials[2], 2), 180, "the third trial did not begin", log)
         _, queue = access_point.command("condor_q", "-af", "ClusterId", "Cmd")
         (client,) = {line.split()[0] for line in queue.splitlines() if "client.py" in line}
@@ -77,7 +78,7 @@ def test_what_is_known_of_the_server_is_told(faulty: Ran) -> None:
     assert "vmuf.uf.test:1094 takes connections from here" in reasons(faulty.trials[0])[0]
 
 
-def test_a_gate_that_is_killed_is_started_again(faulty: Ran) -> None:
+def test_a_gate_and_a_stop_that_are_killed_are_started_again(faulty: Ran) -> None:
     assert outcome(faulty.trials[1])["state"] == "complete"
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,23 +63,41 @@ def the_trial(plan: Plan, trial_id: str = "lan-xrootd.root.x004.r1") -> Trial:
 
 TRIAL_DAG = r"""
 # In this directory: ../../scripts/fresh.py && condor_submit_dag trial.dag
+# Each step is there when the trial's turn has come, and goes on when it has what it waits for.
 CONFIG ../../trial.config
-SERVICE samplers ../../submit/sampler.sub
-VARS samplers {trial} period="0.2" hosts="../../lists/lan-xrootd.root.samplers-pool" {waits}
-JOB gate ../../submit/gate.sub
-VARS gate run_limit="9240"
+
+# flush: caches are emptied on each worker and on the way, and measured to be empty
 JOB flush ../../submit/flush.sub
 VARS flush {flush} hosts="../../lists/lan-xrootd.root.flush" {waits}
+SCRIPT PRE flush ../../scripts/turn.py take
+
+# sampling: counters are read along the way, until the stop
+SERVICE sampling ../../submit/sampler.sub
+VARS sampling {trial} period="0.2" hosts="../../lists/lan-xrootd.root.samplers-pool" {waits}
+SCRIPT PRE sampling ../../scripts/turn.py take
+
+# gate: one go for all clients, when they are ready, caches empty and samplers delivering
+JOB gate ../../submit/gate.sub
+VARS gate run_limit="9240"
+SCRIPT PRE gate ../../scripts/turn.py take
+RETRY gate 3
+ABORT-DAG-ON gate 3
+
+# clients: one cluster, each with a replica of its own
 JOB clients ../../submit/clients.sub
 VARS clients {trial} client="root" jobs="4" memory="384" {flags} {pool} {waits}
-ABORT-DAG-ON gate 3
-RETRY gate 3
-SCRIPT PRE samplers ../../scripts/turn.py take
-SCRIPT PRE gate ../../scripts/turn.py take
-SCRIPT PRE flush ../../scripts/turn.py take
 SCRIPT PRE clients ../../scripts/turn.py take
-FINAL finish finish.sub NOOP
-SCRIPT POST finish ../../scripts/finish.py $DAG_STATUS $FAILED_COUNT
+
+# stop: when all clients have ended the turn is passed on, and the sampling stopped
+JOB stop ../../submit/stop.sub
+VARS stop run_limit="9240"
+SCRIPT PRE stop ../../scripts/turn.py take
+RETRY stop 3
+ABORT-DAG-ON stop 3
+
+# tables: last in any case; what has not ended is ended, how it went is told, tables are made
+FINAL tables tables.sub NOOP
+SCRIPT POST tables ../../scripts/finish.py $DAG_STATUS $FAILED_COUNT
 """
 LONG_WORDS = {
     "flags": 'flags="--timeout 7200 --gate go.json --gate-timeout 1860"',
@@ -89,12 +108,29 @@ LONG_WORDS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("changes", "steps"),
+    [
+        ({}, ["flush", "sampling", "gate", "clients", "stop", "tables"]),
+        ({"gate": False}, ["flush", "sampling", "clients", "stop", "tables"]),
+        ({"flush": False}, ["sampling", "gate", "clients", "stop", "tables"]),
+        ({"conditions": {"wan-rtt": 47}}, ["arrange", "flush", "sampling", "gate", "clients", "stop", "tables"]),
+    ],
+)
+def test_a_trials_dag_tells_its_steps_in_the_order_of_the_mission(
+    site: Site, quick: Experiment, plan: Plan, changes: dict[str, Any], steps: list[str]
+) -> None:
+    text = trial_dag(site, dataclasses.replace(quick, **changes), the_trial(plan)).text()
+    assert re.findall(r"^(?:JOB|SERVICE|FINAL) (\S+)", text, re.MULTILINE) == steps
+    assert re.findall(r"^# (\w+):", text, re.MULTILINE) == steps  # each below a line that says what it is for
+
+
 def test_a_trial_samples_the_workers_of_its_own_pool_alone(site: Site, quick: Experiment, plan: Plan) -> None:
     record = trial_record(site, quick, plan, the_trial(plan, "direct.root.x004.r1"))
     assert [sampler["host"] for sampler in record["samplers"] if sampler["role"] == "worker"] == POOL["public"]
 
 
-def test_when_its_turn_has_come_a_trial_is_sampled_flushed_read_and_finished(
+def test_when_its_turn_has_come_a_trial_is_flushed_sampled_read_and_finished(
     site: Site, quick: Experiment, plan: Plan
 ) -> None:
     trial = the_trial(plan)
@@ -151,8 +187,8 @@ def test_without_a_gate_clients_are_not_told_to_wait(site: Site, quick: Experime
 
 def test_without_a_gate_too_the_trial_is_watched(site: Site, quick: Experiment, plan: Plan) -> None:
     text = trial_dag(site, dataclasses.replace(quick, gate=False), the_trial(plan)).text()
-    assert "JOB gate " in text
-    assert "ABORT-DAG-ON gate " in text
+    assert "JOB gate " not in text
+    assert "ABORT-DAG-ON stop " in text
 
 
 def test_every_node_has_dagman_remove_what_does_not_end(run: Path) -> None:
@@ -196,7 +232,7 @@ def test_a_host_out_of_the_pool_is_sampled_over_ssh(site: Site, quick: Experimen
     oss = dataclasses.replace(site.samplers["oss"], via="ssh")
     mixed = dataclasses.replace(site, samplers={**site.samplers, "oss": oss})
     text = trial_dag(mixed, quick, the_trial(plan)).text()
-    assert "SERVICE samplers-ssh ../../submit/sampler-ssh.sub\n" in text
+    assert "SERVICE sampling-ssh ../../submit/sampler-ssh.sub\n" in text
     (by_ssh,) = lists(mixed, quick, plan, "direct.root")["lists/direct.root.samplers-ssh"]
     assert by_ssh.startswith("oss.uf.test, eth0, storage")
 
@@ -298,7 +334,7 @@ def test_every_file_that_a_dag_names_is_there(run: Path, plan: Plan) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("kind", ["sampler", "gate", "flush", "clients"])
+@pytest.mark.parametrize("kind", ["sampler", "gate", "flush", "clients", "stop"])
 def test_a_node_sets_every_macro_of_its_submit_file(run: Path, plan: Plan, kind: str) -> None:
     trial = (run / names.trial_directory(plan.trials[0].id) / names.TRIAL_DAG).read_text()
     (vars_line,) = re.findall(rf"^(?:JOB|SERVICE|FINAL) \S+ \S+/{kind}\.sub\n(?:VARS \S+ (.*))?", trial, re.MULTILINE)[
@@ -492,7 +528,8 @@ def test_the_scripts_know_the_names_of_a_trials_files() -> None:
 @pytest.mark.parametrize(
     ("script", "used"),
     [
-        ("scripts/gate.py", (names.GO, names.CLIENTS_LOG, names.FLUSH, names.SAMPLES, names.TRIAL, names.STOP)),
+        ("scripts/gate.py", (names.GO, names.CLIENTS_LOG, names.FLUSH, names.SAMPLES, names.TRIAL)),
+        ("scripts/stop.py", (names.GO, names.CLIENTS_LOG, names.FLUSH, names.SAMPLES, names.TRIAL, names.STOP)),
         ("scripts/gate.py", (names.CALLED_OFF, names.WAITING_FOR)),
         ("scripts/turn.py", (names.TURN, names.AFTER, names.SERVED, names.OUTCOME, names.TRIAL)),
         ("scripts/finish.py", (names.STOP, names.OUTCOME, names.SAMPLES, names.TRIAL, names.CALLED_OFF)),

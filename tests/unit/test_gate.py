@@ -1,4 +1,4 @@
-"""The start gate, run as HTCondor runs it: in a trial's directory, beside turn.py, without any environment."""
+"""Start gate and stop, run as HTCondor runs them: in a trial's directory, beside turn.py, without any environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.unit.shipped import PYTHON, ship
 from tierbench.dags import names
 from tierbench.dags.text import CALLED_OFF
-from tierbench.submit import gate
+from tierbench.submit import stop, watched
 
 CLOSED_S = 0.4
 WHEN = "2026-01-01 12:00:00"
@@ -22,7 +22,7 @@ LIMITS = {"ready_s": 60, "end_s": 60, "read_s": 50, "stall_s": 60, "away_s": 60,
 
 
 class Gate:
-    """A gate at work on a trial of two clients, a flushed host and a sampler."""
+    """Gate and stop at work on a trial of two clients, a flushed host and a sampler."""
 
     def __init__(self, run: Path, **limits: float) -> None:
         scripts = run / names.SCRIPTS
@@ -47,16 +47,22 @@ class Gate:
 
     def start(self) -> None:
         # As HTCondor's local universe does it: no environment at all.
-        self.process = subprocess.Popen([PYTHON, self.scripts / "gate.py"], cwd=self.trial, env={})
+        self.gate, self.stop = (
+            subprocess.Popen([PYTHON, self.scripts / name], cwd=self.trial, env={}) for name in ("gate.py", "stop.py")
+        )
+
+    def kill(self) -> None:
+        for process in (self.gate, self.stop):
+            process.kill()
+            process.wait()
 
     def log(self, name: str, *lines: str) -> None:
         with (self.trial / name).open("a") as file:
             file.writelines(f"{line}\n...\n" for line in lines)
 
     def add_sampler(self, host: str, role: str) -> None:
-        """The gate that reads this begins with it."""
-        self.process.kill()
-        self.process.wait()
+        """Those that read this begin with it."""
+        self.kill()
         trial = json.loads((self.trial / names.TRIAL).read_text())
         trial["samplers"].append({"host": host, "role": role, "via": "pool"})
         (self.trial / names.TRIAL).write_text(json.dumps(trial))
@@ -83,7 +89,8 @@ class Gate:
     @property
     def why(self) -> str:
         """Why the trial was called off; DAGMan then removes its jobs."""
-        assert self.process.wait(60) == CALLED_OFF
+        wait_until((self.trial / names.CALLED_OFF).exists)
+        assert sorted((self.gate.wait(60), self.stop.wait(60))) == [0, CALLED_OFF]  # one of them has
         return str(json.loads((self.trial / names.CALLED_OFF).read_text())["reason"])
 
     def begun(self, *clients: int) -> None:
@@ -117,8 +124,7 @@ class Gate:
 def trial(tmp_path: Path) -> Iterator[Gate]:
     trial = Gate(tmp_path)
     yield trial
-    trial.process.kill()
-    trial.process.wait()
+    trial.kill()
 
 
 def wait_until(ready: Callable[[], bool]) -> None:
@@ -181,14 +187,14 @@ def test_samplers_see_the_idle_storage_before_they_are_stopped(trial: Gate) -> N
     trial.open()
     for number in (0, 1):
         (trial.trial / names.client_output(number)).write_text('{"event": "end"}\n')
-    assert trial.process.wait(60) == 0
+    assert trial.stop.wait(60) == 0
     idle = (trial.trial / names.STOP).stat().st_mtime - (trial.trial / names.SERVED).stat().st_mtime
-    assert idle >= gate.IDLE_SECONDS
+    assert idle >= stop.IDLE_SECONDS
 
 
 def test_it_ends_when_no_client_is_left_to_wait_for_the_samplers(trial: Gate) -> None:
     trial.terminated(0, 1)
-    assert trial.process.wait(60) == 0
+    assert trial.stop.wait(60) == 0
     assert not (trial.trial / names.GO).exists()
 
 
@@ -206,8 +212,7 @@ def impatient(tmp_path: Path) -> Iterator[Callable[..., Gate]]:
 
     yield make
     for made in gates:
-        made.process.kill()
-        made.process.wait()
+        made.kill()
 
 
 def test_clients_that_get_no_slot_are_not_waited_for_without_end(impatient: Callable[..., Gate]) -> None:
@@ -268,7 +273,7 @@ def test_a_worker_that_answers_again_in_time_is_no_matter(impatient: Callable[..
     trial.log(names.CLIENTS_LOG, f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed")
     trial.log(names.CLIENTS_LOG, f"023 (7.001.000) {WHEN} Job reconnected to slot1_1@wn01")
     time.sleep(2)
-    assert trial.process.poll() is None
+    assert trial.stop.poll() is None
     assert not (trial.trial / names.CALLED_OFF).exists()
 
 
@@ -300,18 +305,42 @@ def test_storage_that_moves_something_does_not(impatient: Callable[..., Gate]) -
     for moved in range(40):
         trial.sampling(0, 10**6 * moved)
         time.sleep(0.1)
-    assert trial.process.poll() is None
+    assert trial.stop.poll() is None
 
 
 def test_a_gate_that_died_finds_its_go_and_goes_on(trial: Gate) -> None:
     trial.open()
     go = trial.said()
-    trial.process.kill()
-    trial.process.wait()
+    trial.kill()
     trial.start()
     trial.terminated(0, 1)
-    assert trial.process.wait(60) == 0
+    assert trial.stop.wait(60) == 0
     assert trial.said() == go
+
+
+def test_a_stop_that_died_goes_on_where_it_was(trial: Gate) -> None:
+    trial.open()
+    trial.kill()
+    trial.start()
+    assert trial.gate.wait(60) == 0
+    trial.terminated(0, 1)
+    assert trial.stop.wait(60) == 0
+    assert not (trial.trial / names.CALLED_OFF).exists()
+
+
+def test_without_a_gate_the_stop_watches_how_the_clients_begin(trial: Gate) -> None:
+    trial.kill()
+    definition = json.loads((trial.trial / names.TRIAL).read_text())
+    limits = {**LIMITS, "ready_s": 1}
+    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "gate": False, "limits": limits}))
+    trial.stop = subprocess.Popen([PYTHON, trial.scripts / "stop.py"], cwd=trial.trial, env={})
+    trial.flushed()
+    assert trial.stop.wait(60) == CALLED_OFF
+    assert "clients 0, 1 without a slot" in (trial.trial / names.CALLED_OFF).read_text()
+
+
+def test_those_who_watch_have_the_exit_status_that_dagman_looks_for() -> None:
+    assert watched.CALLED_OFF == CALLED_OFF
 
 
 def test_an_earlier_trys_clients_are_not_taken_for_this_ones(trial: Gate) -> None:
@@ -345,8 +374,7 @@ RTT = {
 @pytest.fixture
 def arranged(trial: Gate) -> Gate:
     """A trial for which the WAN is to be 47 ms long."""
-    trial.process.kill()
-    trial.process.wait()
+    trial.kill()
     definition = json.loads((trial.trial / names.TRIAL).read_text())
     (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "conditions": [RTT]}))
     trial.start()
