@@ -71,6 +71,9 @@ class AccessPoint:
         for host in (self._ce, self._writer):
             host.put(f"{HOME}/{name}.toml", text, user=USER)
 
+    def put(self, name: str, text: str) -> None:
+        self._ce.put(f"{HOME}/{name}", text, user=USER)
+
     def make_replicas(self, name: str) -> None:
         self._writer.run("tierbench", "replicas", *_definition(name), user=USER, timeout=RUN_SECONDS)
 

@@ -21,6 +21,7 @@ from tierbench.dags import names
 from tierbench.postprocess.columns import FILES
 from tierbench.testbed.namespaces import wait_until
 
+DOCUMENT = Path(__file__).parents[2] / "docs/workflows.md"
 STARVED = "the host was starved"
 WITH_MOUNT = {"dgt.fiu.test", "vmuf.uf.test", "wn03.fiu.test", "wn04.fiu.test"}
 
@@ -230,13 +231,15 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
     access_point.define("by-hand", small("by-hand", *BY_HAND, batches=[2]))
     access_point.define("ungated", small("ungated", batches=[2], gate=False))
     access_point.define("until-known", small("until-known", replicas="middling", batches=[1], repeats=UNTIL_KNOWN))
+    access_point.define("workflow", small("workflow", *BY_HAND, batches=[1]))
     access_point.define("stopped", small("stopped", "wan-xrootd-private", replicas="long", batches=[4]))
     access_point.make_replicas("until-known")
-    access_point.make_replicas("missing")  # which are those of by-hand and ungated, too
+    access_point.make_replicas("missing")  # which are those of by-hand, ungated and workflow, too
     runs: dict[str, Callable[[AccessPoint], object]] = {
         "missing": lose_a_replica_and_repair,
         "stopped": stop_while_reading,
         "by-hand": submit_by_hand,
+        "workflow": submit_in_a_workflow,
         "ungated": lambda access_point: access_point.run("ungated"),
         "until-known": lambda access_point: access_point.run("until-known"),
     }
@@ -446,6 +449,43 @@ def test_a_dag_by_hand_does_without_tierbench(by_hand: tuple[bool, Ran]) -> None
 def test_a_run_by_hand_gets_its_tables_later(by_hand: tuple[bool, Ran]) -> None:
     rows = by_hand[1].rows(names.TRIALS_CSV)
     assert [(row["state"], row["jobs_ok"]) for row in rows] == [("complete", "2")] * len(BY_HAND)
+
+
+# In a workflow of the user's own
+
+
+def submit_in_a_workflow(access_point: AccessPoint) -> tuple[list[str], Ran]:
+    """A run between two steps, by the program of docs/workflows.md; the nodes as they ended, and the run."""
+    (program,) = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
+    access_point.write("workflow")
+    access_point.put("workflow.py", program)
+    run, folder = f"{HOME}/workflow", f"{HOME}/of-my-own"
+    status, _ = access_point.command("python3", f"{HOME}/workflow.py", run, folder, check=False)
+    log = (access_point.there("of-my-own") / "workflow.dag.dagman.out").read_text()
+    done = re.findall(r"Node (\S+) job completed|Node (\S+) job proc \S+ completed successfully", log)
+    return [one or other for one, other in done], Ran(status, access_point.copy("workflow"))
+
+
+@pytest.fixture(scope="module")
+def workflow(courses: dict[str, Future[tuple[list[str], Ran]]]) -> tuple[list[str], Ran]:
+    return courses["workflow"].result()
+
+
+def test_in_a_workflow_all_steps_succeed(workflow: tuple[list[str], Ran]) -> None:
+    _, run = workflow
+    assert ([outcome(trial)["state"] for trial in run.trials], run.status) == (["complete"] * len(BY_HAND), 0)
+
+
+def test_in_a_workflow_the_trials_come_between_the_steps(workflow: tuple[list[str], Ran]) -> None:
+    done, _ = workflow
+    first, *trials, last = dict.fromkeys(done)
+    assert (first, last) == ("prepare:0", "tables:0")
+    assert sorted(trials) == sorted(f"{access}.copy:0" for access in BY_HAND)
+
+
+def test_a_step_after_the_trials_has_their_tables(workflow: tuple[list[str], Ran]) -> None:
+    _, run = workflow
+    assert [row["state"] for row in run.rows(names.TRIALS_CSV)] == ["complete"] * len(BY_HAND)
 
 
 # Without a gate
