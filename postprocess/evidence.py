@@ -132,7 +132,7 @@ def _fast(data: TrialData) -> Iterator[Finding]:
 
 def _counts(data: TrialData) -> Iterator[Finding]:
     """Two counts of the same bytes, and one count of files that are alike: a wrong one would be in the rate."""
-    counted = [job for job in data.jobs if job.ok and job.end.get("bytes_app")]
+    counted = [job for job in data.jobs if job.ok and job.end.get("bytes_app") is not None]
     for job in counted:
         app, process = job.end["bytes_app"], job.end.get("bytes_client")
         if process:

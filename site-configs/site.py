@@ -158,6 +158,7 @@ class Site:
 
     name: Name
     description: Line = Line("")
+    caveat: Line = Line("")
     scale: float = bounded(1.0, 0.000001, 1_000_000)
     core: float = bounded(1.0, 0.0001, 1)
     pools: dict[str, Pool]

@@ -19,7 +19,7 @@ from tierbench.postprocess.points import Panel, level_name
 from tierbench.postprocess.report.changes import METHOD, Change, changes
 from tierbench.postprocess.report.differences import Difference
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
-from tierbench.postprocess.report.page import document, gallery, relative, scale_note, sections
+from tierbench.postprocess.report.page import caveat, document, gallery, relative, scale_note, sections
 from tierbench.postprocess.report.words import NOTHING, counted, figures, listed, moment
 from tierbench.postprocess.results import Results
 
@@ -91,6 +91,7 @@ def comparison_page(
         element("h1", title),
         *_questions(runs),
         scale_note(runs[0]),
+        caveat(runs[0]),
     ]
     body = [
         element("header", *head),

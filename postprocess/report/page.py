@@ -48,7 +48,8 @@ def _sections(
     results: Results, looks: Mapping[str, Look], pictures: Sequence[Saved], page: Path, plots: Path
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
     """The page's parts: anchor, heading, content."""
-    yield "answer", "Answer", [answer_box(answer(results, panel)) for panel in results.panels]
+    answers = [answer_box(answer(results, panel)) for panel in results.panels]
+    yield "answer", "Answer", [*answers, caveat(results)]
     yield "figures", "Figures", [gallery(pictures, page, plots)]
     ratios = [ratio_table(results, panel) for panel in results.panels]
     yield (
@@ -89,6 +90,14 @@ def scale_note(results: Results) -> Markup | None:
         f" The site {results.plan.get('site')} states its rates as {scale:g} of those of the sites it stands for:"
         " the numbers here are its own, and say nothing about another site’s.",
         class_="note",
+    )
+
+
+def caveat(results: Results) -> Markup | None:
+    """What the site says that its numbers cannot be compared with, beside whatever compares them."""
+    said = results.site.get("caveat")
+    return (
+        element("p", element("b", f"Of the site {results.plan.get('site')}: "), said, class_="note") if said else None
     )
 
 

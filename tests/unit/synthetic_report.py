@@ -232,6 +232,7 @@ def _write_definitions(run: Path, shape: Shape, trials: list[Row]) -> None:
     site = {
         "name": shape.site,
         "description": "not a real site",
+        "caveat": "Nothing here was ever measured.",
         "links": {"wan": 1000},
         "flush": {"strategy": "fadvise"},
     }

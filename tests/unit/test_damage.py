@@ -255,7 +255,7 @@ def test_a_damaged_file_is_a_reason_on_its_trial(run: Run, seen: str) -> None:
     assert reason in row["verdict_reasons"]
 
 
-@pytest.mark.parametrize("factor", [0.1, 0.6, 0.85, 1.15, 2])
+@pytest.mark.parametrize("factor", [0, 0.1, 0.6, 0.85, 1.15, 2])
 def test_a_count_that_is_wrong_is_in_no_valid_trials_rate(run: Run, factor: float) -> None:
     path = run.trial / names.client_output(1)
     path.write_text(re.sub(r'(?<="bytes_app": )\d+', lambda found: str(int(int(found[0]) * factor)), path.read_text()))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,6 +148,19 @@ def test_the_page_says_where_its_numbers_come_from(page):
 
 def test_a_scale_model_is_called_one(page):
     assert "A scale model, 1:10." in page.text
+
+
+def test_what_a_site_cannot_be_compared_with_stands_by_the_answer(page):
+    assert "Nothing here was ever measured." in page.text.partition("Error bars")[0]
+
+
+def test_by_how_much_the_rate_sent_may_be_wrong_is_among_a_trials_numbers(run, tmp_path):
+    copied = Path(shutil.copytree(run, tmp_path / "run"))
+    write_csv(
+        copied / names.TRIALS_CSV, [{**r, "mean_error_mbps": "3.25"} for r in read_csv(copied / names.TRIALS_CSV)]
+    )
+    text = Page(run_report(copied, None, silent).read_text(encoding="utf-8")).text
+    assert "sent: wrong by at most" in text
 
 
 def test_a_page_elsewhere_links_back_to_the_run(run, tmp_path):
