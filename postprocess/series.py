@@ -13,8 +13,8 @@ from tierbench.postprocess.counters import INTERFACE, intervals
 from tierbench.postprocess.course import course, with_window
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.results import Row
-from tierbench.postprocess.samples import Samples, UnreadableSamples, read_samples
-from tierbench.postprocess.traffic import MEGABITS
+from tierbench.postprocess.samples import UnreadableSamples, read_samples
+from tierbench.postprocess.traffic import MEGABITS, resolution_s
 from tierbench.postprocess.trial import Sampled
 
 LEAD_S, TAIL_S = 1.0, 1.0  # shown before and after the window
@@ -43,7 +43,7 @@ def host_series(run: Path, trial: Row, steps: int) -> list[HostSeries]:
     begin_ns, window_s = trial.get("go_wall_ns"), trial.get("window_s")
     if begin_ns is None or not window_s or window_s <= 0 or not trial.get("trial_id"):
         return []
-    found = []
+    sampled: list[Sampled] = []
     folder = run / names.trial_directory(str(trial["trial_id"])) / names.SAMPLES
     for path in sorted(folder.glob("*.samples")):
         try:
@@ -51,11 +51,14 @@ def host_series(run: Path, trial: Row, steps: int) -> list[HostSeries]:
         except (UnreadableSamples, OSError):
             continue
         if len(samples) > 1:
-            for one in samples.by_interface():
-                sent, received = (
-                    _moved(one, counter, begin_ns, window_s, steps) for counter in ("tx_bytes", "rx_bytes")
-                )
-                found.append(HostSeries(one.named, one.role, sent, received))
+            sampled += [Sampled(one, intervals(one)) for one in samples.by_interface()]
+    found = []
+    for one in sampled:
+        # Of one role all have the same edges, so that they can be added up.
+        alike = [other for other in sampled if other.samples.role == one.samples.role]
+        step_s = max(resolution_s(alike), (window_s + LEAD_S + TAIL_S) / steps)
+        sent, received = (_moved(one, counter, begin_ns, window_s, step_s) for counter in ("tx_bytes", "rx_bytes"))
+        found.append(HostSeries(one.samples.named, one.samples.role, sent, received))
     return found
 
 
@@ -80,12 +83,7 @@ def _sent_in_all(host: HostSeries) -> float:
 def storage_series(hosts: list[HostSeries]) -> TimeSeries | None:
     """What all storage servers sent together."""
     servers = [host.sent_mbps for host in hosts if host.role == "storage"]
-    if not servers:
-        return None
-    edges = servers[0].edges
-    if any(len(server.edges) != len(edges) for server in servers):  # of other periods: the first's edges serve all
-        return servers[0]
-    return TimeSeries(edges, np.sum([server.values for server in servers], axis=0))
+    return TimeSeries(servers[0].edges, np.sum([server.values for server in servers], axis=0)) if servers else None
 
 
 def delivered_series(hosts: list[HostSeries], trial: Row) -> TimeSeries | None:
@@ -94,19 +92,15 @@ def delivered_series(hosts: list[HostSeries], trial: Row) -> TimeSeries | None:
     if not workers or not trial.get(RATE) or trial.get("all_active_delivered_mbps") is None:
         return None
     edges = workers[0].edges
-    if any(len(worker.edges) != len(edges) for worker in workers):
-        return None
     received: Numbers = np.sum([worker.values for worker in workers], axis=0)
     inside = (edges[:-1] >= 0) & (edges[1:] <= trial["window_s"])
     level = float(np.nanmean(received[inside])) if np.isfinite(received[inside]).any() else 0.0
     return TimeSeries(edges, received * (trial[RATE] / level)) if level else None
 
 
-def _moved(samples: Samples, counter: str, begin_ns: int, window_s: float, steps: int) -> TimeSeries:
+def _moved(sampled: Sampled, counter: str, begin_ns: int, window_s: float, step_s: float) -> TimeSeries:
     """Means over steps of equal length, none shorter than the counters' resolution; no byte is lost by the thinning."""
-    sampled = Sampled(samples, intervals(samples))
     moved = with_window(course(sampled, counter, begin_ns), 0, window_s)
-    step_s = max(sampled.intervals.resolution_s, (window_s + LEAD_S + TAIL_S) / steps)
     lead, tail = np.ceil(LEAD_S / step_s), np.ceil((window_s + TAIL_S) / step_s)
     edges: Numbers = np.arange(-lead, tail + 1) * step_s
     return TimeSeries(edges, moved.rates(edges) * MEGABITS)

@@ -103,6 +103,20 @@ def test_each_interface_is_seen_by_itself(tmp_path: Path) -> None:
     assert whole.values[len(whole.values) // 2] == pytest.approx(400)
 
 
+def test_interfaces_whose_drivers_differ_are_drawn_with_one_step(tmp_path: Path) -> None:
+    sent = {
+        "eth0": synthetic.during(200, SECONDS),
+        "eth1": lambda time: synthetic.during(200, SECONDS)(time // 0.8 * 0.8),
+    }
+    folder = trial(tmp_path, {synthetic.OSS: sent})
+    times = synthetic.ticks(-2, 23, 0.2)
+    synthetic.write_interfaces(folder / f"samples/{synthetic.OSS}.samples", times, sent, period_s=0.2)
+    whole = storage_series(host_series(tmp_path, trial_tables(folder), 1000))
+    assert whole is not None
+    inside = (whole.edges[:-1] >= 0) & (whole.edges[1:] <= SECONDS)
+    assert whole.values[inside].mean() == pytest.approx(MBPS, rel=0.02)
+
+
 def test_processors_are_their_hosts_and_told_once(tmp_path: Path) -> None:
     folder = trial(tmp_path, {synthetic.OSS: even("eth0", "eth1", of=2)})
     trial_tables(folder)
