@@ -20,6 +20,7 @@ from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import pool, programs
 from tierbench.submit import replicas as replica_files
+from tierbench.submit.beforehand import checksums_without_catalogue, refuse_without_catalogue, secrets_in_the_open
 from tierbench.submit.catalogue import catalogues
 from tierbench.submit.ceilings import leave_ceilings
 from tierbench.submit.definitions import asked_experiment
@@ -126,6 +127,8 @@ def _plan(arguments: argparse.Namespace) -> int:
     plan, slots = _expand(site, experiment)
     print("\n".join(preview(plan, site, slots, _asked(arguments), experiment.repeats)))
     needed = needed_bytes(plan, site, experiment.sample_period_s)
+    print("".join(f"missing: {line}\n" for line in checksums_without_catalogue(plan, experiment)), end="")
+    print("".join(f"{line}\n" for line in secrets_in_the_open(experiment)), end="")
     trouble = too_little(needed, Path("runs"))
     print(f"missing: room: {trouble}" if trouble else f"the run directory takes up to {needed / 1e6:.0f} MB")
     return 0
@@ -140,8 +143,9 @@ def _written(arguments: argparse.Namespace) -> Run:
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
     _check_number(plan, arguments)
-    for line in missing(plan, site, slots, _asked(arguments)):
+    for line in [*missing(plan, site, slots, _asked(arguments)), *secrets_in_the_open(experiment)]:
         say(line)
+    refuse_without_catalogue(plan, experiment)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     check_space(needed_bytes(plan, site, experiment.sample_period_s), directory)
     write_run(plan, site, experiment, directory)

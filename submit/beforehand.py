@@ -1,0 +1,46 @@
+"""What an experiment asks for that will not do what its author thinks, told before anything is written or run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tierbench.dags.experiment import Experiment
+from tierbench.dags.plan import Plan
+from tierbench.errors import ConfigError
+from tierbench.wrappers.checksum import CHECKSUM
+
+SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")
+JSON_WEB_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.")
+
+
+def secrets_in_the_open(experiment: Experiment) -> list[str]:
+    """Variables whose values look like secrets and would be in the run directory."""
+    return list(
+        dict.fromkeys(
+            f"doubtful: workloads.{use.name}.environment.{name}: is a secret by its looks, and its value would be in"
+            f' the run directory for all to read; say where it is instead: {name} = {{ from_file = "/a/path" }}'
+            for use in experiment.uses()
+            for name, value in use.workload.environment.items()
+            if isinstance(value, str) and (SECRET_NAME.search(name) or JSON_WEB_TOKEN.match(value))
+        )
+    )
+
+
+def checksums_without_catalogue(plan: Plan, experiment: Experiment) -> Iterator[str]:
+    """Workloads that compare what they read with a catalogue that is not at hand: each trial of theirs would fail."""
+    (option,) = CHECKSUM
+    for folder, replicas in plan.replicas.items():
+        uses = [use for use in experiment.uses() if use.replicas.folder == folder]
+        asking = {use.name for use in uses if getattr(use.workload.options, option, False)}
+        if asking and replicas.checksums is None:
+            yield (
+                f"workloads.{', '.join(sorted(asking))}: {option} = true compares with the catalogue of replicas"
+                f" {folder}, which is not at hand here; make them first, or leave it out"
+            )
+
+
+def refuse_without_catalogue(plan: Plan, experiment: Experiment) -> None:
+    problems = list(checksums_without_catalogue(plan, experiment))
+    if problems:
+        raise ConfigError("\n".join(problems))
