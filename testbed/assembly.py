@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import tierbench
-from tierbench.testbed import conditions, filesystem, htcondor, kerberos, network, offered, xrootd
+from tierbench.testbed import network, offered
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
+from tierbench.testbed.service import Hosts, waves
+from tierbench.testbed.services import SERVICES
 from tierbench.testbed.topology import Topology
 
 DELAY_LINE = "/usr/local/lib/tierbench/delayline.py"
@@ -22,7 +24,6 @@ STAGES = ("dags", "submit", "wrappers", "monitors", "postprocess", "testbed", "s
 START_SECONDS = 5.0
 
 T = TypeVar("T")
-Hosts = dict[str, RunningHost]
 
 
 def assemble(hosts: Hosts, topology: Topology, site: str, rootfs: Path, say: Say) -> None:
@@ -40,19 +41,12 @@ def assemble(hosts: Hosts, topology: Topology, site: str, rootfs: Path, say: Say
     say("networks, and the WAN between the sites")
     _wire(hosts, topology)
 
-    say("Kerberos realm, file system servers, HTCondor")
-    starts = (kerberos.start, filesystem.start_servers, htcondor.start, conditions.start)
-    at_once(lambda start: start(hosts, topology), starts)
-
-    say("mounts, by Kerberos ticket")
-    filesystem.start_mounts(hosts, topology)
-
-    say("xrootd servers, and their mounts on the private workers")
-    xrootd.start(hosts, topology)
-    xrootd.start_mounts(hosts, topology)
+    for wave in waves(SERVICES):
+        say(", ".join(service.name for service in wave if service.name))
+        at_once(lambda service: service.start(hosts, topology), wave)
 
     say("waiting for the pool to be complete")
-    htcondor.wait_until_complete(hosts, topology)
+    at_once(lambda service: service.complete(hosts, topology), SERVICES)
 
 
 def at_once(do: Callable[[T], None], things: Iterable[T]) -> None:
@@ -69,8 +63,8 @@ def _stage(hosts: Hosts, topology: Topology, site: str) -> None:
         host.stage(offered.INSTALLED, site)
         _stage_tierbench(host)
     hosts["wan"].stage(DELAY_LINE, Path(__file__).with_name("delayline.py").read_bytes())
-    for part in (kerberos, filesystem, xrootd, htcondor, conditions):
-        part.stage(hosts, topology)
+    for service in SERVICES:
+        service.stage(hosts, topology)
 
 
 def _package_parts() -> dict[str, Path]:

@@ -21,20 +21,15 @@ from typing import TextIO
 
 from tierbench.errors import UnmetNeed
 from tierbench.testbed import ids
+from tierbench.testbed.services import SERVICES
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import USER
 
-DEBIAN_PACKAGES = (
-    "condor",
-    "xrootd-server", "xrootd-client",
-    "krb5-kdc", "krb5-admin-server", "krb5-user",
-    "moosefs-master", "moosefs-chunkserver", "moosefs-client", "moosefs-cli",
-    "openssh-server-gssapi", "openssh-client-gssapi",
+DEBIAN_PACKAGES = (  # beside the services' own
     "iproute2", "iptables", "nftables", "iputils-ping", "iperf3",
     "python3", "python3-numpy", "python3-scipy", "python3-matplotlib", "g++",
     "fuse3", "procps", "sudo", "tini", "util-linux-extra",
 )  # fmt: skip
-XROOTDFS_PACKAGES = ("xrootd-fuse",)
 PYTHON_PACKAGES = ("ROOT==0.1a12", "htcondor==25.14.1")
 # ROOT opens a root:// URL as a local file if the host is this one and the path exists; never here.
 ROOTRC = "TFile.ForceRemote: 1\nPath.ForceRemote: 1\n"
@@ -51,8 +46,9 @@ Say = Callable[[str], None]
 
 def recipe(settings: Settings) -> Recipe:
     """What a testbed with these settings needs."""
-    packages = DEBIAN_PACKAGES + (XROOTDFS_PACKAGES if settings.has_xrootdfs else ())
-    return Recipe(settings.suite, packages)
+    own = (package for service in SERVICES for package in service.packages)
+    of_some_suites = (package for service in SERVICES for package in service.more_packages(settings))
+    return Recipe(settings.suite, tuple(dict.fromkeys((*own, *DEBIAN_PACKAGES, *of_some_suites))))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import pytest
 from tests.testbed.runs import AccessPoint, Ran
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.results import read_results
-from tierbench.testbed import filesystem
 from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services import filesystem
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import MOUNT_POINT
 

@@ -13,9 +13,9 @@ from importlib import resources
 import pytest
 
 from tierbench.dags import names
-from tierbench.testbed import conditions
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services import conditions
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 

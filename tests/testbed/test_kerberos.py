@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierbench.testbed import filesystem
-from tierbench.testbed.filesystem import MOUNT_COMMAND
 from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services import filesystem
+from tierbench.testbed.services.filesystem import MOUNT_COMMAND
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import MOUNT_POINT
 

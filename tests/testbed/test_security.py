@@ -16,10 +16,11 @@ import pytest
 from tests.testbed.runs import HOME, AccessPoint, outcome
 from tierbench.errors import HostError
 from tierbench.site_configs.site import SHIPPED
-from tierbench.testbed import filesystem, ids, rootfs
+from tierbench.testbed import ids, rootfs
 from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.run import _taken_along
+from tierbench.testbed.services import filesystem
 from tierbench.testbed.testbed import Testbed, home
 from tierbench.testbed.topology import FIRST_PORT, LAST_PORT, MOUNT_POINT, USER
 

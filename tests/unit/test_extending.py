@@ -186,6 +186,36 @@ def package(tmp_path: Path) -> Package:
     return Package(tmp_path / "copy")
 
 
+STARTED = """
+import json
+from pathlib import Path
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.rootfs import recipe
+from tierbench.testbed.service import waves
+from tierbench.testbed.services import SERVICES
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.topology import topology
+settings = Settings()
+bed = topology(settings)
+hosts = {host.name: RunningHost(host, Path(host.name)) for host in bed.hosts}
+asked = [(question.host.name, question.thing) for service in SERVICES for question in service.questions(hosts, bed)]
+order = [[service.name for service in wave] for wave in waves(SERVICES)]
+print(json.dumps([recipe(settings).debian_packages, order, asked]))
+"""
+
+
+def test_a_service_of_the_testbed_is_a_file_and_its_line(package: Package) -> None:
+    service, listed = texts("A service of the testbed")
+    package.write("testbed/services/web.py", service)
+    package.append("testbed/services/__init__.py", listed)
+    packages, order, asked = package.python(STARTED)
+    started = [name for wave in order for name in wave]
+    assert packages.index("python3") < packages.index("iproute2")  # a service's, before what all hosts have
+    assert started.index("web server") > started.index("mounts, by Kerberos ticket")
+    assert ["vmuf", "web"] in asked
+    assert len(package.touched) == 2
+
+
 SAMPLED = """
 import json, subprocess, sys
 from pathlib import Path

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from functools import partial
 from importlib import resources
 
 from tierbench.testbed.host import RunningHost
+from tierbench.testbed.service import Question, Service
 from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import TRUST_DOMAIN, USER, Host, Topology
 
@@ -93,3 +95,20 @@ def reporting(manager: RunningHost) -> set[str]:
 def in_pool(manager: RunningHost, host: RunningHost) -> bool:
     """Whether a host's own master is alive and the collector has heard of its daemons."""
     return host.host.fqdn in reporting(manager) and host.succeeds("sh", "-c", "kill -0 $(cat /run/condor_master.pid)")
+
+
+def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+    manager = hosts[topology.with_role("access-point")[0].name]
+    for host in topology.hosts:
+        if host.in_pool:
+            yield Question(hosts[host.name], "HTCondor", partial(in_pool, manager, hosts[host.name]), "in the pool")
+
+
+HTCONDOR = Service(
+    "HTCondor",
+    packages=("condor",),
+    stage=stage,
+    start=start,
+    complete=wait_until_complete,
+    questions=questions,
+)

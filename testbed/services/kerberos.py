@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from functools import partial
 
 from tierbench.testbed.host import RunningHost
+from tierbench.testbed.service import Question, Service
 from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import REALM, USER, Host, Topology
 
@@ -63,3 +65,17 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
 def gives_tickets(asker: RunningHost) -> bool:
     """Whether the KDC gives a host with a keytab a ticket, kept nowhere."""
     return asker.succeeds("env", "KRB5CCNAME=MEMORY:ask", "kinit", "-k", f"host/{asker.host.fqdn}", timeout=5)
+
+
+def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+    kdc, asker = (hosts[topology.with_role(role)[0].name] for role in ("kdc", "gateway"))
+    yield Question(kdc, "krb5kdc", partial(gives_tickets, asker), "gives tickets")
+
+
+KERBEROS = Service(
+    "Kerberos realm",
+    packages=("krb5-kdc", "krb5-admin-server", "krb5-user"),
+    stage=stage,
+    start=start,
+    questions=questions,
+)

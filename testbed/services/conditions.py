@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from tierbench.testbed.host import RunningHost
+from tierbench.testbed.service import Service
 from tierbench.testbed.templates import verbatim
 from tierbench.testbed.topology import USER, Host, Topology
 
@@ -41,3 +42,6 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
     for host in topology.hosts:
         if host.in_pool:
             hosts[host.name].script([f"mount --bind {SUDO} {SUDO}", f"mount -o remount,bind,suid {SUDO}"])
+
+
+CONDITIONS = Service("", stage=stage, start=start)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from tierbench.errors import HostError
 from tierbench.testbed.host import RunningHost
-from tierbench.testbed.kerberos import principals
+from tierbench.testbed.service import Question, Service
+from tierbench.testbed.services.kerberos import KERBEROS, principals
 from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import (
     DATA,
@@ -162,3 +165,38 @@ def admitted_hosts(server: RunningHost) -> int:
     """How many addresses the Kerberos gate has let in."""
     listing = server.run("nft", "list", "set", "ip", "gate", "admitted", timeout=5).stdout
     return listing.count("expires")
+
+
+def questions_to_servers(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+    metadata, storage = (hosts[server.name] for server in servers(topology))
+    yield Question(metadata, "mfsmaster", partial(master_answers, metadata))
+    yield Question(storage, "mfschunkserver", partial(objects_joined, metadata), "has joined the master")
+    for server in (metadata, storage):
+        yield Question(server, "Kerberos gate", partial(_gate, server))
+
+
+def _gate(server: RunningHost) -> str:
+    if not gate_answers(server):
+        raise HostError("does not answer")
+    return f"answers; {admitted_hosts(server)} hosts admitted"
+
+
+def questions_to_mounts(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+    for host in topology.hosts:
+        if host.mounts:
+            yield Question(hosts[host.name], "mount", partial(mounted, hosts[host.name]), f"{MOUNT_POINT} answers")
+
+
+SERVERS = Service(
+    "file system servers",
+    packages=(
+        "moosefs-master", "moosefs-chunkserver", "moosefs-client", "moosefs-cli",
+        "openssh-server-gssapi", "openssh-client-gssapi",
+    ),
+    stage=stage,
+    start=start_servers,
+    questions=questions_to_servers,
+)  # fmt: skip
+MOUNTS = Service(
+    "mounts, by Kerberos ticket", after=(KERBEROS, SERVERS), start=start_mounts, questions=questions_to_mounts
+)

@@ -5,11 +5,14 @@ vmuf has a second, Kerberized door beside the open one of the thesis.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from tierbench.testbed.host import RunningHost
-from tierbench.testbed.kerberos import KEYTAB
+from tierbench.testbed.service import Question, Service
+from tierbench.testbed.services.filesystem import MOUNTS
+from tierbench.testbed.services.kerberos import KEYTAB
 from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import (
     KRB5_XROOTD_PORT,
@@ -65,7 +68,7 @@ def _configuration(door: Door) -> str:
     return filled("xrootd.cfg", port=door.port, mount_point=MOUNT_POINT, security=security)
 
 
-def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
     """Start all servers, which need their mounts, and wait until each answers."""
     for door in doors(topology):
         host = hosts[door.host.name]
@@ -85,6 +88,12 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
             f"{door.name} on {host.name} did not answer",
             f"{door.name}.log",
         )
+
+
+def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    """Start the servers, then their mounts."""
+    start_servers(hosts, topology)
+    start_mounts(hosts, topology)
 
 
 def answers(host: RunningHost, door: Door) -> bool:
@@ -121,3 +130,23 @@ def xrootdfs_workers(topology: Topology) -> list[Host]:
 
 def xrootdfs_answers(worker: RunningHost) -> bool:
     return worker.succeeds("sh", "-c", f"mountpoint -q {XROOTDFS} && ls {XROOTDFS}", timeout=5)
+
+
+def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+    for door in doors(topology):
+        server = hosts[door.host.name]
+        yield Question(server, door.name, partial(answers, server, door), f"answers at {door.url}")
+    for worker in xrootdfs_workers(topology):
+        host = hosts[worker.name]
+        yield Question(host, "xrootdfs", partial(xrootdfs_answers, host), f"{XROOTDFS} answers")
+
+
+XROOTD = Service(
+    "xrootd servers, and their mounts on the private workers",
+    packages=("xrootd-server", "xrootd-client"),
+    more_packages=lambda settings: ("xrootd-fuse",) if settings.has_xrootdfs else (),
+    after=(MOUNTS,),
+    stage=stage,
+    start=start,
+    questions=questions,
+)
