@@ -124,6 +124,10 @@ def kill_gate(scene: Scene) -> None:
     scene.shell("ce", "kill -KILL $(pgrep -f '[s]cripts/gate.py')")
 
 
+def kill_stop(scene: Scene) -> None:
+    scene.shell("ce", "kill -KILL $(pgrep -f '[s]cripts/stop.py')")
+
+
 def kill_xrootd(scene: Scene) -> None:
     """The server that the clients read from, with what it takes to start it again."""
     scene.shell(
@@ -182,7 +186,7 @@ FAULTS = {
     "xrootd restarted at once": Fault(restart_xrootd, access="wan-xrootd-public"),
     "object server frozen for 8 s": Fault(freeze_storage),
     "gate killed before the go": Fault(kill_gate, early=True),
-    "gate killed after the go": Fault(kill_gate),
+    "stop killed after the go": Fault(kill_stop),
     "disk full for 40 s": Fault(fill_disk),
     "schedd and collector killed": Fault(restart_pool),
     "second DAG in the run": Fault(second_dag),

@@ -141,8 +141,8 @@ class Testbed:
 
             self._end()
             rootfs.private(cache)
-            rootfs.private(self.directory.parent)
             base = rootfs.provide(cache, recipe, say)
+            rootfs.private(self.directory.parent)
             self.directory.mkdir()
             self._write_record(settings, complete=False)
             try:
