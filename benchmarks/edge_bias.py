@@ -58,7 +58,10 @@ def sampled(total: Total, period_s: float, phase: float) -> Sampled:
     times = np.arange(-MARGIN_S + phase * period_s, WINDOW_S + MARGIN_S, period_s)
     mono_ns = np.round((times + MARGIN_S) * 1e9).astype(np.int64)
     columns = {"mono_ns": mono_ns, "tx_bytes": total(times).astype(np.int64)}
-    header = {"host": "h", "role": "storage", "period_s": period_s, "clock_wall_ns": 0, "clock_mono_ns": 0}
+    header = {
+        "host": "h", "role": "storage", "interface": "eth0", "period_s": period_s, "clock_wall_ns": 0,
+        "clock_mono_ns": 0, "columns": [{"name": name} for name in columns],
+    }  # fmt: skip
     samples = Samples(header, columns, None, None)
     return Sampled(samples, intervals(samples))
 
