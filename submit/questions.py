@@ -96,7 +96,7 @@ def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iter
         visit = Visit(sampler.host, sampler.requirements or pinned(sampler.host), sampler.via)
         found.setdefault(sampler.host, visit)
     for host, question in (
-        *((sampler.host, question) for sampler in site.samplers.values() for question in _on_sampled(sampler)),
+        *((sampler.host, question) for sampler in site.samplers.values() for question in _on_sampled(site, sampler)),
         *_by_access(site, experiment, workers),
         *_conditions(site, experiment, workers),
     ):
@@ -168,9 +168,9 @@ def _contents(
     yield hosts[-1], Question("contents", f"replicas {folder}", about)
 
 
-def _on_sampled(sampler: Sampler) -> Iterator[Question]:
+def _on_sampled(site: Site, sampler: Sampler) -> Iterator[Question]:
     yield _interface(sampler.interfaces)
-    if sampler.role in ("storage", "xrootd", "gateway"):
+    if sampler == site.server or sampler.role in ("xrootd", "gateway"):
         yield Question("iperf3", "iperf3")
 
 

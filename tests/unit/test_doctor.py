@@ -17,6 +17,7 @@ from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
+from tierbench.kinds import Host
 from tierbench.site_configs.site import Kerberos, Links, find_site
 from tierbench.submit.doctor import clocks, findings_of
 from tierbench.submit.findings import Finding, lines
@@ -145,6 +146,14 @@ def test_root_is_looked_for_after_its_setup() -> None:
 
 
 # -- what is asked where ---------------------------------------------------------------------------------
+
+
+def test_only_the_server_that_the_links_are_measured_from_needs_iperf3() -> None:
+    second = replace(SITE.samplers["oss"], host=Host("oss2.uf.test"))
+    asked = visits(replace(SITE, samplers={**SITE.samplers, "oss2": second}), None, {})
+    kinds = {host: {question.kind for question in asked[host].questions} for host in ("oss.uf.test", "oss2.uf.test")}
+    assert "iperf3" in kinds["oss.uf.test"]
+    assert kinds["oss2.uf.test"] == {"interface"}
 
 
 def test_servers_are_asked_for_their_interface() -> None:
