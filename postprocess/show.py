@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
+from tierbench.kinds import printable
 
 # What is shown of each table: the column, and the heading above it.
 TRIALS = {
@@ -48,7 +49,7 @@ DECIMALS = {
 def show(run: Path) -> str:
     """The trials of a run, why some are not valid, and the summary."""
     trials, summary = _rows(run / names.TRIALS_CSV), _rows(run / names.SUMMARY_CSV)
-    reasons = [f"{row['trial']}: {row['verdict_reasons']}" for row in trials if row["verdict_reasons"]]
+    reasons = [printable(f"{row['trial']}: {row['verdict_reasons']}") for row in trials if row["verdict_reasons"]]
     summary = [{**row, "interval": _interval(row)} for row in summary]
     parts = [aligned(trials, TRIALS), "\n".join(reasons), aligned(summary, SUMMARY)]
     return "\n\n".join(part for part in parts if part)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tierbench.dags import names
+from tierbench.kinds import printable
 from tierbench.submit.lastsamples import SENT, counted, last_samples
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run, Stage, TrialProgress
@@ -116,8 +117,8 @@ class View:
         self._awaited = what
 
     def tell(self, line: str) -> None:
-        """Write a line that stays."""
-        self._out.write(("\r\033[K" if self._live else "") + line + "\n")
+        """Write a line that stays; what clients and servers said in it has no power over the terminal."""
+        self._out.write(("\r\033[K" if self._live else "") + printable(line) + "\n")
         self._out.flush()
 
     def _working_line(self, trial: TrialProgress, run: Run) -> str:

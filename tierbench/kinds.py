@@ -24,7 +24,7 @@ def shown(value: str) -> str:
 
 def printable(text: str) -> str:
     """A text with what cannot be seen in it spelled out."""
-    return text if text.isprintable() else json.dumps(text)[1:-1]
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
 
 
 class Kind(str):

@@ -167,7 +167,7 @@ def _shown(value: Any) -> str:
 
 def suggestion(word: object, known: typing.Iterable[object]) -> str:
     """What was probably meant, as an appendix to a complaint; or else all that is possible."""
-    names = [str(k) for k in known]
+    names = [printable(str(k)) for k in known]
     close = difflib.get_close_matches(str(word), names, n=1)
     if close:
         return f' (did you mean "{close[0]}"?)'

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable
 from typing import Any
 
+UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")  # control, and what turns text about
 VOID = {"meta", "br", "img", "hr", "link"}
 
 
@@ -33,7 +35,11 @@ def joined(children: Iterable[Any], between: str = "") -> Markup:
 
 
 def text(child: Any) -> str:
-    return child if isinstance(child, Markup) else html.escape(str(child), quote=False)
+    return (
+        child
+        if isinstance(child, Markup)
+        else html.escape(UNSEEN.sub("\N{REPLACEMENT CHARACTER}", str(child)), quote=False)
+    )
 
 
 def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], *, words: int = 1, caption: str | None = None) -> Markup:

@@ -163,6 +163,10 @@ def test_by_how_much_the_rate_sent_may_be_wrong_is_among_a_trials_numbers(run, t
     assert "sent: wrong by at most" in text
 
 
+def test_what_cannot_be_seen_is_not_on_the_page():
+    assert element("p", "a\x1b[2J\u202eb\n") == "<p>a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}b\n</p>"
+
+
 def test_a_page_elsewhere_links_back_to_the_run(run, tmp_path):
     path = run_report(run, tmp_path / "pages" / "mine.html", silent)
     links = [link for link in Page(path.read_text(encoding="utf-8")).links if not link.startswith("#")]

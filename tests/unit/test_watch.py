@@ -54,6 +54,11 @@ def show_all(run: Run) -> str:
     return out.getvalue()
 
 
+def test_what_a_client_says_has_no_power_over_the_terminal(run: Run) -> None:
+    end(run, 0, "incomplete", "client 1 failed: \x1b[2J × \u202e")  # noqa: RUF001
+    assert r"client 1 failed: \u001b[2J × \u202e" in show_all(run)  # noqa: RUF001
+
+
 def test_a_trial_that_is_tried_again_says_so_and_is_not_counted(run: Run) -> None:
     end(run, 0, "incomplete", "client 1 lost", again=True)
     assert "INCOMPLETE: client 1 lost; it is tried again" in show_all(run)
