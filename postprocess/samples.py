@@ -295,8 +295,9 @@ def _header(line: bytes, where: str) -> dict[str, Any]:
     if not 0 < header["period_s"] <= LONGEST_PERIOD_S:
         raise UnreadableSamples(f"{where}: its header is damaged: a period of {header['period_s']:g} s")
     cards = _cards(header)
-    sent = {"tx_bytes"} if len(cards) == 1 else {f"tx_bytes.{card['name']}" for card in cards}
-    lacking = {"mono_ns", *sent} - {column["name"] for column in header["columns"]}
+    endings = [""] if len(cards) == 1 else [f".{card['name']}" for card in cards]
+    moved = {f"{counter}{ending}" for counter in ("rx_bytes", "tx_bytes") for ending in endings}
+    lacking = {"mono_ns", *moved} - {column["name"] for column in header["columns"]}
     if lacking:
         raise UnreadableSamples(f"{where}: has no column {', '.join(sorted(lacking))}")
     widths = [column["width"] for column in header["columns"]]

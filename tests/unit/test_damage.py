@@ -228,6 +228,10 @@ SEEN: dict[str, tuple[Callable[[Run], None], str]] = {
     ),
     "a column without a width": (lambda run: in_header(run, '"width": 18, ', ""), "it lacks columns.0.width"),
     "a period of nothing": (lambda run: in_header(run, '"period_s": 0.2', '"period_s": 0'), "a period of 0 s"),
+    "a counter of another name": (
+        lambda run: in_header(run, '"name": "rx_bytes"', '"name": "rx_bytez"'),
+        "has no column rx_bytes",
+    ),
     "a clock that is a text": (
         lambda run: in_header(run, '"clock_mono_ns": ', '"clock_mono_ns": "soon", "was": '),
         'clock_mono_ns must be a whole number, not "soon"',

@@ -65,9 +65,10 @@ def test_only_the_wanted_columns_and_the_clock_are_kept(path):
 
 
 def test_columns_are_found_by_the_header_whatever_their_order(path):
-    columns = [{"name": "tx_bytes", "width": 6}, {"name": "new_thing", "width": 3}, {"name": "mono_ns", "width": 12}]
-    header = synthetic.header(columns=columns, record_bytes=25)
-    path.write_bytes(json.dumps(header).encode() + b"\n    123   9   5000000000\n")
+    widths = {"tx_bytes": 6, "new_thing": 3, "rx_bytes": 3, "mono_ns": 12}
+    columns = [{"name": name, "width": width} for name, width in widths.items()]
+    header = synthetic.header(columns=columns, record_bytes=29)
+    path.write_bytes(json.dumps(header).encode() + b"\n    123   9   7   5000000000\n")
     assert read_samples(path).columns["tx_bytes"].tolist() == [123]
 
 
@@ -126,7 +127,7 @@ def test_fewer_records_than_the_trailer_says_are_reported(path):
         (b"", "is empty"),
         (b"Traceback (most recent call last):\n", "does not begin with the header"),
         (json.dumps(synthetic.header(format=9)).encode() + b"\n", "has format 9"),
-        (json.dumps(synthetic.header(columns=[])).encode() + b"\n", "has no column mono_ns, tx_bytes"),
+        (json.dumps(synthetic.header(columns=[])).encode() + b"\n", "has no column mono_ns, rx_bytes, tx_bytes"),
         (json.dumps(synthetic.header(record_bytes=7)).encode() + b"\n", "do not add up"),
     ],
 )
