@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.testbed.runs import AccessPoint, Ran
+from tierbench.postprocess.points import Panel
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.results import read_results
 from tierbench.testbed.host import RunningHost
@@ -104,6 +105,7 @@ def test_when_it_came_is_told_by_the_workers_cards(runs: dict[str, Ran]) -> None
 
 
 def test_the_answer_names_the_way_that_wastes(runs: dict[str, Ran]) -> None:
-    notes = {name: " ".join(answer(read_results(run.directory, print), "root").notes) for name, run in runs.items()}
+    root = Panel({"workload": "root"})
+    notes = {name: " ".join(answer(read_results(run.directory, print), root).notes) for name, run in runs.items()}
     assert "The storage sent more than the jobs took in: over wan-xrootd-public" in notes["eager"]
     assert "sent more than" not in notes["usual"]

@@ -49,6 +49,8 @@ count = 10
 size_mb = 16
 """
 
+FULL_SEGMENT = 1514  # bytes on the wire
+
 SMALL = """
 name = "{name}"
 question = "Does the run take the course that it should?"
@@ -142,10 +144,21 @@ def test_behind_the_gate_clients_start_together(measured: Ran) -> None:
 
 @pytest.mark.parametrize(("program", "most"), [("dd", 0.05), ("root", 0.08)])
 def test_the_server_sent_what_the_clients_read(measured: Ran, program: str, most: float) -> None:
-    """And a little more: headers, what TCP sends again, and what a mount reads of a file where ROOT skips parts."""
+    """And a little more: headers, and what a mount reads of a file where ROOT skips parts.
+
+    What TCP sends again after drops at a worker's port depends on how busy this machine is: it is counted apart.
+    """
     rows = [row for row in measured.rows(names.TRIALS_CSV) if row["program"] == program]
     assert rows
-    assert {row["trial_id"]: row["closure"] for row in rows if not 0 <= float(row["closure"]) <= most} == {}
+    once = {row["trial_id"]: float(row["closure"]) - sent_again(measured, row) for row in rows}
+    assert {trial: closure for trial, closure in once.items() if not -0.005 <= closure <= most} == {}
+
+
+def sent_again(run: Ran, trial: dict[str, str]) -> float:
+    """The share of what the clients took in that the storage's TCP sent again."""
+    mine = [row for row in run.rows(names.SAMPLES_CSV) if row["trial"] == trial["trial"] and row["role"] == "storage"]
+    segments = sum(float(row["tcp_retrans_per_s"] or 0) * float(row["interval_s"] or 0) for row in mine)
+    return segments * FULL_SEGMENT / int(trial["bytes_app"])
 
 
 def test_each_client_ran_on_a_worker_of_its_pool(measured: Ran) -> None:

@@ -187,7 +187,7 @@ def test_a_file_without_one_of_its_interfaces_is_refused(tmp_path: Path) -> None
     path = tmp_path / "oss.samples"
     cards = [{"name": name} for name in ("eth0", "eth1", "eth2")]
     synthetic.write_interfaces(path, TIMES, even("eth0", "eth1", of=2), interfaces=cards)
-    with pytest.raises(UnreadableSamples, match=r"has no column tx_bytes\.eth2$"):
+    with pytest.raises(UnreadableSamples, match=r"has no column rx_bytes\.eth2, tx_bytes\.eth2$"):
         read_samples(path)
 
 
