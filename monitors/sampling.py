@@ -68,6 +68,7 @@ class Sampling:
                 self.reason = self.reason or "time"
             elif now >= due_ns:
                 tick = self._tick(tick, now)
+        self._pass_over(tick, mono_ns())
         self._record()
         trailer = {"tierbench": "end", "reason": self.reason, "records": self.records}
         trailer.update(late_ticks=self.late, missed_ticks=self.missed, wall_ns=wall_ns())
@@ -81,12 +82,19 @@ class Sampling:
 
     def _tick(self, tick: int, now: int) -> int:
         """Take the record of the tick that is due now, count those passed over; give the next one's number."""
-        current = (now - self.origin_ns) // self.period_ns
-        self.missed += current - tick
+        current = self._pass_over(tick, now)
         lateness = now - self.origin_ns - current * self.period_ns
-        self.late += current - tick + (lateness > self.period_ns / 2)
+        self.late += lateness > self.period_ns / 2
         self._record()
         return current + 1
+
+    def _pass_over(self, tick: int, now: int) -> int:
+        """Count the ticks from this one on that were due before the present one; the present one's number."""
+        current = (now - self.origin_ns) // self.period_ns
+        over = max(0, current - tick)
+        self.missed += over
+        self.late += over
+        return current
 
     def _record(self) -> None:
         self.output.put(self.taking.take())

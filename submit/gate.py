@@ -5,7 +5,8 @@ usage: gate.py            (in the trial's directory on the access point; a local
 
 Waits until every client has said READY in the clients' job event log (or has ended), the caches of every
 host are flushed and every sampler has written its first records. Then it publishes in go.json one wall-clock
-time, a little ahead, for which each client waits; from there on the trial is stop.py's.
+time, a little ahead, for which each client waits, and how often each had been started by then; from there on the
+trial is stop.py's.
 When something fails, or is waited for longer than trial.json's `limits` allow, it calls the trial off: it says
 why in called-off.json, and its exit status has DAGMan remove all jobs. What it waits for is in waiting-for.json.
 Started again it finds the go that it gave before. Shipped to the run directory; stdlib only, Python 3.6 or newer.
@@ -31,7 +32,8 @@ def let_go(watched: Watched) -> None:
     if Path("go.json").exists() or watched.ended >= watched.everybody:
         return
     lead = LEAD_SECONDS + LEAD_SECONDS_PER_CLIENT * len(watched.everybody)
-    write("go.json", json.dumps({"format": 1, "go_wall_ns": int((time.time() + lead) * 1e9)}))
+    go = {"format": 1, "go_wall_ns": int((time.time() + lead) * 1e9), "starts": watched.cluster.starts}
+    write("go.json", json.dumps(go))
     watched.tell("", 0.0)
 
 

@@ -54,16 +54,14 @@ def stop(watched: Watched) -> None:
 
 
 def see_begin(watched: Watched) -> "dict[int, int]":
-    """Wait for the go, or without a gate for all to begin; how often each was started by then, if that is seen."""
+    """Wait for the go, or without a gate for all to begin; how often each was started by then."""
     if not watched.trial["gate"]:
         gather(watched)
-    elif the_go():
-        return {}
-    else:
-        while not the_go() and not watched.ended >= watched.everybody:
-            time.sleep(POLL_SECONDS)
-            watched.read_on()
-    return dict(watched.cluster.starts)
+        return dict(watched.cluster.starts)
+    while not the_go() and not watched.ended >= watched.everybody:
+        time.sleep(POLL_SECONDS)
+        watched.read_on()
+    return {int(number): times for number, times in the_go().get("starts", {}).items()}
 
 
 def see_end(watched: Watched, starts: "dict[int, int]") -> None:
