@@ -7,12 +7,14 @@ here has slipped through there, or came from elsewhere.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from tierbench.errors import ConfigError
 from tierbench.kinds import shown
 
 WORD = re.compile(r"[A-Za-z0-9_.$/+@=:,~%-]+")
+BLANKS = "without blanks"
 MACRO = re.compile(r"\$\$|\$\w*[(\[]")
 
 
@@ -52,12 +54,13 @@ def item(*fields: str) -> str:
     return ", ".join(fields) + "\n"
 
 
-def row(*fields: object) -> str:
-    """A line of a table whose columns are parted by tabs."""
-    for field in map(str, fields):
-        if not field.isprintable() or " " in field:
-            _refuse(field, "without blanks")
-    return "\t".join(map(str, fields)) + "\n"
+def rows(lines: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a table whose columns are parted by tabs; looked at together, since there may be very many."""
+    table = [tuple(map(str, fields)) for fields in lines]
+    text = "".join(map("".join, table))
+    if not text.isprintable() or " " in text:
+        _refuse(next(field for fields in table for field in fields if not field.isprintable() or " " in field), BLANKS)
+    return ["\t".join(fields) + "\n" for fields in table]
 
 
 def _refuse(text: str, needed: str) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import Any
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
-from tierbench.dags.language import row
+from tierbench.dags.language import rows
 from tierbench.dags.limits import limits
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.repeats import Until
@@ -86,10 +86,8 @@ class ReplicaLists:
 def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
     url = access.url(replicas.directory)
     sizes, checksums = (known or [""] * replicas.count for known in (replicas.sizes, replicas.checksums))
-    return [
-        row(f"{url}/{name}", size, *filter(None, [checksum]))
-        for name, size, checksum in zip(replicas.files, sizes, checksums, strict=True)
-    ]
+    files = zip(replicas.files, sizes, checksums, strict=True)
+    return rows((f"{url}/{name}", size, *([checksum] if checksum else ())) for name, size, checksum in files)
 
 
 def _options(name: str, workload: Workload) -> Mapping[str, Any]:

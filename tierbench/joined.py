@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from tierbench.errors import TierbenchError
 
-PACKAGE = "tierbench."
 QUOTES = "'''"
+IMPORT = re.compile(r"^ *from (tierbench\.[\w.]+) import ", re.MULTILINE)
 LOADER = '''\
 import importlib.abc
 import importlib.machinery
@@ -71,14 +72,8 @@ def _needed(entry: str, more: Mapping[str, str]) -> dict[str, str]:
         name = waiting.pop(0)
         if name not in texts:
             texts[name] = more[name] if name in more else _source(name)
-            waiting += _imports(texts[name])
+            waiting += IMPORT.findall(texts[name])
     return texts
-
-
-def _imports(text: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
-            yield str(node.module)
 
 
 def _source(name: str) -> str:

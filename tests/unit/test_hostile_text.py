@@ -24,7 +24,7 @@ import pytest
 from tierbench.dags import axes, names
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment, load_experiment
-from tierbench.dags.language import comment, item, quoted, row, word
+from tierbench.dags.language import comment, item, quoted, rows, word
 from tierbench.dags.levels import Level, is_level
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import KINDS
@@ -366,7 +366,7 @@ def test_a_machine_of_the_pool_that_is_no_host_is_refused(machine: str, monkeypa
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if not text.isprintable()])
-@pytest.mark.parametrize("exit_", [word, quoted, comment, item, row])
+@pytest.mark.parametrize("exit_", [word, quoted, comment, item, lambda text: rows([(text,)])])
 def test_no_exit_lets_another_line_through(exit_: Any, text: str) -> None:
     with pytest.raises(ConfigError, match="cannot be written for HTCondor"):
         exit_(text)
