@@ -49,11 +49,12 @@ def outside(tmp_path: Path) -> Path:
 
 def test_a_file_taken_along_is_not_written_through_a_link(ce: RunningHost, outside: Path, tmp_path: Path) -> None:
     definition = tmp_path / "planted.toml"
-    definition.write_text("mine")
+    mine = 'extends = "quick"\nname = "planted"\n'
+    definition.write_text(mine)
     ce.run("ln", "-sfn", str(outside), f"{PLANTED}.toml", user=USER)
     assert _taken_along(definition, ce) == f"{PLANTED}.toml"
     assert outside.read_text() == "secret"
-    assert ce.read(f"{PLANTED}.toml", USER) == b"mine"
+    assert ce.read(f"{PLANTED}.toml", USER) == mine.encode()
 
 
 def test_a_folder_that_is_a_link_leads_nowhere_here(ce: RunningHost, outside: Path) -> None:
