@@ -51,16 +51,19 @@ def test_a_file_taken_along_is_not_written_through_a_link(ce: RunningHost, outsi
     definition = tmp_path / "planted.toml"
     mine = 'extends = "quick"\nname = "planted"\n'
     definition.write_text(mine)
-    ce.run("ln", "-sfn", str(outside), f"{PLANTED}.toml", user=USER)
-    assert _taken_along(definition, ce) == f"{PLANTED}.toml"
+    copy = f"{PLANTED}/planted.toml"
+    ce.run("mkdir", "-p", PLANTED, user=USER)
+    ce.run("ln", "-sfn", str(outside), copy, user=USER)
+    assert _taken_along(definition, ce) == copy
     assert outside.read_text() == "secret"
-    assert ce.read(f"{PLANTED}.toml", USER) == mine.encode()
+    assert ce.read(copy, USER) == mine.encode()
 
 
 def test_a_folder_that_is_a_link_leads_nowhere_here(ce: RunningHost, outside: Path) -> None:
-    ce.run("ln", "-sfn", str(outside.parent), PLANTED, user=USER)
+    folder = f"{PLANTED}-folder"
+    ce.run("ln", "-sfn", str(outside.parent), folder, user=USER)
     with pytest.raises(HostError):
-        ce.put(f"{PLANTED}/new", "mine", user=USER)
+        ce.put(f"{folder}/new", "mine", user=USER)
     assert sorted(outside.parent.iterdir()) == [outside]
 
 
