@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -172,8 +171,3 @@ def settable(key: str, tables: Mapping[str, Any]) -> str | None:
     if first in ("workloads", "replicas") and others and others[0] not in tables.get(first, {}):
         return unknown(key, others[0], tables.get(first, {}))
     return None
-
-
-def asdict(axis: Axis) -> dict[str, Any]:
-    """An axis as experiment.json and plan.json have it."""
-    return {**dataclasses.asdict(axis), "arranged": axis.arranged}

@@ -51,7 +51,8 @@ def _check_workers(plan: Plan, site: Site, experiment: Experiment) -> None:
 def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> None:
     (run / names.PLAN).write_text(to_json(plan), encoding="utf-8")
     (run / names.SITE).write_text(_json(site), encoding="utf-8")
-    (run / names.EXPERIMENT).write_text(_json(experiment), encoding="utf-8")
+    definition = dataclasses.replace(experiment, variants=())  # which follow from its axes
+    (run / names.EXPERIMENT).write_text(_json(definition), encoding="utf-8")
     (run / names.DAGMAN_CONFIG).write_text(dagman_config(), encoding="utf-8")
     (run / names.TRIAL_CONFIG).write_text(trial_config(), encoding="utf-8")
     (run / names.EXPERIMENT_DAG).write_text(experiment_dag(plan, experiment).text(), encoding="utf-8")
