@@ -95,7 +95,9 @@ def test_a_trial_whose_condition_is_undone_is_called_off_and_leaves_nothing(
     access_point: AccessPoint, testbed: Testbed, usual_rtt_ms: str
 ) -> None:
     """Somebody kills the job that holds it, on the WAN's host, while a client reads."""
-    access_point.define("cut-short", EXPERIMENT.format(name="cut-short", size_mb=16, levels=[300]))
+    # Large enough to be read for longer than HTCondor takes to tell of a job's end.
+    access_point.define("cut-short", EXPERIMENT.format(name="cut-short", size_mb=160, levels=[300]))
+    access_point.make_replicas("cut-short")
     trial = access_point.there("cut-short") / names.trial_directory("direct.dd.rtt_ms=300.x001.r1")
     ran: list[Ran] = []
     running = threading.Thread(target=lambda: ran.append(access_point.run("cut-short")))
