@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tierbench.postprocess.counters import intervals
-from tierbench.postprocess.samples import Samples
-from tierbench.postprocess.traffic import traffic
-from tierbench.postprocess.trial import Sampled
+from tierbench.postprocess.measures.traffic import traffic
+from tierbench.postprocess.records.increments import intervals
+from tierbench.postprocess.records.samples import Samples
+from tierbench.postprocess.records.trial import Sampled
 
 WINDOW_S, MARGIN_S, MBPS = 20.0, 4.0, 800.0
 COUNTS = (10, 20, 50, 200)

@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 from scipy import stats
 
-from tierbench.postprocess.uncertainty import mean_interval
+from tierbench.postprocess.measures.uncertainty import mean_interval
 
 COUNTS = (2, 3, 4, 5, 6, 8, 10, 15, 20)
 RESAMPLES = 999

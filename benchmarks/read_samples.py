@@ -41,8 +41,8 @@ GROUPED = """
 import sys
 from pathlib import Path
 import numpy as np
-from tierbench.postprocess.counters import intervals
-from tierbench.postprocess.samples import read_samples
+from tierbench.postprocess.records.increments import intervals
+from tierbench.postprocess.records.samples import read_samples
 counters = sys.argv[2].split(",")
 groups = 0
 for path in sorted(Path(sys.argv[1]).glob("trials/*/samples/*")):
@@ -57,7 +57,7 @@ print(groups, file=sys.stderr)
 TABLES = """
 import sys
 from pathlib import Path
-from tierbench.postprocess.tables import tables
+from tierbench.postprocess.tables.write import tables
 print(len(tables(Path(sys.argv[1])).trials), file=sys.stderr)
 """
 

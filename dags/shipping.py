@@ -16,11 +16,11 @@ from tierbench.joined import joined
 SCRIPTS = (
     ("tierbench.monitors", "sampler.py"),
     ("tierbench.wrappers", "flush.py"),
-    ("tierbench.submit", "gate.py"),
-    ("tierbench.submit", "stop.py"),
-    ("tierbench.submit", names.FINISH),
-    ("tierbench.dags", names.FRESH),
-    ("tierbench.dags", names.TURN_TAKING),
+    ("tierbench.submit.trial", "gate.py"),
+    ("tierbench.submit.trial", "stop.py"),
+    ("tierbench.submit.trial", names.FINISH),
+    ("tierbench.submit.trial", names.FRESH),
+    ("tierbench.submit.trial", names.TURN_TAKING),
     ("tierbench.wrappers", "arrange.py"),
 )
 

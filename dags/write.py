@@ -11,11 +11,11 @@ from typing import Any
 
 from tierbench.dags import names, secret
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
 from tierbench.dags.hosts import host_lists
 from tierbench.dags.plan import Plan, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.shipping import shipped_files
-from tierbench.dags.text import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 

@@ -19,10 +19,10 @@ from tierbench.errors import ConfigError, TierbenchError
 from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import pool, programs
-from tierbench.submit import replicas as replica_files
+from tierbench.submit import replication as replica_files
 from tierbench.submit.beforehand import checksums_without_catalogue, refuse_without_catalogue, secrets_in_the_open
+from tierbench.submit.calibration import leave_ceilings
 from tierbench.submit.catalogue import catalogues
-from tierbench.submit.ceilings import leave_ceilings
 from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.preview import missing, preview
@@ -273,7 +273,7 @@ def _leaves(queue: PatientQueue) -> bool:
 
 def _tables(arguments: argparse.Namespace) -> int:
     if arguments.trial:
-        from tierbench.postprocess.tables import trial_tables
+        from tierbench.postprocess.tables.write import trial_tables
 
         trial_tables(arguments.directory)
     else:
@@ -283,8 +283,8 @@ def _tables(arguments: argparse.Namespace) -> int:
 
 def _show_tables(directory: Path) -> None:
     try:
-        from tierbench.postprocess.show import show
-        from tierbench.postprocess.tables import tables
+        from tierbench.postprocess.tables.terminal import show
+        from tierbench.postprocess.tables.write import tables
     except ImportError as error:
         raise TierbenchError(
             f"tables need numpy: {error}; `tierbench tables {directory}` where it is installed"
@@ -294,7 +294,7 @@ def _show_tables(directory: Path) -> None:
 
 
 def _enough(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.enough import enough_before
+    from tierbench.postprocess.measures.enough import enough_before
 
     try:
         unneeded = enough_before(arguments.directory, arguments.trial)

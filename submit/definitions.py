@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.errors import ConfigError
-from tierbench.postprocess.columns import FILES
+from tierbench.postprocess.tables.columns import FILES
 
 TAKEN = {column.name for _, columns in FILES.values() for column in columns}
 

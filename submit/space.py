@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tierbench.dags.hosts import sampled_hosts
 from tierbench.dags.plan import Plan, Trial
-from tierbench.dags.room import LOW_BYTES, RESERVE_BYTES, free_bytes
 from tierbench.errors import UnmetNeed
 from tierbench.site_configs.site import Site
 from tierbench.submit.preview import estimate_s
+from tierbench.submit.trial.room import LOW_BYTES, RESERVE_BYTES, free_bytes
 
 # Measured with HTCondor 23.9: the logs of a trial and of each of its clients, a sample with its line in two tables.
 TRIAL_BYTES = 300_000

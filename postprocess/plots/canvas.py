@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tierbench.postprocess.counting import INVALID, SUSPECT
 from tierbench.postprocess.plots.style import GRID, INK, KNOWN, MUTED, OTHERS, PAPER, STYLE, WIDTH_IN, Look
+from tierbench.postprocess.verdict.counted import INVALID, SUSPECT
 
 DPI = 200
 LEGEND_ROW_IN = 0.19

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
-from tierbench.postprocess import columns
-from tierbench.postprocess.counting import counts
 from tierbench.postprocess.plots.canvas import Picture
 from tierbench.postprocess.plots.ladder import (
     VOLATILITY,
@@ -19,14 +17,16 @@ from tierbench.postprocess.plots.ladder import (
     metric_ladder,
     volatility_ladder,
 )
+from tierbench.postprocess.plots.series import delivered_series, host_series, storage_series
 from tierbench.postprocess.plots.skew import start_skew
 from tierbench.postprocess.plots.slope import gain_ladder, slope_ladder
 from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.plots.timeline import Course, timelines, typical
 from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
-from tierbench.postprocess.points import Panel, level_name, rows_at
-from tierbench.postprocess.results import Results, Row
-from tierbench.postprocess.series import delivered_series, host_series, storage_series
+from tierbench.postprocess.tables import columns
+from tierbench.postprocess.tables.points import Panel, level_name, rows_at
+from tierbench.postprocess.tables.results import Results, Row
+from tierbench.postprocess.verdict.counted import counts
 
 TIMELINE_STEPS = 300
 FEW, MANY = 4, 12  # panels of a workload: those that all have their trials over time, and those that share a figure

@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tierbench.dags.levels import JOBS, Factor, level_text
-from tierbench.postprocess.columns import SENT
-from tierbench.postprocess.counting import counts, verdict
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, verdict_handles, verdict_marks
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
-from tierbench.postprocess.points import level_of
-from tierbench.postprocess.results import Row
+from tierbench.postprocess.tables.columns import SENT
+from tierbench.postprocess.tables.points import level_of
+from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.verdict.counted import counts, verdict
 
 TALLEST = 1.5  # of the highest mean or trial; what error bars reach beyond it is cut off, so that they hide no data
 LEAST_ABOVE, ABOVE = 1.03, 1.08  # where a mark would stand at the very edge, there is some room above it

@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from tierbench.dags.levels import Factor
-from tierbench.postprocess.counting import verdict
 from tierbench.postprocess.plots.canvas import canvas, legend, line_handle, verdict_handles, verdict_marks
 from tierbench.postprocess.plots.ladder import Plot, Series, ladder_of
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
-from tierbench.postprocess.points import level_name, level_of
-from tierbench.postprocess.results import Row
+from tierbench.postprocess.tables.points import level_name, level_of
+from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.verdict.counted import verdict
 
 PANELS = {"natural_skew_ms": "processes started", "start_skew_ms": "began to read"}
 LEAST_MS = 0.01  # so that a skew of nothing has a place on a logarithmic axis

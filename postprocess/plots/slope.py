@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tierbench.dags.levels import JOBS
-from tierbench.postprocess.columns import RATE
-from tierbench.postprocess.counting import counts
 from tierbench.postprocess.plots.canvas import DOT, MEAN, line_handle
 from tierbench.postprocess.plots.ladder import Ladder, Plot, Series, drawn, ladder_of
 from tierbench.postprocess.plots.style import INK, MUTED
-from tierbench.postprocess.results import Row
+from tierbench.postprocess.tables.columns import RATE
+from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.verdict.counted import counts
 
 Step = tuple[int, float]  # the larger batch, and what became of the rate
 

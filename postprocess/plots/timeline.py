@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tierbench.postprocess.columns import RATE
-from tierbench.postprocess.counting import counts
 from tierbench.postprocess.plots.canvas import canvas, legend
+from tierbench.postprocess.plots.series import TimeSeries
 from tierbench.postprocess.plots.style import GRID, INK, MUTED, Look
-from tierbench.postprocess.results import Row
-from tierbench.postprocess.series import TimeSeries
+from tierbench.postprocess.tables.columns import RATE
+from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.verdict.counted import counts
 
 ROW_IN = 1.3
 

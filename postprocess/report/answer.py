@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
-from tierbench.postprocess.columns import RATE
-from tierbench.postprocess.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
-from tierbench.postprocess.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import counted, figures, listed, span
-from tierbench.postprocess.results import Results, Row, why
+from tierbench.postprocess.tables.columns import RATE
+from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
+from tierbench.postprocess.tables.results import Results, Row, why
+from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, UNJUDGED, counts, verdict
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
 WALL_TIME = "wall_time_s"

@@ -9,10 +9,10 @@ import numpy as np
 from scipy import stats
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, named_levels
-from tierbench.postprocess.counting import counts
-from tierbench.postprocess.points import level_of
 from tierbench.postprocess.report.words import TIMES
-from tierbench.postprocess.results import Results, Row
+from tierbench.postprocess.tables.points import level_of
+from tierbench.postprocess.tables.results import Results, Row
+from tierbench.postprocess.verdict.counted import counts
 
 LEVEL = 0.95
 LEAST_TRIALS = 2  # of each run

@@ -10,18 +10,18 @@ import numpy as np
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Factor
 from tierbench.errors import ConfigError
-from tierbench.postprocess.counting import INVALID, verdict
 from tierbench.postprocess.plots.canvas import Picture, Saved
 from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, Sheet, as_the_papers, ladder_picture, sheets_of
 from tierbench.postprocess.plots.ladder import Plot, Series
 from tierbench.postprocess.plots.style import LINES, looks
-from tierbench.postprocess.points import Panel, level_name
 from tierbench.postprocess.report.changes import METHOD, Change, changes
 from tierbench.postprocess.report.differences import Difference
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.page import caveat, document, gallery, relative, scale_note, sections
 from tierbench.postprocess.report.words import NOTHING, counted, figures, listed, moment
-from tierbench.postprocess.results import Results
+from tierbench.postprocess.tables.points import Panel, level_name
+from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.verdict.counted import INVALID, verdict
 
 METRICS = {RATE.column: "Mb/s", WALL_TIME.column: "s"}
 

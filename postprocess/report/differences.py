@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tierbench.postprocess.ceilings import measured_links
+from tierbench.postprocess.measures.ceilings import measured_links
 from tierbench.postprocess.report.provenance import Headers, conditions, headers
 from tierbench.postprocess.report.words import NOTHING, listed
-from tierbench.postprocess.results import Results
+from tierbench.postprocess.tables.results import Results
 
 VERSIONS = ("kernel", "python")
 CLIENTS = {  # what clients have recorded, how it is called, and whether it keeps from comparing

@@ -9,7 +9,6 @@ from importlib import resources
 from pathlib import Path
 
 from tierbench.dags import names
-from tierbench.postprocess.counting import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
 from tierbench.postprocess.plots.canvas import Saved, inline, page_colors
 from tierbench.postprocess.plots.style import KNOWN, OTHERS, Look
 from tierbench.postprocess.report.answer import Answer, answer
@@ -25,7 +24,8 @@ from tierbench.postprocess.report.tabulated import (
 )
 from tierbench.postprocess.report.trials import badge, trial_list
 from tierbench.postprocess.report.words import counted, moment
-from tierbench.postprocess.results import Results
+from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.verdict.counted import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
 
 FILES = (
     names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV, names.RESOURCES_CSV, names.JOBS_CSV, names.SAMPLES_CSV,

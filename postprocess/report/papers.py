@@ -8,10 +8,10 @@ from typing import Any
 from tierbench.dags import names
 from tierbench.dags.claims import LEAST, MOST, Claim
 from tierbench.dags.levels import JOBS, WORKLOAD
-from tierbench.postprocess.points import Point, rows_at
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import figures, listed
-from tierbench.postprocess.results import Results, Row
+from tierbench.postprocess.tables.points import Point, rows_at
+from tierbench.postprocess.tables.results import Results, Row
 from tierbench.spec import build
 
 HOLDS, FAILS, OPEN = "holds here", "does not hold here", "cannot tell"

@@ -10,10 +10,10 @@ from typing import Any
 import tierbench
 from tierbench import stored
 from tierbench.dags import names
+from tierbench.postprocess.abridged import SHOWN, abridged
 from tierbench.postprocess.report.markup import Markup, element, joined, table
 from tierbench.postprocess.report.words import NOTHING, counted, listed, moment
-from tierbench.postprocess.results import Results
-from tierbench.postprocess.shown import SHOWN, shown
+from tierbench.postprocess.tables.results import Results
 from tierbench.stored import Damaged
 
 HEADER_BYTES = 65_536  # none is longer
@@ -81,7 +81,7 @@ def _unlike(recorded: Any) -> Iterator[Markup]:
         yield element("p", "No host had other conditions in one trial than in the others.")
         return
     told = f"{counted(len(differing), 'trial')} had hosts with other conditions than in most trials: "
-    yield element("p", told, listed(shown(list(differing), SHOWN)), ".")
+    yield element("p", told, listed(abridged(list(differing), SHOWN)), ".")
 
 
 def _facts(results: Results) -> Iterator[tuple[str, Any]]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.plots.series import HostSeries, TimeSeries
 from tierbench.postprocess.report.markup import Markup, element
 from tierbench.postprocess.report.words import figures
-from tierbench.postprocess.results import Row
-from tierbench.postprocess.series import HostSeries, TimeSeries
+from tierbench.postprocess.tables.results import Row
 
 SPARK = (132, 26)
 CHART = (640, 150)

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
-from tierbench.postprocess.columns import RATE, SENT
-from tierbench.postprocess.counting import INVALID, SUSPECT, counts, verdict
 from tierbench.postprocess.plots.gallery import interval_words, volatility_column
-from tierbench.postprocess.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.report.answer import conditions, deciding_place, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, TIMES, figures, percent, span
-from tierbench.postprocess.results import Results, Row
+from tierbench.postprocess.tables.columns import RATE, SENT
+from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
+from tierbench.postprocess.tables.results import Results, Row
+from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, counts, verdict
 
 REST = (
     "client_mbps", "mean_mbps", "amplification", "volatility_mbps", "peak_mbps", "window_s", "wall_time_s",

@@ -7,15 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tierbench.dags.levels import BUILT_IN, WORKLOAD
-from tierbench.postprocess.columns import RATE
-from tierbench.postprocess.counting import verdict
-from tierbench.postprocess.plots.style import Look
-from tierbench.postprocess.points import level_of
-from tierbench.postprocess.report.markup import Markup, element, joined
-from tierbench.postprocess.report.sparks import chart, spark
-from tierbench.postprocess.report.words import figures, moment, percent
-from tierbench.postprocess.results import Results, Row, why
-from tierbench.postprocess.series import (
+from tierbench.postprocess.plots.series import (
     HostSeries,
     TimeSeries,
     busiest,
@@ -24,6 +16,14 @@ from tierbench.postprocess.series import (
     storage_series,
     thinned,
 )
+from tierbench.postprocess.plots.style import Look
+from tierbench.postprocess.report.markup import Markup, element, joined
+from tierbench.postprocess.report.sparks import chart, spark
+from tierbench.postprocess.report.words import figures, moment, percent
+from tierbench.postprocess.tables.columns import RATE
+from tierbench.postprocess.tables.points import level_of
+from tierbench.postprocess.tables.results import Results, Row, why
+from tierbench.postprocess.verdict.counted import verdict
 
 STEPS, SPARK_STEPS = 160, 66
 OTHERS = 3  # hosts drawn beside the storage servers

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tierbench.dags.levels import ACCESS
-from tierbench.postprocess.columns import RATE, SENT
-from tierbench.postprocess.points import level_name, level_of
 from tierbench.postprocess.report.words import TIMES, figures, listed, span
-from tierbench.postprocess.results import Results, Row
+from tierbench.postprocess.tables.columns import RATE, SENT
+from tierbench.postprocess.tables.points import level_name, level_of
+from tierbench.postprocess.tables.results import Results, Row
 
 MUCH = 1.1  # sent over taken in: headers and what is usual (docs/verdicts.md) explain less than this
 

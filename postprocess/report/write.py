@@ -14,7 +14,7 @@ from tierbench.postprocess.plots.style import looks
 from tierbench.postprocess.report.compare import check_common, comparison_page, comparison_pictures, run_names
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.page import run_page
-from tierbench.postprocess.results import Say, read_results
+from tierbench.postprocess.tables.results import Say, read_results
 
 PAGE, PLOTS = "report.html", "plots"
 

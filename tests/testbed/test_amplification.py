@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.testbed.runs import AccessPoint, Ran
-from tierbench.postprocess.points import Panel
 from tierbench.postprocess.report.answer import answer
-from tierbench.postprocess.results import read_results
+from tierbench.postprocess.tables.points import Panel
+from tierbench.postprocess.tables.results import read_results
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import filesystem
 from tierbench.testbed.testbed import Testbed

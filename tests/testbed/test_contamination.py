@@ -21,7 +21,7 @@ import pytest
 
 from tests.testbed.runs import AccessPoint, Ran, all_read, content
 from tierbench.dags import names
-from tierbench.postprocess.tables import trial_tables
+from tierbench.postprocess.tables.write import trial_tables
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.namespaces import wait_until
 from tierbench.testbed.testbed import Testbed

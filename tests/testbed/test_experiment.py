@@ -18,7 +18,7 @@ import pytest
 
 from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, content, last_line, outcome
 from tierbench.dags import names
-from tierbench.postprocess.columns import FILES
+from tierbench.postprocess.tables.columns import FILES
 from tierbench.testbed.namespaces import wait_until
 
 DOCUMENT = Path(__file__).parents[2] / "docs/workflows.md"

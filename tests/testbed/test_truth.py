@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from tierbench.joined import joined
-from tierbench.postprocess.counters import intervals
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.samples import read_samples
-from tierbench.postprocess.steady import steady
-from tierbench.postprocess.traffic import traffic, window_rates
-from tierbench.postprocess.trial import Sampled
+from tierbench.postprocess.measures.steady import steady
+from tierbench.postprocess.measures.traffic import traffic, window_rates
+from tierbench.postprocess.records.increments import intervals
+from tierbench.postprocess.records.samples import read_samples
+from tierbench.postprocess.records.trial import Sampled
 from tierbench.testbed.testbed import Testbed
 
 PERIOD_S = 0.1

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tierbench.dags import names
-from tierbench.postprocess.bottleneck import Clients, explain
-from tierbench.postprocess.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
-from tierbench.postprocess.resources import QUOTA, SHARED, Resource
-from tierbench.postprocess.tables import tables, trial_tables
+from tierbench.postprocess.measures.bottleneck import Clients, explain
+from tierbench.postprocess.measures.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
+from tierbench.postprocess.measures.resources import QUOTA, SHARED, Resource
+from tierbench.postprocess.tables.write import tables, trial_tables
 
 from .synthetic_run import GATEWAY, OSS, steady, ticks, write_samples, write_trial
 

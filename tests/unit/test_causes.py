@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tierbench.dags import names
-from tierbench.submit.causes import client_reasons
-from tierbench.submit.joblog import Cluster
+from tierbench.submit.trial.causes import client_reasons
+from tierbench.submit.trial.joblog import Cluster
 
 BY_DAGMAN = "Node Error: DAG node 'clients' (7.1.0) got 'ULOG_JOB_ABORTED' event. (by user bench)"
 WHOLE, FRACTIONS, ISO, OLD = (

@@ -14,10 +14,10 @@ import pytest
 from tierbench.dags import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
-from tierbench.postprocess.ceilings import MEASURED, read_ceilings
-from tierbench.postprocess.ceilings import ceilings as links_from
+from tierbench.postprocess.measures.ceilings import MEASURED, read_ceilings
+from tierbench.postprocess.measures.ceilings import ceilings as links_from
 from tierbench.site_configs.site import find_site
-from tierbench.submit import ceilings
+from tierbench.submit import calibration as ceilings
 from tierbench.submit.links import Received
 from tierbench.submit.pool import PoolError
 

@@ -15,7 +15,7 @@ from tierbench.postprocess.report.changes import changes, ratio
 from tierbench.postprocess.report.compare import comparison_pictures, run_names
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.write import comparison
-from tierbench.postprocess.results import read_results
+from tierbench.postprocess.tables.results import read_results
 
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8))
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.postprocess.tables import trial_tables
-from tierbench.postprocess.traffic import traffic
-from tierbench.postprocess.trial import read_trial
+from tierbench.postprocess.measures.traffic import traffic
+from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.tables.write import trial_tables
 
 Total = Callable[[float], int]
 MBPS, SENT = 400.0, 400e6 / 8 * 20  # what a synthetic trial's storage sends in its window of 20 s

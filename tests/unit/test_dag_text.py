@@ -19,18 +19,19 @@ from typing import Any
 import pytest
 
 from tests.unit.shipped import PYTHON
-from tierbench.dags import dagman, fresh, names, room, turn
+from tierbench.dags import names
 from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_dag
 from tierbench.dags.hosts import host_lists
 from tierbench.dags.nodes import Job
 from tierbench.dags.plan import Plan, Trial, expand, from_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
 from tierbench.dags.shipping import scripts
-from tierbench.dags.text import configuration_dag, dagman_config, experiment_dag, trial_dag
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Kerberos, Site, find_site
+from tierbench.submit.trial import dagman, fresh, room, turn
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 

@@ -17,7 +17,7 @@ import pytest
 
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.tables import tables, trial_tables
+from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.cli import main
 
 REAL = Path(__file__).parent / "data/direct-trial.tar.gz"  # of a testbed: direct, four root clients, two workers

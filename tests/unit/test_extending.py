@@ -220,7 +220,7 @@ SAMPLED = """
 import json, subprocess, sys
 from pathlib import Path
 from tierbench.joined import joined
-from tierbench.postprocess.samples import read_samples
+from tierbench.postprocess.records.samples import read_samples
 folder = Path(sys.argv[1])
 (folder / "sampler.py").write_text(joined("tierbench.monitors.sampler"))
 with (folder / "lo.samples").open("wb") as file:
@@ -243,7 +243,7 @@ def test_a_source_is_a_file_and_its_line(package: Package, tmp_path: Path) -> No
 JUDGED = """
 import json, sys
 from pathlib import Path
-from tierbench.postprocess.tables import trial_tables
+from tierbench.postprocess.tables.write import trial_tables
 row = trial_tables(Path(sys.argv[1]))
 print(json.dumps([row["verdict"], row["verdict_reasons"]]))
 """
@@ -251,11 +251,11 @@ print(json.dumps([row["verdict"], row["verdict_reasons"]]))
 
 def test_a_rule_is_an_entry_and_what_is_measured(package: Package, tmp_path: Path) -> None:
     rule, measured = texts("A rule")
-    package.insert("postprocess/rules.py", rule.rstrip() + ",\n", before=")  # fmt: skip\nBY_NAME")
+    package.insert("postprocess/verdict/rules.py", rule.rstrip() + ",\n", before=")  # fmt: skip\nBY_NAME")
     package.insert(
-        "postprocess/evidence.py", "    yield from _opening(data)\n", before="    yield from _ceiling(row)\n"
+        "postprocess/verdict/evidence.py", "    yield from _opening(data)\n", before="    yield from _ceiling(row)\n"
     )
-    package.append("postprocess/evidence.py", measured)
+    package.append("postprocess/verdict/evidence.py", measured)
     trial = synthetic.write_trial(tmp_path / "trial")
     path = trial / "clients/0.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]

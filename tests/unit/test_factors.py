@@ -8,10 +8,10 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags.levels import Factor, level_text
-from tierbench.postprocess.columns import FILES
-from tierbench.postprocess.enough import enough_before
-from tierbench.postprocess.factors import axis_column
-from tierbench.postprocess.tables import tables
+from tierbench.postprocess.measures.enough import enough_before
+from tierbench.postprocess.tables.columns import FILES
+from tierbench.postprocess.tables.factors import axis_column
+from tierbench.postprocess.tables.write import tables
 from tierbench.submit import cli
 
 CACHES, TRIPS, SIGNED = (0, 30, -1), (0.1, 5, 47.0), (False, True)

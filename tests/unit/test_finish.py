@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.shipped import PYTHON, ship
 from tierbench.dags import names
-from tierbench.submit import finish
+from tierbench.submit.trial import finish
 
 
 @pytest.fixture

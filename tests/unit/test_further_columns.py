@@ -13,7 +13,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.joined import joined
-from tierbench.postprocess.tables import tables
+from tierbench.postprocess.tables.write import tables
 
 LISTED = """
 from tierbench.monitors.sources.door import Door

@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.shipped import PYTHON, ship
 from tierbench.dags import names
-from tierbench.dags.text import CALLED_OFF
-from tierbench.submit import stop, watched
+from tierbench.dags.graphs import CALLED_OFF
+from tierbench.submit.trial import stop, watched
 
 CLOSED_S = 0.4
 WHEN = "2026-01-01 12:00:00"

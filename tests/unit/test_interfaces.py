@@ -12,12 +12,12 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
-from tierbench.postprocess.counters import intervals
-from tierbench.postprocess.samples import UnreadableSamples, read_samples
-from tierbench.postprocess.series import host_series, storage_series
-from tierbench.postprocess.stalls import longest_stall
-from tierbench.postprocess.tables import tables, trial_tables
-from tierbench.postprocess.trial import read_trial
+from tierbench.postprocess.measures.stalls import longest_stall
+from tierbench.postprocess.plots.series import host_series, storage_series
+from tierbench.postprocess.records.increments import intervals
+from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
+from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.watch import current_rate_mbps
 
 MBPS, SECONDS = 400.0, 20

@@ -17,7 +17,7 @@ from tierbench.dags.experiment import Experiment, definition_files, load_experim
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.postprocess.tables import trial_tables
+from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import find_site
 from tierbench.submit.probes import script
 from tierbench.submit.questions import visits

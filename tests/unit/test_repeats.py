@@ -11,8 +11,8 @@ from tierbench.dags.plan import expand
 from tierbench.dags.repeats import Until
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.postprocess.enough import enough, enough_before
-from tierbench.postprocess.tables import trial_tables
+from tierbench.postprocess.measures.enough import enough, enough_before
+from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import find_site
 from tierbench.submit.cli import main
 from tierbench.submit.preview import preview

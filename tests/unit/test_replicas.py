@@ -14,7 +14,7 @@ import pytest
 from tierbench.dags.replicas import Entry, RandomReplicas
 from tierbench.errors import BusyError, TierbenchError
 from tierbench.submit import catalogue
-from tierbench.submit.replicas import make, verify
+from tierbench.submit.replication import make, verify
 
 SET = RandomReplicas(name="noise", kind="random", count=12, size_mb=0.001)
 

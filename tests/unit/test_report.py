@@ -17,15 +17,15 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags import names
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.points import Panel
+from tierbench.postprocess.abridged import abridged
+from tierbench.postprocess.plots.series import HostSeries, TimeSeries, busiest
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.markup import VOID, element, table
 from tierbench.postprocess.report.provenance import provenance
 from tierbench.postprocess.report.write import run_report
-from tierbench.postprocess.results import read_results
-from tierbench.postprocess.series import HostSeries, TimeSeries, busiest
-from tierbench.postprocess.shown import shown
+from tierbench.postprocess.tables.points import Panel
+from tierbench.postprocess.tables.results import read_results
 from tierbench.submit import cli
 
 SMALL = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), repeats=3)
@@ -362,7 +362,7 @@ def test_without_matplotlib_the_command_says_what_to_install(tmp_path):
 def test_the_tables_of_a_trial_need_neither_scipy_nor_matplotlib():
     program = (
         "import sys; sys.modules['matplotlib'] = None; sys.modules['scipy'] = None\n"
-        "import tierbench.postprocess.tables, tierbench.submit.cli"
+        "import tierbench.postprocess.tables.write, tierbench.submit.cli"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 
@@ -390,7 +390,7 @@ def test_of_many_hosts_the_busiest_are_drawn():
 
 
 def test_a_long_list_is_cut():
-    assert shown([str(number) for number in range(20)], 2) == ["0", "1", "18 more"]
+    assert abridged([str(number) for number in range(20)], 2) == ["0", "1", "18 more"]
 
 
 @pytest.mark.parametrize(("found", "words"), [({}, "No host had other conditions"), ({"t #1": ["mtu"]}, "t #1")])

@@ -14,7 +14,7 @@ from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.changes import changes
 from tierbench.postprocess.report.tabulated import bottleneck_table, summary_table
 from tierbench.postprocess.report.write import comparison, run_report
-from tierbench.postprocess.results import read_results
+from tierbench.postprocess.tables.results import read_results
 
 NBSP = "\N{NO-BREAK SPACE}"
 CACHE = Shape(rates={"lan-xrootd": 350.0}, batches=(2, 6), samples=False, axes={"cache_mb": {0: 1, 30: 1.25}})

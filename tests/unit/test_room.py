@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.dags import room
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.errors import UnmetNeed
 from tierbench.site_configs.site import find_site
 from tierbench.submit import space
+from tierbench.submit.trial import room
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 

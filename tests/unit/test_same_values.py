@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tierbench.dags import names
-from tierbench.postprocess.tables import trial_tables
+from tierbench.postprocess.tables.write import trial_tables
 
 HERE = Path(__file__).parent
 REAL, TABLES = HERE / "data/direct-trial.tar.gz", HERE / "fixtures/direct-trial"

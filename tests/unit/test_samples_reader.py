@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.shipped import PYTHON, ship
-from tierbench.postprocess.counters import intervals
 from tierbench.postprocess.digits import Choice, Number, csv_lines, integers
-from tierbench.postprocess.samples import UnreadableSamples, read_samples
+from tierbench.postprocess.records.increments import intervals
+from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.postprocess.delivered import delivered
-from tierbench.postprocess.metrics import trial_row
-from tierbench.postprocess.slices import slice_columns
-from tierbench.postprocess.steady import steady
-from tierbench.postprocess.trial import read_trial
+from tierbench.postprocess.measures.delivered import delivered
+from tierbench.postprocess.measures.slices import slice_columns
+from tierbench.postprocess.measures.steady import steady
+from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.tables.metrics import trial_row
 
 LEVEL = 800.0
 

@@ -9,9 +9,9 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.columns import FILES
-from tierbench.postprocess.show import show
-from tierbench.postprocess.tables import tables, trial_tables
+from tierbench.postprocess.tables.columns import FILES
+from tierbench.postprocess.tables.terminal import show
+from tierbench.postprocess.tables.write import tables, trial_tables
 
 DOCUMENT = Path(__file__).parents[2] / "docs/tables.md"
 

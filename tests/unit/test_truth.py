@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.postprocess.tables import tables, trial_tables
+from tierbench.postprocess.tables.write import tables, trial_tables
 
 Total = Callable[[float], int]
 WORKER = "wn01.private.fiu.test"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
-from tierbench.dags import names, turn
+from tierbench.dags import names
+from tierbench.submit.trial import turn
 
 DEAD = 2**22 + 1  # more than a process number can be
 WAITING_S = 0.5  # who has not got the turn by then is waiting: one that may take it needs a tenth of that

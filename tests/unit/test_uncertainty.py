@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.postprocess.summary import ratio_rows, summary_rows
-from tierbench.postprocess.tables import tables
-from tierbench.postprocess.uncertainty import BOOTSTRAP_FROM, mean_interval, ratio_interval
+from tierbench.postprocess.measures.uncertainty import BOOTSTRAP_FROM, mean_interval, ratio_interval
+from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
+from tierbench.postprocess.tables.write import tables
 
 # The totals of the thesis' Table 2-1: iperf from groups of ten worker nodes to the object storage server.
 TABLE_2_1 = [
@@ -169,7 +169,7 @@ def test_a_trials_own_tables_do_without_scipy(tmp_path):
     """They are made within the DAG, where a second counts."""
     folder = synthetic.write_trial(tmp_path)
     program = (
-        "import sys; from pathlib import Path; from tierbench.postprocess.tables import trial_tables;"
+        "import sys; from pathlib import Path; from tierbench.postprocess.tables.write import trial_tables;"
         "trial_tables(Path(sys.argv[1])); sys.exit('scipy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program, str(folder)], check=False).returncode == 0

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.postprocess.evidence import findings
-from tierbench.postprocess.metrics import trial_row
-from tierbench.postprocess.rules import RULES, Finding
-from tierbench.postprocess.show import show
-from tierbench.postprocess.tables import tables, trial_tables
-from tierbench.postprocess.trial import read_trial
-from tierbench.postprocess.verdict import INVALID, SUSPECT, VALID, judge, of_finding, of_reason
+from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.tables.metrics import trial_row
+from tierbench.postprocess.tables.terminal import show
+from tierbench.postprocess.tables.write import tables, trial_tables
+from tierbench.postprocess.verdict.evidence import findings
+from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, judge, of_finding, of_reason
+from tierbench.postprocess.verdict.rules import RULES, Finding
 
 DOCUMENT = Path(__file__).parents[2] / "docs/verdicts.md"
 OSS = synthetic.OSS

@@ -1,0 +1,228 @@
+"""The DAGs of a plan: one per trial, one per configuration, one for the whole experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tierbench.dags import names, secret
+from tierbench.dags.experiment import Experiment
+from tierbench.dags.hosts import flushes, ways_to_sample
+from tierbench.dags.limits import limits
+from tierbench.dags.nodes import (
+    AbortOn,
+    AtOnce,
+    Before,
+    Dag,
+    Edge,
+    Final,
+    Job,
+    Part,
+    Retries,
+    Service,
+    SkipIf,
+    Step,
+    SubDag,
+)
+from tierbench.dags.plan import Configuration, Plan, Trial
+from tierbench.dags.workloads import Workload
+from tierbench.site_configs.site import Access, Site
+from tierbench.submit.trial import fresh
+
+# Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for their turns.
+IN_FLIGHT = 3
+
+# The exit status of gate and stop when they have called a trial off, and how often they are started again if they die.
+CALLED_OFF = 3
+WATCHING_RETRIES = 3
+
+# DAGMan runs a trial's DAG, its jobs and its PRE script in the trial's own directory.
+RUN_DIRECTORY = "../.."
+
+DAGMAN = (
+    ("DAGMAN_USER_LOG_SCAN_INTERVAL = 1", "seconds; the shortest there is. Each step of a trial waits for it"),
+    ("DAGMAN_MAX_SUBMITS_PER_INTERVAL = 1000", "the most there is: all flushes of a trial at once"),
+    ("DAGMAN_HOLD_CLAIM_TIME = 20", "seconds for which a slot that a job has left waits for the next one"),
+    ("DAGMAN_CHECK_QUEUE_INTERVAL = 120", "seconds without news; events that a full disk has lost are missed then"),
+    ("DAGMAN_RETRY_NODE_FIRST = True", "a failed trial is tried again at once, near those it is compared with"),
+    (
+        "DAGMAN_USE_STRICT = 0",
+        "or DAGMan, which miscounts idle services, fails a trial that went well",
+    ),
+)
+IN_ORDER = ("DAGMAN_MAX_PRE_SCRIPTS = 1", "or the trial whose script ends first would run first, whatever its priority")
+
+
+def dagman_config() -> str:
+    """DAGMan's settings for the DAGs whose nodes are trials."""
+    return _settings(*DAGMAN, IN_ORDER)
+
+
+def trial_config() -> str:
+    """DAGMan's settings for the DAGs of single trials."""
+    return _settings(*DAGMAN)
+
+
+def _settings(*settings: tuple[str, str]) -> str:
+    return "".join(f"# {reason}\n{setting}\n" for setting, reason in settings)
+
+
+def experiment_dag(plan: Plan, experiment: Experiment) -> Dag:
+    """All trials, in the plan's order."""
+    comment = f"Experiment {plan.experiment} at site {plan.site}: {len(plan.trials)} trials, one at a time."
+    return _dag_of_trials(comment, names.EXPERIMENT_DAG, plan.trials, experiment)
+
+
+def configuration_dag(plan: Plan, experiment: Experiment, configuration: Configuration) -> Dag:
+    """The trials of one configuration, in the plan's order."""
+    trials = plan.trials_of(configuration)
+    comment = f"{configuration.name} of experiment {plan.experiment} at site {plan.site}: {len(trials)} trials."
+    return _dag_of_trials(comment, names.configuration_dag(configuration.id), trials, experiment)
+
+
+def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: Experiment) -> Dag:
+    """Trials without edges, so that a failed one keeps no other from running; their priorities are their order."""
+    usage = [
+        comment,
+        f"In this directory: condor_submit_dag {dag}",
+        "Trials share the storage, so they measure in turn, also those of several DAGs that are submitted at once.",
+        "Submitted again after failures, it repeats the trials that failed, each as a whole, and no others.",
+    ]
+    nodes: list[Part] = []
+    befores: list[Part] = []
+    for position, trial in enumerate(trials):
+        nodes.append(
+            SubDag(trial.id, names.TRIAL_DAG, names.trial_directory(trial.id), priority=len(trials) - position)
+        )
+        before = [trials[position - 1].id] if position else []
+        befores.append(Before(trial.id, _script(names.FRESH), ["$RETRY", "$MAX_RETRIES", *before]))
+        befores.append(SkipIf(trial.id, fresh.DONE))
+    return Dag(usage, names.DAGMAN_CONFIG, [*nodes, *befores, AtOnce("trials", IN_FLIGHT), Retries(experiment.retries)])
+
+
+def trial_dag(site: Site, experiment: Experiment, trial: Trial) -> Dag:
+    """One trial, step by step: caches flushed, sampling, the clients let go and seen out, sampling stopped, tables."""
+    usage = [
+        f"{trial.name}",
+        f"In this directory: {_script(names.FRESH)} && condor_submit_dag {names.TRIAL_DAG}",
+        "Each step is there when the trial's turn has come, and goes on when it has what it waits for.",
+    ]
+    config = f"{RUN_DIRECTORY}/{names.TRIAL_CONFIG}"
+    return Dag(usage, config, list(_steps(site, experiment, trial)))
+
+
+def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
+    gate_s, flushed = limits(experiment).gate_s, flushes(site, experiment)
+    arranged = ["arranged"] if experiment.conditions else []
+    if arranged:
+        purpose = "arrange: the site changes what the trial asks for, and undoes it at the stop"
+        yield Step(purpose, _in_turn(_arranging(experiment, trial)))
+    if flushed:
+        purpose = "flush: caches are emptied on each worker and on the way, and measured to be empty"
+        yield Step(purpose, _in_turn(_flush(site, experiment, trial), *arranged))
+    samplers = [part for node in _samplers(site, experiment, trial) for part in _in_turn(node)]
+    yield Step("sampling: counters are read along the way, until the stop", samplers)
+    if experiment.gate:  # it waits for all of the above
+        purpose = "gate: one go for all clients, when they are ready, caches empty and samplers delivering"
+        yield Step(purpose, _watching("gate", gate_s))
+    clients = _clients(site, experiment, trial)
+    purpose = "clients: one cluster, each with a replica of its own"
+    if experiment.gate:
+        yield Step(purpose, _in_turn(clients))
+    else:
+        edges = [Edge(["flush"], ["clients"])] if flushed else []
+        yield Step(purpose, [*_in_turn(clients, *arranged, "sampled"), *edges])
+    purpose = "stop: when all clients have ended the turn is passed on, and the sampling stopped"
+    yield Step(purpose, _watching("stop", gate_s))
+    purpose = "tables: last in any case; what has not ended is ended, how it went is told, tables are made"
+    yield Step(purpose, [Final("tables", _script(names.FINISH))])
+
+
+def _in_turn(job: Job, *awaited: str) -> list[Part]:
+    """A node when the trial's turn has come, and what its script waits for beside it."""
+    return [job, Before(job.name, _script(names.TURN_TAKING), ["take", *awaited])]
+
+
+def _watching(step: str, run_limit: int) -> list[Part]:
+    """A node on the access point that may call the trial off, and is started again if it dies."""
+    node = Job(step, _submit(step), {"run_limit": run_limit})
+    return [*_in_turn(node), Retries(WATCHING_RETRIES, step), AbortOn(step, CALLED_OFF)]
+
+
+def _arranging(experiment: Experiment, trial: Trial) -> Service:
+    hosts = f"{RUN_DIRECTORY}/{names.arranged_list(trial.configuration.id)}"
+    return Service("arrange", _submit("arrange"), {"hosts": hosts, **_waits(experiment)})
+
+
+def _flush(site: Site, experiment: Experiment, trial: Trial) -> Job:
+    return Job(
+        "flush",
+        _submit("flush"),
+        {
+            "strategy": site.flush.strategy,
+            "helper": site.flush.helper,
+            "hosts": f"{RUN_DIRECTORY}/{names.flush_list(trial.configuration.id)}",
+            **_waits(experiment),
+        },
+    )
+
+
+def _samplers(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Service]:
+    for via in ways_to_sample(site, trial.configuration):
+        yield Service(
+            "sampling" if via == "pool" else f"sampling-{via}",
+            _submit("sampler" if via == "pool" else f"sampler-{via}"),
+            {
+                "trial": trial.id,
+                "period": experiment.sample_period_s,
+                "hosts": f"{RUN_DIRECTORY}/{names.sampler_list(trial.configuration.id, via)}",
+                **_waits(experiment),
+            },
+        )
+
+
+def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
+    configuration = trial.configuration
+    return Job(
+        "clients",
+        _submit("clients"),
+        {
+            "trial": trial.id,
+            "client": configuration.client,
+            "jobs": trial.jobs,
+            "memory": experiment.workloads[configuration.workload].asks_mb,
+            "flags": " ".join(_client_flags(site.access[configuration.access], experiment)),
+            "pool_requirements": site.pools[configuration.pool].requirements,
+            **_waits(experiment),
+            **_secrets(experiment.workloads[configuration.workload]),
+        },
+    )
+
+
+def _waits(experiment: Experiment) -> dict[str, int]:
+    """How long HTCondor lets a job wait for a slot, and run."""
+    limit = limits(experiment)
+    return {"slot_limit": limit.slot_s, "run_limit": limit.job_s}
+
+
+def _secrets(workload: Workload) -> dict[str, str]:
+    """The files of secrets as a macro for what else travels with a client, if there are any."""
+    paths = secret.files(workload.environment)
+    return {"secrets": "".join(f", {path}" for path in paths)} if paths else {}
+
+
+def _client_flags(access: Access, experiment: Experiment) -> Iterator[str]:
+    """What not every client is told: the file that the gate opens with, when to give up, whose ticket to get."""
+    limit = limits(experiment)
+    yield f"--timeout {limit.read_s}"
+    if experiment.gate:
+        yield f"--gate {names.GO} --gate-timeout {limit.go_s}"
+    if access.kerberos:
+        yield f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}"
+
+
+def _script(name: str) -> str:
+    return f"{RUN_DIRECTORY}/{names.SCRIPTS}/{name}"
+
+
+def _submit(kind: str) -> str:
+    return f"{RUN_DIRECTORY}/{names.SUBMIT}/{kind}.sub"

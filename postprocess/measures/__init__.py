@@ -1,0 +1,1 @@
+"""Numbers of a trial, from what its hosts and clients recorded."""

@@ -1,0 +1,344 @@
+"""Names what limited a trial, from how much of each resource on its way was used; docs/bottlenecks.md argues the rules.
+
+Something is full when its use is at its ceiling. Of several full ones the fullest is named, and the others told.
+Where nothing is full, clients that wait for round trips are told from those of which nobody knows what they wait for.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tierbench.postprocess.measures.ceilings import Ceiling, tightest
+from tierbench.postprocess.measures.resources import SHARED, Resource, part, resources
+from tierbench.postprocess.records.trial import TrialData, by_host
+
+Row = dict[str, Any]
+
+# The thresholds, all of them; shares of a ceiling.
+LINK_FULL = 0.90  # mean rate: headers, and the gaps between requests, take the rest
+LINK_OFTEN_FULL = (0.75, 0.5)  # or so much in the mean, with so many of the samples near the ceiling
+CPU_FULL = 0.90
+CPU_HELD_BACK = (0.60, 0.25)  # or so much of a quota, held back by it for so many seconds in a second
+CORE_FULL = 0.95  # the busiest core: a server's one thread, or the core that takes a card's interrupts
+SOFTIRQ_FULL = 0.80  # of one core
+DISK_FULL = 0.90
+CLIENT_FULL = 0.80  # CPU time over run time: such a job is called CPU-bound
+MACHINE_FULL = 0.95  # of a machine that several hosts share
+MOST_OF_MACHINE = 0.5
+SENDS = 0.2  # of what a host sends: an interface that sends less is not one of those by which data leave it
+IDLE = 0.75  # for latency to be named, nothing may be used more than this
+WAITING = 0.5  # nor the clients' own CPU more than this
+LEAST_RTT_MS = 1.0  # a shorter round trip is no longer than a server's own answering time
+LEAST_IN_FLIGHT = 512  # a client that waits for each answer has as much on the way as it asks for at a time:
+MOST_IN_FLIGHT = 16 << 20  # between a small basket and the largest read-ahead or TCP window that is usual
+A_ROUND_TRIP = (0.7, 2.0)  # round trips that a client waits for each of its reads, where it tells how many these were
+
+STORAGE, WAN, LATENCY, CLIENT, UNEXPLAINED = "storage", "WAN link", "latency", "client's own CPU", "unexplained"
+NIC = {"storage": STORAGE, "gateway": "gateway NIC", "xrootd": "xrootd server NIC", "worker": "worker NIC"}
+CPU = {"storage": STORAGE, "gateway": "gateway CPU", "xrootd": "xrootd server CPU", "worker": "worker CPU"}
+WHO = {"storage": "storage server", "gateway": "gateway", "xrootd": "xrootd server", "worker": "workers"}
+
+
+@dataclass(frozen=True)
+class Clients:
+    """What is known of a trial's clients as a whole."""
+
+    jobs: int
+    cpu_efficiency: float | None
+    mbps: float | None  # of the storage server, for all of them
+    rtt_ms: float | None = None
+    rtt_source: str = ""
+    wait_per_read_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A resource with its label, how full it is, and that in words; full if it is at its ceiling."""
+
+    label: str
+    use: float
+    words: str
+    full: bool
+
+
+def bottleneck_columns(data: TrialData, delivered_mbps: float | None) -> Row:
+    """The bottleneck's columns of trials.csv."""
+    of = part(data)
+    used = resources(data, of) if of else []
+    lowest = tightest(_ceilings(data, used))
+    row: Row = {"bottleneck": UNEXPLAINED, "bottleneck_evidence": "there are no samples of its window"}
+    if lowest:
+        row |= {"ceiling_mbps": lowest[1].mbps, "ceiling_from": f"{lowest[0]}, {lowest[1].source}"}
+        row["efficiency"] = None if delivered_mbps is None else delivered_mbps / lowest[1].mbps
+    if of is None or not data.storage:
+        return row
+    rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", "NIC sent"))
+    efficiency = next((r.utilisation for r in used if r.role == "client"), None)
+    known = data.ceilings
+    clients = Clients(len(data.jobs), efficiency, rate or None, known.rtt_ms, known.rtt_source, _wait_per_read_ms(data))
+    label, words = explain(used, clients)
+    return {**row, "bottleneck": label, "bottleneck_evidence": f"{of.words}, {of.seconds:.1f} s: {words}"}
+
+
+def resource_rows(data: TrialData, leading: Row) -> Iterator[Row]:
+    """The trial's rows of resources.csv."""
+    of = part(data)
+    for r in resources(data, of) if of else ():
+        yield {
+            **leading,
+            "host": r.host,
+            "role": r.role,
+            "resource": r.resource,
+            "interface": r.interface,
+            "value": r.value,
+            "unit": r.unit,
+            "ceiling": r.ceiling,
+            "utilisation": r.utilisation,
+            "ceiling_from": r.source,
+            "on_the_way": "yes" if r.on_the_way else "no",
+        }
+
+
+def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
+    """The label of a trial, and why."""
+    suspects = sorted(_suspects(used, clients), key=lambda suspect: suspect.use, reverse=True)
+    full = [suspect for suspect in suspects if suspect.full]
+    sent_again = _sent_again(used)
+    if full:
+        words = [full[0].words, *(f"also full: {other.words}" for other in full[1:])]
+        others = [suspect for suspect in suspects if not suspect.full][:2]
+        words += [f"next: {other.words}" for other in others]
+        return full[0].label, "; ".join([*words, *sent_again])
+    busiest = "; ".join(suspect.words for suspect in suspects[:3]) or "no ceiling is known"
+    waiting = _latency(suspects, clients)
+    if waiting:
+        return LATENCY, "; ".join([waiting, f"busiest: {busiest}", *sent_again])
+    known = ["nothing that is known of is full", busiest, *_shared(used), *_why_not(clients), *sent_again]
+    return UNEXPLAINED, "; ".join(known)
+
+
+def _suspects(used: Sequence[Resource], clients: Clients) -> Iterator[Suspect]:
+    used = [r for r in used if r.on_the_way or r.role == "machine"]
+    cpu_bound = clients.cpu_efficiency is not None and clients.cpu_efficiency >= CLIENT_FULL
+    for role in ("storage", "gateway", "xrootd", "worker"):
+        mine = [r for r in used if r.role == role]
+        yield from _nic(role, mine)
+        # Where the clients themselves keep a core busy each, a worker full of them is no cause of its own.
+        if not (role == "worker" and cpu_bound):
+            yield from _cpu(role, mine)
+    for r in used:
+        if r.role == "wan" and r.utilisation is not None:
+            words = (
+                f"the WAN link carried {r.value:.1f} of {r.ceiling:.1f} Mb/s ({_percent(r.utilisation)}), {r.source}"
+            )
+            yield Suspect(WAN, r.utilisation, words, r.utilisation >= LINK_FULL)
+        if r.role == "client" and r.utilisation is not None:
+            words = f"the clients used {_percent(r.utilisation)} of a core each"
+            yield Suspect(CLIENT, r.utilisation, words, r.utilisation >= CLIENT_FULL)
+    yield from _machine(used, cpu_bound)
+
+
+def _nic(role: str, used: Iterable[Resource]) -> Iterator[Suspect]:
+    """A role's interfaces."""
+    ways = {}
+    for direction in ("NIC sent", "NIC received"):
+        known = _fullest(role, [r for r in used if r.resource == direction and r.ceiling])
+        if known:
+            rate, most = sum(r.value for r in known), sum(r.ceiling or 0 for r in known)
+            often = sum(r.at_ceiling for r in known) / len(known)
+            ways[direction] = (rate / most, rate, most, often, known)
+    if not ways:
+        return
+    direction, (use, rate, most, often, known) = max(ways.items(), key=lambda way: way[1][0])
+    share, samples = LINK_OFTEN_FULL
+    is_full = use >= LINK_FULL or (use >= share and often >= samples)
+    moved = f"{direction.removeprefix('NIC ')} {rate:.1f} of {most:.1f} Mb/s ({_percent(use)})"
+    beside = sum(r.resource == direction for r in used) - len(known)
+    among = f", one of {beside + 1} interfaces" if beside else ""
+    words = f"{_hosts(role, known)}{_interface(known) if beside else ''} {moved}, {known[0].source}{among}"
+    if use < LINK_FULL and is_full:
+        words += f", in {_percent(often)} of the samples at the ceiling"
+    yield Suspect(NIC[role], use, words, is_full)
+
+
+def _fullest(role: str, known: Sequence[Resource]) -> Sequence[Resource]:
+    """Those of a role that count.
+
+    Of workers it is all, since one slow one among many does not limit the batch; of servers and their interfaces the
+    fullest: who waits for it waits, whatever the others could still do.
+    """
+    return known if role == "worker" else sorted(known, key=lambda r: r.utilisation or 0.0)[-1:]
+
+
+def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Suspect]:
+    """A role's processors and disks; the fullest kind of use is told."""
+    thresholds = {
+        "CPU": CPU_FULL,
+        "busiest core": CORE_FULL if role != "worker" else None,  # a worker's busiest core is a client's
+        "busiest core's softirq": SOFTIRQ_FULL,
+        "disks busy": DISK_FULL if role == "storage" else None,
+    }
+    found = []
+    for name, threshold in thresholds.items():
+        known = _fullest(role, [r for r in used if r.resource == name and r.ceiling])
+        if known and threshold:
+            mine = [r for r in used if role == "worker" or r.host == known[0].host]
+            value, most = sum(r.value for r in known), sum(r.ceiling or 0 for r in known)
+            use = value / most
+            amount = f"{value:.2f} of {most:g} cores, {known[0].source}" if known[0].unit == "cores" else _percent(use)
+            what = name if name != "CPU" or known[0].unit != "%" else "CPU, all cores"
+            words = f"{_hosts(role, known)}: {what} {amount}"
+            if known[0].unit == "cores":
+                words += f" ({_percent(use)}{_throttled(mine)})"
+            is_full = use >= threshold or (known[0].unit == "cores" and _held_back_much(use, mine))
+            found.append((use / threshold, Suspect(CPU[role], use, words, is_full)))
+    if found:
+        yield max(found, key=lambda pair: (pair[1].full, pair[0]))[1]
+
+
+def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Suspect]:
+    """Where hosts share a machine and it is full: the role that uses most of it, if one does."""
+    machine = next((r for r in used if r.role == "machine" and r.utilisation is not None), None)
+    if machine is None or (machine.utilisation or 0) < MACHINE_FULL:
+        return
+    by_role = {role: sum(r.value for r in used if (r.role, r.resource) == (role, "CPU")) for role in CPU}
+    role, cores = max(by_role.items(), key=lambda pair: pair[1])
+    most = next((r.ceiling or 0.0 for r in used if r.resource == "CPU" and r.source == SHARED), 0.0)
+    if most and cores >= MOST_OF_MACHINE * most:
+        use = machine.utilisation or 0.0
+        words = (
+            f"the machine that all hosts share is {_percent(use)} busy, {cores:.2f} cores of it with the {WHO[role]}"
+        )
+        yield Suspect(CLIENT if role == "worker" and cpu_bound else CPU[role], use, words, True)
+
+
+def _shared(used: Sequence[Resource]) -> Iterator[str]:
+    """A full machine that hosts share, where none of them is to blame more than the others."""
+    for r in used:
+        if r.role == "machine" and (r.utilisation or 0) >= MACHINE_FULL:
+            cores = sum(host.value for host in used if host.resource == "CPU" and host.unit == "cores")
+            yield f"the machine that all hosts share is {r.value:.0f} % busy, {cores:.2f} cores of it by sampled hosts"
+
+
+def _latency(suspects: Sequence[Suspect], clients: Clients) -> str:
+    """Why it is latency, if it is: all waits, nothing works, and what is on its way is as much as is asked for."""
+    in_flight = _in_flight(clients)
+    if in_flight is None or clients.rtt_ms is None or clients.rtt_ms < LEAST_RTT_MS:
+        return ""
+    if any(suspect.use > IDLE for suspect in suspects) or (clients.cpu_efficiency or 0.0) > WAITING:
+        return ""
+    mbps = (clients.mbps or 0.0) / clients.jobs
+    trips = (clients.wait_per_read_ms or 0.0) / clients.rtt_ms
+    if A_ROUND_TRIP[0] <= trips <= A_ROUND_TRIP[1]:
+        return (
+            f"nothing is busy and the clients wait {trips:.1f} round trips of {clients.rtt_ms:.1f} ms"
+            f" ({clients.rtt_source}) for each of their reads, which so brings each {mbps:.1f} Mb/s"
+        )
+    if not LEAST_IN_FLIGHT <= in_flight <= MOST_IN_FLIGHT:
+        return ""
+    return (
+        f"nothing is busy and the clients wait: each receives {mbps:.1f} Mb/s over a round trip of"
+        f" {clients.rtt_ms:.1f} ms ({clients.rtt_source}), so {in_flight / 1024:.0f} KiB are on the way at a time,"
+        " as when each answer is awaited before more is asked for"
+    )
+
+
+def _wait_per_read_ms(data: TrialData) -> float | None:
+    """What a client waits for each of its reads in the median, where clients tell how many these were."""
+    waits = [
+        1e3 * (job.run_s - (job.computing_s or 0.0)) / job.reads
+        for job in data.jobs
+        if job.run_s is not None and job.reads
+    ]
+    return statistics.median(waits) if waits else None
+
+
+def _in_flight(clients: Clients) -> float | None:
+    """By Little's law, the bytes that each client has on the way at a time."""
+    if clients.rtt_ms is None or clients.mbps is None:
+        return None
+    return clients.mbps * 1e6 / 8 / clients.jobs * clients.rtt_ms / 1e3
+
+
+def _why_not(clients: Clients) -> Iterator[str]:
+    """What speaks against, or is missing for, latency."""
+    if clients.rtt_ms is None:
+        yield "the round-trip time is not known (links.rtt_ms, or iperf3 at the run's beginning)"
+    elif (in_flight := _in_flight(clients)) is not None:
+        yield f"{in_flight / 1024:.0f} KiB a client on the way over {clients.rtt_ms:.1f} ms"
+
+
+def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, Ceiling]]:
+    """Each known ceiling of the trial's way, in words whose it is."""
+    cards = {
+        interfaces[0].samples.host: [one.samples.card for one in interfaces] for interfaces in by_host(data.sampled)
+    }
+
+    def nics(host: str, role: str, of: Collection[str] | None = None) -> list[Ceiling | None]:
+        """The ceilings of a host's interfaces, or of some; of one that is not sampled, as of one interface."""
+        mine = [card for card in cards.get(host, [{}]) if not of or card.get("name") in of]
+        return [data.ceilings.nic(host, role, card) for card in mine]
+
+    if "wan" in data.ceilings.links:
+        yield "WAN link", data.ceilings.links["wan"]
+    for role in ("storage", "gateway", "xrootd"):
+        hosts = {r.host for r in used if r.role == role and r.on_the_way}
+        if not hosts and role == "storage" and role in data.ceilings.links:
+            yield WHO[role], data.ceilings.links[role]
+        each = [nics(host, role, _sending(host, used) if role != "storage" else None) for host in sorted(hosts)]
+        if role == "storage":  # side by side: what is not sent by one of them can be by another
+            each = [[nic for server in each for nic in server]]
+        if known := [_side_by_side(host) for host in each if host and all(host)]:
+            yield WHO[role], min(known, key=lambda ceiling: ceiling.mbps)
+    workers = {str(job.start["host"]) for job in data.jobs if "host" in job.start}
+    each = [nics(host, "worker") for host in sorted(workers)]
+    if each and all(all(host) for host in each):
+        yield f"{len(each)} workers' interfaces", _side_by_side([nic for host in each for nic in host])
+
+
+def _sending(host: str, used: Sequence[Resource]) -> set[str]:
+    """The interfaces by which a server on the way sends on: the other side of a gateway sends acknowledgements."""
+    sent = [r for r in used if (r.host, r.resource) == (host, "NIC sent")]
+    return {r.interface for r in sent if r.value >= SENDS * sum(one.value for one in sent)}
+
+
+def _side_by_side(nics: Sequence[Ceiling | None]) -> Ceiling:
+    known = [nic for nic in nics if nic]
+    return Ceiling(sum(nic.mbps for nic in known), known[0].source)
+
+
+def _sent_again(used: Iterable[Resource]) -> Iterator[str]:
+    servers = [r for r in used if r.role == "storage" and r.resource == "TCP segments sent again"]
+    for r in servers:
+        if r.value >= 0.1:
+            whose = f"{r.host}'s" if len(servers) > 1 else "the storage server's"
+            yield f"{r.value:.1f} % of {whose} TCP segments were sent again"
+
+
+def _held_back(used: Iterable[Resource]) -> float:
+    return sum(r.value for r in used if r.resource == "CPU throttled")
+
+
+def _held_back_much(use: float, used: Iterable[Resource]) -> bool:
+    share, seconds = CPU_HELD_BACK
+    return use >= share and _held_back(used) >= seconds
+
+
+def _throttled(used: Iterable[Resource]) -> str:
+    held = _held_back(used)
+    return f", held back for {held:.2f} s a second" if held >= 0.01 else ""
+
+
+def _hosts(role: str, known: Sequence[Resource]) -> str:
+    return f"{WHO[role]} {known[0].host}" if len(known) == 1 else f"{len(known)} {WHO[role]}"
+
+
+def _interface(known: Sequence[Resource]) -> str:
+    return f" {known[0].interface}" if len(known) == 1 and known[0].interface else ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

@@ -1,0 +1,69 @@
+"""Whether a batch has been repeated often enough, from what its trials so far have measured."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tierbench import stored
+from tierbench.dags import names
+from tierbench.dags.repeats import Repeats, Until
+from tierbench.errors import ConfigError
+from tierbench.postprocess.measures.uncertainty import mean_interval
+from tierbench.postprocess.tables.columns import RATE
+from tierbench.postprocess.verdict.counted import counts, known
+from tierbench.spec import build
+
+
+def enough(trials: Iterable[dict[str, Any]], rule: Repeats) -> bool:
+    """Whether these trials of one configuration and batch, rows of trials.csv, satisfy the rule."""
+    values = known((row for row in trials if counts(row)), RATE)
+    if isinstance(rule, int):
+        return len(values) >= rule
+    if len(values) < rule.at_least:
+        return False
+    found = mean_interval(values)
+    width = found.relative_half_width if found else None
+    return len(values) >= rule.at_most or (width is not None and 100 * width <= rule.within_pct)
+
+
+def enough_before(run: Path, trial_id: str) -> bool:
+    """Whether a trial of a run need not be run, given those before it of the same configuration and batch."""
+    plan = _read(run / names.PLAN)
+    planned = next((trial for trial in plan["trials"] if trial["id"] == trial_id), None)
+    if planned is None:
+        raise ConfigError(f"{run}: its plan has no trial {trial_id}; the names are those of the folders in trials/")
+    rule = _rule(run)
+    if not isinstance(rule, Until):
+        return False
+    before = [
+        trial["id"]
+        for trial in plan["trials"]
+        if (trial["configuration"], trial["jobs"]) == (planned["configuration"], planned["jobs"])
+        and trial["repeat"] < planned["repeat"]
+    ]
+    return enough([row for trial in before for row in _rows(run / names.trial_directory(trial))], rule)
+
+
+def _rule(run: Path) -> Repeats:
+    path = run / names.EXPERIMENT
+    repeats = _read(path).get("repeats", 1)
+    return build(Until, repeats, str(path), "repeats") if isinstance(repeats, dict) else int(repeats)
+
+
+def _rows(folder: Path) -> list[dict[str, str]]:
+    """A trial's row of trials.csv; none if it has not run."""
+    try:
+        with (folder / names.TRIALS_CSV).open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except FileNotFoundError:
+        return []
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return stored.read_table(path)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; a run directory is needed, as `tierbench write` makes it") from None

@@ -1,0 +1,244 @@
+"""How much of each resource along a trial's way was used while all its clients were at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierbench.postprocess.measures.ceilings import Ceiling
+from tierbench.postprocess.measures.course import course
+from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
+
+HEAD = 0.1  # of the time in which all are active: opening the files, and TCP's slow start
+LEAST_SHARE = 0.25  # of the window; where all are active for less than this, the window's middle is looked at
+EDGES = 0.1  # of the window, at each end, that its middle leaves out
+NEARLY_FULL = 0.9  # a sample whose rate is above this of the ceiling counts as one at the ceiling
+KNOWN = 0.5  # of the part, for a mean to be told
+CARRIES = 0.5  # of what the storage server sent: who carried this much is on the data's way
+WORKS = ("cpu_user", "cpu_nice", "cpu_system", "cpu_irq", "cpu_softirq", "cpu_steal")
+RESTS = ("cpu_idle", "cpu_iowait")
+QUOTA, SHARED = "its CPU quota", "the machine's cores"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a trial that is looked at, by the wall clock."""
+
+    begin_ns: int
+    end_ns: int
+    words: str
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.begin_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Something that was used on a host, how much of it, and how much there is of it if that is known."""
+
+    host: str
+    role: str
+    resource: str
+    value: float
+    unit: str
+    ceiling: float | None = None
+    source: str = ""
+    at_ceiling: float = 0.0  # share of the samples that are near the ceiling
+    on_the_way: bool = True
+    interface: str = ""
+
+    @property
+    def utilisation(self) -> float | None:
+        return self.value / self.ceiling if self.ceiling else None
+
+
+@dataclass(frozen=True)
+class Here:
+    """A host, of which resources are told."""
+
+    host: str
+    role: str
+    on_the_way: bool
+
+    def used(
+        self, name: str, value: float | None, unit: str, most: float | None = None, source: str = ""
+    ) -> Iterator[Resource]:
+        """A resource of it, if its use is known."""
+        if value is not None:
+            yield Resource(self.host, self.role, name, value, unit, most, source, on_the_way=self.on_the_way)
+
+    def carried(
+        self, name: str, mbps: float | None, ceiling: Ceiling | None, at_ceiling: float, interface: str
+    ) -> Iterator[Resource]:
+        """What went through an interface of it one way, if that is known."""
+        most, source = (ceiling.mbps, ceiling.source) if ceiling else (None, "")
+        if mbps is not None:
+            on_the_way = self.on_the_way
+            yield Resource(self.host, self.role, name, mbps, "Mb/s", most, source, at_ceiling, on_the_way, interface)
+
+
+def part(data: TrialData) -> Part | None:
+    """The time in which all clients were at work, but for its head; the window's middle if that is too short."""
+    begin, end = data.begin_ns, data.end_ns
+    if begin is None or end is None or end <= begin:
+        return None
+    first, last = data.all_active_ns or (begin, begin)
+    if last - first >= LEAST_SHARE * (end - begin):
+        return Part(round(first + HEAD * (last - first)), last, "while all clients were at work")
+    margin = round(EDGES * (end - begin))
+    return Part(begin + margin, end - margin, "in the middle of the window")
+
+
+def resources(data: TrialData, of: Part) -> list[Resource]:
+    """All resources of a trial's sampled hosts, its links and its clients."""
+    sent = sum(per_second(server, "tx_bytes", of, 8 / 1e6) or 0.0 for server in data.storage)
+    workers = {job.start.get("host") for job in data.jobs if job.start}
+    found: list[Resource] = []
+    for interfaces in by_host(data.sampled):
+        found += _of_host(interfaces, data, of, sent, workers)
+    found += _of_workers_not_sampled(data)
+    return [*found, *_of_links(data, found, sent), *_of_machine(data, of), *_of_clients(data)]
+
+
+def _of_host(
+    interfaces: list[Sampled], data: TrialData, of: Part, sent: float, workers: set[str | None]
+) -> Iterator[Resource]:
+    sampled = interfaces[0]
+    samples = sampled.samples
+    host, role = samples.host, samples.role
+    rates = {way: [per_second(one, f"{way}_bytes", of, 8 / 1e6) for one in interfaces] for way in ("tx", "rx")}
+    carried = max(sum(rate or 0.0 for rate in way) for way in rates.values())
+    on_the_way = role == "storage" or (host in workers if role == "worker" else carried >= CARRIES * sent)
+    here = Here(host, role, on_the_way)
+    for number, one in enumerate(interfaces):
+        ceiling = data.ceilings.nic(host, role, one.samples.card)
+        for way, words in (("tx", "NIC sent"), ("rx", "NIC received")):
+            near = at_ceiling(one, f"{way}_bytes", of, ceiling)
+            yield from here.carried(words, rates[way][number], ceiling, near, one.samples.interface)
+    if "cpu_own_ns" in samples.columns and samples.columns["cpu_own_ns"].max(initial=-1) >= 0:
+        yield from _of_own_processors(sampled, of, here)
+    elif not shares_machine(sampled, data):
+        yield from _of_processors(sampled, of, here)
+    again, out = per_second(sampled, "tcp_retrans", of), per_second(sampled, "tcp_out_segs", of)
+    yield from here.used("TCP retransmits", again, "1/s")
+    yield from here.used("TCP segments sent again", 100 * again / out if again is not None and out else None, "%")
+
+
+def _of_own_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
+    """What a host that shares its machine with others has used of it itself."""
+    header = sampled.samples.header
+    limit = header.get("own_cpu_limit_cores")
+    own = per_second(sampled, "cpu_own_ns", of, 1e-9)
+    yield from here.used("CPU", own, "cores", limit or header.get("ncpu"), QUOTA if limit else SHARED)
+    yield from here.used("CPU throttled", per_second(sampled, "cpu_own_throttled_ns", of, 1e-9), "s/s")
+
+
+def _of_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
+    """The processors and disks of a host that has its machine to itself."""
+    cpu = _cpu(sampled, of)
+    yield from here.used("CPU", cpu.get("busy"), "%", 100)
+    yield from here.used("CPU in softirq", cpu.get("softirq"), "%", 100)
+    yield from here.used("busiest core", gauge(sampled, "cpu_busiest_busy_pct", of), "%", 100)
+    yield from here.used("busiest core's softirq", gauge(sampled, "softirq_busiest_pct", of), "%", 100)
+    disks = len(sampled.samples.header.get("disks") or ())
+    if disks:
+        yield from here.used("disks busy", per_second(sampled, "disk_busy_ms", of, 0.1 / disks), "%", 100)
+    yield from here.used("disk read", per_second(sampled, "disk_read_bytes", of, 8 / 1e6), "Mb/s")
+
+
+def shares_machine(sampled: Sampled, data: TrialData) -> bool:
+    """Whether another sampled host has booted with it: then they share a kernel, and /proc/stat is of both."""
+    boots: list[str | None] = [other.samples.header.get("boot_id") for other, *_ in by_host(data.sampled)]
+    return boots.count(sampled.samples.header.get("boot_id")) > 1
+
+
+def _of_workers_not_sampled(data: TrialData) -> Iterator[Resource]:
+    """What the clients of a worker tell to have received, where nobody has read its interface."""
+    by_host: dict[str, float] = {}
+    for job in data.jobs:
+        if job.bytes_read and job.run_s and "host" in job.start:
+            by_host[job.start["host"]] = by_host.get(job.start["host"], 0.0) + job.bytes_read * 8 / 1e6 / job.run_s
+    for host in sorted(by_host.keys() - {sampled.samples.host for sampled in data.sampled}):
+        ceiling = data.ceilings.nic(host, "worker", {})
+        if ceiling:
+            source = f"{ceiling.source}; not sampled, the rate is by its clients"
+            yield Resource(host, "worker", "NIC received", by_host[host], "Mb/s", ceiling.mbps, source)
+
+
+def _of_links(data: TrialData, found: list[Resource], sent: float) -> Iterator[Resource]:
+    """The WAN, which is no host's: it carries what leaves the storage's site."""
+    if data.storage and (wan := data.ceilings.links.get("wan")):
+        leaving = [r.value for r in found if r.role == "xrootd" and r.on_the_way and r.resource == "NIC sent"]
+        rate = sum(leaving) or sent
+        yield Resource("", "wan", "link", rate, "Mb/s", wan.mbps, wan.source)
+
+
+def _of_machine(data: TrialData, of: Part) -> Iterator[Resource]:
+    """Where hosts share a machine, as on the testbed: how busy that is with all of them."""
+    sharing = [sampled for sampled in data.sampled if shares_machine(sampled, data)]
+    if sharing and "busy" in (cpu := _cpu(sharing[0], of)):
+        yield Resource("", "machine", "CPU", cpu["busy"], "%", 100.0, on_the_way=False)
+
+
+def _of_clients(data: TrialData) -> Iterator[Resource]:
+    known = [(job.computing_s, job.run_s) for job in data.jobs if job.computing_s is not None and job.run_s]
+    run_s = sum(run for _, run in known if run)
+    if run_s:
+        share = 100 * sum(cpu for cpu, _ in known if cpu) / run_s
+        yield Resource("", "client", "CPU of a client", share, "%", 100.0, "one core each")
+
+
+# -- means over the part ----------------------------------------------------------------------------------
+
+
+def per_second(sampled: Sampled, counter: str, of: Part, times_what: float = 1.0) -> float | None:
+    """How fast a counter rose; None unless known for most of the part."""
+    if counter not in sampled.intervals.differences:
+        return None
+    risen = course(sampled, counter, of.begin_ns, (of.begin_ns, of.end_ns))
+    rate = risen.rate(0, of.seconds)
+    if rate is None or risen.known_s(np.array([0, of.seconds]))[0] < KNOWN * of.seconds:
+        return None
+    return times_what * rate
+
+
+def _inside(sampled: Sampled, of: Part) -> slice:
+    """The samples of the part, with the ones next to it."""
+    mono = sampled.samples.columns["mono_ns"]
+    offset = sampled.samples.header["clock_wall_ns"] - sampled.samples.header["clock_mono_ns"]
+    first, last = np.searchsorted(mono, [of.begin_ns - offset, of.end_ns - offset])
+    return slice(max(0, int(first) - 1), min(len(mono), int(last) + 1))
+
+
+def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling: Ceiling | None) -> float:
+    """The share of the part's samples whose rate is near the ceiling."""
+    if ceiling is None or counter not in sampled.intervals.differences:
+        return 0.0
+    risen = course(sampled, counter, of.begin_ns, (of.begin_ns, of.end_ns))
+    rates = risen.rates(risen.times[(risen.times >= 0) & (risen.times <= of.seconds)])  # of whole intervals
+    return float(np.mean(rates >= NEARLY_FULL * ceiling.mbps * 1e6 / 8)) if len(rates) else 0.0
+
+
+def gauge(sampled: Sampled, column: str, of: Part) -> float | None:
+    """The mean of what was read at the samples of the part."""
+    if column not in sampled.samples.columns:
+        return None
+    inside = _inside(sampled, of)
+    values = sampled.samples.columns[column][inside][1:-1]
+    known = values[values >= 0]
+    return float(known.mean()) if len(known) else None
+
+
+def _cpu(sampled: Sampled, of: Part) -> dict[str, float]:
+    """Per cent of all cores' time that were busy, and busy with softirq."""
+    rates = {name: per_second(sampled, name, of) or 0.0 for name in (*WORKS, *RESTS)}
+    total = sum(rates.values())
+    if not total:
+        return {}
+    return {
+        "busy": 100 * sum(rates[name] for name in WORKS) / total,
+        "softirq": 100 * rates["cpu_softirq"] / total,
+    }

@@ -1,0 +1,124 @@
+"""The longest time in which nothing moved although clients were reading, before it went on.
+
+Neither from the storage nor, where they are sampled, to the workers: a server on the way that has read ahead serves its
+clients while the storage rests. Pauses at the window's edges are told apart: there files are opened and programs start.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.measures.course import course
+from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS
+from tierbench.postprocess.measures.traffic import MEGABITS, window_rates
+from tierbench.postprocess.records.trial import TrialData
+
+NOTHING = 0.05  # of the rate at which those clients read that are active
+GOES_ON = 0.01  # of what was sent in all, before a pause as after it: else it is the beginning or the end
+USUAL_PAUSES = 4  # from so many on there is a usual one, as where a server on the way reads ahead in bursts
+UNUSUAL = 3.0  # times the usual one
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A pause, in seconds since the window began."""
+
+    begin_s: float
+    seconds: float
+
+
+def longest_stall(data: TrialData, at_rest_mbps: float) -> Stall | None:
+    """The longest pause between what was sent first and last, as far as it is not like others and clients waited."""
+    flow = _flow(data, at_rest_mbps)
+    if flow is None:
+        return None
+    sent = np.cumsum(np.nan_to_num(flow.rates * np.diff(flow.times)))
+    pauses = [
+        flow.pause(int(before), int(after))
+        for before, after in itertools.pairwise(flow.busy)
+        if after > before + 1 and GOES_ON <= sent[before] / sent[-1] <= 1 - GOES_ON
+    ]
+    longest = max(pauses, key=lambda pause: pause.seconds, default=None)
+    if longest is None:
+        return None
+    usual = float(np.median([pause.seconds for pause in pauses])) if len(pauses) >= USUAL_PAUSES else 0.0
+    if longest.seconds < UNUSUAL * usual:
+        return None
+    return Stall(longest.begin_s, min(longest.seconds, _most_waited_s(data, longest)))
+
+
+def longest_at_an_edge(data: TrialData, at_rest_mbps: float) -> Stall | None:
+    """The longer of the times before anything moved and after all had, as far as clients waited in them."""
+    flow = _flow(data, at_rest_mbps)
+    if flow is None or not len(flow.busy):
+        return None
+    first, last = (float(flow.times[place]) for place in (flow.busy[0], flow.busy[-1] + 1))
+    pauses = [Stall(0.0, first)]
+    if data.trial["protocol"] == "file" or data.reading_workers:  # else a server may serve what it has read ahead
+        pauses.append(Stall(last, float(flow.times[-1]) - last))
+    waited = [Stall(pause.begin_s, min(pause.seconds, _most_waited_s(data, pause))) for pause in pauses]
+    return max(waited, key=lambda pause: pause.seconds)
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """What moved between each two samples in the window, from the storage or to the workers."""
+
+    times: Numbers
+    rates: Numbers  # from the storage
+    moved: Numbers  # as a share of what the clients that were active take in the mean
+    busy: NDArray[np.intp]  # the intervals in which more than about nothing moved
+
+    def pause(self, before: int, after: int) -> Stall:
+        """The pause between two busy intervals, which it began in the one and ended in the other."""
+        begun, ended = (float(np.diff(self.times)[at] * max(0.0, 1 - self.moved[at])) for at in (before, after))
+        begin, end = float(self.times[before + 1]) - begun, float(self.times[after]) + ended
+        return Stall(begin, end - begin)
+
+
+def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
+    times, rates = window_rates(data.storage, data.begin_ns, data.end_ns)
+    if data.begin_ns is None or len(rates) < 1:
+        return None
+    expected = _expected_mbps(data, data.begin_ns, (times[1:] + times[:-1]) / 2)
+    received = _received_mbps(data, data.begin_ns, times)
+    still = rates <= at_rest_mbps + NOTHING * expected  # false where the rate is not known
+    still &= ~(received > MOST_AT_REST_MBPS + NOTHING * expected)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = np.nan_to_num(np.fmax(rates, received) / expected, nan=1.0)
+    return _Flow(times, rates, moved, np.flatnonzero(~still))
+
+
+def _expected_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
+    """What the clients that are active at these times would take together, each at its own mean rate."""
+    expected: Numbers = np.zeros(len(times))
+    for job in data.jobs:
+        if job.bytes_read and job.run_s and job.go and job.ended_wall_ns is not None:
+            active = (times >= (job.go["wall_ns"] - begin_ns) / 1e9) & (times < (job.ended_wall_ns - begin_ns) / 1e9)
+            expected += np.where(active, job.bytes_read * MEGABITS / job.run_s, 0.0)
+    return expected
+
+
+def _received_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
+    """What the workers with clients received between each two of these times; NaN where that is not known."""
+    workers = data.reading_workers
+    if not workers:
+        return np.full(len(times) - 1, np.nan)
+    rates = (course(worker, "rx_bytes", begin_ns).rates(times) * MEGABITS for worker in workers)
+    return sum(rates, np.zeros(len(times) - 1))
+
+
+def _most_waited_s(data: TrialData, stall: Stall) -> float:
+    """The most for which all the clients that had not ended can have waited: the time in which none computed."""
+    begin_ns = data.begin_ns or 0
+    waited = [
+        job.run_s - (job.computing_s or 0.0)
+        for job in data.jobs
+        if job.run_s and job.ended_wall_ns is not None and (job.ended_wall_ns - begin_ns) / 1e9 > stall.begin_s
+    ]
+    return max(0.0, min(waited, default=stall.seconds))

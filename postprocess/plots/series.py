@@ -1,0 +1,106 @@
+"""What a trial's hosts did over time, thinned out to as many steps as a picture shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tierbench.dags import names
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.measures.course import course, with_window
+from tierbench.postprocess.measures.traffic import MEGABITS, resolution_s
+from tierbench.postprocess.records.increments import INTERFACE, intervals
+from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
+from tierbench.postprocess.records.trial import Sampled
+from tierbench.postprocess.tables.columns import RATE
+from tierbench.postprocess.tables.results import Row
+
+LEAD_S, TAIL_S = 1.0, 1.0  # shown before and after the window
+
+
+@dataclass(frozen=True)
+class TimeSeries:
+    """A rate over time: between each two edges, in seconds since the window began, a value or NaN."""
+
+    edges: Numbers
+    values: Numbers
+
+
+@dataclass(frozen=True)
+class HostSeries:
+    """What a host's sampled interface sent, and received; of several interfaces each is named with its host."""
+
+    host: str
+    role: str
+    sent_mbps: TimeSeries
+    received_mbps: TimeSeries
+
+
+def host_series(run: Path, trial: Row, steps: int) -> list[HostSeries]:
+    """What each sampled host sent and received while a trial ran; hosts whose samples are unreadable are left out."""
+    begin_ns, window_s = trial.get("go_wall_ns"), trial.get("window_s")
+    if begin_ns is None or not window_s or window_s <= 0 or not trial.get("trial_id"):
+        return []
+    sampled: list[Sampled] = []
+    folder = run / names.trial_directory(str(trial["trial_id"])) / names.SAMPLES
+    for path in sorted(folder.glob("*.samples")):
+        try:
+            samples = read_samples(path, INTERFACE)
+        except (UnreadableSamples, OSError):
+            continue
+        if len(samples) > 1:
+            sampled += [Sampled(one, intervals(one)) for one in samples.by_interface()]
+    found = []
+    for one in sampled:
+        # Of one role all have the same edges, so that they can be added up.
+        alike = [other for other in sampled if other.samples.role == one.samples.role]
+        step_s = max(resolution_s(alike), (window_s + LEAD_S + TAIL_S) / steps)
+        sent, received = (_moved(one, counter, begin_ns, window_s, step_s) for counter in ("tx_bytes", "rx_bytes"))
+        found.append(HostSeries(one.samples.named, one.samples.role, sent, received))
+    return found
+
+
+def busiest(hosts: list[HostSeries], others: int) -> list[HostSeries]:
+    """The storage servers, and of the other hosts those that sent most."""
+    rest = sorted((host for host in hosts if host.role != "storage"), key=_sent_in_all, reverse=True)
+    return [host for host in hosts if host.role == "storage"] + rest[:others]
+
+
+def thinned(rate: TimeSeries, steps: int) -> TimeSeries:
+    """The same rate in fewer, longer steps; a step with an unknown part is unknown."""
+    each = max(1, -(-len(rate.values) // steps))
+    whole = len(rate.values) // each * each
+    values: Numbers = rate.values[:whole].reshape(-1, each).mean(axis=1)
+    return TimeSeries(rate.edges[: whole + 1 : each], values)
+
+
+def _sent_in_all(host: HostSeries) -> float:
+    return float(np.nansum(host.sent_mbps.values))
+
+
+def storage_series(hosts: list[HostSeries]) -> TimeSeries | None:
+    """What all storage servers sent together."""
+    servers = [host.sent_mbps for host in hosts if host.role == "storage"]
+    return TimeSeries(servers[0].edges, np.sum([server.values for server in servers], axis=0)) if servers else None
+
+
+def delivered_series(hosts: list[HostSeries], trial: Row) -> TimeSeries | None:
+    """What the trial's jobs took in, where its tables could tell when that came."""
+    workers = [host.received_mbps for host in hosts if host.role == "worker"]
+    if not workers or not trial.get(RATE) or trial.get("all_active_delivered_mbps") is None:
+        return None
+    edges = workers[0].edges
+    received: Numbers = np.sum([worker.values for worker in workers], axis=0)
+    inside = (edges[:-1] >= 0) & (edges[1:] <= trial["window_s"])
+    level = float(np.nanmean(received[inside])) if np.isfinite(received[inside]).any() else 0.0
+    return TimeSeries(edges, received * (trial[RATE] / level)) if level else None
+
+
+def _moved(sampled: Sampled, counter: str, begin_ns: int, window_s: float, step_s: float) -> TimeSeries:
+    """Means over steps of equal length, none shorter than the counters' resolution; no byte is lost by the thinning."""
+    moved = with_window(course(sampled, counter, begin_ns), 0, window_s)
+    lead, tail = np.ceil(LEAD_S / step_s), np.ceil((window_s + TAIL_S) / step_s)
+    edges: Numbers = np.arange(-lead, tail + 1) * step_s
+    return TimeSeries(edges, moved.rates(edges) * MEGABITS)

@@ -1,0 +1,1 @@
+"""Reads back what a trial left in its folder."""

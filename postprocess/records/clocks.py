@@ -1,0 +1,149 @@
+"""How the hosts' wall clocks stood to the access point's and to each other, and whether one was set during the trial.
+
+Each sampler and each client has compared its wall clock with the access point's uptime, by bounds; the trial's last
+step has compared the access point's own. Hosts with one boot id share one clock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierbench.postprocess.records.trial import TrialData
+
+Bounds = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Offset:
+    """By how much a host's wall clock is ahead of the access point's."""
+
+    host: str
+    milliseconds: float
+    error_ms: float
+
+    @property
+    def proven_ms(self) -> float:
+        """What is left of it when the measurement erred as far as it can."""
+        return max(0.0, abs(self.milliseconds) - self.error_ms)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """By how much one host's wall clock is ahead of another's."""
+
+    ahead: str
+    behind: str
+    milliseconds: float
+    error_ms: float
+
+    @property
+    def proven_ms(self) -> float:
+        return max(0.0, self.milliseconds - self.error_ms)
+
+
+def offsets(data: TrialData) -> list[Offset]:
+    """The offsets of all hosts that have measured theirs."""
+    if not data.clock:
+        return []
+    own_low, own_high = data.clock["low_ns"], data.clock["high_ns"]
+    found = []
+    for host, (low, high) in _bounds(data).items():
+        low, high = low - own_high, high - own_low
+        found.append(Offset(host, (low + high) / 2e6, (high - low) / 2e6))
+    return found
+
+
+def widest(data: TrialData, among: Collection[str] | None = None) -> Difference | None:
+    """The largest proven difference between the clocks of two hosts, of all or of those named.
+
+    Both are known against the same uptime, so the access point's own wall clock does not enter.
+    """
+    bounds = {host: pair for host, pair in _bounds(data).items() if among is None or host in among}
+    if len(bounds) < 2:
+        return None
+    ahead, behind = max(bounds, key=lambda host: bounds[host][0]), min(bounds, key=lambda host: bounds[host][1])
+    if ahead == behind:  # known best of all: the difference to each other host is within the error
+        return None
+    (low, high), (other_low, other_high) = bounds[ahead], bounds[behind]
+    least, most = low - other_high, high - other_low
+    return Difference(ahead, behind, (least + most) / 2e6, (most - least) / 2e6)
+
+
+def most_apart_ms(data: TrialData, among: Collection[str]) -> float:
+    """The most by which the clocks of any two of these hosts can differ; 0 where none or one has compared its own."""
+    bounds = {host: pair for host, pair in _bounds(data).items() if host in among}
+    apart = [high - low for host, (_, high) in bounds.items() for other, (low, _) in bounds.items() if other != host]
+    return max([0, *apart]) / 1e6
+
+
+def reading_and_storage(data: TrialData) -> set[str]:
+    """The hosts whose clocks say what was sent in the window: those of clients set it, those of storage date bytes."""
+    return {server.samples.host for server in data.storage} | {str(job.start["host"]) for job in data.jobs if job.start}
+
+
+def largest_offset(data: TrialData) -> Offset | None:
+    return max(offsets(data), key=lambda offset: (offset.proven_ms, abs(offset.milliseconds)), default=None)
+
+
+def not_compared(data: TrialData) -> list[str]:
+    """Hosts that read or are storage and have not compared their clock; none if all of them share one clock."""
+    boots = {(sampled.samples.host, sampled.samples.header.get("boot_id")) for sampled in data.storage}
+    boots |= {(str(job.start["host"]), job.start.get("boot_id")) for job in data.jobs if job.start}
+    if len({boot for _, boot in boots}) == 1 and all(boot for _, boot in boots):
+        return []
+    return sorted({host for host, _ in boots} - _bounds(data).keys())
+
+
+def steps_ms(data: TrialData) -> dict[str, float]:
+    """How far each host's wall clock has moved against its monotonic clock during the trial."""
+    found: dict[str, float] = {}
+    for sampled in data.sampled:
+        columns = sampled.samples.columns
+        if "wall_ns" in columns and len(columns["wall_ns"]) > 1:
+            apart = columns["wall_ns"] - columns["mono_ns"]
+            if len(apart) > 2:  # a sampler that was preempted between its two clocks is no step
+                apart = np.median(np.stack([apart[:-2], apart[1:-1], apart[2:]]), axis=0)
+            found[sampled.samples.host] = float(apart.max() - apart.min()) / 1e6
+    for host, moves in _client_moves(data).items():
+        found[host] = max(found.get(host, 0.0), *map(abs, moves))
+    return found
+
+
+def _client_moves(data: TrialData) -> dict[str, list[float]]:
+    moves = defaultdict(list)
+    for job in data.jobs:
+        if job.start and job.end:
+            wall, mono = (job.end[clock] - job.start[clock] for clock in ("wall_ns", "mono_ns"))
+            moves[str(job.start["host"])].append((wall - mono) / 1e6)
+    return moves
+
+
+def _bounds(data: TrialData) -> dict[str, Bounds]:
+    """Between which two times each host's wall clock is ahead of the access point's uptime."""
+    found = {}
+    for host, bounds in _measured(data).items():
+        # All bounds hold at once, unless the clock was set in between; then those of the first moment are taken.
+        low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
+        found[host] = (low, high) if low <= high else bounds[0]
+    return found
+
+
+def _measured(data: TrialData) -> dict[str, list[Bounds]]:
+    """What each host has told of its wall clock against the access point's uptime."""
+    bounds = defaultdict(list)
+    for host, told in _told(data):
+        bounds[host].append((told["low_ns"], told["high_ns"]))
+    return bounds
+
+
+def _told(data: TrialData) -> Iterator[tuple[str, dict[str, int]]]:
+    for sampled in data.sampled:
+        for told in (sampled.samples.trailer or {}).get("clocks", []):
+            yield sampled.samples.host, told
+    for job in data.jobs:
+        if job.start and job.clock:
+            yield str(job.start["host"]), job.clock

@@ -1,0 +1,111 @@
+"""The conditions of trials: kernel, tuning and versions of all hosts, and which trials of a run had other ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from tierbench.postprocess.records.trial import TrialData
+
+FORMAT = 1
+FROM_START = ("kernel", "python", "condor")
+FROM_DETAIL = ("root_version", "xrootd_version", "program")
+FROM_HEADER = ("interface", "link_speed_mbps", "kernel", "python", "ncpu")
+
+Settings = dict[str, Any]
+Hosts = dict[str, Settings]
+
+
+def conditions(data: TrialData) -> dict[str, Any]:
+    """What a trial's conditions.json says."""
+    hosts = _settings(data)
+    boots = {sampled.samples.host: sampled.samples.header.get("boot_id") for sampled in data.sampled}
+    boots |= {str(job.start["host"]): job.start.get("boot_id") for job in data.jobs if job.start}
+    return {"format": FORMAT, "digest": digest(hosts), "hosts": hosts, "boot_ids": boots}
+
+
+def _settings(data: TrialData) -> Hosts:
+    hosts: Hosts = defaultdict(dict)
+    for job in data.jobs:
+        if job.start:
+            mine = hosts[str(job.start["host"])]
+            mine["role"] = "worker"
+            mine.update({f"client.{name}": job.start[name] for name in FROM_START if job.start.get(name)})
+            detail = job.end.get("detail") or {}
+            mine.update({f"client.{name}": detail[name] for name in FROM_DETAIL if detail.get(name)})
+    for sampled in data.sampled:
+        header = sampled.samples.header
+        mine = hosts[sampled.samples.host]
+        mine["role"] = sampled.samples.role
+        mine.update({name: header[name] for name in FROM_HEADER if header.get(name) is not None})
+        mine.update({name: value for name, value in (header.get("tuning") or {}).items() if value is not None})
+    return dict(hosts)
+
+
+def digest(hosts: Mapping[str, Settings]) -> str:
+    """Eight letters that are the same for the same conditions."""
+    return hashlib.sha256(json.dumps(hosts, sort_keys=True).encode()).hexdigest()[:8] if hosts else ""
+
+
+def differences(trials: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """In words, for each trial, what was not as in most of the run's trials; the first ones decide where as many."""
+    usual = _usual(trials)
+    return {
+        name: [
+            f"{host} had {setting} {_text(value)} and not {_text(usual[host][setting])}"
+            for host, settings in trial["hosts"].items()
+            for setting, value in settings.items()
+            if value != usual[host][setting]
+        ]
+        for name, trial in trials.items()
+    }
+
+
+def of_run(trials: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What a run's conditions.json says: each host's usual settings, and the trials with other ones."""
+    hosts = _usual(trials)
+    boots: dict[str, list[str]] = defaultdict(list)
+    for trial in trials.values():
+        for host, boot in trial["boot_ids"].items():
+            if boot and boot not in boots[host]:
+                boots[host].append(boot)
+    return {
+        "format": FORMAT,
+        "hosts": hosts,
+        "boot_ids": boots,
+        "unlike": _unlike(hosts),
+        "trials": {name: trial["digest"] for name, trial in trials.items()},
+        "differences": {name: words for name, words in differences(trials).items() if words},
+    }
+
+
+def _usual(trials: Mapping[str, Mapping[str, Any]]) -> Hosts:
+    """Each host's settings as most trials had them."""
+    values: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for trial in trials.values():
+        for host, settings in trial["hosts"].items():
+            for name, value in settings.items():
+                values[host][name].append(value)
+    return {
+        host: {name: Counter(found).most_common(1)[0][0] for name, found in settings.items()}
+        for host, settings in values.items()
+    }
+
+
+def _unlike(hosts: Hosts) -> dict[str, dict[str, Any]]:
+    """The clients' versions and settings in which workers are not alike, by worker."""
+    workers = {host: settings for host, settings in hosts.items() if settings.get("role") == "worker"}
+    names = sorted({name for settings in workers.values() for name in settings})
+    found = {}
+    for name in names:
+        by_worker = {host: settings[name] for host, settings in workers.items() if name in settings}
+        if len(set(map(_text, by_worker.values()))) > 1:
+            found[name] = by_worker
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

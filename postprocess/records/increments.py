@@ -1,0 +1,128 @@
+"""Differences of cumulative counters, told apart from wraps and resets.
+
+A counter that falls has wrapped at 2³², if three things hold; else it began anew (the host or its
+interface was restarted), and the interval is not known:
+- it never read 2³² or more in this file, as a 64-bit counter sooner or later does;
+- the difference over the wrap is what the interface can carry in the interval, where its speed is
+  known, and less than half the counter's range, where it is not;
+- no other counter of the same source fell with it.
+A reset makes the interval unknown for all counters of its source: those that did not fall have begun
+anew as well. CPU times may fall by a tick (proc(5) says so of iowait); that is no reset, and counts as 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tierbench.postprocess.digits import Integers, Numbers
+from tierbench.postprocess.records import freshness
+from tierbench.postprocess.records.samples import Samples
+from tierbench.postprocess.records.sources import counters, ticks
+
+Booleans = NDArray[np.bool_]
+
+RANGE = 2**32
+SLACK = 1.25  # the speed is the wire's, and an interval's edges are not exact
+INTERFACE = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
+BYTES = ("rx_bytes", "tx_bytes")
+CPU = ("cpu_user", "cpu_nice", "cpu_system", "cpu_idle", "cpu_iowait", "cpu_irq", "cpu_softirq", "cpu_steal")
+SMALLEST_FRAME = 60
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """What happened between each sample and the one before it; NaN where that is not known, as for the first."""
+
+    seconds: Numbers
+    differences: dict[str, Numbers]
+    gap: Booleans
+    wrap: Booleans
+    reset: Booleans
+    fresh: Booleans  # whether the interface's driver had something new to say
+    resolution_s: float  # of the interface's counters: the period, or a driver's longer one
+
+
+def intervals(samples: Samples) -> Intervals:
+    """The differences of all the counters of a host, and of one of its interfaces."""
+    count = len(samples)
+    seconds = _with_first(np.diff(samples.columns["mono_ns"]) / 1e9) if count else np.empty(0)
+    differences: dict[str, Numbers] = {}
+    wraps, resets = np.zeros(count, bool), np.zeros(count, bool)
+    in_ticks = ticks(samples.header)
+    for source in counters(samples.header).values():
+        present = [name for name in source if name in samples.columns]
+        wrap, reset = _source(samples, [name for name in present if name not in in_ticks], seconds, differences)
+        wraps |= wrap
+        resets |= reset
+        for name in in_ticks.intersection(present):
+            differences[name] = np.maximum(_difference(samples.columns[name]), 0)
+    gap = seconds > 1.5 * samples.period_s
+    return Intervals(seconds, differences, gap, wraps, resets, *_freshness(samples, differences))
+
+
+def _freshness(samples: Samples, differences: dict[str, Numbers]) -> tuple[Booleans, float]:
+    """Which samples have news of the interface, and how far apart these are."""
+    counters = [samples.columns[name] for name in INTERFACE if name in samples.columns]
+    every = np.ones(len(samples), bool)
+    news = every.copy()
+    if len(samples):
+        news[1:] = np.any([np.diff(counter) != 0 for counter in counters], axis=0)
+    if news.all():
+        return every, samples.period_s
+    times = (samples.columns["mono_ns"] - samples.columns["mono_ns"][0]) / 1e9
+    rises = sum((np.nan_to_num(differences[name]) for name in BYTES if name in differences), np.zeros(len(samples)))
+    segments = samples.columns.get("tcp_out_segs")
+    found = freshness.resolution_s(times, samples.period_s, news, rises, segments)
+    if found is None:
+        return every, samples.period_s
+    return freshness.fresh(times, news, found), found
+
+
+def _source(
+    samples: Samples, names: list[str], seconds: Numbers, differences: dict[str, Numbers]
+) -> tuple[Booleans, Booleans]:
+    """Add the differences of counters that can only begin anew together; say where they wrapped and did so."""
+    raw = {name: _difference(samples.columns[name]) for name in names}
+    fallen = {name: difference < 0 for name, difference in raw.items()}
+    together = sum((f.astype(int) for f in fallen.values()), np.zeros(len(samples), int))
+    wraps, resets = np.zeros(len(samples), bool), together > 1
+    for name, fell in fallen.items():
+        if fell.any():
+            limit = _limit(samples, name, seconds)
+            wrap = fell & (together == 1) & (raw[name] + RANGE < limit) & (samples.columns[name].max() < RANGE)
+            raw[name][wrap] += RANGE
+            wraps |= wrap
+            resets |= fell & ~wrap
+    for name, difference in raw.items():
+        difference[resets] = np.nan
+        differences[name] = difference
+    return wraps, resets
+
+
+def _limit(samples: Samples, name: str, seconds: Numbers) -> Numbers:
+    """The most by which a counter can rise in each interval."""
+    half = np.full(len(samples), RANGE / 2)
+    speed = samples.card.get("link_speed_mbps")
+    if not speed or speed < 0 or name not in INTERFACE:
+        return half
+    carried: Numbers = SLACK * speed * 1e6 / 8 * seconds
+    return carried if name.endswith("_bytes") else carried / SMALLEST_FRAME
+
+
+def _difference(counter: Integers) -> Numbers:
+    """Each value less the one before it; NaN where the kernel had no such counter."""
+    if not len(counter):
+        return np.empty(0)
+    difference = _with_first(np.diff(counter))
+    difference[1:][(counter[1:] < 0) | (counter[:-1] < 0)] = np.nan
+    return difference
+
+
+def _with_first(values: Integers | Numbers) -> Numbers:
+    result: Numbers = np.empty(len(values) + 1)
+    result[0] = np.nan
+    result[1:] = values
+    return result

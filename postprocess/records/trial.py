@@ -1,0 +1,374 @@
+"""Reads all that a trial left in its folder; what is missing or broken is told in words, not raised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict, TypeVar
+
+from tierbench import stored
+from tierbench.dags import names
+from tierbench.dags.outcome import Outcome, read_outcome
+from tierbench.dags.repeats import SKIPPED
+from tierbench.postprocess.measures.ceilings import Ceilings, read_ceilings
+from tierbench.postprocess.records.increments import Intervals, intervals
+from tierbench.postprocess.records.jobs import Job, read_jobs
+from tierbench.postprocess.records.samples import Bounds, Samples, UnreadableSamples, read_samples
+from tierbench.postprocess.records.traits import Traits, traits_of
+from tierbench.stored import Damaged
+from tierbench.submit.trial.held import held
+
+T = TypeVar("T")
+Tell = Callable[[str], None]
+
+LONGEST_S = 8 * 86_400  # a trial may last a week
+MOST_JOBS = 1_000_000  # as a set has replicas
+QUARTER_HOUR_S = 900
+LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
+SUBMITTED, EXECUTING = "000", "001"
+
+
+class FlushedHosts(TypedDict):
+    """How caches were to be emptied, and on which hosts."""
+
+    strategy: str
+    hosts: list[str]
+
+
+class SampledHost(TypedDict):
+    """A host that was to be sampled."""
+
+    host: str
+    role: str
+
+
+class OfPool(TypedDict):
+    """What of another trial's trial.json is needed here."""
+
+    pool: str
+    workers: list[str]
+
+
+class Definition(OfPool):
+    """What of trial.json is needed here."""
+
+    id: str
+    name: str
+    index: int
+    configuration: str
+    access: str
+    workload: str
+    client: str
+    traits: NotRequired[Traits]
+    jobs: int
+    repeat: int
+    levels: NotRequired[dict[str, Any]]
+    protocol: str
+    flush: FlushedHosts
+    samplers: list[SampledHost]
+    sample_period_s: float
+    gate: bool
+    bytes: int | None
+    conditions: NotRequired[list[Arranged]]
+
+
+class Arranged(TypedDict):
+    """What a host had to change for the trial."""
+
+    name: str
+    condition: str
+    host: str
+    value: str
+    unit: str
+    tolerance_pct: float
+    link: str | None
+
+
+class Planned(TypedDict):
+    """What of plan.json is needed here."""
+
+    trials: list[dict[str, Any]]
+    configurations: list[dict[str, Any]]
+
+
+class Go(TypedDict):
+    """go.json: when the clients were told to begin."""
+
+    go_wall_ns: int
+
+
+class FlushReport(TypedDict):
+    """What a host's flush has left in its page cache, if it could look."""
+
+    resident_after_bytes: NotRequired[int | None]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The samples of one interface and of its host, and the differences between them."""
+
+    samples: Samples
+    intervals: Intervals
+
+
+@dataclass(frozen=True)
+class TrialData:
+    """A trial's definition and what it left behind."""
+
+    trial: dict[str, Any]
+    jobs: list[Job]
+    sampled: list[Sampled]
+    go_wall_ns: int | None
+    submit_wall_ns: int | None
+    resident_bytes: int | None
+    outcome: list[str]  # what the trial itself said went wrong
+    troubles: list[str]  # what is missing or broken in its folder
+    at_work: bool = False  # its DAGMan has not ended, and its last step has not said how it went
+    lacking: list[str] = field(default_factory=list)  # the same, of samples that enter no mean
+    other_pools: dict[str, str] = field(default_factory=dict)  # of workers that are not in its own: theirs
+    clock: Bounds | None = None  # the access point's wall clock against its uptime
+    submit_error_s: float | None = None  # by how much the time of submission may be wrong
+    ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
+    arranged: list[str] = field(default_factory=list)  # what the site has changed for it, as it was read back
+
+    @property
+    def all_active_ns(self) -> tuple[int, int] | None:
+        """From the last client's begin to the first one's end; not known unless all of them told both."""
+        begins = [job.go["wall_ns"] for job in self.jobs if job.go]
+        ends = [job.ended_wall_ns for job in self.jobs if job.ended_wall_ns is not None]
+        if not self.jobs or not len(begins) == len(ends) == len(self.jobs):
+            return None
+        return max(begins), min(ends)
+
+    @property
+    def traits(self) -> Traits:
+        """What its client declares."""
+        return traits_of(self.trial)
+
+    @property
+    def storage(self) -> list[Sampled]:
+        """All interfaces of all storage servers; what these sent is the sum over them."""
+        return [sampled for sampled in self.sampled if sampled.samples.role == "storage"]
+
+    @property
+    def reading_workers(self) -> list[Sampled]:
+        """The workers that clients ran on; none unless each of them was sampled."""
+        hosts = {str(job.start["host"]) for job in self.jobs if job.start}
+        workers = [s for s in self.sampled if s.samples.role == "worker" and s.samples.host in hosts]
+        return workers if {worker.samples.host for worker in workers} == hosts else []
+
+    @property
+    def begin_ns(self) -> int | None:
+        """The window begins at the go time, or where there is none with the first client's begin."""
+        begins: list[int] = [job.go["wall_ns"] for job in self.jobs if job.go]
+        return self.go_wall_ns or min(begins, default=None)
+
+    @property
+    def end_ns(self) -> int | None:
+        """The window ends with the last client that told its end; one that ends before it began is no window."""
+        ends = [job.ended_wall_ns for job in self.jobs if job.ended_wall_ns is not None]
+        last, begin = max(ends, default=None), self.begin_ns
+        if last is None or begin is None:
+            return last
+        return last if begin < last <= begin + LONGEST_S * 10**9 else None
+
+    @property
+    def window_ns(self) -> tuple[int, int] | None:
+        begin, end = self.begin_ns, self.end_ns
+        return None if begin is None or end is None else (begin, end)
+
+
+def by_host(sampled: Iterable[Sampled]) -> list[list[Sampled]]:
+    """The interfaces of each host: what is the host's own, all of them have."""
+    found: dict[str, list[Sampled]] = {}
+    for one in sampled:
+        found.setdefault(one.samples.host, []).append(one)
+    return list(found.values())
+
+
+def read_trial(folder: Path) -> TrialData:
+    """All that is in a trial's folder."""
+    try:
+        trial = _definition(folder / names.TRIAL)
+    except Damaged as error:
+        return _unread(folder, error)
+    troubles: list[str] = []
+    lacking: list[str] = []
+
+    def found(shape: type[T], path: Path) -> T | None:
+        return _found(shape, path, troubles.append)
+
+    jobs = read_jobs(folder, trial["jobs"])
+    troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
+    submitted, submit_error_s = _submission(folder / names.CLIENTS_LOG, jobs, lacking)
+    go = found(Go, folder / names.GO)
+    troubles += _other_go_times(go, jobs)
+    outcome = read_outcome(folder)
+    conditions = held(folder, trial) if any(job.starts for job in jobs) else []
+    troubles += [trouble for one in conditions if (trouble := one.trouble() or one.unproven())]
+    told: list[int] = [job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")]
+    return TrialData(
+        trial,
+        jobs,
+        _read_all_samples(folder / names.SAMPLES, trial, troubles, lacking),
+        go_wall_ns=go["go_wall_ns"] if go else min(told, default=None),
+        submit_wall_ns=submitted,
+        submit_error_s=submit_error_s,
+        resident_bytes=_resident_bytes(folder, trial, found),
+        outcome=_outcome_reasons(outcome or Outcome()),
+        at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
+        troubles=troubles,
+        lacking=lacking,
+        other_pools=_other_pools(folder, trial, jobs),
+        clock=found(Bounds, folder / names.CLOCK),
+        ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"], lacking.append).under(
+            {
+                one.condition["link"]: one.number
+                for one in conditions
+                if one.condition["link"] and one.number is not None
+            }
+        ),
+        arranged=[f"{one.name}: {one.now} {one.condition['unit']}".strip() for one in conditions],
+    )
+
+
+def _unread(folder: Path, damage: Damaged) -> TrialData:
+    """A trial whose definition is damaged: what the plan says of it, and nothing that it has measured."""
+    run = folder.absolute().parents[1]
+    try:
+        plan = stored.read_as(Planned, run / names.PLAN)
+        planned = next(trial for trial in plan["trials"] if trial["id"] == folder.name)
+        configuration = next(one for one in plan["configurations"] if one["id"] == planned["configuration"])
+    except (FileNotFoundError, Damaged, StopIteration, KeyError):
+        raise damage from None
+    name, nothing = configuration["name"], {"workers": [], "samplers": [], "sample_period_s": 0.0, "gate": False}
+    trial = {**configuration, **planned, **nothing, "configuration": name, "flush": {"strategy": "", "hosts": []}}
+    stored.typed(Definition, trial, str(run / names.PLAN))
+    return TrialData(trial, [], [], None, None, None, outcome=[str(damage)], troubles=[])
+
+
+def was_skipped(folder: Path) -> bool:
+    """Whether a trial was not needed, since the repetitions before it were enough."""
+    outcome = read_outcome(folder)
+    return outcome is not None and outcome.state == SKIPPED
+
+
+def _outcome_reasons(outcome: Outcome) -> list[str]:
+    """What the trial's last step said, the first cause first; the other clients the tables count by themselves."""
+    if outcome.state != "complete" and not outcome.reasons:
+        return [f"its last step called it {outcome.state}"]
+    return [reason for place, reason in enumerate(outcome.reasons) if not (place and reason.startswith("client "))]
+
+
+def _definition(path: Path) -> dict[str, Any]:
+    try:
+        trial = stored.read_as(Definition, path)
+        if not 0 < trial["jobs"] <= MOST_JOBS or trial["sample_period_s"] <= 0:
+            raise Damaged(f"{path} is damaged: {trial['jobs']} jobs, sampled each {trial['sample_period_s']:g} s")
+        return dict(trial)
+    except FileNotFoundError:
+        raise Damaged(f"{path} is not there; is {path.parent} a trial's folder of a run directory?") from None
+    except Damaged as error:
+        raise Damaged(f"{error}; `tierbench write` makes it anew in another directory") from None
+
+
+def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
+    """What a file of the trial says; None where it is not there, or damaged, which is told."""
+    try:
+        return stored.read_as(shape, path, path.name)
+    except FileNotFoundError:
+        return None
+    except Damaged as error:
+        tell(str(error))
+        return None
+
+
+def _other_go_times(go: Go | None, jobs: list[Job]) -> list[str]:
+    """Clients must all have been given one go time, the gate's."""
+    given = {job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")}
+    if go:
+        given.add(go["go_wall_ns"])
+    return [f"the gate and the clients tell {len(given)} different go times"] if len(given) > 1 else []
+
+
+def _other_pools(folder: Path, trial: dict[str, Any], jobs: list[Job]) -> dict[str, str]:
+    """The pools, by the run's other trials, of workers where clients ran that are not in the trial's own."""
+    strangers = {str(job.start.get("host")) for job in jobs if job.start} - set(trial["workers"])
+    found: dict[str, str] = {}
+    if not strangers or not trial["workers"]:
+        return found
+    for path in sorted(folder.absolute().parent.glob(f"*/{names.TRIAL}")):
+        other = _found(OfPool, path, lambda _: None)
+        if other and other["pool"] != trial["pool"]:
+            found |= dict.fromkeys(strangers & set(other["workers"]), other["pool"])
+    return found
+
+
+def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str], lacking: list[str]) -> list[Sampled]:
+    """All hosts' samples; what is wrong with a storage server's is a trouble, with another's it is lacking."""
+    sampled = []
+    roles = {sampler["host"]: sampler["role"] for sampler in trial["samplers"]}
+
+    def tell(host: str, words: str) -> None:
+        (troubles if roles.get(host, "storage") == "storage" else lacking).append(words)
+
+    paths = {path.name.removesuffix(".samples"): path for path in sorted(folder.glob("*.samples"))}
+    for host in roles:
+        if host not in paths:
+            tell(host, f"no samples from {host} ({roles[host]})")
+    for host, path in paths.items():
+        try:
+            samples = read_samples(path)
+        except UnreadableSamples as error:
+            tell(host, str(error))
+            continue
+        sampled += [Sampled(one, intervals(one)) for one in samples.by_interface()]
+        if (samples.host, samples.role) != (host, roles.get(host, samples.role)):
+            tell(host, f"samples of {host}: are of {samples.host} as {samples.role} by their header")
+        if samples.damage and not samples.cut:  # whether what is left covers the window is looked at for itself
+            tell(host, f"samples of {samples.host}: {samples.damage}")
+    return sampled
+
+
+def _resident_bytes(folder: Path, trial: dict[str, Any], found: Callable[..., FlushReport | None]) -> int | None:
+    """What the flush left in all the workers' page caches; not known unless each of them told."""
+    reports = [found(FlushReport, folder / names.flush_report(host)) for host in trial["flush"]["hosts"]]
+    told = [report.get("resident_after_bytes") if report else None for report in reports]
+    known = [left for left in told if left is not None]
+    return sum(known) if known and len(known) == len(told) else None
+
+
+def _submission(log: Path, jobs: list[Job], lacking: list[str]) -> tuple[int | None, float | None]:
+    """When the clients were submitted, by HTCondor's job event log, and by how many seconds that may be wrong.
+
+    Its stamps are cut off, mostly to whole seconds, so the middle of what one may mean is taken. They are in
+    the access point's local time without a zone. The zone is found by what both the log and the clients
+    know, when the first of them began; zones differ by quarters of an hour.
+    """
+    try:
+        events = LOG_EVENT.findall(log.read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:
+        return None, None
+    except OSError as error:
+        lacking.append(f"{log.name} cannot be read: {error.strerror}")
+        return None, None
+    last_cluster = max((int(cluster) for _, cluster, _, _ in events), default=0)
+    first: dict[str, float] = {}
+    errors_s: dict[str, float] = {}
+    for kind, cluster, day, time in events:
+        if int(cluster) == last_cluster and kind not in first:
+            errors_s[kind] = 0.5 * 10.0 ** -len(time.partition(".")[2])
+            try:
+                stamp = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=UTC).timestamp()
+            except ValueError as error:
+                lacking.append(f"{log.name} is damaged: {error}")
+                return None, None
+            first[kind] = stamp + errors_s[kind]
+    starts: list[int] = [job.start["wall_ns"] for job in jobs if job.start]
+    if not starts or not first.keys() >= {SUBMITTED, EXECUTING}:
+        return None, None
+    zone_s = round((min(starts) / 1e9 - first[EXECUTING]) / QUARTER_HOUR_S) * QUARTER_HOUR_S
+    return round((first[SUBMITTED] + zone_s) * 1e9), errors_s[SUBMITTED]

@@ -1,0 +1,1 @@
+"""The CSVs of a run."""

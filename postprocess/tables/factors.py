@@ -1,0 +1,138 @@
+"""The axes of a run, which the tables have a column each for: by its plan, and by each trial's own record."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+from tierbench import stored
+from tierbench.dags import names
+from tierbench.dags.layout import Layout, Report, layout
+from tierbench.dags.levels import BUILT_IN, JOBS, SIMULTANEOUS, Factor, is_level, level_text
+from tierbench.postprocess.tables.columns import Column
+from tierbench.stored import Damaged
+
+Row = dict[str, Any]
+
+
+class PlannedFactor(TypedDict):
+    """A factor as plan.json has it."""
+
+    name: str
+    levels: list[Any]
+    label: NotRequired[str]
+    arranged: NotRequired[bool]
+
+
+class PlannedLayout(TypedDict):
+    """How the report is to be laid out, as plan.json has it."""
+
+    lines: str
+    x: str
+    panels: list[str]
+    counterpart: str
+
+
+class PlannedFactors(TypedDict):
+    """What of plan.json is needed here; plans of older versions knew no factors but those that are built in."""
+
+    factors: NotRequired[list[PlannedFactor]]
+    report: NotRequired[PlannedLayout]
+
+
+def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[Factor, ...]:
+    """The axes of a run's plan; where there is no plan, or a damaged one, those that its trials have levels of."""
+    try:
+        plan = stored.read_as(PlannedFactors, run / names.PLAN)
+        return tuple(factor for factor in _planned(plan, run) if factor.name not in BUILT_IN)
+    except FileNotFoundError:
+        pass
+    except Damaged as error:
+        say(str(error))
+    return tuple(_axes_of_trials(run))
+
+
+def _axes_of_trials(run: Path) -> Iterator[Factor]:
+    levels: dict[str, dict[Any, None]] = {}
+    for path in sorted(run.glob(f"{names.TRIALS}/*/{names.TRIAL}")):
+        with contextlib.suppress(Damaged):  # which is told where the trial itself is read
+            for name, level in stored.read_table(path).get("levels", {}).items():
+                if name not in BUILT_IN and is_level(level):
+                    levels.setdefault(name, {})[level] = None
+    for name, seen in levels.items():
+        yield Factor(name, tuple(seen))
+
+
+def run_factors(content: Mapping[str, Any], run: Path, trials: Sequence[Row]) -> list[Factor]:
+    """All factors of a run: those of its plan, with whatever other levels its trials have."""
+    planned = {factor.name: factor for factor in _planned(stored.typed(PlannedFactors, content, str(run)), run)}
+    built_in = {name: planned.pop(name, _of_configurations(content, name)) for name in BUILT_IN}
+    built_in[JOBS] = replace(built_in[JOBS], label=built_in[JOBS].label or SIMULTANEOUS)
+    factors = []
+    for factor in (*built_in.values(), *planned.values()):
+        others = sorted({row[factor.name] for row in trials if level_text(row[factor.name]) not in factor.texts})
+        factors.append(replace(factor, levels=(*factor.levels, *others)))
+    return factors
+
+
+def _of_configurations(plan: Mapping[str, Any], name: str) -> Factor:
+    """A factor of a plan that is older than factors."""
+    levels = dict.fromkeys(str(table[name]) for table in plan.get("configurations", []) if name in table)
+    return Factor(name, tuple(levels))
+
+
+def layout_of(content: Mapping[str, Any], run: Path, factors: Sequence[Factor]) -> Layout:
+    """How a run's report is laid out, by its plan, or as suggests itself for an older one."""
+    planned = stored.typed(PlannedFactors, content, str(run)).get("report")
+    if planned is None:
+        return layout(Report(), factors)
+    asked = Layout(planned["lines"], planned["x"], tuple(planned["panels"]), planned["counterpart"])
+    there, places = {factor.name for factor in factors}, (asked.lines, asked.x, *asked.panels)
+    if not there >= set(places) or len(set(places)) < len(places):
+        raise Damaged(f"{run / names.PLAN} is damaged: its report is of factors that the run does not have")
+    return asked
+
+
+def _planned(plan: PlannedFactors, run: Path) -> list[Factor]:
+    factors = []
+    for table in plan.get("factors", []):
+        if not all(map(is_level if table["name"] not in BUILT_IN else _is_text_or_number, table["levels"])):
+            raise Damaged(f"{run / names.PLAN} is damaged: the levels of {table['name']} are none")
+        levels = tuple(table["levels"])
+        factors.append(Factor(table["name"], levels, table.get("label", ""), table.get("arranged", False)))
+    return factors
+
+
+def _is_text_or_number(level: Any) -> bool:
+    """What accesses and workloads are called is whatever another site's files have."""
+    return isinstance(level, (str, int))
+
+
+def axis_column(axis: Factor) -> Column:
+    """The column of an axis: whole numbers, numbers, or texts."""
+    whole = axis.numeric and all(isinstance(level, int) for level in axis.levels)
+    meaning = axis.label or f"level of the axis {axis.name}"
+    return Column(axis.name, "integer" if whole else "number" if axis.numeric else "text", "", meaning)
+
+
+def levels_on_axes(trial: Mapping[str, Any]) -> dict[str, str]:
+    """A trial's level of each axis, by its own record, as tables have it."""
+    levels = trial.get("levels", {})
+    return {name: level_text(level) for name, level in levels.items() if name not in BUILT_IN}
+
+
+def check_levels(trial: Mapping[str, Any], axes: Sequence[Factor]) -> None:
+    """A trial has a level of each of the run's axes, and of no other."""
+    levels = levels_on_axes(trial)
+    if list(levels) != [axis.name for axis in axes] or any(levels[axis.name] not in axis.texts for axis in axes):
+        told = " ".join(f"{name}={level}" for name, level in levels.items()) or "none"
+        raise Damaged(f"{trial['id']}: {names.TRIAL} is damaged: its levels ({told}) are not of the plan's factors")
+
+
+def order(axes: Sequence[Factor]) -> Callable[[Row, str], Any]:
+    """By what rows are ordered along a factor: an axis in the order of its levels, others by their own."""
+    places = {axis.name: {text: place for place, text in enumerate(axis.texts)} for axis in axes}
+    return lambda row, factor: places[factor][row[factor]] if factor in places else row[factor]

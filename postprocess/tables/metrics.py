@@ -1,0 +1,247 @@
+"""A trial's rows of jobs.csv and trials.csv.
+
+Windows. The *window* of a trial goes from the gate's go time (without a gate: from the first client's
+begin) to the last client's end. The thesis' *wall time* goes from the submission of the clients to the
+same end. The storage servers' samples are dated by their sampler's wall clock at its start carried on
+by its monotonic clock; so the window's edges are as good as the hosts' clocks agree.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tierbench.dags.levels import BUILT_IN
+from tierbench.postprocess.measures.bottleneck import bottleneck_columns
+from tierbench.postprocess.measures.delivered import delivered
+from tierbench.postprocess.measures.edges import mean_error_mbps
+from tierbench.postprocess.measures.slices import slice_columns
+from tierbench.postprocess.measures.traffic import resolution_s, traffic
+from tierbench.postprocess.records.increments import Booleans, Intervals
+from tierbench.postprocess.records.jobs import Job
+from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
+from tierbench.postprocess.tables.factors import levels_on_axes
+from tierbench.postprocess.verdict.counted import RUNNING
+
+Row = dict[str, Any]
+
+FROM_START = ("host", "slot", "url")
+FROM_END = (
+    "message", "opened_wall_ns", "first_byte_wall_ns", "bytes_app", "bytes_client", "bytes_source",
+    "events", "cpu_user_s", "cpu_system_s", "exit_status",
+)  # fmt: skip
+SHOWN_CLIENTS = 8
+
+
+def leading(trial: dict[str, Any]) -> Row:
+    """What the rows of all tables of a trial begin with."""
+    shared = {name: trial[name] for name in ("configuration", *BUILT_IN)}
+    return {"trial": trial["name"], **shared, **levels_on_axes(trial), "repeat": trial["repeat"]}
+
+
+def job_row(trial: dict[str, Any], job: Job) -> Row:
+    """A client's row of jobs.csv."""
+    start, go, end = job.start, job.go, job.end
+    begin = go.get("wall_ns")
+    return {
+        **leading(trial),
+        "client": job.index,
+        "program": start.get("client", trial["client"]),
+        "status": job.status,
+        "starts": job.starts,
+        "start_wall_ns": start.get("wall_ns"),
+        "begin_wall_ns": begin,
+        "end_wall_ns": end.get("wall_ns"),
+        "begin_after_go_ms": _times(1e-6, _difference(begin, go.get("go_wall_ns"))),
+        "open_s": _times(1e-9, _difference(end.get("opened_wall_ns"), begin)),
+        "first_byte_s": _times(1e-9, _difference(end.get("first_byte_wall_ns"), begin)),
+        "run_s": job.run_s,
+        "bytes_expected": start.get("expected_bytes"),
+        "rate_mbps": _times(8e-6, _ratio(end.get("bytes_app"), job.run_s)),
+        "events_per_s": _ratio(end.get("events"), job.run_s),
+        "cpu_efficiency": _ratio(job.computing_s, job.run_s),
+        "detail": json.dumps(end["detail"], sort_keys=True) if end.get("detail") else None,
+        **{name: start.get(name) for name in FROM_START},
+        **{name: end.get(name) for name in FROM_END},
+    }
+
+
+def trial_row(data: TrialData) -> Row:
+    """The trial's row of trials.csv."""
+    trial, jobs = data.trial, data.jobs
+    begin, end = data.begin_ns, data.end_ns
+    sent = traffic(data.storage, begin, end, data.window_ns)
+    taken = delivered(data)
+    limits = bottleneck_columns(data, taken.mbps)
+    window_s = _times(1e-9, _difference(end, begin))
+    reasons = _reasons(data)
+    ok = sum(job.ok for job in jobs)
+    bytes_app, bytes_client = _sum(jobs, _end("bytes_app")), _sum(jobs, _end("bytes_client"))
+    events, cpu_s = _sum(jobs, _end("events")), _sum(jobs, _cpu_s)
+    return {
+        **leading(trial),
+        "trial_id": trial["id"],
+        "position": trial["index"],
+        "state": RUNNING if data.at_work else "incomplete" if reasons else "complete",
+        "reasons": "; ".join(reasons),
+        "pool": trial["pool"],
+        "protocol": trial["protocol"],
+        "program": trial["client"],
+        "arranged": "; ".join(data.arranged),
+        "gate": "yes" if trial["gate"] else "no",
+        "jobs_ok": ok,
+        "jobs_failed": len(jobs) - ok,
+        "submit_wall_ns": data.submit_wall_ns,
+        "go_wall_ns": begin,
+        "end_wall_ns": end,
+        "window_s": window_s,
+        "wall_time_s": _times(1e-9, _difference(end, data.submit_wall_ns)),
+        "wall_time_error_s": data.submit_error_s,
+        "natural_skew_ms": _spread_ms(job.start.get("wall_ns") for job in jobs),
+        "start_skew_ms": _spread_ms(job.go.get("wall_ns") for job in jobs),
+        "delivered_mbps": taken.mbps,
+        "client_mbps": taken.client_mbps,
+        "mean_mbps": sent.mean_mbps,
+        "mean_error_mbps": mean_error_mbps(data, _plus(-(_sum(jobs, _taken_in(data)) or 0), sent.bytes)),
+        "amplification": _ratio(sent.bytes, taken.bytes),
+        "volatility_mbps": sent.volatility_mbps,
+        "volatility_5s_mbps": sent.volatility_5s_mbps,
+        "peak_mbps": sent.peak_mbps,
+        **slice_columns(data, taken, limits.get("ceiling_mbps")),
+        "bytes_expected": trial["bytes"] or _sum(jobs, lambda job: job.start.get("expected_bytes")),
+        "bytes_app": bytes_app,
+        "bytes_client": bytes_client,
+        "bytes_server": None if sent.bytes is None else round(sent.bytes),
+        "closure": _plus(-1, _ratio(sent.bytes, _sum(jobs, _taken_in(data)))),
+        "events": events,
+        "events_per_s": _ratio(events, window_s),
+        "cpu_s": cpu_s,
+        "cpu_efficiency": _ratio(_sum(jobs, lambda job: job.computing_s), _sum(jobs, lambda job: job.run_s)),
+        "sample_period_s": trial["sample_period_s"],
+        "resolution_s": resolution_s(data.storage) if data.storage else None,
+        **_sampling(data),
+        "resident_bytes": data.resident_bytes,
+        **limits,
+    }
+
+
+def _sampling(data: TrialData) -> Row:
+    """How well the trial was sampled."""
+    hosts = by_host(data.sampled)
+    trailers = [interfaces[0].samples.trailer for interfaces in hosts]
+    late = [trailer["late_ticks"] for trailer in trailers if trailer and "late_ticks" in trailer]
+    row: Row = {
+        "late_ticks": sum(late) if late else None,
+        "wraps": sum(_intervals_with(interfaces, lambda one: one.wrap) for interfaces in hosts),
+        "resets": sum(_intervals_with(interfaces, lambda one: one.reset) for interfaces in hosts),
+        "samplers_cut": trailers.count(None),
+    }
+    begin, end = data.begin_ns, data.end_ns
+    if begin is None or end is None or not data.storage:
+        return row
+    row |= {"samples": 0, "gaps": 0, "longest_gap_s": None}
+    for server, *_ in by_host(data.storage):
+        times = server.samples.time_ns
+        row["samples"] += int(((times >= begin) & (times <= end)).sum())
+        touching = (times[1:] > begin) & (times[:-1] < end)
+        row["gaps"] += int(server.intervals.gap[1:][touching].sum())
+        lengths = server.intervals.seconds[1:][touching]
+        row["longest_gap_s"] = max(row["longest_gap_s"] or 0.0, float(lengths.max(initial=0))) or None
+    return row
+
+
+def _intervals_with(interfaces: Iterable[Sampled], which: Callable[[Intervals], Booleans]) -> int:
+    """How many of a host's intervals have something, on whichever of its interfaces."""
+    return int(np.any([which(one.intervals) for one in interfaces], axis=0).sum())
+
+
+def _reasons(data: TrialData) -> list[str]:
+    """Why a trial is not complete."""
+    if data.at_work:
+        return ["has not ended"]
+    if not data.sampled and data.go_wall_ns is None and not any(job.starts for job in data.jobs):
+        return data.outcome or ["has not run"]
+    reasons = [*data.outcome, *data.troubles]
+    failed = sorted((job.status, job.index) for job in data.jobs if not job.ok)
+    for status, group in itertools.groupby(failed, key=lambda pair: pair[0]):
+        clients = [str(index) for _, index in group]
+        shown = ", ".join(clients[:SHOWN_CLIENTS]) + (", …" if len(clients) > SHOWN_CLIENTS else "")
+        reasons.append(f"{len(clients)} of {len(data.jobs)} clients {status} ({shown})")
+    reasons += [f"client {job.index} was started {job.starts} times" for job in data.jobs if job.starts > 1]
+    if data.trial["gate"] and data.go_wall_ns is None:
+        reasons.append("the gate never opened")
+    if data.end_ns is None and any(job.end for job in data.jobs):
+        reasons.append("the last client ended before the window began, or more than a week after")
+    if not data.storage and not any(sampler["role"] == "storage" for sampler in data.trial["samplers"]):
+        reasons.append("no storage server was sampled")
+    for server in by_host(data.storage):
+        reasons += uncovered(server, data.begin_ns, data.end_ns)
+    return reasons
+
+
+def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None) -> list[str]:
+    """Which parts of the window are missing in a host's samples."""
+    sampled = interfaces[0]
+    host = f"samples of {sampled.samples.host}"
+    if not len(sampled.samples):
+        return [f"{host}: not one was written"]
+    if begin is None or end is None:
+        return []
+    times = sampled.samples.time_ns
+    reasons = []
+    if times[0] > begin:
+        reasons.append(f"{host} begin {(times[0] - begin) / 1e9:.1f} s after the window's begin")
+    if times[-1] < end:
+        reasons.append(f"{host} end {(end - times[-1]) / 1e9:.1f} s before the window's end")
+    if sampled.samples.role == "storage":
+        unknown = np.any([np.isnan(one.intervals.differences["tx_bytes"][1:]) for one in interfaces], axis=0)
+        touching = (times[1:] > begin) & (times[:-1] < end)
+        seconds = float(sampled.intervals.seconds[1:][unknown & touching].sum())
+        if seconds:
+            reasons.append(f"{host}: bytes sent are not known over {seconds:.1f} s, the counter began anew or was gone")
+    return reasons
+
+
+def _end(name: str) -> Callable[[Job], Any]:
+    return lambda job: job.end.get(name)
+
+
+def _taken_in(data: TrialData) -> Callable[[Job], Any]:
+    """What a client took in, as the wire is compared with, by the count that it declares to be right for that."""
+    count = data.traits["taken_in"]
+    return lambda job: job.end.get(count) or job.end.get("bytes_app")
+
+
+def _cpu_s(job: Job) -> float | None:
+    return job.cpu_s
+
+
+def _sum(jobs: Iterable[Job], what: Callable[[Job], Any]) -> Any:
+    """The sum over the clients that know; None where none does."""
+    known = [value for job in jobs if (value := what(job)) is not None]
+    return sum(known) if known else None
+
+
+def _spread_ms(wall_ns: Iterable[int | None]) -> float | None:
+    known = [time for time in wall_ns if time is not None]
+    return (max(known) - min(known)) / 1e6 if known else None
+
+
+def _difference(later: int | None, earlier: int | None) -> int | None:
+    return None if later is None or earlier is None else later - earlier
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _times(factor: float, value: float | None) -> float | None:
+    return None if value is None else factor * value
+
+
+def _plus(term: float, value: float | None) -> float | None:
+    return None if value is None else value + term

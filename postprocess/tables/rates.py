@@ -1,0 +1,118 @@
+"""The lines of samples.csv: what the kernel counted between two samples, as rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tierbench.dags import names
+from tierbench.postprocess.digits import Choice, Integers, Number, Numbers, csv_lines
+from tierbench.postprocess.records.increments import CPU, Intervals
+from tierbench.postprocess.records.samples import UnreadableSamples, read_header
+from tierbench.postprocess.records.sources import Described, described
+from tierbench.postprocess.records.trial import Sampled
+from tierbench.postprocess.tables.columns import SAMPLES, TRIAL, Column
+
+LINES_AT_ONCE = 16_384
+FLAGS = ("", "gap", "wrap", "gap wrap", "reset", "gap reset", "wrap reset", "gap wrap reset")
+LEADING = (*(column.name for column in TRIAL), "host", "role", "interface")
+AS_SAMPLED = (
+    "wall_ns", "rx_bytes", "tx_bytes", "cpu_busiest", "cpu_busiest_busy_pct", "softirq_busiest_pct", "mem_cached_kb",
+)  # fmt: skip
+MEGABITS = {
+    "rx_mbps": "rx_bytes",
+    "tx_mbps": "tx_bytes",
+    "disk_read_mbps": "disk_read_bytes",
+    "disk_written_mbps": "disk_written_bytes",
+}
+PER_SECOND = tuple(column.name for column in SAMPLES if column.name.endswith("_per_s"))
+TOLD = {*AS_SAMPLED, *MEGABITS.values(), *(name.removesuffix("_per_s") for name in PER_SECOND), *CPU}
+
+
+def further_columns(folders: Iterable[Path]) -> list[Column]:
+    """What the samplers of some trials have read beyond what samples.csv always tells, by their files' headers."""
+    found: dict[str, Column] = {}
+    for path in (path for folder in folders for path in sorted((folder / names.SAMPLES).glob("*.samples"))):
+        try:
+            header = read_header(path)
+        except UnreadableSamples:
+            continue
+        for column in _further(header):
+            found.setdefault(_heading(column), _as_column(column))
+    return list(found.values())
+
+
+def _further(header: Mapping[str, Any]) -> list[Described]:
+    return [one for name, one in described(header).items() if name not in TOLD and one.kind in ("counter", "gauge")]
+
+
+def _heading(column: Described) -> str:
+    return f"{column.name}_per_s" if column.kind == "counter" else column.name
+
+
+def _as_column(column: Described) -> Column:
+    meaning = f"{column.name} of the sampler's source {column.source}, of the {column.scope}"
+    if column.kind == "gauge":
+        return Column(_heading(column), "integer", column.unit, meaning)
+    return Column(_heading(column), "number", f"{column.unit}/s", f"how fast it rose: {meaning}", 3)
+
+
+def sample_lines(sampled: Sampled, lead: str, begin_ns: int | None, further: Sequence[Column]) -> Iterator[bytes]:
+    """The CSV lines of one interface's samples, some thousands at a time; `lead` is what all begin with."""
+    values = _values(sampled, begin_ns)
+    unknown = np.full(len(sampled.samples), np.nan)
+    for column in further:
+        values.setdefault(column.name, unknown)
+    columns = [*(column for column in SAMPLES if column.name not in LEADING), *further]
+    for start in range(0, len(sampled.samples), LINES_AT_ONCE):
+        end = min(start + LINES_AT_ONCE, len(sampled.samples))
+        fields = [
+            Choice(values["flag"][start:end].astype(np.int64), FLAGS)
+            if column.name == "flag"
+            else Number(values[column.name][start:end], column.decimals)
+            for column in columns
+        ]
+        yield csv_lines(lead, fields, end - start)
+
+
+def _values(sampled: Sampled, begin_ns: int | None) -> dict[str, Integers | Numbers]:
+    """The columns of samples.csv that are not the same on all lines."""
+    samples, intervals = sampled.samples, sampled.intervals
+    unknown = np.full(len(samples), np.nan)
+    values: dict[str, Integers | Numbers] = {
+        "time_s": unknown if begin_ns is None else (samples.time_ns - begin_ns) / 1e9,
+        "interval_s": intervals.seconds,
+        "flag": intervals.gap + 2 * intervals.wrap + 4 * intervals.reset,
+        **_cpu_percentages(intervals, unknown),
+    }
+    for name in AS_SAMPLED:
+        values[name] = _known(samples.columns[name]) if name in samples.columns else unknown
+    for name, counter in MEGABITS.items():
+        values[name] = intervals.differences.get(counter, unknown) * (8 / 1e6) / intervals.seconds
+    for name in PER_SECOND:
+        values[name] = intervals.differences.get(name.removesuffix("_per_s"), unknown) / intervals.seconds
+    for column in _further(samples.header):
+        if column.kind == "counter":
+            values[_heading(column)] = intervals.differences[column.name] / intervals.seconds
+        else:
+            values[_heading(column)] = _known(samples.columns[column.name])
+    return values
+
+
+def _cpu_percentages(intervals: Intervals, unknown: Numbers) -> dict[str, Numbers]:
+    jiffies = {name: intervals.differences.get(name, unknown) for name in CPU}
+    per_cent = 100 / np.maximum(sum(jiffies.values(), np.zeros(len(unknown))), 1)
+    busy = sum((jiffies[name] for name in CPU if name not in ("cpu_idle", "cpu_iowait")), np.zeros(len(unknown)))
+    return {
+        "cpu_busy_pct": busy * per_cent,
+        "cpu_iowait_pct": jiffies["cpu_iowait"] * per_cent,
+        "cpu_softirq_pct": jiffies["cpu_softirq"] * per_cent,
+    }
+
+
+def _known(values: Integers) -> Integers | Numbers:
+    """The values, without the -1 where the kernel had none."""
+    return values if values.min(initial=0) >= 0 else np.where(values < 0, np.nan, values)

@@ -1,0 +1,174 @@
+"""Writes the CSVs of a run: first each trial's own, then all trials' together, and schema.json."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tierbench import stored
+from tierbench.dags import names
+from tierbench.dags.levels import Factor
+from tierbench.errors import TierbenchError
+from tierbench.postprocess.measures.bottleneck import resource_rows
+from tierbench.postprocess.records.conditions import conditions, of_run
+from tierbench.postprocess.records.trial import TrialData, read_trial, was_skipped
+from tierbench.postprocess.tables.columns import Column, schema, with_axes
+from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, levels_on_axes
+from tierbench.postprocess.tables.metrics import Row, job_row, leading, trial_row
+from tierbench.postprocess.tables.rates import further_columns, sample_lines
+from tierbench.postprocess.verdict.judge import judge, judge_run
+
+
+def _to_stderr(words: str) -> None:
+    print(words, file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The rows of a run's trials.csv, summary.csv and ratios.csv."""
+
+    trials: list[Row]
+    summary: list[Row]
+    ratios: list[Row]
+
+
+def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
+    """Write the CSVs of all trials of a run directory."""
+    # Here and not above: it loads scipy, which takes a second and is not needed for a trial's own tables.
+    from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
+
+    folders = [path for path in (run / names.TRIALS).glob("*") if path.is_dir()]
+    if not folders:
+        raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
+    axes = axes_of_run(run, say)
+    columns = [axis_column(axis) for axis in axes]
+    ran = [folder for folder in folders if not was_skipped(folder)]
+    further = further_columns(ran)
+    trials = sorted(_readable(ran, axes, further, say), key=lambda pair: pair[0]["position"])
+    rows = [row for row, _ in trials]
+    under = {row["trial"]: stored.read_table(folder / names.CONDITIONS) for row, folder in trials}
+    rows = judge_run(rows, under)
+    _write_json(run / names.CONDITIONS, of_run(under))
+    for name in (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV):
+        with _replaced(run / name) as file:
+            file.write(_header((*with_axes(name, columns), *(further if name == names.SAMPLES_CSV else ()))))
+            for _, folder in trials:
+                _append(folder / name, file)
+    summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes)
+    for name, content in {names.TRIALS_CSV: rows, names.SUMMARY_CSV: summary, names.RATIOS_CSV: ratios}.items():
+        _write(run / name, content, columns)
+    _write_json(run / names.SCHEMA, schema(columns, further))
+    return Tables(rows, summary, ratios)
+
+
+def _readable(
+    folders: Iterable[Path], axes: Sequence[Factor], further: Sequence[Column], say: Callable[[str], None]
+) -> Iterator[tuple[Row, Path]]:
+    """Each trial's row and folder; one whose definition is broken is told and left out, and costs no other one."""
+    errors: list[TierbenchError] = []
+    made = 0
+    for folder in folders:
+        try:
+            row = trial_tables(folder, axes, further)
+        except TierbenchError as error:
+            errors.append(error)
+            say(f"left out of the tables: {error}")
+            continue
+        made += 1
+        yield row, folder
+    if errors and not made:
+        raise errors[0]
+
+
+def trial_tables(folder: Path, axes: Sequence[Factor] | None = None, further: Sequence[Column] | None = None) -> Row:
+    """Write the CSVs of one trial into its folder; return its row of trials.csv.
+
+    `axes` are the run's, and `further` what all its samplers have read, where its trials' tables will be put together.
+    """
+    data = read_trial(folder)
+    if axes is not None:
+        check_levels(data.trial, axes)
+    columns = [Column(name, "text", "", "") for name in levels_on_axes(data.trial)]
+    _write_samples(folder / names.SAMPLES_CSV, data, columns, further_columns([folder]) if further is None else further)
+    _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs], columns)
+    _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)), columns)
+    row = trial_row(data)
+    row |= judge(data, row)
+    _write_json(folder / names.CONDITIONS, conditions(data))
+    _write(folder / names.TRIALS_CSV, [row], columns)
+    return row
+
+
+def _write_samples(path: Path, data: TrialData, axes: Sequence[Column], further: Sequence[Column]) -> None:
+    with _replaced(path) as file:
+        file.write(_header((*with_axes(path.name, axes), *further)))
+        for sampled in data.sampled:
+            samples = sampled.samples
+            shared = [*leading(data.trial).values(), samples.host, samples.role, samples.interface]
+            lead = _csv([shared]).decode().rstrip("\n")
+            for lines in sample_lines(sampled, lead, data.begin_ns, further):
+                file.write(lines)
+
+
+def _write(path: Path, rows: Iterable[Row], axes: Sequence[Column]) -> None:
+    columns = with_axes(path.name, axes)
+    with _replaced(path) as file:
+        file.write(_header(columns))
+        file.write(_csv([_field(column, row.get(column.name)) for column in columns] for row in rows))
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    with _replaced(path) as file:
+        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+
+
+def _append(part: Path, file: BinaryIO) -> None:
+    """Add a table without its header."""
+    with part.open("rb") as source:
+        source.readline()
+        shutil.copyfileobj(source, file, 1 << 20)
+
+
+def _header(columns: Sequence[Column]) -> bytes:
+    return _csv([[column.name for column in columns]])
+
+
+def _csv(lines: Iterable[Sequence[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue().encode()
+
+
+def _field(column: Column, value: Any) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    if column.type == "number" and not isinstance(value, str):  # a level is as its file has it
+        return f"{round(value, column.decimals) + 0.0:.{column.decimals}f}"  # + 0.0: no minus before a zero
+    return str(value)
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[BinaryIO]:
+    """A file to be written beside the path, which takes its place when it is whole."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+        unfinished.replace(path)
+    except OSError as error:
+        raise TierbenchError(
+            f"{error.filename or path}: {error.strerror}, so {path} was not written; tables can be made of a copy"
+        ) from None
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)

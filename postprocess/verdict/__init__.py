@@ -1,0 +1,1 @@
+"""Whether a trial's numbers are to be believed."""

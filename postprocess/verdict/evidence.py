@@ -1,0 +1,313 @@
+"""What the rules look at, as measured in a trial: each finding has its value in the rule's unit, and words."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tierbench.postprocess.abridged import abridged
+from tierbench.postprocess.measures import closure
+from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS, idle_rates
+from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
+from tierbench.postprocess.records import clocks
+from tierbench.postprocess.records.samples import Samples
+from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
+from tierbench.postprocess.tables.metrics import uncovered
+from tierbench.postprocess.verdict.rules import BY_NAME, Finding
+
+Row = dict[str, Any]
+
+OWN_BYTES = 65_536  # that a process takes in beside its file's
+BELONGS_TO_SENDING = 5.0  # % of what is sent: acknowledgements and requests
+
+
+def findings(data: TrialData, row: Row) -> Iterator[Finding]:
+    """All that can be measured of a trial; what is not known is no finding, unless a rule is about that."""
+    yield from closure.findings(data, row)
+    yield from _written(data)
+    yield from _stall(data, row)
+    yield from _caches(data, row)
+    yield from _clients(data, row)
+    yield from _sampling(data, row)
+    yield from _idle(data, row)
+    yield from _clocks(data, row)
+    yield from _ceiling(row)
+
+
+def _ceiling(row: Row) -> Iterator[Finding]:
+    """Of what the jobs took in: as a measured ceiling it is without headers, and without what never reached them."""
+    if not row.get("ceiling_mbps") or not row["delivered_mbps"]:
+        return
+    above = 100 * (row["delivered_mbps"] / row["ceiling_mbps"] - 1)
+    where = f" ({row['ceiling_from']})" if row.get("ceiling_from") else ""
+    words = f"the jobs took in {row['delivered_mbps']:.1f} Mb/s, over a ceiling of {row['ceiling_mbps']:.1f}{where}"
+    yield Finding("above the ceiling", above, words)
+
+
+# -- caches ----------------------------------------------------------------------------------------------
+
+
+def _caches(data: TrialData, row: Row) -> Iterator[Finding]:
+    left, whole = row["resident_bytes"], row["bytes_expected"]
+    if left is not None and whole:
+        yield Finding(
+            "resident pages", 100 * left / whole, f"{closure.mb(left)} of the replicas were in memory after the flush"
+        )
+    flush = data.trial["flush"]
+    if flush["strategy"] == "none":
+        yield Finding("caches not proven cold", 1, "no cache was flushed")
+    elif flush["hosts"] and left is None:
+        yield Finding(
+            "caches not proven cold",
+            len(flush["hosts"]),
+            f"not all of {len(flush['hosts'])} flushes could tell what was left in memory",
+        )
+
+
+# -- clients ---------------------------------------------------------------------------------------------
+
+
+def _clients(data: TrialData, row: Row) -> Iterator[Finding]:
+    workers = data.trial["workers"]
+    hosts = [str(job.start["host"]) for job in data.jobs if job.start]
+    strangers = Counter(host for host in hosts if host not in workers) if workers else Counter[str]()
+    for rule, elsewhere, where in (
+        ("wrong worker", True, f"outside the pool {row['pool']}"),
+        ("new worker", False, f"which the pool {row['pool']} did not have"),
+    ):
+        these = {host: clients for host, clients in strangers.items() if (host in data.other_pools) == elsewhere}
+        count = sum(these.values())
+        yield Finding(rule, count, f"{count} clients ran on {', '.join(abridged(sorted(these)))}, {where}")
+    readers = Counter(str(job.start["url"]) for job in data.jobs if job.start)
+    shared = [url for url, clients in readers.items() if clients > 1]
+    count = sum(readers[url] for url in shared)
+    yield Finding("shared replica", count, f"{count} clients read {', '.join(shared[:3])} between them")
+    yield from _together(row)
+    if data.trial["gate"]:
+        yield from _gate(data)
+        yield from _fast(data)
+    yield from _counts(data)
+
+
+def _together(row: Row) -> Iterator[Finding]:
+    share = row.get("all_active_share")
+    if row["jobs"] < 2 or share is None:
+        return
+    words = f"all clients read together for {row['all_active_s']:.1f} s, {share:.0%} of the window"
+    yield Finding("not all active", 100 * (1 - share), words)
+
+
+def _gate(data: TrialData) -> Iterator[Finding]:
+    after = {
+        job.index: (job.go["wall_ns"] - job.go["go_wall_ns"]) / 1e6 for job in data.jobs if job.go.get("go_wall_ns")
+    }
+    if not after:
+        return
+    last = max(after, key=lambda index: after[index])
+    yield Finding("late begin", after[last], f"client {last} began {after[last]:.1f} ms after the go")
+    before = {
+        job.index: max(-after[job.index], (job.go["go_wall_ns"] - job.end["first_byte_wall_ns"]) / 1e6)
+        if job.end.get("first_byte_wall_ns")
+        else -after[job.index]
+        for job in data.jobs
+        if job.index in after
+    }
+    first = max(before, key=lambda index: before[index])
+    yield Finding("early begin", before[first], f"client {first} read {before[first]:.1f} ms before the go")
+
+
+def _fast(data: TrialData) -> Iterator[Finding]:
+    rates = {job.index: job.end["bytes_app"] * 8e-6 / job.run_s for job in data.jobs if job.ok and _rated(job)}
+    if len(rates) < 2:
+        return
+    usual, fastest = statistics.median_low(rates.values()), max(rates, key=lambda index: rates[index])
+    if usual:
+        times = rates[fastest] / usual
+        words = f"client {fastest} read at {rates[fastest]:.1f} Mb/s, {times:.1f} times the median of {usual:.1f}"
+        yield Finding("fast client", times, words)
+
+
+def _counts(data: TrialData) -> Iterator[Finding]:
+    """Two counts of the same bytes, and one count of files that are alike: a wrong one would be in the rate."""
+    counted = [job for job in data.jobs if job.ok and job.end.get("bytes_app") is not None]
+    for job in counted:
+        app, process = job.end["bytes_app"], job.end.get("bytes_client")
+        if process:
+            above = 100 * ((app - OWN_BYTES) / process - 1)
+            yield Finding(
+                "counts apart",
+                above,
+                f"client {job.index} took in {closure.mb(app)}, its process {closure.mb(process)}",
+            )
+    shares = {
+        job.index: 100 * job.end["bytes_app"] / job.start["expected_bytes"]
+        for job in counted
+        if job.start.get("expected_bytes")
+    }
+    if len(shares) > 1:
+        usual = statistics.median_low(shares.values())
+        odd = max(shares, key=lambda index: abs(shares[index] - usual))
+        words = f"client {odd} took in {shares[odd]:.1f} % of its file, where {usual:.1f} % is usual"
+        yield Finding("counts apart", abs(shares[odd] - usual), words)
+
+
+def _rated(job: Any) -> bool:
+    return bool(job.run_s and job.end.get("bytes_app"))
+
+
+# -- samplers --------------------------------------------------------------------------------------------
+
+
+def _sampling(data: TrialData, row: Row) -> Iterator[Finding]:
+    begin, end, window_s = data.begin_ns, data.end_ns, row["window_s"]
+    for sampled in data.sampled:
+        resets = int(sampled.intervals.reset.sum())
+        yield Finding("counter began anew", resets, f"a counter of {sampled.samples.named} began anew {resets} times")
+    for sampled, *_ in by_host(data.sampled):
+        host = sampled.samples.host
+        late, ticks = _late(sampled.samples)
+        if ticks:
+            share = 100 * late / ticks
+            yield Finding("late ticks", share, f"{host}'s sampler was late {late} times of {ticks}, {share:.1f} %")
+        if begin is None or end is None or len(sampled.samples) < 2:
+            continue
+        yield from _gaps(sampled, begin, end)
+    lacking = list(data.lacking)
+    for interfaces in by_host(data.sampled):
+        if interfaces[0].samples.role != "storage":
+            lacking += uncovered(interfaces, begin, end)
+    yield Finding("host not covered", len(lacking), ", ".join(abridged(lacking)))
+    if window_s and data.storage:
+        yield _few(row["sample_period_s"], row["resolution_s"], window_s)
+        if row["mean_error_mbps"] is not None and row["mean_mbps"]:
+            share = 100 * row["mean_error_mbps"] / row["mean_mbps"]
+            words = f"what moved near the window's edges may be up to {row['mean_error_mbps']:.1f} Mb/s of the mean"
+            yield Finding("uncertain edges", share, f"{words}, {share:.1f} %")
+
+
+def _few(period_s: float, resolution_s: float, window_s: float) -> Finding:
+    share = 100 * max(period_s, resolution_s) / window_s
+    if resolution_s > period_s:
+        words = f"the storage's counters are refreshed every {resolution_s:.2g} s, {share:.1f} % of the window"
+    else:
+        words = f"a sampling period of {period_s:g} s is {share:.1f} % of the window"
+    return Finding("few samples", share, words)
+
+
+def _late(samples: Samples) -> tuple[int, int]:
+    """Late ticks and all ticks: as the sampler counted them, or where it has left no trailer by their times."""
+    told = samples.trailer or {}
+    if "late_ticks" in told:
+        return told["late_ticks"], len(samples) + told.get("missed_ticks", 0)
+    period_ns = round(samples.period_s * 1e9)
+    number, after = np.divmod(samples.columns["mono_ns"] - samples.header["clock_mono_ns"], period_ns)
+    missed = int(np.maximum(np.diff(number) - 1, 0).sum())
+    return int((after > period_ns / 2).sum()) + missed, len(samples) + missed
+
+
+def _gaps(sampled: Sampled, begin_ns: int, end_ns: int) -> Iterator[Finding]:
+    times, seconds = sampled.samples.time_ns, sampled.intervals.seconds[1:]
+    touching = (times[1:] > begin_ns) & (times[:-1] < end_ns)
+    longest = float(seconds[touching].max(initial=0))
+    periods, host = longest / sampled.samples.period_s, sampled.samples.host
+    words = f"{host}'s sampler had no sample for {longest:.2f} s, {periods:.1f} periods"
+    yield Finding("sampler gap", periods, words)
+    if sampled.samples.role == "storage":
+        within = np.minimum(times[1:], end_ns) - np.maximum(times[:-1], begin_ns)
+        blind_s = float(within[touching & sampled.intervals.gap[1:]].sum()) / 1e9
+        share = 100 * blind_s / ((end_ns - begin_ns) / 1e9)
+        yield Finding(
+            "sampler pause", share, f"{host}'s samples have gaps over {blind_s:.2f} s, {share:.0f} % of the window"
+        )
+
+
+def _idle(data: TrialData, row: Row) -> Iterator[Finding]:
+    known = idle_rates(data, row)
+    if not known and row["mean_mbps"] is not None:
+        yield Finding("idle traffic unknown", 1, "the storage's traffic without clients is not known")
+    if known and row["mean_mbps"]:
+        mbps, when, share = max(known)
+        words = f"the storage sent {mbps:.2f} Mb/s {when} the trial, {share:.1f} % of its rate in it beyond the usual"
+        yield Finding("idle traffic", share, words)
+        least, when, _ = min(known)
+        share = 100 * least / row["mean_mbps"]
+        words = f"the storage sent {least:.2f} Mb/s {when} the trial, at rest, {share:.1f} % of its rate in it"
+        yield Finding("slow beside rest", share, words)
+
+
+def _stall(data: TrialData, row: Row) -> Iterator[Finding]:
+    at_rest = min([mbps for mbps in (row["idle_before_mbps"], row["idle_after_mbps"]) if mbps is not None], default=0.0)
+    stall = longest_stall(data, at_rest)
+    if stall and row["window_s"]:
+        share = 100 * stall.seconds / row["window_s"]
+        words = f"the storage sent nothing for {stall.seconds:.1f} s while clients were reading, {share:.0f} %"
+        words += f" of the window, from {stall.begin_s:.1f} s on"
+        if data.trial["protocol"] != "file" and not data.reading_workers:  # a server may have read ahead
+            share = min(share, BY_NAME["stall"].invalid or share)
+            words += ", and what their workers received then is not known"
+        yield Finding("stall", share, words)
+    edge = longest_at_an_edge(data, at_rest)
+    if edge and row["window_s"]:
+        share = 100 * edge.seconds / row["window_s"]
+        when = "from the go on" if edge.begin_s == 0 else "before the last end"
+        words = f"nothing moved for {edge.seconds:.1f} s {when} while clients were active, {share:.0f} % of the window"
+        yield Finding("still at an edge", share, words)
+
+
+def _written(data: TrialData) -> Iterator[Finding]:
+    """What the storage received in the window beyond acknowledgements, requests and what it receives at rest."""
+    if data.window_ns is None or not data.storage:
+        return
+    sent, received = (closure.together(data, data.storage, direction) for direction in ("tx", "rx"))
+    if sent is None or received is None or not sent.bytes:
+        return
+    window_s = (data.window_ns[1] - data.window_ns[0]) / 1e9
+    at_rest = MOST_AT_REST_MBPS * 1e6 / 8 * window_s * len(by_host(data.storage))
+    share = 100 * (received.bytes - at_rest) / sent.bytes - BELONGS_TO_SENDING
+    words = f"the storage received {closure.mb(received.bytes)} while it sent {closure.mb(sent.bytes)}"
+    yield Finding("written meanwhile", share, words)
+
+
+# -- clocks ----------------------------------------------------------------------------------------------
+
+
+def _clocks(data: TrialData, row: Row) -> Iterator[Finding]:
+    errors: list[tuple[float, str]] = []
+    matter = clocks.reading_and_storage(data)
+    largest = clocks.widest(data)
+    if largest:
+        periods = largest.proven_ms / 1e3 / row["sample_period_s"]
+        yield Finding("clock offset", periods, f"{_apart(largest)}, {periods:.1f} periods")
+    if between := clocks.widest(data, matter):
+        errors.append((between.proven_ms, _apart(between)))
+    steps = clocks.steps_ms(data)
+    if steps:
+        host = max(steps, key=lambda name: steps[name])
+        yield Finding("clock step", steps[host], _set(host, steps[host]))
+    errors += [(step, _set(host, step)) for host, step in steps.items() if host in matter]
+    if errors and row["window_s"]:
+        error_ms, words = max(errors)
+        share = error_ms / 10 / row["window_s"]
+        yield Finding("clock error", share, f"{words}, {share:.1f} % of the window")
+    if row["window_s"]:
+        possible = clocks.most_apart_ms(data, matter)
+        share = possible / 10 / row["window_s"]
+        words = f"the clocks of storage and workers can be {possible:.0f} ms apart, {share:.1f} % of the window"
+        yield Finding("clock comparison", share, words)
+    unknown = clocks.not_compared(data)
+    yield Finding("clock not compared", len(unknown), f"the clock of {', '.join(abridged(unknown))} was not compared")
+
+
+def _apart(clocks_of: clocks.Difference) -> str:
+    return (
+        f"the clock of {clocks_of.ahead} is {clocks_of.milliseconds:.1f} ± {clocks_of.error_ms:.1f} ms"
+        f" ahead of that of {clocks_of.behind}"
+    )
+
+
+def _set(host: str, step_ms: float) -> str:
+    return f"the clock of {host} was set by {step_ms:.1f} ms during the trial"

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""The last step of a trial: sees all jobs out, says how it went, has its tables made.
+
+usage: finish.py DAG_STATUS FAILED_COUNT      (in the trial's directory on the access point)
+
+It is the FINAL node of the trial's DAG, so it runs after failures and after condor_rm too, and its exit status is
+the trial's. What stop.py could not do, because it was removed, it does: the samplers stopped, the turn passed on. It
+may run more than once. Shipped to the run directory; stdlib only, Python 3.6 or newer.
+
+exit status: 0 every client has read its file and the storage's samples are whole; 1 not so, and
+outcome.json says why; 2 trial.json cannot be read
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tierbench.submit.trial.causes import client_reasons
+from tierbench.submit.trial.held import wait_until_undone
+from tierbench.submit.trial.joblog import Cluster
+from tierbench.submit.trial.room import give_up_reserve
+
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.1
+CLOCK_SECONDS = 0.03  # three steps of /proc/uptime
+LONGEST_TRAILER = 4096
+REMOVED = "4"  # DAGMan's word for "somebody has removed me"
+
+
+def main(dag_status: str, failed_nodes: str) -> int:
+    try:
+        trial = json.loads(Path("trial.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        print(f"finish: trial.json: {error}", file=sys.stderr)
+        return 2
+    give_up_reserve(Path())
+    # Who reads on does it in the next trial's time, so the turn is passed when all have gone.
+    stuck = see_out(trial["limits"]["stop_s"])
+    if not Path("samples").exists():  # it was waiting for its turn
+        pass_the_turn()
+        if Path("not-needed").exists():
+            record("skipped", [])
+            return 0
+        if dag_status == REMOVED:
+            return 1  # nothing has happened that could be told
+    Path("stop").write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
+    stuck += wait_until_undone(Path(), trial, trial["limits"]["stop_s"])
+    pass_the_turn()
+    unfinished = wait_for_samplers(trial)
+    record_clock()
+
+    reasons = ["the trial was removed"] if dag_status == REMOVED else []
+    reasons += called_off()
+    causes = client_reasons(trial["jobs"])
+    reasons += causes + stuck
+    # Without another host's samples the mean stands; the tables say whether they cover the window.
+    storage = {sampler["host"] for sampler in trial["samplers"] if sampler["role"] == "storage"}
+    reasons += [f"the sampler on {host} did not end in order" for host in unfinished if host in storage]
+    if failed_nodes != "0" and not reasons:
+        reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
+    again = bool(reasons) and dag_status != REMOVED and tries_left() > 0
+    record("incomplete" if reasons else "complete", reasons, again)
+    if make_tables() and trial["until_known"]:
+        spare_later_trials(trial)
+    for reason in reasons:
+        print(ascii(reason))
+    return 1 if reasons else 0
+
+
+def pass_the_turn() -> None:
+    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
+
+
+def see_out(seconds: float) -> "list[str]":
+    """Wait until the trial's jobs have left the queue, and have those forgotten that cannot be ended; in words, these.
+
+    All but those of a trial that was removed or called off have left it before.
+    """
+    clusters = [Cluster(Path(log)) for log in ("clients.log", "flush.log")]
+    deadline = time.monotonic() + seconds
+    while True:
+        for cluster in clusters:
+            cluster.read_on()
+        left = [cluster for cluster in clusters if cluster.left]
+        if not left:
+            return []
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
+    stuck = []
+    for cluster in left:
+        numbers = ", ".join(f"{cluster.number}.{job} ({cluster.slots.get(job, 'no slot')})" for job in cluster.left)
+        command = ["condor_rm", "-forcex", str(cluster.number)]
+        try:
+            # Those that are not removed yet have to be before they can be forgotten.
+            subprocess.call(["condor_rm", str(cluster.number)], stdout=subprocess.DEVNULL, timeout=seconds)
+            forgotten = subprocess.call(command, stdout=subprocess.DEVNULL, timeout=seconds) == 0
+        except (OSError, subprocess.TimeoutExpired):
+            forgotten = False
+        then = "were forgotten by HTCondor" if forgotten else f"are in the queue still; `{' '.join(command)}` helps"
+        stuck.append(f"jobs {numbers} did not end within {seconds:g} s of being removed and {then}")
+    return stuck
+
+
+def called_off() -> "list[str]":
+    """Why the gate has ended the trial, if it has."""
+    try:
+        return [json.loads(Path("called-off.json").read_text())["reason"]]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError):
+        return ["the gate has called it off"]
+
+
+def tries_left() -> int:
+    """How often DAGMan will start the trial again if it fails."""
+    try:
+        attempt = json.loads(Path("attempt.json").read_text())
+        return int(attempt["retries"]) - int(attempt["retry"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def wait_for_samplers(trial: "dict[str, Any]") -> "list[str]":
+    """Give the samplers time to see the stop file; the hosts whose data have no proper end by then."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while True:
+        # One over ssh sees no stop file: it ends, without a trailer, when DAGMan removes its node after us.
+        awaited = [sampler["host"] for sampler in trial["samplers"] if sampler["via"] == "pool"]
+        unfinished = [host for host in awaited if not ended(host)]
+        if not unfinished or time.monotonic() > deadline:
+            return unfinished
+        time.sleep(POLL_SECONDS)
+
+
+def ended(host: str) -> bool:
+    """Whether a sample file has its trailer."""
+    try:
+        with Path("samples", host + ".samples").open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - LONGEST_TRAILER))
+            last = file.read().rstrip().rpartition(b"\n")[2]
+    except FileNotFoundError:
+        return False
+    try:
+        return bool(json.loads(last.decode())["tierbench"] == "end")
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def make_tables() -> bool:
+    """Where tierbench is installed the trial's tables are made at once; elsewhere they can be made later."""
+    tierbench = shutil.which("tierbench")
+    return tierbench is not None and subprocess.call([tierbench, "tables", "--trial", "."]) == 0
+
+
+def spare_later_trials(trial: "dict[str, Any]") -> None:
+    """If this configuration's batch has been measured often enough, its later trials need not be run."""
+    alike = trial["id"][: -len(str(trial["repeat"]))]
+    later = [path for path in Path("..").glob(alike + "*") if repeat_of(path) > trial["repeat"]]
+    if later and subprocess.call(["tierbench", "enough", "../..", min(later, key=repeat_of).name]) == 0:
+        for path in later:
+            (path / "not-needed").touch()
+
+
+def repeat_of(trial: Path) -> int:
+    return int(trial.name.rpartition(".r")[2])
+
+
+def record_clock() -> None:
+    """How this host's wall clock stands to its uptime, to which the hosts have compared theirs."""
+    low, high = [], []
+    began = time.monotonic()
+    try:
+        while time.monotonic() < began + CLOCK_SECONDS:  # the more reads, the nearer to a step of the uptime
+            before = time.time()
+            uptime = round(float(Path("/proc/uptime").read_text().split()[0]) * 100) * 10**7
+            low.append(int(before * 1e9) - uptime - 10**7)
+            high.append(int(time.time() * 1e9) - uptime)
+    except OSError:
+        return
+    clock = {"format": 1, "low_ns": max(low), "high_ns": min(high)}
+    Path("clock.json").write_text(json.dumps(clock) + "\n")
+
+
+def record(state: str, reasons: "list[str]", again: bool = False) -> None:
+    """How the trial went; the first reason is the first cause, and `again` is whether it will be tried once more."""
+    outcome = {"format": 1, "state": state, "reasons": reasons, "again": again}
+    unfinished = Path("outcome.json.new")
+    unfinished.write_text(json.dumps(outcome, indent=1) + "\n")
+    unfinished.rename("outcome.json")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1], sys.argv[2]))

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Makes a trial's directory as it was written, so that the trial runs whole and from the beginning.
+
+usage: fresh.py                          (in the trial's directory on the access point, by hand)
+       fresh.py RETRY RETRIES [BEFORE]   (DAGMan runs it before each try)
+
+Whatever an earlier try has left is moved to tries/1, tries/2, ... Among it is DAGMan's rescue file,
+with which a second try would skip the flush. RETRY counts the tries from 0, BEFORE is the trial that has its
+turn before this one. Of several DAGs of a run that hold the same trial one has it, and the others wait for what
+becomes of it; a trial that is complete is not done again. Waits while the disk is full.
+Shipped to the run directory; stdlib only, Python 3.6 or newer.
+
+exit status: 0 the directory is fresh; 1 it could not be made so, for instance since a DAGMan runs the trial;
+2 this is not the directory of a trial, or called wrongly; 3 the trial is done (DAGMan then skips it: PRE_SKIP)
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tierbench.submit.trial.dagman import CLAIM, at_work, claim
+from tierbench.submit.trial.room import give_up_reserve, wait_for_room
+
+WRITTEN = ("trial.dag", "trial.json", "replicas.txt")
+TRIES = "tries"
+AFTER = "after"
+NOT_NEEDED = "not-needed"
+ATTEMPT = "attempt.json"
+DONE = 3
+POLL_SECONDS = 1.0
+
+
+def main(arguments: "list[str]") -> int:
+    trial = Path.cwd()
+    if len(arguments) not in (0, 2, 3) or not all(number.isdigit() for number in arguments[:2]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    missing = [name for name in WRITTEN if not (trial / name).is_file()]
+    if missing:
+        print(f"fresh: {trial} is not a trial's directory: it has no {missing[0]}", file=sys.stderr)
+        return 2
+    try:
+        give_up_reserve(trial)  # that of a try which did not come to its end
+        if not wait_for_room(trial):
+            print(f"fresh: the disk of {trial} has been full for a day", file=sys.stderr)
+            return 1
+        while True:
+            with alone(trial.parent.parent / "claims.lock"):
+                if not arguments or may_run(trial):
+                    return made_fresh(trial, arguments)
+                if is_done(trial):
+                    return DONE
+            time.sleep(POLL_SECONDS)
+    except OSError as error:
+        print(f"fresh: {error}", file=sys.stderr)
+        return 1
+
+
+def made_fresh(trial: Path, arguments: "list[str]") -> int:
+    if at_work(trial):
+        print(f"fresh: {trial} is being run by another DAG; wait for its end", file=sys.stderr)
+        return 1
+    # An earlier try may have ended without passing its turn on.
+    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
+    leftovers = [path for path in trial.iterdir() if is_left_over(path)]
+    if leftovers:
+        put_aside(leftovers, trial / TRIES)
+    (trial / AFTER).write_text("".join(arguments[2:]))
+    if arguments:
+        attempt = {"format": 1, "retry": int(arguments[0]), "retries": int(arguments[1])}
+        (trial / ATTEMPT).write_text(json.dumps(attempt) + "\n")
+    return 0
+
+
+def may_run(trial: Path) -> bool:
+    """Whether the DAG that has called this may run the trial: no other DAG of the run has it, or is at it still."""
+    outcome = outcome_of(trial)
+    if is_done(trial):
+        return False
+    given_up = bool(outcome) and not outcome.get("again") and not at_work(trial)
+    return claim(trial, os.getppid(), given_up)
+
+
+def is_done(trial: Path) -> bool:
+    return outcome_of(trial).get("state") in ("complete", "skipped")
+
+
+def outcome_of(trial: Path) -> "dict[str, Any]":
+    """What the trial's last step has written, or nothing."""
+    try:
+        outcome = json.loads((trial / "outcome.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return outcome if isinstance(outcome, dict) else {}
+
+
+@contextlib.contextmanager
+def alone(lock: Path) -> "Iterator[None]":
+    """One DAG at a time looks at whose a trial is; all of them run on this access point."""
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def is_left_over(path: Path) -> bool:
+    """Whether something in the trial's directory comes from an earlier try."""
+    return path.name not in (*WRITTEN, TRIES, AFTER, NOT_NEEDED, CLAIM)
+
+
+def put_aside(leftovers: "list[Path]", tries: Path) -> None:
+    """Move what an earlier try has left to a folder of its own."""
+    tries.mkdir(exist_ok=True)
+    earlier = [int(path.name) for path in tries.iterdir() if path.name.isdigit()]
+    aside = tries / str(max(earlier, default=0) + 1)
+    aside.mkdir()
+    for path in leftovers:
+        path.rename(aside / path.name)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Lets the trials of a run measure one at a time, while DAGMan has the next ones already waiting.
+
+usage: turn.py take [arranged] [sampled] | pass       (in the trial's directory on the access point)
+
+take          waits until no other trial of the run has the turn and the trial named in `after` has had it;
+              then makes the folders that the trial's jobs write to
+arranged      waits until all that the site has to arrange for the trial is arranged, or known not to be
+sampled       waits for the samplers, too: for the clients of a trial that has no gate to do so
+pass          gives the turn on, if this trial has it; may be called again
+
+The turn is a file of the run directory that names the trial whose turn it is. Shipped there; stdlib
+only, Python 3.6 or newer.
+
+exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or this is not a trial's directory;
+3 the run directory cannot be read or written
+"""
+
+import contextlib
+import fcntl
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tierbench.submit.trial.dagman import at_work
+from tierbench.submit.trial.held import wait_until_settled
+from tierbench.submit.trial.room import hold_reserve, wait_for_room
+
+FILLED = ("clients", "samples", "flush", "arranged")
+POLL_SECONDS = 0.1
+# How long a trial may be without a DAGMan before it is taken to have none: a failed one is started again within
+# seconds, and so is one that HTCondor has lost.
+PATIENCE_SECONDS = 15.0
+# How long clients without a gate wait for samplers; then they run, and the tables tell what is not sampled.
+SAMPLERS_SECONDS = 60.0
+
+
+def main(arguments: "list[str]") -> int:
+    trial = Path.cwd()
+    if arguments != ["pass"] and (arguments[:1] != ["take"] or not set(arguments[1:]) <= {"arranged", "sampled"}):
+        print(__doc__, file=sys.stderr)
+        return 2
+    if not (trial / "trial.json").is_file():
+        print("turn: " + str(trial) + " is not a trial's directory: it has no trial.json", file=sys.stderr)
+        return 2
+    turn = Turn(trial)
+    if arguments[0] == "take":
+        while not (turn.has_come() and turn.is_taken()):
+            if (trial / "served").exists():  # a node of it that died is started again, or it was not needed
+                return 0 if (trial / "samples").exists() else 1
+            time.sleep(POLL_SECONDS)
+        if (trial / "not-needed").exists() and not (trial / "samples").exists():  # it has not begun
+            turn.pass_on()
+            return 1
+        if not wait_for_room(trial):
+            print("turn: the disk has been full for a day", file=sys.stderr)
+            return 3
+        hold_reserve(trial)
+        for folder in FILLED:
+            (trial / folder).mkdir(exist_ok=True)
+        wait_for(arguments[1:], trial)
+    else:
+        turn.pass_on()
+    return 0
+
+
+def wait_for(awaited: "list[str]", trial: Path) -> None:
+    definition = json.loads((trial / "trial.json").read_text(encoding="utf-8")) if awaited else {}
+    if "arranged" in awaited:
+        wait_until_settled(trial, definition, definition["limits"]["ready_s"])
+    if "sampled" in awaited:
+        wait_for_samplers(trial, definition["samplers"])
+
+
+class Turn:
+    """The turn, as one trial sees it."""
+
+    def __init__(self, trial: Path) -> None:
+        self.trial = trial
+        self.file = trial.parent.parent / "turn"
+        self.last_seen = {}  # type: dict[Path, float]
+
+    def has_come(self) -> bool:
+        """Whether the trial before this one has had its turn, or will not come to it."""
+        try:
+            name = (self.trial / "after").read_text()
+        except FileNotFoundError:
+            name = ""
+        before = self.trial.parent / name
+        return not name or (before / "served").exists() or (before / "outcome.json").exists() or self._is_gone(before)
+
+    def is_taken(self) -> bool:
+        """Whether this trial has the turn, which it takes if it is nobody's or its holder is gone."""
+        with self._alone():
+            holder = self._holder()
+            if holder and holder != self.trial.name:
+                other = self.trial.parent / holder
+                going_on = at_work(other) or not (other / "outcome.json").exists()
+                if going_on and not self._is_gone(other) and not self._is_over(other):
+                    return False
+            if holder != self.trial.name:
+                self.file.write_text(self.trial.name)
+        return True
+
+    def pass_on(self) -> None:
+        with self._alone():
+            if self._holder() == self.trial.name:
+                (self.trial / "served").touch()
+                self.file.unlink()
+
+    @contextlib.contextmanager
+    def _alone(self) -> "Iterator[None]":
+        """One at a time looks at the turn and changes it; all who do run on this access point."""
+        with self.file.with_name("turn.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _holder(self) -> str:
+        try:
+            return self.file.read_text()
+        except FileNotFoundError:
+            return ""
+
+    def _is_over(self, trial: Path) -> bool:
+        """Whether a trial has kept the turn for longer than anything in it may take."""
+        try:
+            limit = json.loads((trial / "trial.json").read_text())["limits"]["turn_s"]
+            return bool(time.time() - self.file.stat().st_mtime > limit)
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def _is_gone(self, trial: Path) -> bool:
+        """Whether no DAGMan has run a trial for a while."""
+        now = time.monotonic()
+        if at_work(trial):
+            self.last_seen[trial] = now
+        return now - self.last_seen.setdefault(trial, now) > PATIENCE_SECONDS
+
+
+def wait_for_samplers(trial: Path, samplers: "list[dict[str, Any]]") -> None:
+    deadline = time.monotonic() + SAMPLERS_SECONDS
+    while not all(sampling(trial, sampler) for sampler in samplers) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+
+
+def sampling(trial: Path, sampler: "dict[str, Any]") -> bool:
+    """Whether a sampler has written more than its header."""
+    try:
+        with (trial / "samples" / (sampler["host"] + ".samples")).open("rb") as file:
+            return bool(file.readline() and file.readline())
+    except FileNotFoundError:
+        return False
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except OSError as error:
+        print("turn: " + str(error), file=sys.stderr)
+        sys.exit(3)

@@ -1,0 +1,263 @@
+"""A trial as its files on the access point tell of it, for those who watch it: the gate, and who stops it.
+
+They read HTCondor's events of the jobs, what the hosts report, the storage's samples, the clock and the disk. Shipped
+to the run directory; stdlib only, Python 3.6 or newer.
+"""
+
+import collections
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tierbench.submit.lastsamples import RECEIVED, SENT, counted, last_samples
+from tierbench.submit.trial.held import held
+from tierbench.submit.trial.joblog import Cluster
+from tierbench.submit.trial.room import free_bytes, give_up_reserve, is_low
+
+DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
+POLL_SECONDS = 0.1
+LOOK_SECONDS = 1.0  # between two looks at the disk and at what has moved
+TOLD_SECONDS = 5.0  # a wait that lasts is told of
+QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
+SAMPLER_LOGS = {"pool": "samplers.log", "ssh": "samplers-ssh.log"}
+
+
+class CalledOff(Exception):
+    """Why the trial cannot go on."""
+
+
+def watch(step: "Callable[[Watched], None]") -> int:
+    """Run a step of the trial whose directory this is; if it cannot go on call the trial off. Its exit status."""
+    try:
+        trial = json.loads(Path("trial.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        print(f"{Path(sys.argv[0]).stem}: trial.json: {error}", file=sys.stderr)
+        return NO_TRIAL
+    watched = Watched(trial)
+    try:
+        step(watched)
+    except CalledOff as reason:
+        call_off(watched, str(reason))
+        return CALLED_OFF
+    return DONE
+
+
+def gather(watched: "Watched") -> None:
+    """Wait until all is ready for the go, or all have ended; without a gate, until all have begun."""
+    began = time.monotonic()
+    all_ready = None  # type: float | None  # since when only samplers are waited for that can be done without
+    while not Path("go.json").exists() and not watched.ended >= watched.everybody:
+        watched.look()
+        unready = watched.unready()
+        lacking = watched.unsampled()
+        indispensable = [host for host, role in lacking if role == "storage"]
+        now = time.monotonic()
+        if not unready and not indispensable:
+            all_ready = all_ready or now
+            if not lacking or now - all_ready > watched.limits["samplers_s"]:
+                return
+        waited = unready + ["samples of " + host for host, _ in lacking]
+        watched.tell(", ".join(first(waited)), now - began)
+        if now - began > watched.limits["ready_s"]:
+            raise CalledOff(f"not ready after {watched.limits['ready_s']} s: {', '.join(first(waited))}")
+        time.sleep(POLL_SECONDS)
+
+
+def call_off(watched: "Watched", reason: str) -> None:
+    """Say why; clients that wait for the go learn it and end by themselves, the others DAGMan will remove."""
+    print("called off: " + ascii(reason))
+    write("called-off.json", json.dumps({"format": 1, "reason": reason}) + "\n")
+    if Path("go.json").exists():
+        return
+    write("go.json", json.dumps({"format": 1, "called_off": reason}))
+    deadline = time.monotonic() + watched.limits["stop_s"]
+    while watched.cluster.left & watched.cluster.starts.keys() and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        watched.read_on()
+
+
+class Watched:
+    """The trial, as its files on the access point tell of it."""
+
+    def __init__(self, trial: "dict[str, Any]") -> None:
+        self.trial = trial
+        self.limits = trial["limits"]  # type: dict[str, int]
+        self.everybody = set(range(trial["jobs"]))
+        self.cluster, self.flushes = Cluster(Path("clients.log")), Cluster(Path("flush.log"))
+        self.held, self.arranging = held(Path(), trial), Cluster(Path("arrange.log"))
+        self.samplers = {via: Cluster(Path(log)) for via, log in SAMPLER_LOGS.items()}
+        self.records = Records(self.everybody)
+        self.moving = Moving([s["host"] for s in trial["samplers"] if s["role"] == "storage"])
+        self.starts = {}  # type: dict[int, int]  # how often each client had been started when it was let go
+        self.looked = 0.0
+        self.awaited = self.absent = ""
+
+    @property
+    def ended(self) -> "set[int]":
+        return self.records.ended | self.cluster.ended.keys()
+
+    def read_on(self) -> None:
+        for log in (self.cluster, self.flushes, self.arranging, *self.samplers.values()):
+            log.read_on()
+        self.records.read_on()
+
+    def look(self) -> None:
+        """Learn what is new, and see whether the trial can go on."""
+        self.read_on()
+        self._check_away()
+        self._check_flushes()
+        self._check_conditions()
+        self._check_samplers()
+        if time.monotonic() - self.looked > LOOK_SECONDS:
+            self.looked = time.monotonic()
+            self.moving.look()
+            if is_low(Path()):
+                give_up_reserve(Path())
+                free = free_bytes(Path()) / 1e6
+                raise CalledOff(f"the access point's disk is full: {free:.0f} MB are free, with the reserve given up")
+
+    def unready(self) -> "list[str]":
+        """What the go waits for, beside samples."""
+        begun = self.cluster.ready if self.trial["gate"] else self.cluster.starts.keys()
+        unready = sorted(self.everybody - begun - self.ended)
+        idle = [number for number in unready if number not in self.cluster.starts]
+        hosts = [host for host in self.trial["flush"]["hosts"] if not flushed(host)]
+        return [
+            *([clients(idle) + " without a slot"] if idle else []),
+            *([clients([number for number in unready if number not in idle])] if len(idle) < len(unready) else []),
+            *(["the flush on " + ", ".join(first(hosts))] if hosts else []),
+            *(one.name for one in self.held if not one.settled),
+        ]
+
+    def unsampled(self) -> "list[tuple[str, str]]":
+        """The hosts whose samplers have not seen the idle storage for a moment yet, and their roles."""
+        if not self.trial["gate"]:
+            return []  # the clients' node waits for them, before it is submitted
+        return [(s["host"], s["role"]) for s in self.trial["samplers"] if not sampled_idle(s)]
+
+    def tell(self, what: str, seconds: float) -> None:
+        """Leave word, for whoever watches, of a wait that lasts; a worker that is away comes before all else."""
+        what = self.absent or (what if seconds > TOLD_SECONDS else "")
+        if what != self.awaited:
+            self.awaited = what
+            since = {"format": 1, "what": what, "since_wall_s": round(time.time() - seconds, 1)}
+            write("waiting-for.json", json.dumps(since) + "\n")
+
+    def _check_away(self) -> None:
+        self.absent = ""
+        for number, away in self.cluster.away.items():
+            if number in self.records.ended:
+                continue
+            self.absent = self.absent or f"client {number}, which {away.why}"
+            # Before the go it may begin anew, on another worker too.
+            patience = self.limits["away_s"] if away.may_return else TOLD_SECONDS
+            if time.monotonic() - away.since > patience and (Path("go.json").exists() or not self.trial["gate"]):
+                raise CalledOff(f"client {number} {away.why}")
+
+    def _check_flushes(self) -> None:
+        hosts = self.trial["flush"]["hosts"]
+        for number, why in self.flushes.ended.items():
+            if not flushed(hosts[number]):
+                see = f"see flush/{hosts[number]}.err and flush.log"
+                raise CalledOff(f"the flush on {hosts[number]} {why or 'failed'}; {see}")
+
+    def _check_conditions(self) -> None:
+        """A trial under other conditions than it is said to be under would be worse than none."""
+        for one in self.held:
+            trouble = one.trouble()
+            if trouble:
+                raise CalledOff(trouble)
+            if "restored" in one.records:
+                raise CalledOff(f"{one.name} was undone before the trial was over")
+        for number, why in self.arranging.ended.items():
+            name = self.held[number].name
+            raise CalledOff(f"{name} was let go before the trial was over: its job {why or 'ended'}; see arrange.log")
+
+    def _check_samplers(self) -> None:
+        """A storage server's sampler that has ended before it delivered anything is not waited for."""
+        for via, log in self.samplers.items():
+            hosts = [s for s in self.trial["samplers"] if s["via"] == via]
+            for number, why in log.ended.items():
+                host = hosts[number]["host"]
+                if hosts[number]["role"] == "storage" and not last_samples(sample_file(host), 1):
+                    raise CalledOff(f"the sampler on {host} {why or 'ended'}; see samples/{host}.err")
+
+
+class Records:
+    """What the clients write as they run; it tells of their ends a second or two before HTCondor does."""
+
+    def __init__(self, everybody: "set[int]") -> None:
+        self.sizes = dict.fromkeys(everybody, 0)
+        self.ended = set()  # type: set[int]
+
+    def read_on(self) -> None:
+        for number in self.sizes.keys() - self.ended:
+            path = Path("clients", str(number) + ".jsonl")
+            try:
+                size = path.stat().st_size
+                if size != self.sizes[number] and b'"event": "end"' in path.read_bytes():
+                    self.ended.add(number)
+                self.sizes[number] = size
+            except FileNotFoundError:
+                pass
+
+
+class Moving:
+    """Whether the storage moves anything, by what its samplers deliver."""
+
+    def __init__(self, hosts: "list[str]") -> None:
+        self.hosts = hosts
+        self.seen = collections.deque()  # type: collections.deque[tuple[float, int]]
+
+    def begin(self) -> None:
+        self.seen.clear()
+
+    def look(self) -> None:
+        moved = 0
+        for host in self.hosts:
+            for record in last_samples(sample_file(host), 1):
+                moved += counted(record, SENT) + counted(record, RECEIVED)
+        now = time.monotonic()
+        # The stillness goes back to the earliest look since when no more than a trickle has come.
+        while self.seen and moved - self.seen[0][1] > QUIET_BYTES_PER_S * len(self.hosts) * (now - self.seen[0][0] + 1):
+            self.seen.popleft()
+        self.seen.append((now, moved))
+
+    def still_s(self) -> float:
+        return self.seen[-1][0] - self.seen[0][0] if self.hosts and self.seen else 0.0
+
+
+def clients(numbers: "list[int]") -> str:
+    return ("client " if len(numbers) == 1 else "clients ") + ", ".join(first([str(number) for number in numbers]))
+
+
+def first(names: "list[str]") -> "list[str]":
+    return names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
+
+
+def flushed(host: str) -> bool:
+    """Whether a host has reported on its caches, well or not; the report comes when the job has ended."""
+    try:
+        return "status" in json.loads(Path("flush", host + ".json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+
+
+def sampled_idle(sampler: "dict[str, Any]") -> bool:
+    """Whether a sampler has delivered; a storage server's for long enough to know its rate at rest."""
+    wanted = 1 if sampler["role"] != "storage" else 2
+    records = last_samples(sample_file(sampler["host"]), wanted)
+    return len(records) == wanted
+
+
+def sample_file(host: str) -> Path:
+    return Path("samples", host + ".samples")
+
+
+def write(name: str, text: str) -> None:
+    unfinished = Path(name + ".new")
+    unfinished.write_text(text)
+    unfinished.rename(name)
