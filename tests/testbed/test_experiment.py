@@ -16,13 +16,12 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, content, last_line, outcome
+from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, content, fed, last_line, outcome
 from tierbench.dags import names
 from tierbench.postprocess.tables.columns import FILES
 from tierbench.testbed.namespaces import wait_until
 
 DOCUMENT = Path(__file__).parents[2] / "docs/workflows.md"
-STARVED = "the host was starved"
 WITH_MOUNT = {"dgt.fiu.test", "vmuf.uf.test", "wn03.fiu.test", "wn04.fiu.test"}
 
 # The server's counter is interpolated at the window's edges, so the period is short beside windows of a second or two.
@@ -78,7 +77,7 @@ size_mb = 16
 [replicas.long]
 kind = "random"
 count = 4
-size_mb = 128
+size_mb = 256
 """
 
 
@@ -108,11 +107,8 @@ def test_all_trials_are_complete(measured: Ran) -> None:
 
 
 def test_no_trial_is_doubted(measured: Ran) -> None:
-    """But for a sampler that had to wait for a core: this machine is that of all hosts, and perhaps of others."""
-    reasons = {row["trial_id"]: row["verdict_reasons"].split("; ") for row in measured.rows(names.TRIALS_CSV)}
-    assert {
-        trial: said for trial, said in reasons.items() if not all(STARVED in words for words in said if words)
-    } == {}
+    doubted = [row for row in fed(measured.rows(names.TRIALS_CSV)) if row["verdict"] != "VALID"]
+    assert {row["trial_id"]: row["verdict_reasons"] for row in doubted} == {}
 
 
 def test_the_clocks_were_compared(measured: Ran) -> None:
@@ -138,20 +134,18 @@ def test_no_trial_was_tried_twice(measured: Ran) -> None:
 
 def test_behind_the_gate_clients_start_together(measured: Ran) -> None:
     """On a quiet machine within a millisecond (docs/runs.md); without a gate they are hundreds apart."""
-    skews = {row["trial_id"]: float(row["start_skew_ms"]) for row in measured.rows(names.TRIALS_CSV)}
+    skews = {row["trial_id"]: float(row["start_skew_ms"]) for row in fed(measured.rows(names.TRIALS_CSV))}
     assert {trial: skew for trial, skew in skews.items() if skew > 50} == {}
 
 
-@pytest.mark.parametrize(("program", "most"), [("dd", 0.05), ("root", 0.08)])
-def test_the_server_sent_what_the_clients_read(measured: Ran, program: str, most: float) -> None:
-    """And a little more: headers, and what a mount reads of a file where ROOT skips parts.
+def test_the_server_sent_what_the_clients_read(measured: Ran) -> None:
+    """And a little more: headers (4.6 % in full segments), and what a mount reads of a file where ROOT skips parts.
 
     What TCP sends again after drops at a worker's port depends on how busy this machine is: it is counted apart.
     """
-    rows = [row for row in measured.rows(names.TRIALS_CSV) if row["program"] == program]
-    assert rows
+    rows = fed(measured.rows(names.TRIALS_CSV))
     once = {row["trial_id"]: float(row["closure"]) - sent_again(measured, row) for row in rows}
-    assert {trial: closure for trial, closure in once.items() if not -0.005 <= closure <= most} == {}
+    assert {trial: closure for trial, closure in once.items() if not -0.005 <= closure <= 0.08} == {}
 
 
 def sent_again(run: Ran, trial: dict[str, str]) -> float:
@@ -371,7 +365,7 @@ def test_submitted_again_all_earlier_tries_are_kept(repaired: Ran) -> None:
 
 
 def stop_while_reading(access_point: AccessPoint) -> Stopped:
-    """A run that is stopped when all clients read, which would take them 20 s."""
+    """A run that is stopped when all clients read, which would take them 40 s."""
     access_point.make_replicas("stopped")
     run = access_point.write("stopped")
     with ThreadPoolExecutor(1) as threads:
