@@ -7,7 +7,7 @@ here has slipped through there, or came from elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from tierbench.errors import ConfigError
@@ -54,13 +54,13 @@ def item(*fields: str) -> str:
     return ", ".join(fields) + "\n"
 
 
-def rows(lines: Iterable[Sequence[object]]) -> list[str]:
+def rows(*columns: Sequence[str]) -> list[str]:
     """The lines of a table whose columns are parted by tabs; looked at together, since there may be very many."""
-    table = [tuple(map(str, fields)) for fields in lines]
-    text = "".join(map("".join, table))
-    if not text.isprintable() or " " in text:
-        _refuse(next(field for fields in table for field in fields if not field.isprintable() or " " in field), BLANKS)
-    return ["\t".join(fields) + "\n" for fields in table]
+    for column in columns:
+        text = "".join(column)
+        if not text.isprintable() or " " in text:
+            _refuse(next(field for field in column if not field.isprintable() or " " in field), BLANKS)
+    return [line + "\n" for line in map("\t".join, zip(*columns, strict=True))]
 
 
 def _refuse(text: str, needed: str) -> NoReturn:

@@ -102,6 +102,6 @@ def option_file(workload: str, path: str) -> str:
     return f"{workload}.{PurePath(path).name}"
 
 
-def replica_file(replica_set: str, number: int, suffix: str) -> str:
-    """The name of a replica; the first has number 1."""
-    return f"{replica_set}-{number:04d}{suffix}"
+def replica_files(replica_set: str, count: int, suffix: str) -> list[str]:
+    """The names of a set's replicas; the first has number 1."""
+    return [f"{replica_set}-{number:04d}{suffix}" for number in range(1, count + 1)]

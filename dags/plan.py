@@ -65,7 +65,7 @@ class ReplicaSet:
 
     @property
     def files(self) -> list[str]:
-        return [names.replica_file(self.name, number, self.suffix) for number in range(1, self.count + 1)]
+        return names.replica_files(self.name, self.count, self.suffix)
 
     @property
     def folder(self) -> str:

@@ -84,10 +84,10 @@ class ReplicaLists:
 
 
 def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
-    url = access.url(replicas.directory)
-    sizes, checksums = (known or [""] * replicas.count for known in (replicas.sizes, replicas.checksums))
-    files = zip(replicas.files, sizes, checksums, strict=True)
-    return rows((f"{url}/{name}", size, *([checksum] if checksum else ())) for name, size, checksum in files)
+    where = f"{access.url(replicas.directory)}/"
+    sizes = [""] * replicas.count if replicas.sizes is None else [str(size) for size in replicas.sizes]
+    checksums = [replicas.checksums] if replicas.checksums else []
+    return rows([where + file for file in replicas.files], sizes, *checksums)
 
 
 def _options(name: str, workload: Workload) -> Mapping[str, Any]:

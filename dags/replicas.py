@@ -46,7 +46,7 @@ class Replicas:
 
     @property
     def files(self) -> list[str]:
-        return [names.replica_file(self.name, number, self.suffix) for number in range(1, self.count + 1)]
+        return names.replica_files(self.name, self.count, self.suffix)
 
     @property
     def folder(self) -> str:

@@ -366,7 +366,7 @@ def test_a_machine_of_the_pool_that_is_no_host_is_refused(machine: str, monkeypa
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if not text.isprintable()])
-@pytest.mark.parametrize("exit_", [word, quoted, comment, item, lambda text: rows([(text,)])])
+@pytest.mark.parametrize("exit_", [word, quoted, comment, item, lambda text: rows([text])])
 def test_no_exit_lets_another_line_through(exit_: Any, text: str) -> None:
     with pytest.raises(ConfigError, match="cannot be written for HTCondor"):
         exit_(text)
