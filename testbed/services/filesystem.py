@@ -27,6 +27,8 @@ from tierbench.testbed.topology import (
     REALM,
     UF,
     USER,
+    WRITABLE,
+    WRITES,
     Host,
     Topology,
 )
@@ -48,7 +50,7 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
     auth_code, password = secrets.token_hex(16), secrets.token_hex(16)
 
     mds.stage("/etc/mfs/mfsmaster.cfg", filled("mfsmaster.cfg", auth_code=auth_code), 0o600)
-    exports = filled("mfsexports.cfg", writers=UF.cidr, readers=FIU.cidr, password=password)
+    exports = filled("mfsexports.cfg", writers=UF.cidr, readers=FIU.cidr, writable=WRITABLE, password=password)
     mds.stage("/etc/mfs/mfsexports.cfg", exports, 0o600)
     mds.stage("/etc/mfs/mfstopology.cfg", "")
     chunkserver = filled("mfschunkserver.cfg", auth_code=auth_code, metadata_server=metadata.fqdn)
@@ -77,6 +79,8 @@ def mount_script(host: Host, topology: Topology) -> str:
     return filled(
         "mount-remote",
         mount_point=MOUNT_POINT,
+        writes=WRITES,
+        writable=WRITABLE,
         fqdn=host.fqdn,
         metadata_server=metadata.fqdn,
         object_server=storage.fqdn,
@@ -128,18 +132,20 @@ def mounted(host: RunningHost) -> bool:
 
 
 def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
-    """Mount wherever it may be mounted; make the place for the benchmark's files."""
-    mounting = [hosts[host.name] for host in topology.hosts if host.mounts]
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(mount, mounting))
+    """Mount wherever it may be mounted; make the places for the benchmark's files, and for those that trials write."""
     (writer,) = topology.with_role("wan-xrootd")
+    mount(hosts[writer.name])
     hosts[writer.name].script([
         # one copy of each file, since there is one object server
-            f"mfscreatesclass -M {MOUNT_POINT} -K A single >/dev/null",
+        f"mfscreatesclass -M {MOUNT_POINT} -K A single >/dev/null",
         f"mfssetsclass single {MOUNT_POINT} >/dev/null",
         f"chmod 755 {MOUNT_POINT}",
         f"install -d -o {USER} -g {USER} {DATA}",
+        f"install -d -m 1777 {MOUNT_POINT}/{WRITABLE}",
+        f"mfssettrashretention 0 {MOUNT_POINT}/{WRITABLE} >/dev/null",  # what is removed there gives its room back
     ])  # fmt: skip
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(mount, (hosts[host.name] for host in topology.hosts if host.mounts and host != writer)))
 
 
 def master_answers(metadata: RunningHost) -> bool:

@@ -20,6 +20,7 @@ from tierbench.testbed.topology import (
     PRIVATE,
     REALM,
     XROOTD_PORT,
+    WRITES,
     XROOTDFS_ROOT,
     Host,
     Topology,
@@ -65,7 +66,7 @@ def _configuration(door: Door) -> str:
         security = (
             f"xrootd.seclib libXrdSec.so\nsec.protocol krb5 {XROOTD_KEYTAB} {principal}\nsec.protbind * only krb5"
         )
-    return filled("xrootd.cfg", port=door.port, mount_point=MOUNT_POINT, security=security)
+    return filled("xrootd.cfg", port=door.port, mount_point=MOUNT_POINT, writes=WRITES, security=security)
 
 
 def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
