@@ -75,7 +75,7 @@ def bottleneck_columns(data: TrialData, delivered_mbps: float | None) -> Row:
         row["efficiency"] = None if delivered_mbps is None else delivered_mbps / lowest[1].mbps
     if of is None or not data.storage:
         return row
-    rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", "NIC sent"))
+    rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
     efficiency = next((r.utilisation for r in used if r.role == "client"), None)
     known = data.ceilings
     clients = Clients(len(data.jobs), efficiency, rate or None, known.rtt_ms, known.rtt_source, _wait_per_read_ms(data))
@@ -289,7 +289,7 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
         if not hosts and role == "storage" and role in data.ceilings.links:
             yield WHO[role], data.ceilings.links[role]
         each = [nics(host, role, _sending(host, used) if role != "storage" else None) for host in sorted(hosts)]
-        if role == "storage":  # side by side: what is not sent by one of them can be by another
+        if role == "storage":  # side by side: what does not go through one of them can go through another
             each = [[nic for server in each for nic in server]]
         if known := [_side_by_side(host) for host in each if host and all(host)]:
             yield WHO[role], min(known, key=lambda ceiling: ceiling.mbps)

@@ -1,4 +1,7 @@
-"""Byte closure: what the storage sent against what the clients read, and what of the rest the trial's own hosts had.
+"""Byte closure: what the storage moved against what the clients did, and what of the rest the trial's own hosts had.
+
+What a trial reads the storage sends, and what it writes the storage receives; the other end are the workers, or in
+copies from storage to storage the storage itself (dags/measure.py).
 
 Headers are the measured packets' own, not the MTU's: packets are as large as the path lets them be, and a virtual
 interface counts a large one with one header.
@@ -10,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tierbench.dags.measure import COUNTERS, SENT
 from tierbench.postprocess.measures.course import LEAST_S, course
 from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS, idle_rates
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
@@ -40,32 +44,46 @@ class Moved:
 
 
 def findings(data: TrialData, row: Row) -> Iterator[Finding]:
-    """What the rules about bytes look at."""
-    read, sent = bytes_read(data), sent_around(data)
-    if row["mean_mbps"] is not None:
-        silent = sum(job.ok and not job.bytes_read for job in data.jobs)
-        yield Finding("bytes not compared", silent, f"{silent} clients do not tell how many bytes they read")
-        words = "what the storage sent around the window is not known"
-        yield Finding("bytes not compared", sent is None, words)
-    if not read or not data.storage:
+    """What the rules about bytes look at; whose rate is of something else has told no bytes to compare."""
+    if data.measure.of != "bytes":
         return
-    if sent is not None:
-        payload = sent.payload(LEAST_HEADERS)
-        words = f"the storage sent {mb(payload)} of {mb(read)} that the clients read"
-        yield Finding("missing bytes", 100 * (1 - payload / read), words)
-        yield from _missing_at_workers(data, read)
+    told, carried, did = bytes_told(data), moved_around(data), data.measure.did
+    if row["mean_mbps"] is not None:
+        silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
+        yield Finding("bytes not compared", silent, f"{silent} clients do not tell how many bytes they {did}")
+        words = f"what the storage {data.measure.direction} around the window is not known"
+        yield Finding("bytes not compared", carried is None, words)
+        if data.measure.far_end == "storage":
+            unknown = together(data, data.far_end, data.measure.far_direction) is None
+            yield Finding("bytes not compared", unknown, "what the other end of the copies had is not known")
+    if not told or not data.storage:
+        return
+    for direction in _both_ends(data):
+        moved_there = together(data, data.storage, direction)
+        if moved_there is not None:
+            payload = moved_there.payload(LEAST_HEADERS)
+            words = f"the storage {direction} {mb(payload)} of {mb(told)} that the clients {did}"
+            yield Finding("missing bytes", 100 * (1 - payload / told), words)
+    if data.measure.far_end == "workers" and carried is not None:
+        yield from _missing_at_workers(data, told)
     if row["closure"] is not None:
-        yield from _excess(data, row, read, sent)
+        yield from _excess(data, row, told, carried)
 
 
-def bytes_read(data: TrialData) -> int:
-    """What all clients together read, as far as they tell."""
+def bytes_told(data: TrialData) -> int:
+    """What all clients together read, wrote or copied, as far as they tell."""
     return sum(job.bytes_read or 0 for job in data.jobs)
 
 
-def sent_around(data: TrialData) -> Moved | None:
-    """What all the storage servers sent around the window."""
-    return together(data, data.storage, "tx")
+def moved_around(data: TrialData) -> Moved | None:
+    """What all the storage servers moved around the window, in the trial's direction."""
+    return together(data, data.storage, data.measure.direction)
+
+
+def _both_ends(data: TrialData) -> tuple[str, ...]:
+    """Which ways the storage must have moved what was told: of copies it is both ends."""
+    measure = data.measure
+    return (measure.direction,) if measure.far_end == "workers" else (measure.direction, measure.far_direction)
 
 
 def together(data: TrialData, hosts: list[Sampled], direction: str) -> Moved | None:
@@ -78,94 +96,107 @@ def together(data: TrialData, hosts: list[Sampled], direction: str) -> Moved | N
 
 
 def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
-    """What a host's interface sent (tx) or received (rx) around the window, if all of it is known."""
+    """What a host's interface sent or received around the window, if all of it is known."""
     if data.window_ns is None:
         return None
     begin, end = data.window_ns
     window_s = (end - begin) / 1e9
-    amount = course(sampled, f"{direction}_bytes", begin)
+    counter = COUNTERS[direction]
+    amount = course(sampled, counter, begin)
     first, last = amount.before(0), amount.after(window_s)
     if first < 0 or last >= len(amount):
         return None
     times = amount.times[[first, min(last + 1, len(amount) - 1)]]
     if times[1] - times[0] - amount.known_s(times)[0] > LEAST_S:
         return None
-    packets = f"{direction}_packets" in sampled.samples.columns
-    return Moved(amount.rise(*times), course(sampled, f"{direction}_packets", begin).rise(*times) if packets else 0.0)
+    counted = counter.replace("bytes", "packets")
+    known = counted in sampled.samples.columns
+    return Moved(amount.rise(*times), course(sampled, counted, begin).rise(*times) if known else 0.0)
 
 
-def usual_excess(data: TrialData, row: Row, read: float) -> tuple[float, str]:
-    """Which excess over what was read is explained, as a share of it, and by what."""
+def usual_excess(data: TrialData, row: Row, told: float) -> tuple[float, str]:
+    """Which excess over what was told is explained, as a share of it, and by what."""
     own = data.traits["usual_excess"]
-    own += (USUAL_BYTES_PER_CLIENT * row["jobs"] + _at_rest(data, row)) / read
-    sent = sent_around(data)
-    again = _sent_again(data, sent) / read
-    if sent is not None and sent.packets:
-        headers, whose = HEADERS * sent.packets / read, "headers of the packets counted"
+    own += (USUAL_BYTES_PER_CLIENT * row["jobs"] + _at_rest(data, row)) / told
+    carried = moved_around(data)
+    again = _sent_again(data, carried) / told
+    if carried is not None and carried.packets:
+        headers, whose = HEADERS * carried.packets / told, "headers of the packets counted"
     else:
         headers, whose = HEADERS / (_mtu(data) - IP_AND_TCP), "headers by the MTU"
     return own + headers + again, f"are usual, {headers:.1%} of them {whose}, {again:.1%} sent again"
 
 
-def _excess(data: TrialData, row: Row, read: int, sent: Moved | None) -> Iterator[Finding]:
-    share, explained = usual_excess(data, row, read)
-    words = f"the storage sent {row['closure']:+.1%} beyond what was read, of which {share:.1%} {explained}"
-    received = _received(data)
-    if received is not None and sent is not None:
-        lost = sent.payload(HEADERS) - received.payload(HEADERS) - _sent_again(data, sent) - _at_rest(data, row)
-        told = f"{words}, and the trial's own hosts received {mb(received.bytes)} of {mb(sent.bytes)}"
-        yield Finding("excess bytes", 100 * (row["closure"] - share), told)
-        elsewhere = f"{mb(max(lost, 0.0))} of what the storage sent reached none of the trial's own hosts"
-        yield Finding("foreign bytes", 100 * lost / read, elsewhere)
+def _excess(data: TrialData, row: Row, told: int, carried: Moved | None) -> Iterator[Finding]:
+    share, explained = usual_excess(data, row, told)
+    direction, far_direction, did = data.measure.direction, data.measure.far_direction, data.measure.did
+    beyond = f"{row['closure']:+.1%} beyond what was {_done(did)}"
+    words = f"the storage {direction} {beyond}, of which {share:.1%} {explained}"
+    far = _at_far_end(data)
+    if far is not None and carried is not None:
+        lost = carried.payload(HEADERS) - far.payload(HEADERS) - _sent_again(data, carried) - _at_rest(data, row)
+        compared = f"{words}, and the trial's own hosts {far_direction} {mb(far.bytes)} of {mb(carried.bytes)}"
+        yield Finding("excess bytes", 100 * (row["closure"] - share), compared)
+        if data.measure.far_end == "storage":  # somebody else may be at either end
+            lost = max(lost, far.payload(HEADERS) - carried.payload(HEADERS) - _at_rest(data, row))
+        whence = "reached" if direction == SENT else "came from"
+        elsewhere = f"{mb(max(lost, 0.0))} of what the storage {direction} {whence} none of the trial's own hosts"
+        yield Finding("foreign bytes", 100 * lost / told, elsewhere)
         return
     quiet = max((share for _, _, share in idle_rates(data, row)), default=0.0) <= (IDLE.suspect or 0.0)
     rule = "excess bytes" if quiet and not data.traits["reads_whole"] else "foreign bytes"
     yield Finding(rule, 100 * (row["closure"] - share), words)
 
 
-def _received(data: TrialData) -> Moved | None:
-    """What the trial's own hosts had of what was sent, by whichever stage of its way had most; None if not known.
+def _done(did: str) -> str:
+    return {"wrote": "written"}.get(did, did)
 
-    A server on the way may have more than the workers, by what it read ahead; others that read through it are not told
+
+def _at_far_end(data: TrialData) -> Moved | None:
+    """What the trial's own hosts had of what the storage moved, at whichever stage of its way that is most.
+
+    A server on the way may have more than the workers, by what it read ahead; others that use it are not told
     apart from it. Workers are a stage if all of those with clients are sampled.
     """
-    workers = data.reading_workers
-    if not workers:
+    if not data.far_end:
         return None
-    stages = [workers]
+    stages = [data.far_end]
     if data.trial["protocol"] != "file":
         stages += [[s for s in data.sampled if s.samples.role == role] for role in ("xrootd", "gateway")]
-    had = [together(data, stage, "rx") for stage in stages]
+    had = [together(data, stage, data.measure.far_direction) for stage in stages]
     if had[0] is None:
         return None
     return max((each for each in had if each is not None), key=lambda each: each.payload(HEADERS))
 
 
-def _missing_at_workers(data: TrialData, read: int) -> Iterator[Finding]:
-    """Workers that received less than their clients read: there, no other client's excess hides a warm cache."""
+def _missing_at_workers(data: TrialData, told: int) -> Iterator[Finding]:
+    """Workers that had less on the wire than their clients tell: no other client's excess hides a cache there."""
     for worker in by_host(sampled for sampled in data.sampled if sampled.samples.role == "worker"):
         host = worker[0].samples.host
         its = sum(job.bytes_read or 0 for job in data.jobs if job.start.get("host") == host)
-        received = together(data, worker, "rx") if its else None
-        if received is not None:
-            payload = received.payload(LEAST_HEADERS)
-            words = f"{host} received {mb(payload)} of {mb(its)} that its clients read"
-            yield Finding("missing at a worker", 100 * (its - payload) / read, words)
+        had = together(data, worker, data.measure.far_direction) if its else None
+        if had is not None:
+            payload = had.payload(LEAST_HEADERS)
+            moved_there = f"{data.measure.far_direction} {mb(payload)}"
+            words = f"{host} {moved_there} of {mb(its)} that its clients {data.measure.did}"
+            yield Finding("missing at a worker", 100 * (its - payload) / told, words)
 
 
-def _sent_again(data: TrialData, sent: Moved | None) -> float:
-    """Bytes in TCP segments that the storage servers sent again in the window."""
+def _sent_again(data: TrialData, carried: Moved | None) -> float:
+    """Bytes in TCP segments that the storage servers sent again in the window; what they receive comes once."""
     segments = 0.0
+    if data.measure.direction != SENT:
+        return segments
     for server, *_ in by_host(data.storage):
         if "tcp_retrans" in server.samples.columns and data.window_ns is not None:
             begin, end = data.window_ns
             segments += course(server, "tcp_retrans", begin, (begin, end)).rise(0, (end - begin) / 1e9)
-    mean = sent.bytes / sent.packets if sent is not None and sent.packets else float("inf")
+    mean = carried.bytes / carried.packets if carried is not None and carried.packets else float("inf")
     return segments * min(mean, _mtu(data))
 
 
 def _at_rest(data: TrialData, row: Row) -> float:
-    """Bytes that the storage servers send in the window without clients: as measured, but not much."""
+    """Bytes that the storage servers move in the window without clients: as measured, but not much."""
     known = [mbps for mbps in (row["idle_before_mbps"], row["idle_after_mbps"]) if mbps is not None]
     most = MOST_AT_REST_MBPS * len(by_host(data.storage))
     mbps: float = min([most, *known])

@@ -28,15 +28,16 @@ class Delivered:
     workers: tuple[Sampled, ...]  # whose interfaces tell when it came; none where they do not tell
     payload: float  # what the jobs took in of each byte that these received
     window_ns: Window | None = None
+    counter: str = ""  # of those interfaces
 
     def rates(self, begin_ns: int | None, end_ns: int | None) -> tuple[Numbers, Numbers]:
         """The rate in Mb/s between each two samples in this part of the window, and the samples' times."""
-        times, received = window_rates(list(self.workers), begin_ns, end_ns, "rx_bytes")
+        times, received = window_rates(list(self.workers), begin_ns, end_ns, self.counter)
         return times, received * self.payload
 
     def mean_mbps(self, begin_ns: int, end_ns: int) -> float | None:
         """The mean rate in a part of the window."""
-        received = traffic(list(self.workers), begin_ns, end_ns, self.window_ns, "rx_bytes").mean_mbps
+        received = traffic(list(self.workers), begin_ns, end_ns, self.window_ns, self.counter).mean_mbps
         return None if received is None else received * self.payload
 
 
@@ -49,8 +50,8 @@ def delivered(data: TrialData) -> Delivered:
     if not known or silent or begin is None or end is None:
         return Delivered(None, None, None, (), 0.0)
     taken = sum(known)
-    workers = data.reading_workers
-    around = together(data, workers, "rx")  # in all sampling intervals that touch the window: none of it is left out
+    workers = data.far_end
+    around = together(data, workers, data.measure.far_direction)  # in whole intervals: none of it is left out
     received = around.bytes if around else 0.0
     if received < LEAST_RECEIVED * taken:
         workers, received = [], 0.0
@@ -61,4 +62,5 @@ def delivered(data: TrialData) -> Delivered:
         workers=tuple(workers),
         payload=taken / received if received else 0.0,
         window_ns=data.window_ns,
+        counter=data.measure.far_counter,
     )

@@ -21,29 +21,29 @@ def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None
     window_s = (end - begin) / 1e9
     apart_s = clocks.most_apart_ms(data, clocks.reading_and_storage(data)) / 1e3
     beside, late, counted_late, handed = 0.0, 0.0, 0.0, 0.0
-    for sent in courses(data.storage, begin):
-        if sent.before(0) < 0 or sent.after(window_s) >= len(sent):
+    for moved in courses(data.storage, begin, None, data.measure.counter):
+        if moved.before(0) < 0 or moved.after(window_s) >= len(moved):
             return None
-        first, last = begin_edge(sent, 0), end_edge(sent, window_s)
+        first, last = begin_edge(moved, 0), end_edge(moved, window_s)
         beside += first.outside + last.outside
-        late += min(sent.rise(0, window_s) / window_s * last.outside_s, last.rise - last.outside)
-        counted_late += _counted_late(sent, sent.after(window_s))
-        handed += _handed_over(sent, window_s, apart_s)
+        late += min(moved.rise(0, window_s) / window_s * last.outside_s, last.rise - last.outside)
+        counted_late += _counted_late(moved, moved.after(window_s))
+        handed += _handed_over(moved, window_s, apart_s)
     late = late if excess_bytes is None else min(late, max(0.0, excess_bytes))
     return (beside + late + counted_late + handed) * MEGABITS / window_s
 
 
-def _counted_late(sent: Course, sample: int) -> float:
+def _counted_late(moved: Course, sample: int) -> float:
     """What came in the interval after this sample, beyond what came thereafter."""
-    if sample + 2 >= len(sent):
+    if sample + 2 >= len(moved):
         return 0.0
-    begin, end, after = map(float, sent.times[sample : sample + 3])
-    return max(0.0, sent.rise(begin, end) - (sent.rate(end, after) or 0.0) * (end - begin))
+    begin, end, after = map(float, moved.times[sample : sample + 3])
+    return max(0.0, moved.rise(begin, end) - (moved.rate(end, after) or 0.0) * (end - begin))
 
 
-def _handed_over(sent: Course, window_s: float, apart_s: float) -> float:
+def _handed_over(moved: Course, window_s: float, apart_s: float) -> float:
     """What moved beyond the edges' intervals, but within what the clocks may be apart of the edges."""
-    outer_begin, outer_end = sent.times[sent.before(0)], sent.times[sent.after(window_s)]
-    before = sent.rise(-apart_s, float(outer_begin)) if -apart_s < outer_begin else 0.0
-    after = sent.rise(float(outer_end), window_s + apart_s) if window_s + apart_s > outer_end else 0.0
+    outer_begin, outer_end = moved.times[moved.before(0)], moved.times[moved.after(window_s)]
+    before = moved.rise(-apart_s, float(outer_begin)) if -apart_s < outer_begin else 0.0
+    after = moved.rise(float(outer_end), window_s + apart_s) if window_s + apart_s > outer_end else 0.0
     return before + after

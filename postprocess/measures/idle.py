@@ -18,16 +18,16 @@ def idle_before_mbps(data: TrialData) -> float | None:
     """The rate from the first sample to the last one before the window."""
     if data.begin_ns is None:
         return None
-    sent = [course(server, "tx_bytes", data.begin_ns) for server in data.storage]
-    return _together([_rate(server, 0, server.before(0)) for server in sent])
+    moved = [course(server, data.measure.counter, data.begin_ns) for server in data.storage]
+    return _together([_rate(server, 0, server.before(0)) for server in moved])
 
 
 def idle_after_mbps(data: TrialData) -> float | None:
     """The rate from the window's end to the last sample, or from where what came late had come, if that is less."""
     if data.end_ns is None:
         return None
-    sent = [course(server, "tx_bytes", data.end_ns) for server in data.storage]
-    return _together([_settled(server) for server in sent])
+    moved = [course(server, data.measure.counter, data.end_ns) for server in data.storage]
+    return _together([_settled(server) for server in moved])
 
 
 def idle_rates(data: TrialData, row: dict[str, Any]) -> list[tuple[float, str, float]]:
@@ -41,23 +41,23 @@ def idle_rates(data: TrialData, row: dict[str, Any]) -> list[tuple[float, str, f
     return found
 
 
-def _settled(sent: Course) -> float | None:
+def _settled(moved: Course) -> float | None:
     """The least of the rates from a sample soon after the end to the last one."""
-    first = sent.after(SETTLE_S)
-    samples = slice(first, max(first, sent.before(LATE_S)) + 1)
-    if not len(sent):
+    first = moved.after(SETTLE_S)
+    samples = slice(first, max(first, moved.before(LATE_S)) + 1)
+    if not len(moved):
         return None
-    rise, known = sent.risen[-1] - sent.risen[samples], sent.known[-1] - sent.known[samples]
+    rise, known = moved.risen[-1] - moved.risen[samples], moved.known[-1] - moved.known[samples]
     enough = known >= LEAST_S
     return float((rise[enough] / known[enough]).min()) if enough.any() else None
 
 
-def _rate(sent: Course, first: int, last: int) -> float | None:
+def _rate(moved: Course, first: int, last: int) -> float | None:
     """The rate from one sample to another, if enough of that time is known."""
-    if not 0 <= first < last < len(sent):
+    if not 0 <= first < last < len(moved):
         return None
-    times = sent.times[[first, last]]
-    return None if sent.known_s(times)[0] < LEAST_S else sent.rate(*times)
+    times = moved.times[[first, last]]
+    return None if moved.known_s(times)[0] < LEAST_S else moved.rate(*times)
 
 
 def _together(rates: list[float | None]) -> float | None:

@@ -16,7 +16,7 @@ LEAST_SHARE = 0.25  # of the window; where all are active for less than this, th
 EDGES = 0.1  # of the window, at each end, that its middle leaves out
 NEARLY_FULL = 0.9  # a sample whose rate is above this of the ceiling counts as one at the ceiling
 KNOWN = 0.5  # of the part, for a mean to be told
-CARRIES = 0.5  # of what the storage server sent: who carried this much is on the data's way
+CARRIES = 0.5  # of what the storage server moved: who carried this much is on the data's way
 WORKS = ("cpu_user", "cpu_nice", "cpu_system", "cpu_irq", "cpu_softirq", "cpu_steal")
 RESTS = ("cpu_idle", "cpu_iowait")
 QUOTA, SHARED = "its CPU quota", "the machine's cores"
@@ -94,24 +94,24 @@ def part(data: TrialData) -> Part | None:
 
 def resources(data: TrialData, of: Part) -> list[Resource]:
     """All resources of a trial's sampled hosts, its links and its clients."""
-    sent = sum(per_second(server, "tx_bytes", of, 8 / 1e6) or 0.0 for server in data.storage)
+    moved = sum(per_second(server, data.measure.counter, of, 8 / 1e6) or 0.0 for server in data.storage)
     workers = {job.start.get("host") for job in data.jobs if job.start}
     found: list[Resource] = []
     for interfaces in by_host(data.sampled):
-        found += _of_host(interfaces, data, of, sent, workers)
+        found += _of_host(interfaces, data, of, moved, workers)
     found += _of_workers_not_sampled(data)
-    return [*found, *_of_links(data, found, sent), *_of_machine(data, of), *_of_clients(data)]
+    return [*found, *_of_links(data, found, moved), *_of_machine(data, of), *_of_clients(data)]
 
 
 def _of_host(
-    interfaces: list[Sampled], data: TrialData, of: Part, sent: float, workers: set[str | None]
+    interfaces: list[Sampled], data: TrialData, of: Part, moved: float, workers: set[str | None]
 ) -> Iterator[Resource]:
     sampled = interfaces[0]
     samples = sampled.samples
     host, role = samples.host, samples.role
     rates = {way: [per_second(one, f"{way}_bytes", of, 8 / 1e6) for one in interfaces] for way in ("tx", "rx")}
     carried = max(sum(rate or 0.0 for rate in way) for way in rates.values())
-    on_the_way = role == "storage" or (host in workers if role == "worker" else carried >= CARRIES * sent)
+    on_the_way = role == "storage" or (host in workers if role == "worker" else carried >= CARRIES * moved)
     here = Here(host, role, on_the_way)
     for number, one in enumerate(interfaces):
         ceiling = data.ceilings.nic(host, role, one.samples.card)
@@ -156,7 +156,7 @@ def shares_machine(sampled: Sampled, data: TrialData) -> bool:
 
 
 def _of_workers_not_sampled(data: TrialData) -> Iterator[Resource]:
-    """What the clients of a worker tell to have received, where nobody has read its interface."""
+    """What the clients of a worker tell to have moved, where nobody has read its interface."""
     by_host: dict[str, float] = {}
     for job in data.jobs:
         if job.bytes_read and job.run_s and "host" in job.start:
@@ -165,14 +165,16 @@ def _of_workers_not_sampled(data: TrialData) -> Iterator[Resource]:
         ceiling = data.ceilings.nic(host, "worker", {})
         if ceiling:
             source = f"{ceiling.source}; not sampled, the rate is by its clients"
-            yield Resource(host, "worker", "NIC received", by_host[host], "Mb/s", ceiling.mbps, source)
+            way = f"NIC {data.measure.far_direction}"
+            yield Resource(host, "worker", way, by_host[host], "Mb/s", ceiling.mbps, source)
 
 
-def _of_links(data: TrialData, found: list[Resource], sent: float) -> Iterator[Resource]:
-    """The WAN, which is no host's: it carries what leaves the storage's site."""
+def _of_links(data: TrialData, found: list[Resource], moved: float) -> Iterator[Resource]:
+    """The WAN, which is no host's: it carries what leaves the storage's site, or comes to it."""
     if data.storage and (wan := data.ceilings.links.get("wan")):
-        leaving = [r.value for r in found if r.role == "xrootd" and r.on_the_way and r.resource == "NIC sent"]
-        rate = sum(leaving) or sent
+        way = f"NIC {data.measure.direction}"
+        crossing = [r.value for r in found if r.role == "xrootd" and r.on_the_way and r.resource == way]
+        rate = sum(crossing) or moved
         yield Resource("", "wan", "link", rate, "Mb/s", wan.mbps, wan.source)
 
 

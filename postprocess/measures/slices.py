@@ -9,10 +9,10 @@ from tierbench.postprocess.measures.steady import Steady, steady
 from tierbench.postprocess.measures.traffic import traffic, window_rates
 from tierbench.postprocess.records.trial import TrialData
 
-# The rate sent counts headers and what is sent again, a ceiling does not. What is beyond that has not reached the
-# clients: a server on the way reads ahead in a burst, which is no steady state.
+# What interfaces carry has headers in it and what is sent again, a ceiling has not. What is beyond that has not reached
+# the clients: a server on the way reads ahead in a burst, which is no steady state.
 MOST_OVER_CEILING = 1.1
-DELIVERED, SENT = "delivered", "sent"
+DELIVERED = "delivered"
 
 
 def slice_columns(data: TrialData, taken: Delivered, ceiling_mbps: float | None = None) -> dict[str, Any]:
@@ -21,9 +21,9 @@ def slice_columns(data: TrialData, taken: Delivered, ceiling_mbps: float | None 
 
 
 def _steady(data: TrialData, taken: Delivered, ceiling_mbps: float | None) -> dict[str, Any]:
-    """The slice is that of what was delivered, or where nobody knows when that came, of what was sent."""
+    """The slice is that of what was delivered, or where nobody knows when that came, of what the storage carried."""
     begin, end = data.begin_ns, data.end_ns
-    rates = taken.rates(begin, end) if taken.workers else window_rates(data.storage, begin, end)
+    rates = taken.rates(begin, end) if taken.workers else window_rates(data.storage, begin, end, data.measure.counter)
     found = steady(*rates)
     if (
         found is None
@@ -34,20 +34,20 @@ def _steady(data: TrialData, taken: Delivered, ceiling_mbps: float | None) -> di
     return {
         "steady_begin_s": found.begin_s,
         "steady_end_s": found.end_s,
-        "steady_from": DELIVERED if taken.workers else SENT,
+        "steady_from": DELIVERED if taken.workers else data.measure.direction,
         "steady_delivered_mbps": found.mean_mbps if taken.workers else None,
-        **_sent_in(found, data, begin),
+        **_carried_in(found, data, begin),
     }
 
 
-def _sent_in(found: Steady, data: TrialData, begin_ns: int) -> dict[str, Any]:
-    """What the storage servers sent in the slice; the volatility there is the thesis' Table 6.2."""
+def _carried_in(found: Steady, data: TrialData, begin_ns: int) -> dict[str, Any]:
+    """What the storage servers carried in the slice; the volatility there is the thesis' Table 6.2."""
     first, last = (begin_ns + round(edge * 1e9) for edge in (found.begin_s, found.end_s))
-    sent = traffic(data.storage, first, last, data.window_ns)
+    carried = traffic(data.storage, first, last, data.window_ns, data.measure.counter)
     return {
-        "steady_mbps": sent.mean_mbps,
-        "steady_volatility_mbps": sent.volatility_mbps,
-        "steady_peak_mbps": sent.peak_mbps,
+        "steady_mbps": carried.mean_mbps,
+        "steady_volatility_mbps": carried.volatility_mbps,
+        "steady_peak_mbps": carried.peak_mbps,
     }
 
 
@@ -60,5 +60,5 @@ def _all_active(data: TrialData, taken: Delivered) -> dict[str, Any]:
         "all_active_s": active_ns / 1e9,
         "all_active_share": active_ns / (end - begin),
         "all_active_delivered_mbps": taken.mean_mbps(*active),
-        "all_active_mbps": traffic(data.storage, *active, data.window_ns).mean_mbps,
+        "all_active_mbps": traffic(data.storage, *active, data.window_ns, data.measure.counter).mean_mbps,
     }

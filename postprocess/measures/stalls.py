@@ -1,6 +1,6 @@
-"""The longest time in which nothing moved although clients were reading, before it went on.
+"""The longest time in which nothing moved although clients were at work, before it went on.
 
-Neither from the storage nor, where they are sampled, to the workers: a server on the way that has read ahead serves its
+Neither at the storage nor, where they are sampled, at the workers: a server on the way that has read ahead serves its
 clients while the storage rests. Pauses at the window's edges are told apart: there files are opened and programs start.
 """
 
@@ -19,7 +19,7 @@ from tierbench.postprocess.measures.traffic import MEGABITS, window_rates
 from tierbench.postprocess.records.trial import TrialData
 
 NOTHING = 0.05  # of the rate at which those clients read that are active
-GOES_ON = 0.01  # of what was sent in all, before a pause as after it: else it is the beginning or the end
+GOES_ON = 0.01  # of what moved in all, before a pause as after it: else it is the beginning or the end
 USUAL_PAUSES = 4  # from so many on there is a usual one, as where a server on the way reads ahead in bursts
 UNUSUAL = 3.0  # times the usual one
 
@@ -33,15 +33,15 @@ class Stall:
 
 
 def longest_stall(data: TrialData, at_rest_mbps: float) -> Stall | None:
-    """The longest pause between what was sent first and last, as far as it is not like others and clients waited."""
+    """The longest pause between what moved first and last, as far as it is not like others and clients waited."""
     flow = _flow(data, at_rest_mbps)
     if flow is None:
         return None
-    sent = np.cumsum(np.nan_to_num(flow.rates * np.diff(flow.times)))
+    moved = np.cumsum(np.nan_to_num(flow.rates * np.diff(flow.times)))
     pauses = [
         flow.pause(int(before), int(after))
         for before, after in itertools.pairwise(flow.busy)
-        if after > before + 1 and GOES_ON <= sent[before] / sent[-1] <= 1 - GOES_ON
+        if after > before + 1 and GOES_ON <= moved[before] / moved[-1] <= 1 - GOES_ON
     ]
     longest = max(pauses, key=lambda pause: pause.seconds, default=None)
     if longest is None:
@@ -59,7 +59,7 @@ def longest_at_an_edge(data: TrialData, at_rest_mbps: float) -> Stall | None:
         return None
     first, last = (float(flow.times[place]) for place in (flow.busy[0], flow.busy[-1] + 1))
     pauses = [Stall(0.0, first)]
-    if data.trial["protocol"] == "file" or data.reading_workers:  # else a server may serve what it has read ahead
+    if data.trial["protocol"] == "file" or data.far_end:  # else a server may serve what it has read ahead
         pauses.append(Stall(last, float(flow.times[-1]) - last))
     waited = [Stall(pause.begin_s, min(pause.seconds, _most_waited_s(data, pause))) for pause in pauses]
     return max(waited, key=lambda pause: pause.seconds)
@@ -67,10 +67,10 @@ def longest_at_an_edge(data: TrialData, at_rest_mbps: float) -> Stall | None:
 
 @dataclass(frozen=True)
 class _Flow:
-    """What moved between each two samples in the window, from the storage or to the workers."""
+    """What moved between each two samples in the window, at the storage or at the other end."""
 
     times: Numbers
-    rates: Numbers  # from the storage
+    rates: Numbers  # of the storage
     moved: Numbers  # as a share of what the clients that were active take in the mean
     busy: NDArray[np.intp]  # the intervals in which more than about nothing moved
 
@@ -82,15 +82,15 @@ class _Flow:
 
 
 def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
-    times, rates = window_rates(data.storage, data.begin_ns, data.end_ns)
+    times, rates = window_rates(data.storage, data.begin_ns, data.end_ns, data.measure.counter)
     if data.begin_ns is None or len(rates) < 1:
         return None
     expected = _expected_mbps(data, data.begin_ns, (times[1:] + times[:-1]) / 2)
-    received = _received_mbps(data, data.begin_ns, times)
+    far = _far_mbps(data, data.begin_ns, times)
     still = rates <= at_rest_mbps + NOTHING * expected  # false where the rate is not known
-    still &= ~(received > MOST_AT_REST_MBPS + NOTHING * expected)
+    still &= ~(far > MOST_AT_REST_MBPS + NOTHING * expected)
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved = np.nan_to_num(np.fmax(rates, received) / expected, nan=1.0)
+        moved = np.nan_to_num(np.fmax(rates, far) / expected, nan=1.0)
     return _Flow(times, rates, moved, np.flatnonzero(~still))
 
 
@@ -104,12 +104,12 @@ def _expected_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
     return expected
 
 
-def _received_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
-    """What the workers with clients received between each two of these times; NaN where that is not known."""
-    workers = data.reading_workers
-    if not workers:
+def _far_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
+    """What the other end had between each two of these times; NaN where that is not known."""
+    far = data.far_end
+    if not far:
         return np.full(len(times) - 1, np.nan)
-    rates = (course(worker, "rx_bytes", begin_ns).rates(times) * MEGABITS for worker in workers)
+    rates = (course(one, data.measure.far_counter, begin_ns).rates(times) * MEGABITS for one in far)
     return sum(rates, np.zeros(len(times) - 1))
 
 

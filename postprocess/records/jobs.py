@@ -113,16 +113,21 @@ class Job:
 
     @property
     def bytes_taken(self) -> int | None:
-        """What the application took in from storage; by its process, where it does not count itself."""
+        """What the application moved from or to storage; by its process, where it does not count itself."""
         app: int | None = self.end.get("bytes_app")
         process: int | None = self.end.get("bytes_client")
         return process if app is None else app
 
     @property
     def bytes_read(self) -> int | None:
-        """What it read from storage: the smaller of two counts, since either can have other things in it."""
+        """What it moved from or to storage: the smaller of two counts, since either can have other things in it."""
         told = [self.end.get("bytes_app"), self.end.get("bytes_client")]
         return min((count for count in told if count), default=None)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there was anything for it to move: of those that write one file one may do it for all."""
+        return bool(self.start.get("expected_bytes") != 0)
 
     @property
     def reads(self) -> int | None:

@@ -11,6 +11,7 @@ from typing import Any, NotRequired, TypedDict, TypeVar
 
 from tierbench import stored
 from tierbench.dags import names
+from tierbench.dags.measure import Measure, measure_of
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
 from tierbench.postprocess.measures.ceilings import Ceilings, read_ceilings
@@ -137,9 +138,10 @@ class TrialData:
     @property
     def all_active_ns(self) -> tuple[int, int] | None:
         """From the last client's begin to the first one's end; not known unless all of them told both."""
-        begins = [job.go["wall_ns"] for job in self.jobs if job.go]
-        ends = [job.ended_wall_ns for job in self.jobs if job.ended_wall_ns is not None]
-        if not self.jobs or not len(begins) == len(ends) == len(self.jobs):
+        working = [job for job in self.jobs if job.has_work]
+        begins = [job.go["wall_ns"] for job in working if job.go]
+        ends = [job.ended_wall_ns for job in working if job.ended_wall_ns is not None]
+        if not working or not len(begins) == len(ends) == len(working):
             return None
         return max(begins), min(ends)
 
@@ -149,12 +151,22 @@ class TrialData:
         return traits_of(self.trial)
 
     @property
+    def measure(self) -> Measure:
+        """What its rates are of, and which way its bytes go."""
+        return measure_of(self.traits)
+
+    @property
     def storage(self) -> list[Sampled]:
-        """All interfaces of all storage servers; what these sent is the sum over them."""
+        """All interfaces of all storage servers; what these moved is the sum over them."""
         return [sampled for sampled in self.sampled if sampled.samples.role == "storage"]
 
     @property
-    def reading_workers(self) -> list[Sampled]:
+    def far_end(self) -> list[Sampled]:
+        """Who has the trial's bytes at the end that is not the measured one; none unless all of it was sampled."""
+        return self.workers_at_work if self.measure.far_end == "workers" else self.storage
+
+    @property
+    def workers_at_work(self) -> list[Sampled]:
         """The workers that clients ran on; none unless each of them was sampled."""
         hosts = {str(job.start["host"]) for job in self.jobs if job.start}
         workers = [s for s in self.sampled if s.samples.role == "worker" and s.samples.host in hosts]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tierbench.dags.levels import BUILT_IN
+from tierbench.dags.measure import Measure
 from tierbench.postprocess.measures.bottleneck import bottleneck_columns
 from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.edges import mean_error_mbps
@@ -74,7 +75,7 @@ def trial_row(data: TrialData) -> Row:
     """The trial's row of trials.csv."""
     trial, jobs = data.trial, data.jobs
     begin, end = data.begin_ns, data.end_ns
-    sent = traffic(data.storage, begin, end, data.window_ns)
+    carried = traffic(data.storage, begin, end, data.window_ns, data.measure.counter)
     taken = delivered(data)
     limits = bottleneck_columns(data, taken.mbps)
     window_s = _times(1e-9, _difference(end, begin))
@@ -90,6 +91,7 @@ def trial_row(data: TrialData) -> Row:
         "reasons": "; ".join(reasons),
         "pool": trial["pool"],
         "protocol": trial["protocol"],
+        "direction": data.measure.direction,
         "program": trial["client"],
         "arranged": "; ".join(data.arranged),
         "gate": "yes" if trial["gate"] else "no",
@@ -105,18 +107,18 @@ def trial_row(data: TrialData) -> Row:
         "start_skew_ms": _spread_ms(job.go.get("wall_ns") for job in jobs),
         "delivered_mbps": taken.mbps,
         "client_mbps": taken.client_mbps,
-        "mean_mbps": sent.mean_mbps,
-        "mean_error_mbps": mean_error_mbps(data, _plus(-(_sum(jobs, _taken_in(data)) or 0), sent.bytes)),
-        "amplification": _ratio(sent.bytes, taken.bytes),
-        "volatility_mbps": sent.volatility_mbps,
-        "volatility_5s_mbps": sent.volatility_5s_mbps,
-        "peak_mbps": sent.peak_mbps,
+        "mean_mbps": carried.mean_mbps,
+        "mean_error_mbps": mean_error_mbps(data, _plus(-(_sum(jobs, _taken_in(data)) or 0), carried.bytes)),
+        "amplification": _ratio(carried.bytes, taken.bytes),
+        "volatility_mbps": carried.volatility_mbps,
+        "volatility_5s_mbps": carried.volatility_5s_mbps,
+        "peak_mbps": carried.peak_mbps,
         **slice_columns(data, taken, limits.get("ceiling_mbps")),
         "bytes_expected": trial["bytes"] or _sum(jobs, lambda job: job.start.get("expected_bytes")),
         "bytes_app": bytes_app,
         "bytes_client": bytes_client,
-        "bytes_server": None if sent.bytes is None else round(sent.bytes),
-        "closure": _plus(-1, _ratio(sent.bytes, _sum(jobs, _taken_in(data)))),
+        "bytes_server": None if carried.bytes is None else round(carried.bytes),
+        "closure": _plus(-1, _ratio(carried.bytes, _sum(jobs, _taken_in(data)))),
         "events": events,
         "events_per_s": _ratio(events, window_s),
         "cpu_s": cpu_s,
@@ -179,11 +181,11 @@ def _reasons(data: TrialData) -> list[str]:
     if not data.storage and not any(sampler["role"] == "storage" for sampler in data.trial["samplers"]):
         reasons.append("no storage server was sampled")
     for server in by_host(data.storage):
-        reasons += uncovered(server, data.begin_ns, data.end_ns)
+        reasons += uncovered(server, data.begin_ns, data.end_ns, data.measure)
     return reasons
 
 
-def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None) -> list[str]:
+def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None, measure: Measure) -> list[str]:
     """Which parts of the window are missing in a host's samples."""
     sampled = interfaces[0]
     host = f"samples of {sampled.samples.host}"
@@ -198,11 +200,12 @@ def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None)
     if times[-1] < end:
         reasons.append(f"{host} end {(end - times[-1]) / 1e9:.1f} s before the window's end")
     if sampled.samples.role == "storage":
-        unknown = np.any([np.isnan(one.intervals.differences["tx_bytes"][1:]) for one in interfaces], axis=0)
+        unknown = np.any([np.isnan(one.intervals.differences[measure.counter][1:]) for one in interfaces], axis=0)
         touching = (times[1:] > begin) & (times[:-1] < end)
         seconds = float(sampled.intervals.seconds[1:][unknown & touching].sum())
         if seconds:
-            reasons.append(f"{host}: bytes sent are not known over {seconds:.1f} s, the counter began anew or was gone")
+            why = "the counter began anew or was gone"
+            reasons.append(f"{host}: bytes {measure.direction} are not known over {seconds:.1f} s, {why}")
     return reasons
 
 

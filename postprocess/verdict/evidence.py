@@ -22,13 +22,13 @@ from tierbench.postprocess.verdict.rules import BY_NAME, Finding
 Row = dict[str, Any]
 
 OWN_BYTES = 65_536  # that a process takes in beside its file's
-BELONGS_TO_SENDING = 5.0  # % of what is sent: acknowledgements and requests
+BELONGS_TO_THE_OTHER = 5.0  # % of what moves one way: acknowledgements and requests
 
 
 def findings(data: TrialData, row: Row) -> Iterator[Finding]:
     """All that can be measured of a trial; what is not known is no finding, unless a rule is about that."""
     yield from closure.findings(data, row)
-    yield from _written(data)
+    yield from _other_direction(data)
     yield from _stall(data, row)
     yield from _caches(data, row)
     yield from _clients(data, row)
@@ -52,6 +52,8 @@ def _ceiling(row: Row) -> Iterator[Finding]:
 
 
 def _caches(data: TrialData, row: Row) -> Iterator[Finding]:
+    if data.measure.did != "read":  # else nothing of what the trial moves was in a cache before
+        return
     left, whole = row["resident_bytes"], row["bytes_expected"]
     if left is not None and whole:
         yield Finding(
@@ -82,22 +84,22 @@ def _clients(data: TrialData, row: Row) -> Iterator[Finding]:
         these = {host: clients for host, clients in strangers.items() if (host in data.other_pools) == elsewhere}
         count = sum(these.values())
         yield Finding(rule, count, f"{count} clients ran on {', '.join(abridged(sorted(these)))}, {where}")
-    readers = Counter(str(job.start["url"]) for job in data.jobs if job.start)
+    readers = Counter(str(job.start["url"]) for job in data.jobs if job.start and data.measure.did == "read")
     shared = [url for url, clients in readers.items() if clients > 1]
     count = sum(readers[url] for url in shared)
     yield Finding("shared replica", count, f"{count} clients read {', '.join(shared[:3])} between them")
-    yield from _together(row)
+    yield from _together(data, row)
     if data.trial["gate"]:
         yield from _gate(data)
         yield from _fast(data)
     yield from _counts(data)
 
 
-def _together(row: Row) -> Iterator[Finding]:
+def _together(data: TrialData, row: Row) -> Iterator[Finding]:
     share = row.get("all_active_share")
     if row["jobs"] < 2 or share is None:
         return
-    words = f"all clients read together for {row['all_active_s']:.1f} s, {share:.0%} of the window"
+    words = f"all clients {data.measure.did} together for {row['all_active_s']:.1f} s, {share:.0%} of the window"
     yield Finding("not all active", 100 * (1 - share), words)
 
 
@@ -179,7 +181,7 @@ def _sampling(data: TrialData, row: Row) -> Iterator[Finding]:
     lacking = list(data.lacking)
     for interfaces in by_host(data.sampled):
         if interfaces[0].samples.role != "storage":
-            lacking += uncovered(interfaces, begin, end)
+            lacking += uncovered(interfaces, begin, end, data.measure)
     yield Finding("host not covered", len(lacking), ", ".join(abridged(lacking)))
     if window_s and data.storage:
         yield _few(row["sample_period_s"], row["resolution_s"], window_s)
@@ -229,26 +231,30 @@ def _idle(data: TrialData, row: Row) -> Iterator[Finding]:
     known = idle_rates(data, row)
     if not known and row["mean_mbps"] is not None:
         yield Finding("idle traffic unknown", 1, "the storage's traffic without clients is not known")
+    direction = data.measure.direction
     if known and row["mean_mbps"]:
         mbps, when, share = max(known)
-        words = f"the storage sent {mbps:.2f} Mb/s {when} the trial, {share:.1f} % of its rate in it beyond the usual"
+        what = f"the storage {direction} {mbps:.2f} Mb/s {when} the trial"
+        words = f"{what}, {share:.1f} % of its rate in it beyond the usual"
         yield Finding("idle traffic", share, words)
         least, when, _ = min(known)
         share = 100 * least / row["mean_mbps"]
-        words = f"the storage sent {least:.2f} Mb/s {when} the trial, at rest, {share:.1f} % of its rate in it"
+        words = f"the storage {direction} {least:.2f} Mb/s {when} the trial, at rest, {share:.1f} % of its rate in it"
         yield Finding("slow beside rest", share, words)
 
 
 def _stall(data: TrialData, row: Row) -> Iterator[Finding]:
+    if data.measure.of != "bytes":  # what it does need not go through the storage's interfaces
+        return
     at_rest = min([mbps for mbps in (row["idle_before_mbps"], row["idle_after_mbps"]) if mbps is not None], default=0.0)
     stall = longest_stall(data, at_rest)
     if stall and row["window_s"]:
         share = 100 * stall.seconds / row["window_s"]
-        words = f"the storage sent nothing for {stall.seconds:.1f} s while clients were reading, {share:.0f} %"
-        words += f" of the window, from {stall.begin_s:.1f} s on"
-        if data.trial["protocol"] != "file" and not data.reading_workers:  # a server may have read ahead
+        words = f"the storage {data.measure.direction} nothing for {stall.seconds:.1f} s while clients were at work,"
+        words += f" {share:.0f} % of the window, from {stall.begin_s:.1f} s on"
+        if data.trial["protocol"] != "file" and not data.far_end:  # a server may have read ahead
             share = min(share, BY_NAME["stall"].invalid or share)
-            words += ", and what their workers received then is not known"
+            words += f", and what their workers {data.measure.far_direction} then is not known"
         yield Finding("stall", share, words)
     edge = longest_at_an_edge(data, at_rest)
     if edge and row["window_s"]:
@@ -258,18 +264,20 @@ def _stall(data: TrialData, row: Row) -> Iterator[Finding]:
         yield Finding("still at an edge", share, words)
 
 
-def _written(data: TrialData) -> Iterator[Finding]:
-    """What the storage received in the window beyond acknowledgements, requests and what it receives at rest."""
-    if data.window_ns is None or not data.storage:
+def _other_direction(data: TrialData) -> Iterator[Finding]:
+    """What the storage moved the other way in the window, beyond what belongs to the trial and what moves at rest."""
+    measure = data.measure
+    if data.window_ns is None or not data.storage or measure.of != "bytes" or measure.far_end == "storage":
         return
-    sent, received = (closure.together(data, data.storage, direction) for direction in ("tx", "rx"))
-    if sent is None or received is None or not sent.bytes:
+    carried = closure.together(data, data.storage, measure.direction)
+    back = closure.together(data, data.storage, measure.far_direction)
+    if carried is None or back is None or not carried.bytes:
         return
     window_s = (data.window_ns[1] - data.window_ns[0]) / 1e9
     at_rest = MOST_AT_REST_MBPS * 1e6 / 8 * window_s * len(by_host(data.storage))
-    share = 100 * (received.bytes - at_rest) / sent.bytes - BELONGS_TO_SENDING
-    words = f"the storage received {closure.mb(received.bytes)} while it sent {closure.mb(sent.bytes)}"
-    yield Finding("written meanwhile", share, words)
+    share = 100 * (back.bytes - at_rest) / carried.bytes - BELONGS_TO_THE_OTHER
+    moved = f"{closure.mb(back.bytes)} while it {measure.direction} {closure.mb(carried.bytes)}"
+    yield Finding("other direction", share, f"the storage {measure.far_direction} {moved}")
 
 
 # -- clocks ----------------------------------------------------------------------------------------------

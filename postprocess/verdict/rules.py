@@ -37,7 +37,8 @@ RULES = (
         "missing bytes",
         "what the clients read and the storage servers did not send, by whole sampling intervals around the window",
         "% of what was read", 0.2, 2,
-        "a cache was warm, or another interface carries the data: see the flush reports and the sampler's interface",
+        "a cache was warm, or has what was written, or another interface carries the data: see the flush reports, the"
+        " client's fsync and the sampler's interface",
     ),
     Rule(
         "missing at a worker",
@@ -135,7 +136,7 @@ RULES = (
     ),
     Rule(
         "not all active",
-        "the window without the time in which all clients read",
+        "the window without the time in which all clients with work were at it",
         "% of the window", 67, 90,
         "some clients began late or were served far better than others: see jobs.csv",
     ),
@@ -172,7 +173,7 @@ RULES = (
     Rule(
         "stall",
         "longest time, between what the storage sent first and last, in which about nothing moved while clients were"
-        " reading",
+        " at work",
         "% of the window", 5, 25,
         "something stood still, and the mean is of what is left: see what the path and its servers logged and repeat",
     ),
@@ -183,10 +184,10 @@ RULES = (
         "the mean is of what is left: see what opening and closing files took in jobs.csv, or take larger replicas",
     ),
     Rule(
-        "written meanwhile",
-        "what the storage servers received in the window, without what belongs to sending (below)",
-        "% of what they sent", 10, 50,
-        "somebody writes to the storage: repeat when it is quiet",
+        "other direction",
+        "what the storage servers moved the other way in the window, without what belongs to the trial (below)",
+        "% of what they moved", 10, 50,
+        "somebody else writes to the storage, or reads where the trial writes: repeat when it is quiet",
     ),
     Rule(
         "idle traffic",

@@ -96,23 +96,25 @@ def test_the_sender_did_what_it_should(injection: Injection) -> None:
 
 
 def test_all_bytes_sent_are_measured(injection: Injection) -> None:
-    measured = traffic(injection.storage, injection.ns(-2 * PERIOD_S), injection.ns(injection.end_s + 2 * PERIOD_S))
+    measured = traffic(
+        injection.storage, injection.ns(-2 * PERIOD_S), injection.ns(injection.end_s + 2 * PERIOD_S), None, "tx_bytes"
+    )
     assert measured.bytes == pytest.approx(injection.sent[-1], rel=0.005)
 
 
 def test_the_mean_rate_is_measured(injection: Injection) -> None:
-    measured = traffic(injection.storage, injection.ns(0), injection.ns(injection.end_s))
+    measured = traffic(injection.storage, injection.ns(0), injection.ns(injection.end_s), None, "tx_bytes")
     assert measured.mean_mbps == pytest.approx(injection.mbps_between(0, injection.end_s), rel=0.005)
 
 
 @pytest.mark.parametrize(("begin_s", "end_s"), [(3.0, 9.0), (0.7, 4.1), (8.0, 11.5)])
 def test_so_is_that_of_any_part(injection: Injection, begin_s: float, end_s: float) -> None:
-    measured = traffic(injection.storage, injection.ns(begin_s), injection.ns(end_s))
+    measured = traffic(injection.storage, injection.ns(begin_s), injection.ns(end_s), None, "tx_bytes")
     assert measured.mean_mbps == pytest.approx(injection.mbps_between(begin_s, end_s), rel=0.005)
 
 
 def test_the_steady_state_is_found_where_it_was(injection: Injection) -> None:
-    found = steady(*window_rates(injection.storage, injection.ns(0), injection.ns(injection.end_s)))
+    found = steady(*window_rates(injection.storage, injection.ns(0), injection.ns(injection.end_s), "tx_bytes"))
     assert found is not None
     assert found.begin_s == pytest.approx(RAMP_S, abs=2 * PERIOD_S)
     assert found.end_s == pytest.approx(RAMP_S + LEVEL_S, abs=2 * PERIOD_S)

@@ -63,7 +63,9 @@ def test_the_all_active_window_begins_with_the_trials(folder: Path, phase: float
 def test_where_traffic_goes_on_nothing_is_taken_to_begin(folder: Path) -> None:
     sampled(folder, synthetic.steady(MBPS), 2.0, 0.3)
     data = read_trial(folder)
-    assert traffic(data.storage, data.begin_ns, data.end_ns, data.window_ns).mean_mbps == pytest.approx(MBPS)
+    assert traffic(data.storage, data.begin_ns, data.end_ns, data.window_ns, "tx_bytes").mean_mbps == pytest.approx(
+        MBPS
+    )
 
 
 def test_a_counter_that_began_anew_outside_costs_no_edge(folder: Path) -> None:

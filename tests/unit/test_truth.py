@@ -159,7 +159,7 @@ def test_a_trial_as_slow_as_a_server_at_rest_is_not_valid(tmp_path: Path, mbps: 
 def test_somebody_who_writes_meanwhile(folder: Path, writes: tuple[float, float], verdict: str) -> None:
     samples(folder, tx_bytes=SENT, rx_bytes=moving(400, *writes))
     assert judged(folder)[0] == verdict
-    assert "somebody writes to the storage" in judged(folder)[1]
+    assert "somebody else writes to the storage" in judged(folder)[1]
 
 
 def test_acknowledgements_are_no_writing(folder: Path) -> None:

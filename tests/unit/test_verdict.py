@@ -438,7 +438,7 @@ def test_the_documentation_has_each_rule_with_its_thresholds():
 
 def test_each_rule_has_a_case_here():
     elsewhere = {"incomplete", "above the ceiling", "other conditions"}
-    elsewhere |= {"missing at a worker", "stall", "written meanwhile", "slow beside rest", "clock comparison"}
+    elsewhere |= {"missing at a worker", "stall", "other direction", "slow beside rest", "clock comparison"}
     elsewhere |= {"still at an edge"}
     elsewhere |= {"unlike its repetitions", "counts apart"}
     assert {rule.name for rule in RULES} == {case[0] for case in CASES} | elsewhere

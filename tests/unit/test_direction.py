@@ -1,0 +1,129 @@
+"""A trial's rates, slices and verdict follow the way that its bytes go: what clients write, the storage receives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.test_truth import MTU, WIRE, WORKER, both, edit, moving, packets, samples
+from tierbench.postprocess.tables.write import trial_tables
+from tierbench.wrappers.client import Client
+
+OTHER = "oss2.uf.test"
+STALLED = both(moving(400 * 1500 / 1434, 0, 6), moving(400 * 1500 / 1434, 14, 26))
+NOTHING = synthetic.during(0, 20)
+
+
+def does(folder: Path, what: str) -> None:
+    declared = type("Declared", (Client,), {"does": what})
+    edit(folder, traits=declared.traits())
+
+
+def moves(folder: Path, there: Any, here: Any, storage_way: str) -> None:
+    """The storage moves bytes one way, and the worker the other."""
+    worker_way = {"tx": "rx", "rx": "tx"}[storage_way]
+    samples(folder, **{f"{storage_way}_bytes": there, f"{storage_way}_packets": packets(there)})
+    far = {f"{worker_way}_bytes": here, f"{worker_way}_packets": packets(here)}
+    samples(folder, host=WORKER, role="worker", **far)
+
+
+def mirrored(tmp_path: Path, there: Any, here: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The tables of a trial that reads and of one that writes, in which all moves the other way."""
+    rows = []
+    for what, way in (("reads", "tx"), ("writes", "rx")):
+        folder = synthetic.write_trial(tmp_path / what)
+        does(folder, what)
+        moves(folder, there, here, way)
+        rows.append(trial_tables(folder))
+    return rows[0], rows[1]
+
+
+@pytest.mark.parametrize("course", [WIRE, STALLED, both(WIRE, moving(50, -2, 23))])
+def test_a_trial_that_writes_has_the_numbers_of_one_that_reads(tmp_path: Path, course: Any) -> None:
+    reading, writing = mirrored(tmp_path, course, WIRE)
+    worded = {"verdict_reasons", "bottleneck_evidence", "bottleneck", "direction"}
+    assert (reading.pop("direction"), writing.pop("direction")) == ("sent", "received")
+    assert {k: v for k, v in writing.items() if k not in worded} == {
+        k: v for k, v in reading.items() if k not in worded
+    }
+
+
+def test_a_clean_one_is_valid_and_its_slice_is_of_what_was_delivered(tmp_path: Path) -> None:
+    _, writing = mirrored(tmp_path, WIRE, WIRE)
+    assert (writing["verdict"], writing["verdict_reasons"]) == ("VALID", "")
+    assert (writing["closure"], writing["steady_from"]) == (pytest.approx(1500 / 1434 - 1, rel=1e-3), "delivered")
+
+
+def test_what_is_still_in_a_cache_is_missing(tmp_path: Path) -> None:
+    arrived = moving(200 * 1500 / 1434, 0, 20)
+    _, writing = mirrored(tmp_path, arrived, arrived)
+    assert writing["verdict"] == "INVALID"
+    assert "that the clients wrote" in writing["verdict_reasons"]
+    assert "the storage received" in writing["verdict_reasons"]
+
+
+def test_somebody_else_who_writes_is_foreign(tmp_path: Path) -> None:
+    _, writing = mirrored(tmp_path, both(WIRE, moving(100, 0, 20)), WIRE)
+    assert writing["verdict"] == "INVALID"
+    assert "came from none of the trial's own hosts" in writing["verdict_reasons"]
+
+
+def test_somebody_who_reads_meanwhile(tmp_path: Path) -> None:
+    folder = synthetic.write_trial(tmp_path)
+    does(folder, "writes")
+    reads = moving(300, 0, 20)
+    samples(folder, rx_bytes=WIRE, rx_packets=packets(WIRE), tx_bytes=reads, tx_packets=packets(reads))
+    assert "the storage sent" in trial_tables(folder)["verdict_reasons"]
+
+
+# -- copies from storage to storage ------------------------------------------------------------------------
+
+
+def copied(folder: Path, sent: Any, received: Any) -> dict[str, Any]:
+    """One storage server sends, another receives, and the clients only steer."""
+    does(folder, "copies")
+    sampler = {"interface": "eth0", "role": "storage", "via": "pool"}
+    edit(folder, samplers=[{"host": host, **sampler} for host in (synthetic.OSS, OTHER)])
+    samples(folder, tx_bytes=sent, tx_packets=packets(sent))
+    samples(folder, host=OTHER, rx_bytes=received, rx_packets=packets(received))
+    return trial_tables(folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return synthetic.write_trial(tmp_path)
+
+
+def test_copies_are_closed_by_both_ends(folder: Path) -> None:
+    row = copied(folder, WIRE, WIRE)
+    assert (row["verdict"], row["verdict_reasons"]) == ("VALID", "")
+    assert row["mean_mbps"] == pytest.approx(400 / 1.02 * MTU / 1434, rel=1e-3)
+    assert row["delivered_mbps"] == pytest.approx(400 / 1.02, rel=1e-3)
+
+
+@pytest.mark.parametrize(("sent", "received"), [(WIRE, moving(100, 0, 20)), (moving(100, 0, 20), WIRE)])
+def test_an_end_of_a_copy_that_moved_less_is_told(folder: Path, sent: Any, received: Any) -> None:
+    row = copied(folder, sent, received)
+    assert row["verdict"] == "INVALID"
+    assert "that the clients copied" in row["verdict_reasons"]
+
+
+@pytest.mark.parametrize("foreign_end", [0, 1])
+def test_what_only_one_end_of_the_copies_moved_is_foreign(folder: Path, foreign_end: int) -> None:
+    ends = [WIRE, WIRE]
+    ends[foreign_end] = both(WIRE, moving(100, 0, 20))
+    row = copied(folder, *ends)
+    assert "reached none of the trial's own hosts" in row["verdict_reasons"]
+
+
+# -- operations ----------------------------------------------------------------------------------------------
+
+
+def test_who_counts_operations_needs_no_bytes(folder: Path) -> None:
+    does(folder, "metadata")
+    samples(folder, tx_bytes=NOTHING, rx_bytes=NOTHING)
+    reasons = trial_tables(folder)["verdict_reasons"]
+    assert "storage" not in reasons
