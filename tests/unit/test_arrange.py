@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from tierbench import site_configs
 from tierbench.joined import joined
 
 HELPER = Path(site_configs.__file__).parent / "tierbench-arrange"
+ANCESTOR = "_CONDOR_ANCESTOR_1"
 WORD = """#!/bin/sh
 # takes: 0 2000
 case $1 in
@@ -37,7 +40,7 @@ class Place:
         self.value.write_text("14\n")
         self.helper = folder / "tierbench-arrange"
         text = HELPER.read_text().replace("/etc/tierbench/arrange.d", str(self.words))
-        self.helper.write_text(text.replace("/run/tierbench-arrange", str(self.state)))
+        self.helper.write_text(text.replace("/var/lib/tierbench-arrange", str(self.state)))
         self.helper.chmod(0o755)
         self.program = self.words / "rtt"
         self.program.write_text(WORD.format(value=self.value))
@@ -58,11 +61,26 @@ class Place:
         assert json.loads(holder.stdout.readline())["now"] == value
         return holder
 
+    def helpers(self) -> set[int]:
+        """The processes of the helper that hold the value, or wait for those that do."""
+        found = set()
+        for process in processes():
+            with contextlib.suppress(OSError):
+                if f"{self.helper}\0hold\0".encode() in (process / "cmdline").read_bytes():
+                    found.add(int(process.name))
+        return found
+
+    def wait_for(self, value: str) -> None:
+        deadline = time.monotonic() + 30
+        while self.value.read_text() != f"{value}\n":
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
     def job(self, value: str, *more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, self.script, "--condition", "wan-rtt", "--word", "rtt", "--value", value,
              "--helper", self.helper, *more],
-            cwd=self.value.parent, stdout=subprocess.PIPE, text=True,
+            cwd=self.value.parent, stdout=subprocess.PIPE, text=True, env={**os.environ, ANCESTOR: str(self.script)},
         )  # fmt: skip
 
 
@@ -75,6 +93,51 @@ def place() -> Iterator[Place]:
 
 def lines(job: subprocess.Popen[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in job.communicate(timeout=60)[0].splitlines()]
+
+
+def processes() -> Iterator[Path]:
+    return Path("/proc").glob("[0-9]*")
+
+
+def family(pid: int, mark: str) -> set[int]:
+    """A job's processes, as HTCondor finds them: its children, theirs, and who has its mark in the environment."""
+    parents = {}
+    for process in processes():
+        with contextlib.suppress(OSError):
+            parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if mark.encode() in (process / "environ").read_bytes():
+                parents[int(process.name)] = pid
+    members = {pid}
+    while more := {child for child, parent in parents.items() if parent in members} - members:
+        members |= more
+    return members
+
+
+def kill(processes: set[int]) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):  # it ends by itself once the one before it is gone
+            os.kill(process, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def group_of_condor() -> Iterator[Path]:
+    """A control group as HTCondor makes one for a job."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, mount, kind, options = line.split()[:4]
+        if kind == "cgroup2" or (kind == "cgroup" and "pids" in options):
+            group = Path(mount, f"tierbench-test-condor-{os.getpid()}")
+            with contextlib.suppress(OSError):
+                group.mkdir()
+                break
+    else:
+        pytest.skip("no control group can be made here")
+    try:
+        yield group
+    finally:
+        deadline = time.monotonic() + 10
+        while group.exists():  # the kernel takes the last process out in its own time
+            with contextlib.suppress(OSError if time.monotonic() < deadline else ()):
+                group.rmdir()
 
 
 def test_it_tells_the_present_value(place: Place) -> None:
@@ -98,7 +161,7 @@ def test_it_restores_the_value_when_it_is_ended(place: Place) -> None:
 
 def test_what_a_killed_holder_left_is_restored_by_the_next_one(place: Place) -> None:
     holder = place.held("47")
-    holder.kill()
+    kill(place.helpers())
     holder.communicate(timeout=60)
     assert place.value.read_text() == "47\n"
     next_one = place.held("60")
@@ -170,6 +233,39 @@ def test_a_job_that_is_removed_restores_the_value(place: Place) -> None:
     job.send_signal(signal.SIGTERM)
     assert [line["event"] for line in lines(job)] == ["restored"]
     assert place.value.read_text() == "14\n"
+
+
+def test_a_job_that_is_killed_with_its_whole_family_leaves_the_value_restored(place: Place) -> None:
+    job = place.job("47")
+    assert job.stdout is not None
+    job.stdout.readline()
+    kill(family(job.pid, f"{ANCESTOR}={place.script}"))
+    job.communicate(timeout=60)
+    place.wait_for("14")
+
+
+def test_a_job_tells_that_the_process_which_holds_its_value_was_killed(place: Place) -> None:
+    job = place.job("47")
+    assert job.stdout is not None
+    job.stdout.readline()
+    kill(place.helpers() - family(job.pid, ANCESTOR))
+    (failed,) = lines(job)
+    assert "the process that held rtt was killed" in failed["message"]
+
+
+def test_the_holder_leaves_htcondors_control_groups(place: Place) -> None:
+    with group_of_condor() as group:
+        job = subprocess.Popen(
+            ["sh", "-c", 'echo 0 >"$1"; shift; exec "$@"', "sh", group / "cgroup.procs",
+             place.helper, "hold", "rtt", "47"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert job.stdout is not None
+        job.stdout.readline()
+        inside = set(map(int, (group / "cgroup.procs").read_text().split()))
+        (holder,) = place.helpers() - {job.pid}
+        job.communicate(timeout=60)
+    assert inside == {job.pid} != {holder}
 
 
 def test_a_job_that_is_killed_leaves_the_value_restored(place: Place) -> None:
