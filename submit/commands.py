@@ -15,7 +15,7 @@ from tierbench.dags import names
 from tierbench.dags.experiment import Experiment, shipped_experiments
 from tierbench.dags.plan import Plan, expand, from_json
 from tierbench.dags.write import write_run
-from tierbench.errors import ConfigError, TierbenchError
+from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import pool, programs
@@ -74,6 +74,7 @@ def register(subcommands: Any) -> None:
     experiment_at_site(run)
     new_directory(run)
     run.add_argument("--no-links", action="store_true", help="do not measure the links with iperf3 first")
+    run.add_argument("--anyway", action="store_true", help="also where something is missing that trials would need")
 
     resume = command("submit", _submit, "Submit a run directory's DAG, or what is not complete of it")
     run_directory(resume)
@@ -135,16 +136,22 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _write(arguments: argparse.Namespace) -> int:
-    print(_written(arguments).directory)
+    print(_written(arguments, incomplete=True).directory)
     return 0
 
 
-def _written(arguments: argparse.Namespace) -> Run:
+def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
+    """A run directory; refused, unless an incomplete one will do, where something is missing that trials would need."""
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
     _check_number(plan, arguments)
-    for line in [*missing(plan, site, slots, _asked(arguments)), *secrets_in_the_open(experiment)]:
+    lacking = list(missing(plan, site, slots, _asked(arguments)))
+    for line in [*lacking, *secrets_in_the_open(experiment)]:
         say(line)
+    if not incomplete and any(line.startswith("missing:") for line in lacking):
+        raise UnmetNeed(
+            "nothing was submitted, since something is missing; --anyway runs what is asked for all the same"
+        )
     refuse_without_catalogue(plan, experiment)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     check_space(needed_bytes(plan, site, experiment.sample_period_s), directory)
@@ -172,7 +179,7 @@ def _check_number(plan: Plan, arguments: argparse.Namespace) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    run = _written(arguments)
+    run = _written(arguments, incomplete=arguments.anyway)
     say(f"{run.directory}: {len(run.plan['trials'])} trials")
     if not arguments.no_links:
         plan = from_json((run.directory / names.PLAN).read_text(encoding="utf-8"))
@@ -225,7 +232,7 @@ def _watch_to_the_end(run: Run) -> int:
     unfinished = [trial for trial in run.trials() if not trial.well]
     if unfinished:
         say(f"{len(unfinished)} trials are not complete; `tierbench submit {run.directory}` repeats those")
-    say(f"`tierbench report {run.directory}` makes a page with figures of it")
+    say(f"the tables are {run.directory}/*.csv; `tierbench report {run.directory}` makes a page with figures of it")
     return 1 if unfinished else 0
 
 
@@ -246,6 +253,9 @@ def _submitted(run: Run) -> int:
 def _stop(arguments: argparse.Namespace) -> int:
     run = Run(arguments.directory)
     cluster = _submitted(run)
+    if not pool.in_queue(cluster):
+        say(f"{run.directory}: has ended already, so there is nothing to stop")
+        return 0
     pool.remove(cluster, "tierbench stop")
     say(f"job {cluster} removed; waiting for the trial at work to close its books")
     queue = PatientQueue(partial(pool.in_queue, cluster), say)
@@ -283,6 +293,8 @@ def _tables(arguments: argparse.Namespace) -> int:
 
 def _show_tables(directory: Path) -> None:
     try:
+        from tierbench.postprocess.report.answer import sentences
+        from tierbench.postprocess.tables.results import read_results
         from tierbench.postprocess.tables.terminal import show
         from tierbench.postprocess.tables.write import tables
     except ImportError as error:
@@ -291,6 +303,7 @@ def _show_tables(directory: Path) -> None:
         ) from None
     tables(directory)
     print(show(directory))
+    print("\n".join(["", *sentences(read_results(directory, say))]))
 
 
 def _enough(arguments: argparse.Namespace) -> int:

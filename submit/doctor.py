@@ -47,7 +47,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
     if experiment:
         expand(site, experiment, {})  # an experiment that the site cannot serve at all is refused here
     states: Counter[str] = Counter()
-    for section in _sections(site, experiment, arguments.quick, arguments.patience):
+    given = f"{arguments.experiment} --site {arguments.site}"
+    for section in _sections(site, experiment, given, arguments.quick, arguments.patience):
         states.update(finding.state for finding in section)
         for line in lines(section):
             print(line, flush=True)
@@ -55,12 +56,14 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return 1 if states["bad"] else 0
 
 
-def _sections(site: Site, experiment: Experiment | None, quick: bool, patience: float) -> Iterator[list[Finding]]:
+def _sections(
+    site: Site, experiment: Experiment | None, given: str, quick: bool, patience: float
+) -> Iterator[list[Finding]]:
     """The findings, part by part, each as soon as it is known."""
     yield list(_scheduler())
     known = {folder: catalogue.fetched(site, folder) for folder in experiment.used_replicas} if experiment else {}
     if experiment:
-        yield list(_replicas(site, experiment, known))
+        yield list(_replicas(site, experiment, given, known))
         yield [_space(site, experiment)]
     yield [
         Finding("bad", f"condition {name}", "the site does not offer it", "see docs/conditions.md, or ask for another")
@@ -155,9 +158,11 @@ def _largest_batch(site: Site, experiment: Experiment | None, pool_name: str) ->
     )
 
 
-def _replicas(site: Site, experiment: Experiment, catalogues: Mapping[str, Catalogue | None]) -> Iterator[Finding]:
+def _replicas(
+    site: Site, experiment: Experiment, given: str, catalogues: Mapping[str, Catalogue | None]
+) -> Iterator[Finding]:
     for folder, replicas in experiment.used_replicas.items():
-        thing, make = f"replicas {folder}", f"`tierbench replicas {experiment.name} --site {site.name}`"
+        thing, make = f"replicas {folder}", f"`tierbench replicas {given}`"
         where = f"{site.storage.replicas}/{folder}"
         known = catalogues[folder]
         if known is None:

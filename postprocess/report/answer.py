@@ -50,6 +50,11 @@ def answer(results: Results, panel: Panel) -> Answer:
     return Answer(clear, sentence, (*notes, *_doubts(trials, deciding)))
 
 
+def sentences(results: Results) -> list[str]:
+    """The answer of each panel, in one sentence, as the page gives it."""
+    return [answer(results, panel).sentence for panel in results.panels]
+
+
 def deciding_place(results: Results, panel: Panel) -> str:
     """The last place along x, mostly the largest batch, at which most lines have trials that count."""
     ladder = results.ladder(panel)

@@ -17,7 +17,7 @@ TRIALS = {
     "delivered_mbps": "Mb/s",
     "mean_mbps": "sent",
     "amplification": "sent/read",
-    "volatility_mbps": "±",
+    "volatility_mbps": "volatility",
     "peak_mbps": "peak",
     "window_s": "window s",
     "wall_time_s": "wall s",
