@@ -25,6 +25,7 @@ from tierbench.dags.layout import problems as report_problems
 from tierbench.dags.levels import Level, Levels, is_level, named_levels
 from tierbench.dags.repeats import MOST, Until
 from tierbench.dags.replicas import KINDS, Replicas
+from tierbench.dags.work import Work, WorkKeys, resolved
 from tierbench.dags.workloads import Workload, workload_class
 from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
@@ -37,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
+class Experiment(WorkKeys):
     """A question about ways of access, and the trials that answer it."""
 
     name: Name
@@ -72,6 +73,10 @@ class Experiment:
         own = self.workloads[workload].batches
         return self.batches if own is None else own
 
+    def work_of(self, workload: str) -> Work:
+        """What each of its jobs works through."""
+        return resolved(self.workloads[workload], self)
+
     @property
     def flushes(self) -> bool:
         """Whether caches are emptied before a trial at any point."""
@@ -88,7 +93,8 @@ class Experiment:
             for name, workload in own.workloads.items():
                 for access in own.access_of(name):
                     replicas = own.replicas[workload.replicas]
-                    yield Use(point.levels, access, name, workload, own.batches_of(name), replicas, own.conditions)
+                    batches, its_work = own.batches_of(name), own.work_of(name)
+                    yield Use(point.levels, access, name, workload, batches, its_work, replicas, own.conditions)
 
     @property
     def points(self) -> tuple[Variant, ...]:
@@ -132,6 +138,7 @@ class Use:
     name: str
     workload: Workload
     batches: tuple[int, ...]
+    work: Work
     replicas: Replicas
     conditions: Mapping[str, Level]
 
@@ -396,11 +403,16 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
     """Whether a workload can read the set of replicas that it names."""
     workload = experiment.workloads[name]
     replicas = experiment.replicas[workload.replicas]
+    work = experiment.work_of(name)
+    yield from (f"workloads.{name}.{problem}" for problem in work.problems(experiment.time_limit_s))
     largest = max(experiment.batches_of(name), default=0)
-    if largest > replicas.count:
+    needed = largest * work.files_per_job
+    if needed > replicas.count:
+        each = "one" if work.files_per_job == 1 else str(work.files_per_job)
         yield (
             f"replicas.{workload.replicas}.count: {replicas.count} replicas are too few for the {largest} clients of"
-            f" workloads.{name}, each of which reads one of its own; make it {largest} or more, or the batches smaller"
+            f" workloads.{name}, each of which reads {each} of its own; make it {needed} or more, or the batches"
+            f" smaller"
         )
     if workload.declared.kinds is not None and replicas.kind not in workload.declared.kinds:
         possible = ", ".join(f'"{kind}"' for kind in workload.declared.kinds)

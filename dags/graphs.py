@@ -189,7 +189,7 @@ def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
             "trial": trial.id,
             "client": configuration.client,
             "jobs": trial.jobs,
-            "memory": experiment.workloads[configuration.workload].asks_mb,
+            "memory": experiment.workloads[configuration.workload].asks_mb(trial.work.processes),
             "flags": " ".join(_client_flags(site.access[configuration.access], experiment)),
             "pool_requirements": site.pools[configuration.pool].requirements,
             **_waits(experiment),

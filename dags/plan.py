@@ -21,6 +21,7 @@ from tierbench.dags.layout import Layout, layout
 from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, named_levels
 from tierbench.dags.repeats import most
 from tierbench.dags.replicas import Entry
+from tierbench.dags.work import Work
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
@@ -81,7 +82,7 @@ class ReplicaSet:
 
 @dataclass(frozen=True)
 class Trial:
-    """One batch of clients, each with a replica of its own: those of the set from `offset` on, in turn."""
+    """One batch of clients, each with replicas of its own: those of the set from `offset` on, in turn."""
 
     index: int
     configuration: Configuration
@@ -89,8 +90,14 @@ class Trial:
     repeat: int
     replicas: str  # by their folder
     offset: int
-    nominal_bytes: int
+    nominal_bytes: int  # of all its files, read once
     bytes: int | None
+    work: Work = field(default_factory=Work)
+
+    @property
+    def files(self) -> int:
+        """How many its jobs read between them."""
+        return self.jobs * self.work.files_per_job
 
     @property
     def levels(self) -> Levels:
@@ -181,6 +188,7 @@ class _Cell:
     jobs: int
     replicas: str
     conditions: Levels
+    work: Work
 
 
 def _cells(site: Site, experiment: Experiment, left_out: Counter[str]) -> Iterator[_Cell]:
@@ -192,7 +200,7 @@ def _cells(site: Site, experiment: Experiment, left_out: Counter[str]) -> Iterat
             levels = {"access": use.access, "workload": use.name, "jobs": jobs, **use.levels}
             because = next((entry.because for entry in experiment.left_out if entry.matches(levels)), None)
             if because is None:
-                yield _Cell(configuration, jobs, use.replicas.folder, use.conditions)
+                yield _Cell(configuration, jobs, use.replicas.folder, use.conditions, use.work)
             else:
                 left_out[because] += 1
 
@@ -260,7 +268,8 @@ def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, R
         for cell in _shuffled(cells, chance):
             replicas = sets[cell.replicas]
             offset = position[cell.replicas]
-            position[cell.replicas] = (offset + cell.jobs) % replicas.count
+            files = cell.jobs * cell.work.files_per_job
+            position[cell.replicas] = (offset + files) % replicas.count
             yield Trial(
                 index=index,
                 configuration=cell.configuration,
@@ -268,8 +277,9 @@ def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, R
                 repeat=repeat,
                 replicas=cell.replicas,
                 offset=offset,
-                nominal_bytes=cell.jobs * replicas.nominal_bytes,
-                bytes=replicas.bytes_of(offset, cell.jobs),
+                nominal_bytes=files * replicas.nominal_bytes,
+                bytes=replicas.bytes_of(offset, files),
+                work=cell.work,
             )
             index += 1
 
@@ -306,6 +316,7 @@ def to_json(plan: Plan) -> str:
             **vars(trial),
             "configuration": trial.configuration.id,
             "levels": trial.levels,
+            "work": dataclasses.asdict(trial.work),
         }
         for trial in plan.trials
     ]
@@ -323,6 +334,7 @@ def from_json(text: str) -> Plan:
         table |= {name: None if table[name] is None else tuple(table[name]) for name in ("sizes", "checksums")}
     for table in content["trials"]:
         table["configuration"] = configurations[table["configuration"]]
+        table["work"] = Work(**table.get("work", {}))
     content["pools"] = {name: tuple(workers) for name, workers in content["pools"].items()}
     content["factors"] = tuple(
         _restored(Factor, {**table, "levels": tuple(table["levels"])}) for table in content["factors"]

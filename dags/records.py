@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import random
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tierbench.dags import names
@@ -58,6 +59,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         "until_known": isinstance(experiment.repeats, Until),
         "options": {**_options(configuration.workload, workload), "scale": site.scale, "core": site.core},
         "bytes": trial.bytes,
+        "work": dataclasses.asdict(trial.work),
         "conditions": [
             dataclasses.asdict(host) | {"name": host.name} for host in arranged_hosts(site, experiment, plan)
         ],
@@ -65,9 +67,10 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
 
 
 class ReplicaLists:
-    """The text of replicas.txt for any trial: a line for each client, its URL, the file's size and its adler32.
+    """The text of replicas.txt for any trial: a line for each file of each client, client by client.
 
-    The size is left empty, and the checksum out, where the catalogue was not at hand.
+    It has the file's URL, its size and its adler32; the size is left empty, and the checksum out, where the catalogue
+    was not at hand.
     """
 
     def __init__(self, site: Site, plan: Plan) -> None:
@@ -79,8 +82,17 @@ class ReplicaLists:
         if key not in self._lines:
             self._lines[key] = _lines(self._site.access[key[0]], self._plan.replicas[key[1]])
         lines = self._lines[key]
-        end = trial.offset + trial.jobs
-        return "".join(lines[trial.offset : end]) + "".join(lines[: max(0, end - len(lines))])
+        end = trial.offset + trial.files
+        own = lines[trial.offset : end] + lines[: max(0, end - len(lines))]
+        return "".join(own if trial.work.order == "listed" else self._shuffled(trial, own))
+
+    def _shuffled(self, trial: Trial, lines: list[str]) -> Iterator[str]:
+        """Each job's lines in an order of its own, the same whenever the plan is written."""
+        each = trial.work.files_per_job
+        for job in range(trial.jobs):
+            of_job = lines[job * each : (job + 1) * each]
+            random.Random(f"{self._plan.seed} {trial.id} {job}").shuffle(of_job)  # noqa: S311
+            yield from of_job
 
 
 def _lines(access: Access, replicas: ReplicaSet) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from tierbench import kinds
 from tierbench.dags.clients import ClientFile
 from tierbench.dags.secret import Secret
+from tierbench.dags.work import WorkKeys
 from tierbench.errors import ConfigError
 from tierbench.kinds import Key, Kind, LocalFile, Value, Variable, shown
 from tierbench.spec import bounded
@@ -19,7 +20,7 @@ from tierbench.wrappers.client import Client, Option
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workload:
+class Workload(WorkKeys):
     """A client and the replicas that it reads; its own ladder and accesses where they differ.
 
     `environment` holds variables for the reading process, like XRD_STREAMTIMEOUT, or where their values are.
@@ -44,10 +45,11 @@ class Workload:
         """What its client declares."""
         return self.file.client
 
-    @property
-    def asks_mb(self) -> int:
-        """The memory that HTCondor is asked for, for each client."""
-        return self.memory_mb or math.ceil(self.declared.memory(dataclasses.asdict(self.options)))
+    def asks_mb(self, processes: int = 1) -> int:
+        """The memory that HTCondor is asked for, for each job of so many processes."""
+        options = dataclasses.asdict(self.options)
+        further = (processes - 1) * self.declared.further_memory(options)
+        return self.memory_mb or math.ceil(self.declared.memory(options) + further)
 
     @property
     def option_files(self) -> dict[str, str]:

@@ -24,15 +24,20 @@ def preview(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str, r
     width = max(len(trial.name) for trial in plan.trials)
     yield f"{'':>5}  {'trial':<{width}}  {'reads MB':>10}  replicas"
     for number, trial in enumerate(plan.trials, 1):
-        last = (trial.offset + trial.jobs - 1) % plan.replicas[trial.replicas].count + 1
+        last = (trial.offset + trial.files - 1) % plan.replicas[trial.replicas].count + 1
         yield (
             f"{number:>5}  {trial.name:<{width}}  {_megabytes(trial)}"
-            f"  {trial.replicas} {trial.offset + 1:04d}-{last:04d}"
+            f"  {trial.replicas} {trial.offset + 1:04d}-{last:04d}" + (f"  {trial.work}" if str(trial.work) else "")
         )
-    total = sum(trial.bytes or trial.nominal_bytes for trial in plan.trials)
+    once = [trial for trial in plan.trials if trial.work.for_s is None]
+    total = sum(trial.bytes or trial.nominal_bytes for trial in once)
     seconds = sum(estimate_s(plan, site, trial) for trial in plan.trials)
     yield ""
-    yield f"{len(plan.trials)} trials read {total / 1e9:.2f} GB; at the links' full rate that takes {_span(seconds)}"
+    read = f"{len(once)} trials read {total / 1e9:.2f} GB"
+    if len(once) < len(plan.trials):
+        timed = f"{len(plan.trials) - len(once)} trials read for a given time, however much that is"
+        read = f"{read}, {timed}" if once else timed
+    yield f"{read}; at the links' full rate that takes {_span(seconds)}"
     if isinstance(repeats, Until):
         yield f"repeated {repeats}; the plan holds the most of them, of which not all may be needed"
     yield ""
@@ -54,6 +59,8 @@ def _product(plan: Plan, repeats: Repeats) -> Iterator[str]:
 
 
 def _megabytes(trial: Trial) -> str:
+    if trial.work.for_s is not None:
+        return f"{f'{trial.work.for_s:g} s':>10}"
     if trial.bytes is None:
         return f"~{trial.nominal_bytes / 1e6:>9.1f}"
     return f"{trial.bytes / 1e6:>10.1f}"
@@ -61,6 +68,8 @@ def _megabytes(trial: Trial) -> str:
 
 def estimate_s(plan: Plan, site: Site, trial: Trial) -> float:
     """A lower bound: what the slowest link that is known takes for the trial's bytes."""
+    if trial.work.for_s is not None:
+        return OVERHEAD_S + trial.work.for_s
     access = site.access[trial.configuration.access]
     workers = min(len(plan.pools[access.pool]) or trial.jobs, trial.jobs)
     ceilings = [rate for rate in (site.links.wan, site.links.storage) if rate]

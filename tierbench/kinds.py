@@ -226,6 +226,13 @@ class Bind(Kind):
     pattern = r"(/(?!\.\.?([/:]|$))[A-Za-z0-9._+@=~%-]+)+(:(/(?!\.\.?([/:]|$))[A-Za-z0-9._+@=~%-]+)+(:(ro|rw))?)?"
 
 
+class Proxy(Kind):
+    """A proxy's host and port, or nothing."""
+
+    must_be = 'a host and a port, like "squid.site.example:3128", or ""'
+    pattern = rf"|{_HOST}:\d{{1,5}}"
+
+
 class Variable(Kind):
     """The name of an environment variable."""
 

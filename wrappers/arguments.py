@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tierbench.wrappers.failure import UsageError
+from tierbench.wrappers.work import Work
 
 
 def command_line(description: "str | None") -> argparse.Namespace:
@@ -13,11 +14,13 @@ def command_line(description: "str | None") -> argparse.Namespace:
     parser.add_argument("--trial", required=True, help="id of the trial, for the record")
     parser.add_argument("--index", required=True, type=int, metavar="N", help="which client this is, from 0")
     parser.add_argument("--client", required=True, metavar="NAME", help="what reads: dd, xrdcp, root …")
-    parser.add_argument("--replicas", required=True, type=Path, help="line N is this client's: URL TAB BYTES")
+    parser.add_argument("--replicas", required=True, type=Path, help="the clients' files in turn: URL TAB BYTES")
     parser.add_argument("--gate", metavar="FILE", help="begin at the time that this file of the access point gives")
     parser.add_argument("--gate-timeout", type=float, default=900, metavar="S", help="give up after this (default 900)")
     parser.add_argument("--timeout", type=int, default=7200, metavar="S", help="end the read after this (default 7200)")
-    parser.add_argument("--options", default="{}", help='the client\'s own: JSON, or a JSON file with "options"')
+    parser.add_argument(
+        "--options", default="{}", help='the client\'s own: JSON, or a JSON file with "options" and "work"'
+    )
     parser.add_argument("--keytab", type=Path, help="get a Kerberos ticket of one's own from this")
     parser.add_argument("--principal", help="for whom; {host} stands for this host's full name")
     parser.add_argument("--strict", action="store_true", help="exit with 1 unless the status is ok")
@@ -35,22 +38,27 @@ class Replica(NamedTuple):
     adler32: "str | None"
 
 
-def replica(path: Path, index: int) -> Replica:
-    """The replica in a line of the list, the first being line 0."""
+def replicas(path: Path, index: int, each: int) -> "list[Replica]":
+    """A client's replicas: so many lines of the list, after those of the clients before it."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise UsageError(f"the list of replicas cannot be read: {error}") from None
-    if not 0 <= index < len(lines):
+    first, last = index * each, (index + 1) * each
+    if index < 0 or last > len(lines):
         raise UsageError(f"{path}: has no line for client {index}, only {len(lines)} lines")
-    url, size, adler32 = [*lines[index].split("\t"), "", ""][:3]
+    return [_replica(path, number, lines[number]) for number in range(first, last)]
+
+
+def _replica(path: Path, number: int, line: str) -> Replica:
+    url, size, adler32 = [*line.split("\t"), "", ""][:3]
     if not url or (size and not size.isdigit()):
-        raise UsageError(f"{path}: line {index + 1} is not URL TAB BYTES TAB ADLER32: {lines[index]!r}")
+        raise UsageError(f"{path}: line {number + 1} is not URL TAB BYTES TAB ADLER32: {line!r}")
     return Replica(url, int(size) if size else None, adler32 or None)
 
 
-def read_options(text: str) -> "dict[str, Any]":
-    """The client's own options, given as JSON or as a file of it, for example trial.json."""
+def read_definition(text: str) -> "tuple[dict[str, Any], Work]":
+    """The client's own options and its work, given as JSON or as a file of it, for example trial.json."""
     try:
         table = json.loads(text if text.startswith("{") else Path(text).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -58,4 +66,7 @@ def read_options(text: str) -> "dict[str, Any]":
     options = table.get("options", table) if isinstance(table, dict) else None
     if not isinstance(options, dict):
         raise UsageError(f"--options {text}: is no JSON object")
-    return options
+    try:
+        return options, Work(**table.get("work", {}) if "options" in table else {})
+    except TypeError as error:
+        raise UsageError(f"--options {text}: work: {error}") from None

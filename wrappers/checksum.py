@@ -35,7 +35,7 @@ class SummedClient(Client):
 
     options = CHECKSUM
 
-    def held_command(self) -> "list[str]":
+    def held_command(self) -> "list[str] | None":
         if not self.job.options["checksum"]:
             return super().held_command()
         return [sys.executable or "python3", "-c", SUM, str(self.job.scratch / "checksum"), *self.command()]

@@ -21,6 +21,11 @@ TELL_S = 0.25  # a line on standard output sets HTCondor to work; not while the 
 HOLD = 'echo ready; read -r go || exit 125; exec "$@" 3>&1 >&2'
 
 
+def held(command: "list[str]") -> "list[str]":
+    """A command that begins when it is let."""
+    return ["sh", "-c", HOLD, "sh", *command]
+
+
 class IO(NamedTuple):
     """What a process and its reaped children have read and written, from files and sockets alike."""
 
@@ -93,11 +98,11 @@ class Child:
             raise Failure("failed", f"could not be started (exit status {status}): {words[-1] if words else 'no word'}")
         self.cpu_before, self.io_before = cpu_of(self.pid), io_of(str(self.pid))
 
-    def release(self) -> int:
-        """Let it begin; the wall clock at that instant."""
+    def release(self, go_wall_ns: "int | None") -> int:
+        """Let it begin, and tell it from when on its time counts; the wall clock at that instant."""
         wall, _ = now()
         with contextlib.suppress(BrokenPipeError):  # it has died; waiting for it will tell
-            self.stdin.write(b"\n")
+            self.stdin.write(b"%d\n" % (go_wall_ns or wall))
         return wall
 
     def wait(self, seconds: int, has_begun: "Callable[[int, int], bool] | None", tell: "Callable[[], int]") -> Run:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
-from tierbench.wrappers.child import HOLD, Run
+from tierbench.wrappers.child import Run
 from tierbench.wrappers.failure import UsageError
 
 PACKAGE = "tierbench.wrappers.clients"
@@ -37,6 +37,7 @@ class Job(NamedTuple):
     expected_adler32: "str | None"
     options: "dict[str, Any]"
     scratch: Path
+    others: "tuple[Any, ...]" = ()  # further files that the same process is to read, each with url and bytes
 
     @property
     def path(self) -> str:
@@ -85,6 +86,16 @@ class Client:
         return cls.memory_mb
 
     @classmethod
+    def further_memory(cls, options: "Mapping[str, Any]") -> float:
+        """What each further process of a job needs; as much as the first, unless it is known to be less."""
+        return cls.memory(options)
+
+    @classmethod
+    def several(cls, options: "Mapping[str, Any]") -> int:
+        """How many files one of its processes can read, one after the other."""
+        return 1
+
+    @classmethod
     def missing(cls, options: "Mapping[str, Any]") -> str:
         """What it needs and does not find on this worker; nothing is an empty text."""
         absent = [program for program in cls.programs if not shutil.which(program)]
@@ -119,12 +130,16 @@ class Client:
         """What is run when the go has come."""
         raise NotImplementedError
 
-    def held_command(self) -> "list[str]":
-        """The process that waits for the go and then runs the command; a program that can wait itself is better."""
-        return ["sh", "-c", HOLD, "sh", *self.command()]
+    def held_command(self) -> "list[str] | None":
+        """A program that says "ready" and waits for a line by itself; None: the shell does it for the command."""
+        return None
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        """The keys of the record's end: status, message, bytes_app, and whatever else is known."""
+        """The keys of the record's end: status, message, bytes_app, and whatever else is known.
+
+        Of several files, each that was read or failed is told in `fetches`, in their order: as status, message, bytes
+        and seconds. Where time is over it is asked of a process that was ended meanwhile.
+        """
         raise NotImplementedError
 
     def judged(self, run: Run, read: "int | None", slack: int = 0) -> "dict[str, Any]":

@@ -20,10 +20,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tierbench.wrappers.arguments import command_line, read_options, replica
-from tierbench.wrappers.child import Child, Run
+from tierbench.wrappers.arguments import Replica, command_line, read_definition, replicas
+from tierbench.wrappers.child import Child, Run, held
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
+from tierbench.wrappers.crew import FLAG as CREW_FLAG
+from tierbench.wrappers.crew import Crew, lead
 from tierbench.wrappers.failure import Failure, UsageError
 from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
 from tierbench.wrappers.host import now
@@ -31,6 +33,7 @@ from tierbench.wrappers.interrupts import Interrupts
 from tierbench.wrappers.record import Record
 from tierbench.wrappers.ticket import get_ticket
 from tierbench.wrappers.variables import variables
+from tierbench.wrappers.work import Work
 
 CLOCK_READS = 4
 # Between the go and the release of the process: until then all clients of a host are awake, which takes them
@@ -39,23 +42,29 @@ SETTLE_S = 0.01
 
 
 def main() -> int:
+    if sys.argv[1:2] == [CREW_FLAG]:
+        return lead(sys.argv[2])
     arguments = command_line(__doc__)
     try:
-        read = replica(arguments.replicas, arguments.index)
+        options, work = read_definition(arguments.options)
+        files = replicas(arguments.replicas, arguments.index, work.files_per_job)
         kind = find_client(arguments.client)
-        options = kind.with_defaults(read_options(arguments.options))
+        options = kind.with_defaults(options)
     except UsageError as error:
         print(f"client: {error}", file=sys.stderr)
         return 2
     record, interrupts = Record(), Interrupts()
-    record.start(arguments.trial, arguments.index, arguments.client, read.url, read.bytes)
+    record.start(arguments.trial, arguments.index, arguments.client, files[0].url, bytes_of(files, work))
     run: Run | None = None
     outcome: dict[str, Any] = {}
     try:
         with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
-            client = kind(Job(*read, options, Path(scratch)))
+            client = kind(Job(*files[0], options, Path(scratch)))
+            if not work.is_one_read:
+                client = Crew(kind, arguments.client, files, work, client.job)
             run = perform(client, arguments, record, interrupts)
             outcome = client.outcome(run)
+            outcome.pop("fetches", None)  # of one file it says no more than the rest
             if outcome["status"] != "ok":  # a signal that came too late has not made it worse
                 outcome.update(interrupts.outcome())
             interrupts.ignore()
@@ -68,6 +77,13 @@ def main() -> int:
     return 1 if arguments.strict and outcome["status"] != "ok" else 0
 
 
+def bytes_of(files: "list[Replica]", work: Work) -> "int | None":
+    """What will be read, if that is known."""
+    sizes = [file.bytes for file in files]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if work.for_s is None and len(known) == len(sizes) else None
+
+
 def perform(client: Client, arguments: argparse.Namespace, record: Record, interrupts: Interrupts) -> Run:
     """Prepare all, wait for the go, let the client read, and tell how it went."""
     scratch = client.job.scratch
@@ -78,7 +94,7 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
         environment["KRB5CCNAME"] = f"FILE:{scratch}/krb5cc"
         get_ticket(arguments.keytab, arguments.principal, environment)
     client.prepare()
-    with Child(client.held_command(), scratch, environment, interrupts) as child:
+    with Child(client.held_command() or held(client.command()), scratch, environment, interrupts) as child:
         child.wait_until_ready(arguments.timeout)
         if in_job():
             compare_clocks(record, interrupts)
@@ -90,7 +106,7 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
         if go is not None:
             time.sleep(max(0.0, go / 1e9 + SETTLE_S - time.time()))
         interrupts.check()
-        released = child.release()
+        released = child.release(go)
 
         def tell() -> int:
             return record.write("go", *awake, go_wall_ns=go, released_wall_ns=released)

@@ -46,5 +46,5 @@ class Record:
             content["detail"].update(outcome.pop("detail", {}))
             sys.stderr.write(run.stderr)
         content.update(outcome)
-        wall, mono = (run.end_wall_ns, run.end_mono_ns) if run else now()
+        wall, mono = content.pop("ended", None) or ((run.end_wall_ns, run.end_mono_ns) if run else now())
         self.write("end", wall, mono, **content)

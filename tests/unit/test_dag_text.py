@@ -306,7 +306,7 @@ def test_a_client_gets_the_memory_that_it_needs(
 def test_a_large_cache_needs_memory(quick: Experiment) -> None:
     root = quick.workloads["root"]
     cached = dataclasses.replace(root, options=dataclasses.replace(root.options, cache_mb=1000))
-    assert cached.asks_mb == 1384
+    assert cached.asks_mb() == 1384
 
 
 def test_a_run_directory_holds_its_plan(run: Path, plan: Plan) -> None:

@@ -98,6 +98,18 @@ def test_a_set_of_replicas_has_its_kinds_own_keys(load: Load) -> None:
         ("cache_mb = 8", "cache_mb = -2", r"workloads\.read\.options\.cache_mb: must be in -1"),
         ('replicas = "trees"', 'replicas = "tree"', r'workloads\.read\.replicas: there is no "tree" \(did you mean'),
         ("batches = [1, 2]", "batches = [1, 5]", r"replicas\.trees\.count: 4 replicas are too few for the 5 clients"),
+        (
+            "batches = [1, 2]",
+            "batches = [1, 2]\nfiles_per_job = 3",
+            r"2 clients .* reads 3 of its own; make it 6 or more",
+        ),
+        ("batches = [1, 2]", "batches = [1, 2]\nprocesses = 2", r"workloads\.read\.processes: 2 processes .* 1 files"),
+        (
+            "batches = [1, 2]",
+            "batches = [1, 2]\nfor_s = 7200",
+            r"workloads\.read\.for_s: must be less than time_limit_s",
+        ),
+        ("batches = [1, 2]", 'batches = [1, 2]\norder = "sorted"', r'order: must be one of "listed", "shuffled"'),
         ("batches = [1, 2]", "batches = [0]", r"batches: a batch has at least 1 client, not 0"),
         ("batches = [1, 2]", "batches = [2, 2]", r"batches: names 2 twice"),
         ("batches = [1, 2]", "batches = []", r"batches: must not be empty"),

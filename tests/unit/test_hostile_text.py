@@ -93,6 +93,7 @@ SITE: dict[str, Any] = {
             "kerberos": {"principal": "host/{host}@EXAMPLE", "keytab": "/etc/krb5.keytab"},
         },
         "mount": {"pool": "all", "protocol": "file", "prefix": "/mnt"},
+        "web": {"pool": "all", "protocol": "http", "prefix": "http://door.example:8080/"},
     },
     "storage": {"replicas": "/data/replicas", "sampled": "oss.example"},
     "samplers": {
@@ -112,7 +113,7 @@ SITE: dict[str, Any] = {
 
 def experiment_tables(pset: Path) -> dict[str, Any]:
     options: dict[str, Any] = {"cmssw": {"pset": str(pset), "release": "CMSSW_10_6_30", "binds": ["/data"]}}
-    reads = {"dd": ("mount", "files"), "xrdcp": ("bridge", "files"), "cmssw": ("mount", "copies")}
+    reads = {"dd": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files")}
     workloads = {}
     for client in CLIENTS:
         access, replicas = reads.get(client, ("bridge", "copies"))

@@ -6,12 +6,14 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
 from tierbench.dags.plan import Plan, ReplicaSet, expand, from_json, to_json
+from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
 from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
@@ -164,3 +166,39 @@ def test_the_thesis_four_ways_are_planned_as_they_were_before_there_were_axes(si
     plan = expand(site, load_experiment(fixtures / "four-ways.toml"), {})
     planned = "".join(f"{trial.id}\t{trial.name}\t{trial.offset}\n" for trial in plan.trials)
     assert planned == (fixtures / "four-ways.tsv").read_text(encoding="utf-8")
+
+
+def worked(quick: Experiment, **keys: Any) -> Experiment:
+    replicas = {name: dataclasses.replace(one, count=100) for name, one in quick.replicas.items()}
+    return dataclasses.replace(quick, replicas=replicas, **keys)
+
+
+def test_each_job_has_a_list_of_files_of_its_own(site: Site, quick: Experiment) -> None:
+    plan = expand(site, worked(quick, files_per_job=3), POOL)
+    trial = plan.trials[0]
+    lines = ReplicaLists(site, plan).text(trial).splitlines()
+    assert len(lines) == len(set(lines)) == 3 * trial.jobs == trial.files
+    assert trial.nominal_bytes == 3 * trial.jobs * plan.replicas[trial.replicas].nominal_bytes
+
+
+def test_the_next_trial_goes_on_after_all_files_of_the_one_before(site: Site, quick: Experiment) -> None:
+    one, other = expand(site, worked(quick, files_per_job=3), POOL).trials[:2]
+    assert other.offset == (one.offset + one.files) % 100
+
+
+def test_shuffled_files_stay_with_their_job_and_in_one_order(site: Site, quick: Experiment) -> None:
+    plan = expand(site, worked(quick, files_per_job=8), POOL)
+    shuffled = expand(site, worked(quick, files_per_job=8, order="shuffled"), POOL)
+    listed, mixed, again = (
+        ReplicaLists(site, one).text(one.trials[0]).splitlines() for one in (plan, shuffled, shuffled)
+    )
+    assert mixed == again != listed
+    assert sorted(mixed[:8]) == sorted(listed[:8])
+
+
+def test_the_work_is_in_what_the_clients_are_told(site: Site, quick: Experiment) -> None:
+    experiment = worked(quick, files_per_job=4, processes=2, for_s=20.0)
+    plan = expand(site, experiment, POOL)
+    record = trial_record(site, experiment, plan, plan.trials[0])
+    assert record["work"] == {"files_per_job": 4, "processes": 2, "for_s": 20.0, "order": "listed"}
+    assert from_json(to_json(plan)) == plan

@@ -1,0 +1,219 @@
+"""The work of a job: several files, several processes, a given time; by the client as it is shipped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.unit.shipped import PYTHON, ship
+from tests.unit.test_client import events, is_running, until
+
+SIZE = 100_001
+
+
+class Crew:
+    """A job's scratch directory with so many files, and clients that work on them there."""
+
+    def __init__(self, folder: Path, prefix: str = "", count: int = 6) -> None:
+        self.folder = folder
+        ship(folder, "client.py")
+        (folder / "data").mkdir()
+        self.files = [folder / f"data/{number}" for number in range(count)]
+        for file in self.files:
+            file.write_bytes(os.urandom(SIZE))
+        lines = (f"{prefix}{file}\t{SIZE}\n" for file in self.files)
+        (folder / "replicas.txt").write_text("".join(lines))
+
+    def start(self, client: str, *more: str, options: dict[str, Any] | None = None, **work: Any) -> Any:
+        definition = {"options": options or {}, "work": work}
+        command = [PYTHON, "client.py", "--trial", "t", "--index", "0", "--replicas", "replicas.txt"]
+        command += ["--client", client, "--options", json.dumps(definition), *more]
+        environment = {**os.environ, "_CONDOR_SCRATCH_DIR": str(self.folder)}
+        return subprocess.Popen(
+            command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def run(self, client: str, *more: str, **work: Any) -> dict[str, dict[str, Any]]:
+        return events(self.start(client, *more, **work))
+
+    def end(self, client: str, *more: str, **work: Any) -> dict[str, Any]:
+        return self.run(client, *more, **work)["end"]
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Crew:
+    return Crew(tmp_path)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    connections: ClassVar[set[tuple[str, int]]]
+    slow_s = 0.0
+
+    def do_GET(self) -> None:
+        self.connections.add(self.client_address)
+        time.sleep(self.slow_s)
+        super().do_GET()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def web() -> Iterator[type[Quiet]]:
+    """A web server of this machine's files."""
+
+    class Own(Quiet):
+        connections: ClassVar[set[tuple[str, int]]] = set()
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, directory="/")
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
+    Own.address = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield Own
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_job_reads_its_list_of_files_each_once(crew: Crew) -> None:
+    end = crew.end("dd", files_per_job=6)
+    assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 6 * SIZE, 6 * SIZE)
+    work = end["work"]
+    assert (work["files"], work["fetches"], work["failed"], work["cut"]) == (6, 6, 0, 0)
+
+
+def test_the_second_client_has_the_files_after_the_firsts(crew: Crew) -> None:
+    start = crew.run("dd", "--index", "1", files_per_job=3)["start"]
+    assert (start["url"], start["expected_bytes"]) == (str(crew.files[3]), 3 * SIZE)
+
+
+def test_processes_deal_the_files_among_them(crew: Crew) -> None:
+    work = crew.end("dd", files_per_job=6, processes=3)["work"]
+    assert (work["processes"], work["files"], work["fetches"]) == (3, 6, 6)
+
+
+def test_a_file_that_is_too_short_is_told_and_counted_and_the_others_are_read(crew: Crew) -> None:
+    crew.files[2].write_bytes(b"short")
+    end = crew.end("dd", files_per_job=6, processes=2)
+    assert (end["status"], end["work"]["failed"], end["work"]["files"]) == ("short-read", 1, 5)
+    assert "read 5 of 100001 bytes" in end["message"]
+
+
+def test_for_a_time_files_are_read_again_and_again(crew: Crew) -> None:
+    record = crew.run("dd", files_per_job=2, processes=3, for_s=1)
+    end, work = record["end"], record["end"]["work"]
+    assert end["status"] == "ok"
+    assert work["fetches"] > 6 > work["files"] == 2
+    assert work["bytes_once"] == 2 * SIZE
+    assert work["fetches"] * SIZE <= end["bytes_app"] <= (work["fetches"] + work["cut"]) * SIZE
+    assert 1.0 <= (end["mono_ns"] - record["go"]["mono_ns"]) / 1e9 < 1.5
+
+
+def test_what_is_under_way_when_time_is_over_counts_by_what_had_come(crew: Crew) -> None:
+    endless = crew.folder / "endless"
+    os.mkfifo(endless)
+    (crew.folder / "replicas.txt").write_text(f"{endless}\t{10**12}\n")
+    client = crew.start("dd", for_s=1)
+    writer = subprocess.Popen(["sh", "-c", f"(head -c 3145728 /dev/zero; exec sleep 60) > {endless}"])
+    try:
+        end = events(client)["end"]
+    finally:
+        writer.kill()
+        writer.wait()
+    assert (end["status"], end["work"]["fetches"], end["work"]["cut"]) == ("ok", 0, 1)
+    assert end["bytes_app"] == 3 * 1024 * 1024
+
+
+def test_a_server_that_refuses_is_not_asked_without_a_pause(crew: Crew) -> None:
+    for file in crew.files:
+        file.unlink()
+    end = crew.end("dd", files_per_job=2, processes=2, for_s=1)
+    assert end["status"] == "open-failed"
+    assert 2 <= end["work"]["failed"] <= 14
+    assert sum(end["work"]["failures"].values()) == end["work"]["failed"]
+
+
+def test_all_processes_are_held_and_let_go_together(crew: Crew) -> None:
+    client = crew.start("dd", "--gate", "go.json", files_per_job=6, processes=40, for_s=1)
+    until(lambda: "ready" in _lines(client))
+    go_ns = time.time_ns() + 500_000_000
+    (crew.folder / "go.new").write_text(json.dumps({"go_wall_ns": go_ns}))
+    (crew.folder / "go.new").rename(crew.folder / "go.json")
+    end = json.loads(client.communicate(timeout=20)[0].splitlines()[-1])
+    assert end["status"] == "ok", end["message"]
+    work = end["work"]
+    assert go_ns <= work["first_begin_wall_ns"] <= work["last_begin_wall_ns"] <= go_ns + 50_000_000
+
+
+def _lines(client: Any) -> str:
+    return str(client.stdout.readline())
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_job_leaves_no_process_behind(crew: Crew, how: signal.Signals) -> None:
+    fifo = crew.folder / "silent"
+    os.mkfifo(fifo)
+    (crew.folder / "replicas.txt").write_text(f"{fifo}\t1\n")
+    client = crew.start("dd", processes=8, for_s=60)
+    until(lambda: len(_dds(fifo)) == 8)
+    pids = _dds(fifo)
+    client.send_signal(how)
+    output, _ = client.communicate(timeout=20)
+    until(lambda: not any(map(is_running, pids)))
+    until(lambda: not _dds(crew.folder))
+    if how == signal.SIGTERM:
+        assert json.loads(output.splitlines()[-1])["status"] == "killed"
+
+
+def _dds(path: Path) -> list[str]:
+    """The processes that have the path in their command, but for the client itself."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(str(path).encode() in word for word in command) and is_running(folder.name):
+            found.append(folder.name)
+    return found
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_curl_keeps_its_connection_or_does_not(tmp_path: Path, web: Any, reuse: bool) -> None:
+    crew = Crew(tmp_path, web.address)
+    end = crew.end("http", options={"reuse": reuse}, files_per_job=6, processes=2)
+    assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 6 * SIZE, 6 * SIZE)
+    assert end["work"]["fetches"] == 6
+    assert len(web.connections) == (2 if reuse else 6)
+
+
+def test_one_file_by_curl_is_a_read_as_any(tmp_path: Path, web: Any) -> None:
+    end = Crew(tmp_path, web.address).end("http")
+    assert (end["status"], end["bytes_app"], end["bytes_client"], "work" in end) == ("ok", SIZE, SIZE, False)
+
+
+def test_what_the_server_does_not_have_is_told(tmp_path: Path, web: Any) -> None:
+    crew = Crew(tmp_path, web.address)
+    crew.files[1].unlink()
+    end = crew.end("http", files_per_job=3)
+    assert (end["status"], end["work"]["failed"], end["work"]["fetches"]) == ("open-failed", 1, 2)
+    assert "404" in end["message"]
+
+
+def test_latency_is_what_a_slow_server_takes(tmp_path: Path, web: Any) -> None:
+    web.slow_s = 0.1
+    work = Crew(tmp_path, web.address).end("http", files_per_job=6, processes=2)["work"]
+    assert 0.1 <= work["latency_s"]["p50"] <= work["latency_s"]["p95"] <= work["latency_s"]["max"]
+    assert sum(work["latency_classes"].values()) == 6

@@ -1,0 +1,96 @@
+"""curl fetches over HTTP, to nowhere."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.failure import Failure
+from tierbench.wrappers.patience import run_program
+
+AT_ONCE = 100  # files that one process fetches over its connection, before another one is started
+OLDEST = (7, 63)  # can write of each fetch as it ends
+TOLD = re.compile(r"^fetched (\d+) (\d+) ([\d.]+)$")
+TROUBLE = re.compile(r"^curl: (\(\d+\) .*)$")
+
+
+class Http(Client):
+    """Fetches whole files, by one connection after the other or by one that is kept."""
+
+    protocols = ("http",)
+    reads_whole = True
+    usual_excess = 0.01
+    memory_mb = 64
+    programs = ("curl",)
+    remedy = "install curl there"
+    options = {
+        "reuse": Option(True),  # whether a process keeps its connection for its next files
+        "proxy": Option("", kind="Proxy"),  # host:port
+    }
+
+    @classmethod
+    def further_memory(cls, options: "Mapping[str, Any]") -> float:
+        return 8.0
+
+    @classmethod
+    def several(cls, options: "Mapping[str, Any]") -> int:
+        return AT_ONCE if options["reuse"] else 1
+
+    @classmethod
+    def missing(cls, options: "Mapping[str, Any]") -> str:
+        absent = super().missing(options)
+        version = None if absent else re.match(r"curl (\d+)\.(\d+)", run_program("curl", "--version").output)
+        if version and tuple(map(int, version.groups())) < OLDEST:
+            return f"curl is {version.group(0)[5:]}, older than {OLDEST[0]}.{OLDEST[1]}"
+        return absent
+
+    def prepare(self) -> None:
+        if not self.job.url.startswith("http://"):
+            raise Failure("wrong-protocol", f"curl is to fetch by HTTP, not {self.job.url}")
+
+    def command(self) -> "list[str]":
+        proxy = self.job.options["proxy"]
+        way = ["--proxy", f"http://{proxy}"] if proxy else ["--noproxy", "*"]
+        form = "%{stderr}fetched %{http_code} %{size_download} %{time_total}\\n"
+        files = [word for url, _ in self._files() for word in ("-o", "/dev/null", url)]
+        return ["curl", "-q", "--silent", "--show-error", "--fail", "--globoff", *way, "-w", form, *files]
+
+    def has_begun(self, read: int, written: int) -> bool:
+        return written > 0
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        fetches = list(self._fetches(run.stderr))
+        written = None if run.written_bytes is None else run.written_bytes - run.stderr_bytes
+        end: dict[str, Any] = {"bytes_source": "curl", "bytes_client": written, "fetches": fetches}
+        if run.exit_status < 0 or not fetches:
+            return {**end, **self.judged(run, written), "bytes_source": "curl"}
+        worst = next((fetch for fetch in fetches if fetch["status"] != "ok"), fetches[-1])
+        read = sum(fetch["bytes"] for fetch in fetches)
+        return {**end, "status": worst["status"], "message": worst["message"], "bytes_app": read}
+
+    def _files(self) -> "list[tuple[str, int | None]]":
+        return [(self.job.url, self.job.expected_bytes), *((other.url, other.bytes) for other in self.job.others)]
+
+    def _fetches(self, said: str) -> "Iterator[dict[str, Any]]":
+        """Each fetch that has ended: what curl complained of stands before it."""
+        files, trouble = iter(self._files()), ""
+        for line in said.splitlines():
+            complaint, told = TROUBLE.match(line), TOLD.match(line)
+            trouble = complaint.group(1) if complaint else trouble
+            if told:
+                _, expected = next(files)
+                code, size, seconds = int(told.group(1)), int(told.group(2)), float(told.group(3))
+                status, message = _judged(code, size, expected, trouble)
+                yield {"status": status, "message": message, "bytes": size, "seconds": seconds}
+                trouble = ""
+
+
+def _judged(code: int, size: int, expected: "int | None", trouble: str) -> "tuple[str, str]":
+    if trouble:
+        return "short-read" if size else "open-failed", trouble
+    if code != 200:
+        return "open-failed", f"the server answered {code}"
+    if expected is None or size == expected:
+        return "ok", ""
+    return "short-read" if size < expected else "failed", f"read {size} of {expected} bytes"

@@ -1,0 +1,311 @@
+"""The processes of a job that works through several files: one program holds, releases, counts and ends them all.
+
+It is started and held as any client's process. All that it starts is in its process group, so what ends that leaves
+nothing behind; and if the wrapper is gone, which it notices by its standard input, it ends the group itself.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tierbench.wrappers.arguments import Replica
+from tierbench.wrappers.child import IO, Run, held, io_of
+from tierbench.wrappers.client import Client, Job, find_client
+from tierbench.wrappers.failure import Failure
+from tierbench.wrappers.host import now
+from tierbench.wrappers.work import Fetch, Tally, Work, shares
+
+FLAG = "--crew"
+TASK, RESULT = "crew.json", "crew-result.json"
+CUT_S = 2  # between the polite and the forced end of what is under way when time is over
+REST_S = 0.2  # after a failure, before a process goes on: a server that refuses would be asked without a pause
+POLL_S = 0.01
+SIGNALS = (signal.SIGALRM, signal.SIGTERM)
+
+
+class Crew(Client):
+    """To the wrapper, a client like any other."""
+
+    def __init__(self, kind: "type[Client]", name: str, files: "list[Replica]", work: Work, job: Job) -> None:
+        super().__init__(job)
+        self.kind, self.work = kind, work
+        self.task = {"client": name, "options": job.options, "files": files, "work": work}
+
+    def prepare(self) -> None:
+        self.kind(self.job).prepare()  # what it complains of is told by its own status
+
+    def held_command(self) -> "list[str]":
+        task = self.job.scratch / TASK
+        task.write_text(json.dumps(self.task))
+        return [sys.executable or "python3", str(Path(sys.argv[0]).resolve()), FLAG, str(task)]
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        try:
+            told = json.loads((self.job.scratch / RESULT).read_text())
+        except (OSError, ValueError):  # it was ended, or has ended itself, before it could tell
+            return {"status": "killed" if run.exit_status < 0 else "failed", "message": run.last_words}
+        status, message = "ok", ""
+        if told["failed"] and (self.work.for_s is None or not told["fetches"]):
+            (status, message), count = told["first_failure"], sum(told[key] for key in ("fetches", "failed", "cut"))
+            message = f"{told['failed']} of {count} fetches failed, at first: {message}"
+        if told["stopped"]:
+            status, message = "killed", f"{told['cut']} fetches were broken off"
+        work = {
+            key: told[key] for key in told if key not in ("first_failure", "bytes", "bytes_client", "end", "stopped")
+        }
+        return {
+            "status": status, "message": message, "ended": told["end"], "work": work,
+            "bytes_app": told["bytes"], "bytes_client": told["bytes_client"], "bytes_source": "fetches",
+        }  # fmt: skip
+
+
+def lead(task: str) -> int:
+    """Hold the processes, and when the go comes see them through their work."""
+    with contextlib.suppress(ValueError, OSError):  # three files open for each process
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    path = Path(task)
+    crew = _Leader(json.loads(path.read_text()), path.parent)
+    try:
+        crew.hold()
+    except (Failure, OSError) as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    print("ready", flush=True)
+    line = os.read(0, 64)
+    if not line.strip():
+        return 125
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # which the thread takes over: they are for us
+    threading.Thread(target=_end_all_when_left, daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    crew.release(int(line))
+    crew.work_on()
+    (path.parent / RESULT).write_text(json.dumps(crew.told()))
+    return 0
+
+
+def _end_all_when_left() -> None:
+    while os.read(0, 64):
+        pass
+    os.killpg(0, signal.SIGKILL)
+
+
+class _Hand:
+    """One of the processes that work side by side, or rather those that follow one another in its place."""
+
+    def __init__(self, client: Client, folder: Path, files: "Iterator[tuple[int, Replica]]") -> None:
+        self.client, self.files = client, files
+        self.stderr = folder / "stderr"
+        self.at_once = client.several(client.job.options)
+        self.process: Any = None
+        self.begun = self.rested = 0.0  # by the monotonic clock
+        self.taken: list[int] = []
+        self.before = IO(0, 0, 0)
+        self.was_cut = False
+
+    def start(self, hold: bool) -> bool:
+        """Have the next files read, at once or when they are released; whether there were any."""
+        batch = list(islice(self.files, self.at_once))
+        if not batch:
+            return False
+        self.taken = [place for place, _ in batch]
+        first, *others = (replica for _, replica in batch)
+        self.client.job = self.client.job._replace(
+            url=first.url, expected_bytes=first.bytes, expected_adler32=first.adler32, others=tuple(others)
+        )
+        own = self.client.held_command()  # of a program that can wait by itself
+        command = own or (held(self.client.command()) if hold else self.client.command())
+        waits = hold or bool(own)
+        with self.stderr.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE if waits else subprocess.DEVNULL, bufsize=0,
+                stdout=subprocess.PIPE if hold else subprocess.DEVNULL if own else stderr,
+                stderr=stderr, cwd=str(self.stderr.parent),
+            )  # fmt: skip
+        self.before = IO(0, 0, 0)
+        if waits and not hold:
+            self.release()
+        return True
+
+    def wait_until_ready(self) -> None:
+        if not any(line == b"ready\n" for line in iter(self.process.stdout.readline, b"")):
+            words = self.stderr.read_text(errors="replace").strip().splitlines()
+            raise Failure("failed", words[-1] if words else f"exit status {self.process.wait()}")
+        self.before = io_of(str(self.process.pid))
+
+    def release(self) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it has died, which its end will tell
+            self.process.stdin.write(b"\n")
+        self.process.stdin.close()
+
+    def fetches(self, end: "dict[str, Any]", ended: float) -> "Iterator[Fetch]":
+        """What became of the files that it took: as it tells of each, or of the one that it was at."""
+        each = end.get("fetches", [])
+        for number, one in enumerate(each):
+            yield Fetch(self.taken[number], **one)
+        read = taken_in(end)
+        rest = None if read is None else read - sum(one["bytes"] for one in each)
+        is_cut = self.was_cut and end["status"] != "ok"
+        for place in self.taken[len(each) :]:
+            yield Fetch(place, "cut" if is_cut else end["status"], end["message"], rest, ended - self.begun)
+            if is_cut:
+                return
+            rest = 0
+
+
+def taken_in(end: "dict[str, Any]") -> "int | None":
+    """By the application's count, or else its process's."""
+    app: int | None = end.get("bytes_app")
+    process: int | None = end.get("bytes_client")
+    return process if app is None else app
+
+
+class _Leader:
+    """All of a job's processes."""
+
+    def __init__(self, task: "dict[str, Any]", scratch: Path) -> None:
+        work, kind = Work(*task["work"]), find_client(task["client"])
+        self.for_s = work.for_s
+        files = [Replica(*file) for file in task["files"]]
+        self.hands = []
+        for number, share in enumerate(shares(list(enumerate(files)), work.processes, self.for_s is not None)):
+            folder = scratch / f"process{number}"
+            folder.mkdir()
+            job = Job(files[0].url, files[0].bytes, files[0].adler32, task["options"], folder)
+            self.hands.append(_Hand(kind(job), folder, share))
+        self.tally = Tally()
+        self.bytes_client: int | None = 0
+        self.running: dict[int, _Hand] = {}
+        self.resting: list[_Hand] = []
+        self.over = self.stopped = False
+        self.end = (0, 0)
+        self.first_begin = self.last_begin = 0
+
+    def hold(self) -> None:
+        """Start them all, so that each needs but a line to begin."""
+        for hand in self.hands:
+            hand.client.prepare()
+            self._start(hand, hold=True)
+        for hand in self.hands:
+            hand.wait_until_ready()
+
+    def release(self, go_wall_ns: int) -> None:
+        signal.signal(signal.SIGALRM, self._on_time_over)
+        signal.signal(signal.SIGTERM, self._on_stop)
+        self.first_begin, _ = now()
+        for hand in self.hands:
+            hand.begun = time.monotonic()
+            hand.release()
+        self.last_begin, _ = now()
+        for hand in self.hands:
+            hand.process.stdout.close()
+        if self.for_s is not None:
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, go_wall_ns / 1e9 + self.for_s - time.time()))
+
+    def work_on(self) -> None:
+        """Until the files are read or time is over: who has ended is given the next ones."""
+        while self.running or (self.resting and not self.over):
+            for hand in [hand for hand in self.resting if hand.rested <= time.monotonic()]:
+                self.resting.remove(hand)
+                self._start(hand)
+            ended = self._ended()
+            if ended is None:
+                time.sleep(POLL_S)
+            elif self._count(ended):
+                self._start(ended)
+            else:
+                self._rest(ended)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _ended(self) -> "_Hand | None":
+        """One whose process has ended, but is not forgotten yet; none is waited for while others rest."""
+        if not self.running:
+            return None
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | (os.WNOHANG if self.resting else 0))
+        return self.running.pop(ended.si_pid) if ended else None
+
+    def told(self) -> "dict[str, Any]":
+        return {
+            **self.tally.told(), "first_failure": self.tally.first_failure, "processes": len(self.hands),
+            "bytes": self.tally.bytes, "bytes_client": self.bytes_client, "end": self.end, "stopped": self.stopped,
+            "first_begin_wall_ns": self.first_begin, "last_begin_wall_ns": self.last_begin,
+        }  # fmt: skip
+
+    def _start(self, hand: _Hand, hold: bool = False) -> None:
+        try:
+            if self.over or not hand.start(hold):
+                return
+        except OSError as error:
+            if hold:
+                raise
+            self.tally.add(Fetch(hand.taken[0], "failed", f"could not be started: {error}", None, 0.0))
+            self._rest(hand)
+            return
+        self.running[hand.process.pid] = hand
+        if self.over:  # meanwhile
+            self._cut(hand)
+
+    def _rest(self, hand: _Hand) -> None:
+        hand.begun = hand.rested = time.monotonic() + REST_S
+        self.resting.append(hand)
+
+    def _reap(self, hand: _Hand) -> Run:
+        """Its counts, which the kernel adds to our own when it is forgotten."""
+        before = io_of("self")
+        _, status, usage = os.wait4(hand.process.pid, 0)
+        after, (wall, mono) = io_of("self"), now()
+        exit_status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        hand.process.returncode = exit_status
+        return Run(
+            exit_status=exit_status, end_wall_ns=wall, end_mono_ns=mono, first_byte_wall_ns=None,
+            read_bytes=after.read - before.read - before.text_bytes - hand.before.read if before.text_bytes else None,
+            written_bytes=after.written - before.written - hand.before.written if before.text_bytes else None,
+            cpu_user_s=usage.ru_utime, cpu_system_s=usage.ru_stime, peak_rss_kb=usage.ru_maxrss,
+            stderr=hand.stderr.read_text(errors="replace"), stderr_bytes=hand.stderr.stat().st_size,
+        )  # fmt: skip
+
+    def _count(self, hand: _Hand) -> bool:
+        """Add what it has done; whether that went well."""
+        run = self._reap(hand)
+        failed, ended, end = self.tally.failed, time.monotonic(), hand.client.outcome(run)
+        for fetch in hand.fetches(end, ended):
+            self.tally.add(fetch)
+        process = end.get("bytes_client")
+        self.bytes_client = None if process is None or self.bytes_client is None else self.bytes_client + process
+        hand.begun = ended
+        if not self.over:
+            self.end = (run.end_wall_ns, run.end_mono_ns)
+        return self.tally.failed == failed
+
+    def _on_time_over(self, *_: Any) -> None:
+        if self.over:
+            for hand in self.running.values():
+                _end(hand, signal.SIGKILL)
+            return
+        self.over, self.end = True, now()
+        for hand in list(self.running.values()):
+            self._cut(hand)
+        signal.setitimer(signal.ITIMER_REAL, CUT_S, CUT_S)
+
+    def _on_stop(self, *_: Any) -> None:
+        self.stopped = True
+        if not self.over:
+            self._on_time_over()
+
+    def _cut(self, hand: _Hand) -> None:
+        hand.was_cut = True
+        _end(hand, signal.SIGTERM)
+
+
+def _end(hand: _Hand, how: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # Popen's own would have it forgotten, and its counts
+        os.kill(hand.process.pid, how)
