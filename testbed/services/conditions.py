@@ -16,9 +16,9 @@ BUCKET = "/usr/local/lib/tierbench/bucket.py"
 
 
 def words(host: Host, topology: Topology) -> tuple[str, ...]:
-    """What a host of the testbed can change."""
+    """What a host of the testbed can change of itself; what a service can change there, that service offers."""
     if host.role == "wan":
-        return ("wan-rate", "wan-loss", *(("rtt",) if topology.settings.rtt_ms else ()))
+        return ("wan-rate", "wan-loss", "worker-rate", *(("rtt",) if topology.settings.rtt_ms else ()))
     return ("nic-rate", "congestion", "tcp-buffer", *(("read-ahead",) if host.mounts else ()))
 
 
@@ -34,7 +34,12 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
             running.stage("/etc/sudoers.d/tierbench-arrange", allowed, 0o440)
             running.stage(BUCKET, verbatim("bucket.py"), 0o755)
             for word in words(host, topology):
-                running.stage(f"{WORDS}/{word}", verbatim(f"arrange/{word}"), 0o755)
+                offer(running, word)
+
+
+def offer(host: RunningHost, word: str) -> None:
+    """Let a host change what a program of files/arrange changes."""
+    host.stage(f"{WORDS}/{word}", verbatim(f"arrange/{word}"), 0o755)
 
 
 def start(hosts: dict[str, RunningHost], topology: Topology) -> None:

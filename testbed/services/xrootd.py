@@ -11,6 +11,7 @@ from functools import partial
 
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Question, Service
+from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.services.filesystem import MOUNTS
 from tierbench.testbed.services.kerberos import KEYTAB
 from tierbench.testbed.templates import filled
@@ -57,6 +58,8 @@ def doors(topology: Topology) -> list[Door]:
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
     for door in doors(topology):
         hosts[door.host.name].stage(f"/etc/xrootd/{door.name}.cfg", _configuration(door))
+        if not door.kerberized:
+            offer(hosts[door.host.name], "xrootd-processes")
 
 
 def _configuration(door: Door) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -9,7 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, content, outcome
+from tests.testbed.test_network import iperf_mbps
 from tierbench.dags import names
+from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 
 NEAR, FAR = "direct.dd.rtt_ms=4.x001.r1", "direct.dd.rtt_ms=80.x001.r1"
@@ -37,8 +42,41 @@ arranges = "wan-rtt"
 """
 
 
+FURTHER = """
+name = "further"
+question = "Do more server processes help, and how much of it can a worker take in?"
+access = ["wan-xrootd-public"]
+batches = [1]
+conditions = { server-processes = 2, worker-rate = 20 }
+
+[workloads.xrdcp]
+client = "xrdcp"
+replicas = "plain"
+
+[replicas.plain]
+kind = "random"
+count = 1
+size_mb = 1
+"""
+
+
+@contextlib.contextmanager
+def held(host: RunningHost, word: str, value: int) -> Iterator[None]:
+    """While a host's helper holds a value."""
+    command = host.command(["tierbench-arrange", "hold", word, str(value)])
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as helper:
+        assert helper.stdout is not None
+        assert json.loads(helper.stdout.readline())["now"] == str(value)
+        yield
+        helper.communicate()
+
+
+def arranged(host: RunningHost, word: str) -> str:
+    return host.run("tierbench-arrange", "get", word).stdout.strip()
+
+
 def rtt_ms(testbed: Testbed) -> str:
-    return testbed.host("wan").run("tierbench-arrange", "get", "rtt").stdout.strip()
+    return arranged(testbed.host("wan"), "rtt")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,8 +105,8 @@ def test_who_is_far_away_reads_slower(run: Ran) -> None:
 
 
 def test_what_was_arranged_is_read_back_into_the_tables(run: Ran) -> None:
-    arranged = {row["rtt_ms"]: row["arranged"] for row in run.rows("trials.csv")}
-    assert arranged == {level: f"wan-rtt on wan.fiu.test: {level} ms" for level in ("4", "80")}
+    read_back = {row["rtt_ms"]: row["arranged"] for row in run.rows("trials.csv")}
+    assert read_back == {level: f"wan-rtt on wan.fiu.test: {level} ms" for level in ("4", "80")}
 
 
 def test_a_round_trip_takes_what_was_arranged(run: Ran) -> None:
@@ -117,3 +155,30 @@ def test_a_trial_whose_condition_is_undone_is_called_off_and_leaves_nothing(
     assert "wan-rtt on wan.fiu.test was let go before the trial was over" in reasons
     assert content(ran[0].trials[0] / names.OUTCOME)["state"] == "incomplete"
     assert rtt_ms(testbed) == usual_rtt_ms
+
+
+def test_each_server_process_gets_its_share_of_the_connections(testbed: Testbed) -> None:
+    vmuf, worker = testbed.host("vmuf"), testbed.host("wn03")
+    with held(vmuf, "xrootd-processes", 3):
+        for _ in range(3):
+            worker.run("xrdfs", "vmuf.uf.test:1094", "stat", "/extenci")
+        logins = [vmuf.log(f"xrootd-{number}.log").read_text().count("IPv4 login") for number in (2, 3)]
+    assert logins == [1, 1]
+    assert arranged(vmuf, "xrootd-processes") == "1"
+    worker.run("xrdfs", "vmuf.uf.test:1094", "stat", "/extenci")
+
+
+def test_a_worker_receives_no_faster_than_is_arranged(testbed: Testbed) -> None:
+    wan = testbed.host("wan")
+    with held(wan, "worker-rate", 20):
+        assert iperf_mbps(testbed.host("wn03"), testbed.host("vmuf"), 1) < 21
+    assert arranged(wan, "worker-rate") == "100"
+
+
+def test_the_doctor_tries_processes_and_rates(access_point: AccessPoint) -> None:
+    access_point.define("further", FURTHER)
+    _, text = access_point.command(
+        "tierbench", "doctor", "--quick", "--site", "testbed", "--experiment", f"{HOME}/further.toml", check=False
+    )
+    assert "condition server-processes (dgt.fiu.test, vmuf.uf.test): xrootd-processes can be 2; it is 1 again" in text
+    assert "condition worker-rate (wan.fiu.test): worker-rate can be 20; it is 100 again" in text
