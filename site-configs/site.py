@@ -102,7 +102,7 @@ class Sampler:
 
     host: Host
     interface: Interface | tuple[Interface, ...]
-    role: Literal["storage", "gateway", "xrootd", "worker", "metadata"]
+    role: Literal["storage", "gateway", "door", "worker", "metadata"]  # a door: a server that clients read through
     via: Literal["pool", "ssh"] = "pool"
     requirements: Requirements | None = None
 
@@ -131,7 +131,7 @@ class Condition:
     pool: Key | None = None
     unit: Line = Line("")
     tolerance_pct: float = bounded(0.0, 0, 100)
-    link: Literal["wan", "storage", "gateway", "xrootd", "worker", "rtt_ms"] | None = None
+    link: Literal["wan", "storage", "gateway", "door", "worker", "rtt_ms"] | None = None
     helper: AbsolutePath = AbsolutePath("/usr/local/sbin/tierbench-arrange")
     description: Line = Line("")
 
@@ -147,7 +147,7 @@ class Links:
     wan: float | None = bounded(None, 0.001)
     storage: float | None = bounded(None, 0.001)
     gateway: float | None = bounded(None, 0.001)
-    xrootd: float | None = bounded(None, 0.001)
+    door: float | None = bounded(None, 0.001)
     worker: float | None = bounded(None, 0.001)
     rtt_ms: float | None = bounded(None, 0)
 

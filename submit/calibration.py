@@ -67,7 +67,7 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Say) -> None:
 def _lines(site: Site, plan: Plan) -> Iterator[Line]:
     """The servers on the way, which say what comes before the workers, and the workers of each pool."""
     for sampler in site.samplers.values():
-        if sampler.role in ("xrootd", "gateway") and sampler.via == "pool":
+        if sampler.role in ("door", "gateway") and sampler.via == "pool":
             yield Line(sampler.host, sampler.role, None, [_visit(sampler)])
     for pool, workers in plan.pools.items():
         visits = [Visit(host, pinned(host)) for host in workers[:AT_ONCE]]

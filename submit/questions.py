@@ -170,7 +170,7 @@ def _contents(
 
 def _on_sampled(site: Site, sampler: Sampler) -> Iterator[Question]:
     yield _interface(sampler.interfaces)
-    if sampler == site.server or sampler.role in ("xrootd", "gateway"):
+    if sampler == site.server or sampler.role in ("door", "gateway"):
         yield Question("iperf3", "iperf3")
 
 

@@ -37,9 +37,9 @@ MOST_IN_FLIGHT = 16 << 20  # between a small basket and the largest read-ahead o
 A_ROUND_TRIP = (0.7, 2.0)  # round trips that a client waits for each of its reads, where it tells how many these were
 
 STORAGE, WAN, LATENCY, CLIENT, UNEXPLAINED = "storage", "WAN link", "latency", "client's own CPU", "unexplained"
-NIC = {"storage": STORAGE, "gateway": "gateway NIC", "xrootd": "xrootd server NIC", "worker": "worker NIC"}
-CPU = {"storage": STORAGE, "gateway": "gateway CPU", "xrootd": "xrootd server CPU", "worker": "worker CPU"}
-WHO = {"storage": "storage server", "gateway": "gateway", "xrootd": "xrootd server", "worker": "workers"}
+NIC = {"storage": STORAGE, "gateway": "gateway NIC", "door": "door NIC", "worker": "worker NIC"}
+CPU = {"storage": STORAGE, "gateway": "gateway CPU", "door": "door CPU", "worker": "worker CPU"}
+WHO = {"storage": "storage server", "gateway": "gateway", "door": "door", "worker": "workers"}
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
 def _suspects(used: Sequence[Resource], clients: Clients) -> Iterator[Suspect]:
     used = [r for r in used if r.on_the_way or r.role == "machine"]
     cpu_bound = clients.cpu_efficiency is not None and clients.cpu_efficiency >= CLIENT_FULL
-    for role in ("storage", "gateway", "xrootd", "worker"):
+    for role in ("storage", "gateway", "door", "worker"):
         mine = [r for r in used if r.role == role]
         yield from _nic(role, mine)
         # Where the clients themselves keep a core busy each, a worker full of them is no cause of its own.
@@ -284,7 +284,7 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
 
     if "wan" in data.ceilings.links:
         yield "WAN link", data.ceilings.links["wan"]
-    for role in ("storage", "gateway", "xrootd"):
+    for role in ("storage", "gateway", "door"):
         hosts = {r.host for r in used if r.role == role and r.on_the_way}
         if not hosts and role == "storage" and role in data.ceilings.links:
             yield WHO[role], data.ceilings.links[role]

@@ -14,13 +14,14 @@ from typing import Any, NotRequired, TypedDict
 
 from tierbench import stored
 from tierbench.dags import names
+from tierbench.postprocess.records.roles import by_role, role_of
 from tierbench.stored import Damaged
 
 # A line that carries less than this of what it should is limited by something else: TCP itself takes a few per cent.
 AGREES = 0.85
 # The links that the storage server's data crosses to each role; whether to the workers by the gateway, is not known.
 LINKS = {
-    "xrootd": ("storage", "xrootd"),
+    "door": ("storage", "door"),
     "gateway": ("wan", "storage", "gateway"),
     "worker": ("worker", "wan", "storage", "gateway"),
 }
@@ -95,7 +96,7 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
     stated: Mapping[str, float | None] = {}
     lines: list[Any] = []
     try:
-        stated = stored.read_as(Stated, run / names.SITE, names.SITE).get("links") or {}
+        stated = by_role(stored.read_as(Stated, run / names.SITE, names.SITE).get("links") or {})
     except FileNotFoundError:
         pass
     except Damaged as error:
@@ -111,7 +112,11 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
 
 def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str) -> Ceilings:
     """The ceilings from a site's [links] and the lines of ceilings.json."""
-    lines = [line for line in lines if _is_understood(line) and line["pool"] in (None, pool)]
+    lines = [
+        {**line, "role": role_of(line["role"])}
+        for line in lines
+        if _is_understood(line) and line["pool"] in (None, pool)
+    ]
     links = {link: Ceiling(rate, STATED) for link, rate in stated.items() if rate and link != "rtt_ms"}
     hosts: dict[str, Ceiling] = {}
     for line in lines:
@@ -163,7 +168,7 @@ def measured_links(content: Mapping[str, Any]) -> dict[str, dict[str, float | No
     """Rate and round-trip time of each line of ceilings.json, by where the line went."""
     lines = content.get("measured")
     return {
-        f"to {line['to'] if 'to' in line else line['role']}": {"mbps": line["mbps"], "rtt_ms": line["rtt_ms"]}
+        f"to {line['to'] if 'to' in line else role_of(line['role'])}": {"mbps": line["mbps"], "rtt_ms": line["rtt_ms"]}
         for line in (lines if isinstance(lines, list) else ())
         if _is_understood(line)
     }
@@ -172,7 +177,7 @@ def measured_links(content: Mapping[str, Any]) -> dict[str, dict[str, float | No
 def _is_understood(line: Any) -> bool:
     """A later version may measure what this one does not know."""
     try:
-        return stored.typed(Measured, line, "a line")["role"] in LINKS
+        return role_of(stored.typed(Measured, line, "a line")["role"]) in LINKS
     except Damaged:
         return False
 

@@ -162,7 +162,7 @@ def _at_far_end(data: TrialData) -> Moved | None:
         return None
     stages = [data.far_end]
     if data.trial["protocol"] != "file":
-        stages += [[s for s in data.sampled if s.samples.role == role] for role in ("xrootd", "gateway")]
+        stages += [[s for s in data.sampled if s.samples.role == role] for role in ("door", "gateway")]
     had = [together(data, stage, data.measure.far_direction) for stage in stages]
     if had[0] is None:
         return None

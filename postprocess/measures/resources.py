@@ -173,7 +173,7 @@ def _of_links(data: TrialData, found: list[Resource], moved: float) -> Iterator[
     """The WAN, which is no host's: it carries what leaves the storage's site, or comes to it."""
     if data.storage and (wan := data.ceilings.links.get("wan")):
         way = f"NIC {data.measure.direction}"
-        crossing = [r.value for r in found if r.role == "xrootd" and r.on_the_way and r.resource == way]
+        crossing = [r.value for r in found if r.role == "door" and r.on_the_way and r.resource == way]
         rate = sum(crossing) or moved
         yield Resource("", "wan", "link", rate, "Mb/s", wan.mbps, wan.source)
 

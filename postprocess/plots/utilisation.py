@@ -13,7 +13,7 @@ from tierbench.postprocess.plots.style import INK, Look
 from tierbench.postprocess.tables.points import level_name, level_of
 from tierbench.postprocess.tables.results import Row
 
-ROLES = ("storage", "metadata", "xrootd", "wan", "gateway", "worker", "client", "machine")  # from the data to the jobs
+ROLES = ("storage", "metadata", "door", "wan", "gateway", "worker", "client", "machine")  # from the data to the jobs
 IDLE = 0.05  # what no trial used more of than this is left out
 ROW_IN = 0.33
 DODGE, ROOM = 0.17, 0.75  # of a row: from line to line at most, and for all of them

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tierbench import stored
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.digits import Bytes, Integers, integers
+from tierbench.postprocess.records.roles import role_of
 from tierbench.stored import Damaged
 
 Booleans = NDArray[np.bool_]
@@ -110,7 +111,7 @@ class Samples:
 
     @property
     def role(self) -> str:
-        return str(self.header["role"])
+        return role_of(str(self.header["role"]))
 
     @property
     def interface(self) -> str:

@@ -17,6 +17,7 @@ from tierbench.dags.repeats import SKIPPED
 from tierbench.postprocess.measures.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.records.increments import Intervals, intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
+from tierbench.postprocess.records.roles import role_of
 from tierbench.postprocess.records.samples import Bounds, Samples, UnreadableSamples, read_samples
 from tierbench.postprocess.records.traits import Traits, traits_of
 from tierbench.stored import Damaged
@@ -238,7 +239,7 @@ def read_trial(folder: Path) -> TrialData:
         clock=found(Bounds, folder / names.CLOCK),
         ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"], lacking.append).under(
             {
-                one.condition["link"]: one.number
+                role_of(one.condition["link"]): one.number
                 for one in conditions
                 if one.condition["link"] and one.number is not None
             }
@@ -322,7 +323,7 @@ def _other_pools(folder: Path, trial: dict[str, Any], jobs: list[Job]) -> dict[s
 def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str], lacking: list[str]) -> list[Sampled]:
     """All hosts' samples; what is wrong with a storage server's is a trouble, with another's it is lacking."""
     sampled = []
-    roles = {sampler["host"]: sampler["role"] for sampler in trial["samplers"]}
+    roles = {sampler["host"]: role_of(sampler["role"]) for sampler in trial["samplers"]}
 
     def tell(host: str, words: str) -> None:
         (troubles if roles.get(host, "storage") == "storage" else lacking).append(words)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tierbench.postprocess.measures.ceilings import measured_links
+from tierbench.postprocess.records.roles import by_role
 from tierbench.postprocess.report.provenance import Headers, conditions, headers
 from tierbench.postprocess.report.words import NOTHING, listed
 from tierbench.postprocess.tables.results import Results
@@ -69,7 +70,7 @@ def _settings(one: Results, other: Results) -> Iterator[Difference]:
         mine, theirs = (listed(list(results.plan["pools"][pool])) for results in (one, other))
         yield from _differ(f"workers of pool {pool}", mine, theirs)
     yield from _differ("conditions", *(results.experiment.get("conditions") or {} for results in (one, other)))
-    mine, theirs = (results.site.get("links") or {} for results in (one, other))
+    mine, theirs = (by_role(results.site.get("links") or {}) for results in (one, other))
     for link in dict.fromkeys([*mine, *theirs]):
         yield from _differ(f"stated {link}", mine.get(link), theirs.get(link))
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from tierbench.dags import names
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # The rate that comparisons, ladders and answers speak of, and the one that the thesis measured.
 RATE, SENT = "delivered_mbps", "mean_mbps"
@@ -52,7 +52,7 @@ TRIAL = (
 SAMPLES = (
     *TRIAL,
     _text("host", "sampled host"),
-    _text("role", "what the host does on the path: storage, gateway, xrootd, worker, metadata"),
+    _text("role", "what the host does on the path: storage, gateway, door, worker, metadata"),
     _text("interface", "network interface whose counters are given"),
     _count("wall_ns", "sampler's wall clock, since 1970 UTC", "ns"),
     _number("time_s", "s", "time since the window began (go, or the first client's begin without a gate)", 6),

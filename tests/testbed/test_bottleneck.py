@@ -225,7 +225,7 @@ def staged(label: str, stage: Stage, trial: Trial) -> object:
             Trial("lan-xrootd", links={"gateway": SLOW}),
         ),
         staged("gateway CPU", lambda bed: slow_cpu(bed.host("dgt")), Trial("lan-xrootd")),
-        staged("xrootd server CPU", lambda bed: slow_cpu(bed.host("vmuf")), Trial("wan-xrootd-public")),
+        staged("door CPU", lambda bed: slow_cpu(bed.host("vmuf")), Trial("wan-xrootd-public")),
         staged(
             "latency",
             lambda bed: far_away(bed.host("wan"), bed.settings.rtt_ms),
@@ -239,7 +239,7 @@ def staged(label: str, stage: Stage, trial: Trial) -> object:
     ],
 )  # fmt: skip
 def test_the_staged_bottleneck_is_named(sites: Sites, label: str, stage: Stage, trial: Trial) -> None:
-    if label in ("gateway CPU", "xrootd server CPU") and not means().limits:
+    if label in ("gateway CPU", "door CPU") and not means().limits:
         pytest.skip(means().lacking)
     with stage(sites.testbed):
         row = sites.run(re.sub(r"\W+", "-", label).lower(), trial)

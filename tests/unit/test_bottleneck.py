@@ -55,8 +55,8 @@ IDLE = [nic("storage", 40, 800), nic("gateway", 40, 1000), nic("worker", 40, 200
         ("gateway CPU", own_cpu("gateway", 0.19, 0.2)),
         ("gateway CPU", percent("gateway", "busiest core's softirq", 92)),
         ("gateway CPU", percent("gateway", "busiest core", 99)),
-        ("xrootd server CPU", own_cpu("xrootd", 0.098, 0.1)),
-        ("xrootd server NIC", nic("xrootd", 960, 1000)),
+        ("door CPU", own_cpu("door", 0.098, 0.1)),
+        ("door NIC", nic("door", 960, 1000)),
         ("worker NIC", nic("worker", 190, 200)),
         ("worker CPU", percent("worker", "CPU", 98)),
         ("client's own CPU", client(0.93)),
@@ -114,7 +114,7 @@ def test_a_machine_that_hosts_share_is_charged_to_who_uses_most_of_it() -> None:
     machine = Resource("", "machine", "CPU", 99, "%", 100)
     shares = [own_cpu("gateway", 1.4, 2, SHARED), own_cpu("worker", 0.3, 2, SHARED)]
     assert explain([machine, *shares], WAITING)[0] == "gateway CPU"
-    even = [own_cpu(role, 0.45, 2, SHARED) for role in ("gateway", "worker", "storage", "xrootd")]
+    even = [own_cpu(role, 0.45, 2, SHARED) for role in ("gateway", "worker", "storage", "door")]
     assert explain([machine, *even], replace(WAITING, rtt_ms=None))[0] == "unexplained"
 
 
@@ -157,17 +157,17 @@ class TestLatency:
 
 # -- ceilings --------------------------------------------------------------------------------------------
 
-SITE = {"wan": 1000.0, "storage": 800.0, "gateway": 1000.0, "xrootd": 1000.0, "worker": 100.0, "rtt_ms": 14.0}
+SITE = {"wan": 1000.0, "storage": 800.0, "gateway": 1000.0, "door": 1000.0, "worker": 100.0, "rtt_ms": 14.0}
 
 
-def lines(xrootd: float, gateway: float, *workers: float, rtt_ms: float | None = 14.3) -> list[dict[str, Any]]:
+def lines(door: float, gateway: float, *workers: float, rtt_ms: float | None = 14.3) -> list[dict[str, Any]]:
     """What iperf3 has measured to each of the servers, and to the workers of a pool at once."""
 
     def line(role: str, pool: str | None, *rates: float) -> dict[str, Any]:
         hosts = {f"{role}{n}": {"mbps": rate, "rtt_ms": rtt_ms} for n, rate in enumerate(rates)}
         return {"to": role, "role": role, "pool": pool, "mbps": sum(rates), "rtt_ms": rtt_ms, "hosts": hosts}
 
-    return [line("xrootd", None, xrootd), line("gateway", None, gateway), line("worker", "private", *workers)]
+    return [line("door", None, door), line("gateway", None, gateway), line("worker", "private", *workers)]
 
 
 def measured(known: Ceilings) -> dict[str, float]:
@@ -182,7 +182,7 @@ def measured(known: Ceilings) -> dict[str, float]:
         (lines(765, 29, 14, 15), {"storage": 765, "wan": 29}),
         (lines(765, 765, 24, 24), {"storage": 765, "worker0": 24, "worker1": 24}),
         (lines(29, 28, 14, 14), {"storage": 29}),
-        (lines(765, 955, 95, 95), {"xrootd": 765, "storage": 955, "worker0": 95, "worker1": 95}),
+        (lines(765, 955, 95, 95), {"door": 765, "storage": 955, "worker0": 95, "worker1": 95}),
     ],
     ids=["all as stated", "slow WAN", "slow workers", "slow storage", "storage faster than stated"],
 )

@@ -224,7 +224,7 @@ def test_each_sampled_host_is_found_by_its_requirements(site: Site, quick: Exper
     assert lists(site, quick, plan, "direct.root")["lists/direct.root.samplers-pool"] == [
         'oss.uf.test, eth0, storage, Machine == "oss.uf.test"',
         'dgt.fiu.test, eth0+eth1, gateway, Machine == "dgt.fiu.test"',
-        'vmuf.uf.test, eth0, xrootd, Machine == "vmuf.uf.test"',
+        'vmuf.uf.test, eth0, door, Machine == "vmuf.uf.test"',
         'wn02.fiu.test, eth0, worker, Machine == "wn02.fiu.test"',
     ]
 

@@ -219,7 +219,7 @@ def test_use_is_that_of_the_busiest_host_alike():
 def test_resources_come_in_the_order_of_the_data_and_without_those_off_the_way():
     shared = {"trial": "t", "access": "direct", "resource": "CPU", "utilisation": 0.5}
     rows = [{**shared, "role": role} for role in ("worker", "gateway", "storage")]
-    rows.append({**shared, "role": "xrootd", "on_the_way": "no"})
+    rows.append({**shared, "role": "door", "on_the_way": "no"})
     assert [use.place for use in uses(rows, "access")] == ["storage: CPU", "gateway: CPU", "worker: CPU"]
 
 

@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_named(load: Load, old: str, new: str, complaint: s
 
 
 def test_what_is_flushed_is_in_the_pool(load: Load) -> None:
-    door = '[samplers.door]\nhost = "door.example"\ninterface = "eth1"\nrole = "xrootd"\nvia = "ssh"\n'
+    door = '[samplers.door]\nhost = "door.example"\ninterface = "eth1"\nrole = "door"\nvia = "ssh"\n'
     with pytest.raises(ConfigError, match=r'access\.bridge\.path: "door\.example" is flushed by a job'):
         load('role = "storage"\n', f'role = "storage"\n\n{door}')
 
@@ -178,5 +178,5 @@ def test_the_testbeds_links_are_what_it_is_built_with() -> None:
     tables = read_toml(site_module.SHIPPED / "testbed.toml")
     bed = tables["testbed"]
     rates = {key: bed["rates_mbps"][key] for key in ("wan", "storage", "worker")}
-    rates |= dict.fromkeys(("gateway", "xrootd"), bed["rates_mbps"]["server"])
+    rates |= dict.fromkeys(("gateway", "door"), bed["rates_mbps"]["server"])
     assert tables["links"] == {**rates, "rtt_ms": bed["rtt_ms"]}
