@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tierbench.dags.axes import (
     Axis,
@@ -23,8 +23,10 @@ from tierbench.dags.clients import ClientFile, find_client_file, is_path, shippe
 from tierbench.dags.layout import Report
 from tierbench.dags.layout import problems as report_problems
 from tierbench.dags.levels import Level, Levels, is_level, named_levels
+from tierbench.dags.placement import AS_MATCHED, Dealt, Placement, Way
 from tierbench.dags.repeats import MOST, Until
 from tierbench.dags.replicas import KINDS, Replicas
+from tierbench.dags.start import Every, Kind
 from tierbench.dags.work import Work, WorkKeys, resolved
 from tierbench.dags.workloads import Workload, workload_class
 from tierbench.definitions import find, misnamed, shipped, unknown
@@ -48,7 +50,9 @@ class Experiment(WorkKeys):
     repeats: int | Until = field(default=3, metadata={"bounds": (1, MOST)})
     seed: int = 1
     sample_period_s: float = bounded(1.0, 0.05, 60)
-    gate: bool = True
+    start: Kind | Every = "together"
+    placement: Way | Dealt = AS_MATCHED
+    cores: Literal["free", "pinned"] = "free"
     flush: bool = True
     retries: int = bounded(1, 0, 100)
     time_limit_s: int = bounded(7200, 1, 604_800)
@@ -93,8 +97,8 @@ class Experiment(WorkKeys):
             for name, workload in own.workloads.items():
                 for access in own.access_of(name):
                     replicas = own.replicas[workload.replicas]
-                    batches, its_work = own.batches_of(name), own.work_of(name)
-                    yield Use(point.levels, access, name, workload, batches, its_work, replicas, own.conditions)
+                    uses = own.batches_of(name), own.work_of(name), replicas, own.conditions, own.placement
+                    yield Use(point.levels, access, name, workload, *uses)
 
     @property
     def points(self) -> tuple[Variant, ...]:
@@ -141,6 +145,7 @@ class Use:
     work: Work
     replicas: Replicas
     conditions: Mapping[str, Level]
+    placement: Placement
 
 
 def find_experiment(name_or_path: str) -> Experiment:

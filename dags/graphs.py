@@ -24,8 +24,10 @@ from tierbench.dags.nodes import (
     SubDag,
 )
 from tierbench.dags.plan import Configuration, Plan, Trial
+from tierbench.dags.start import has_gate, kind_of
 from tierbench.dags.workloads import Workload
 from tierbench.site_configs.site import Access, Site
+from tierbench.starts import EVERY, IN_TURN, TOGETHER
 from tierbench.submit.trial import fresh
 
 # Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for their turns.
@@ -34,6 +36,14 @@ IN_FLIGHT = 3
 # The exit status of gate and stop when they have called a trial off, and how often they are started again if they die.
 CALLED_OFF = 3
 WATCHING_RETRIES = 3
+
+# What the gate does, by the kind of start.
+READY = "when they are ready, caches empty and samplers delivering"
+GATE = {
+    TOGETHER: f"gate: one go for all clients, {READY}",
+    EVERY: f"gate: one go after the other, by the clock, for all clients, {READY}",
+    IN_TURN: f"gate: a go for each client when the one before has ended, {READY}",
+}
 
 # DAGMan runs a trial's DAG, its jobs and its PRE script in the trial's own directory.
 RUN_DIRECTORY = "../.."
@@ -111,7 +121,7 @@ def trial_dag(site: Site, experiment: Experiment, trial: Trial) -> Dag:
 
 
 def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
-    gate_s, flushed = limits(experiment).gate_s, flushes(site, experiment)
+    gate_s, flushed = limits(experiment, trial.jobs).gate_s, flushes(site, experiment)
     arranged = ["arranged"] if experiment.conditions else []
     if arranged:
         purpose = "arrange: the site changes what the trial asks for, and undoes it at the stop"
@@ -121,12 +131,12 @@ def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
         yield Step(purpose, _in_turn(_flush(site, experiment, trial), *arranged))
     samplers = [part for node in _samplers(site, experiment, trial) for part in _in_turn(node)]
     yield Step("sampling: counters are read along the way, until the stop", samplers)
-    if experiment.gate:  # it waits for all of the above
-        purpose = "gate: one go for all clients, when they are ready, caches empty and samplers delivering"
+    if has_gate(experiment.start):  # it waits for all of the above
+        purpose = GATE[kind_of(experiment.start)]
         yield Step(purpose, _watching("gate", gate_s))
     clients = _clients(site, experiment, trial)
     purpose = "clients: one cluster, each with a replica of its own"
-    if experiment.gate:
+    if has_gate(experiment.start):
         yield Step(purpose, _in_turn(clients))
     else:
         edges = [Edge(["flush"], ["clients"])] if flushed else []
@@ -150,7 +160,7 @@ def _watching(step: str, run_limit: int) -> list[Part]:
 
 def _arranging(experiment: Experiment, trial: Trial) -> Service:
     hosts = f"{RUN_DIRECTORY}/{names.arranged_list(trial.configuration.id)}"
-    return Service("arrange", _submit("arrange"), {"hosts": hosts, **_waits(experiment)})
+    return Service("arrange", _submit("arrange"), {"hosts": hosts, **_waits(experiment, trial)})
 
 
 def _flush(site: Site, experiment: Experiment, trial: Trial) -> Job:
@@ -161,7 +171,7 @@ def _flush(site: Site, experiment: Experiment, trial: Trial) -> Job:
             "strategy": site.flush.strategy,
             "helper": site.flush.helper,
             "hosts": f"{RUN_DIRECTORY}/{names.flush_list(trial.configuration.id)}",
-            **_waits(experiment),
+            **_waits(experiment, trial),
         },
     )
 
@@ -175,7 +185,7 @@ def _samplers(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Serv
                 "trial": trial.id,
                 "period": experiment.sample_period_s,
                 "hosts": f"{RUN_DIRECTORY}/{names.sampler_list(trial.configuration.id, via)}",
-                **_waits(experiment),
+                **_waits(experiment, trial),
             },
         )
 
@@ -188,19 +198,18 @@ def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
         {
             "trial": trial.id,
             "client": configuration.client,
-            "jobs": trial.jobs,
             "memory": experiment.workloads[configuration.workload].asks_mb(trial.work.processes),
-            "flags": " ".join(_client_flags(site.access[configuration.access], experiment)),
+            "flags": " ".join(_client_flags(site.access[configuration.access], experiment, trial.jobs)),
             "pool_requirements": site.pools[configuration.pool].requirements,
-            **_waits(experiment),
+            **_waits(experiment, trial),
             **_secrets(experiment.workloads[configuration.workload]),
         },
     )
 
 
-def _waits(experiment: Experiment) -> dict[str, int]:
+def _waits(experiment: Experiment, trial: Trial) -> dict[str, int]:
     """How long HTCondor lets a job wait for a slot, and run."""
-    limit = limits(experiment)
+    limit = limits(experiment, trial.jobs)
     return {"slot_limit": limit.slot_s, "run_limit": limit.job_s}
 
 
@@ -210,12 +219,14 @@ def _secrets(workload: Workload) -> dict[str, str]:
     return {"secrets": "".join(f", {path}" for path in paths)} if paths else {}
 
 
-def _client_flags(access: Access, experiment: Experiment) -> Iterator[str]:
-    """What not every client is told: the file that the gate opens with, when to give up, whose ticket to get."""
-    limit = limits(experiment)
+def _client_flags(access: Access, experiment: Experiment, jobs: int) -> Iterator[str]:
+    """What not every client is told: the file that the gate opens with, when to give up, its core, whose ticket."""
+    limit = limits(experiment, jobs)
     yield f"--timeout {limit.read_s}"
-    if experiment.gate:
+    if has_gate(experiment.start):
         yield f"--gate {names.GO} --gate-timeout {limit.go_s}"
+    if experiment.cores == "pinned":
+        yield "--pin"
     if access.kerberos:
         yield f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}"
 

@@ -7,9 +7,12 @@ a client ends its own reading, then the gate ends the trial, then HTCondor remov
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.start import Every
+from tierbench.starts import IN_TURN
 
 PREPARE_S = 600  # from a slot to READY: files sent, a ticket, ROOT or CMSSW set up
 GRACE_S = 60  # by so much what stands outside is more patient than what stands inside
@@ -24,7 +27,7 @@ class Limits:
     stall_s: int  # the storage moves nothing while clients read
     ready_s: int  # the gate waits for all clients to be ready
     go_s: int  # a client that is ready waits for the go
-    end_s: int  # the gate waits for the last end after the go
+    end_s: int  # the last end is waited for, after the go
     job_s: int  # a client, flush or sampler runs, by HTCondor's clock
     gate_s: int  # the gate itself runs, by HTCondor's clock
     turn_s: int  # a trial keeps the turn from the next one
@@ -36,13 +39,14 @@ class Limits:
         return dataclasses.asdict(self)
 
 
-def limits(experiment: Experiment) -> Limits:
-    """The limits of an experiment's trials."""
+def limits(experiment: Experiment, jobs: int) -> Limits:
+    """The limits of an experiment's trials of so many clients."""
     slot_s, read_s = experiment.slot_limit_s, experiment.time_limit_s
+    last_s = _last_begin_s(experiment, jobs)
     ready_s = slot_s + PREPARE_S
-    go_s = ready_s + GRACE_S
-    end_s = read_s + GRACE_S
-    job_s = go_s + end_s + GRACE_S
+    go_s = ready_s + GRACE_S + last_s
+    end_s = last_s + read_s + GRACE_S
+    job_s = ready_s + GRACE_S + end_s + GRACE_S
     gate_s = job_s + GRACE_S
     return Limits(
         slot_s=slot_s,
@@ -55,3 +59,10 @@ def limits(experiment: Experiment) -> Limits:
         gate_s=gate_s,
         turn_s=gate_s + 2 * GRACE_S,
     )
+
+
+def _last_begin_s(experiment: Experiment, jobs: int) -> int:
+    """So long after the go the last client may begin."""
+    if isinstance(experiment.start, Every):
+        return math.ceil((jobs - 1) * experiment.start.every_s)
+    return (jobs - 1) * (experiment.time_limit_s + GRACE_S) if experiment.start == IN_TURN else 0

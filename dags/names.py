@@ -29,11 +29,12 @@ CEILINGS = "ceilings.json"
 TRIAL_DAG = "trial.dag"
 TRIAL = "trial.json"
 REPLICAS = "replicas.txt"
+PLACES = "places.txt"
 CLIENTS = "clients"
 SAMPLES = "samples"
 FLUSH = "flush"
 ARRANGED = "arranged"  # what each host that changes something for the trial says of it
-WRITTEN = (TRIAL_DAG, TRIAL, REPLICAS)
+WRITTEN = (TRIAL_DAG, TRIAL, REPLICAS, PLACES)
 FILLED = (CLIENTS, SAMPLES, FLUSH, ARRANGED)  # the folders that the trial's jobs write to
 
 # and what running it adds

@@ -19,6 +19,7 @@ from tierbench.dags import names
 from tierbench.dags.experiment import Experiment, Use
 from tierbench.dags.layout import Layout, layout
 from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, named_levels
+from tierbench.dags.placement import Placement, placement_problems
 from tierbench.dags.repeats import most
 from tierbench.dags.replicas import Entry
 from tierbench.dags.work import Work
@@ -162,6 +163,18 @@ def expand(
             f" levels; it may have {MOST_LETTERS} letters: shorten the names of axes, levels, accesses or workloads"
         )
     used = {configuration.pool for configuration in configurations}
+    pools: dict[str, tuple[str, ...]] = {
+        name: offer.workers or tuple(pool.get(name, ())) for name, offer in site.pools.items() if name in used
+    }
+    unplaced = dict.fromkeys(
+        f"experiment {experiment.name} at site {site.name}: {problem}"
+        for cell in cells
+        for problem in placement_problems(
+            cell.placement, cell.configuration.pool, pools[cell.configuration.pool], cell.jobs
+        )
+    )
+    if unplaced:
+        raise ConfigError("\n".join(unplaced))
     factors = tuple(_factors(experiment, cells))
     replicas = _replica_sets(site, experiment, catalogue or {})
     return Plan(
@@ -172,7 +185,7 @@ def expand(
         seed=experiment.seed,
         factors=factors,
         report=layout(experiment.report, factors),
-        pools={name: offer.workers or tuple(pool.get(name, ())) for name, offer in site.pools.items() if name in used},
+        pools=pools,
         replicas=replicas,
         configurations=configurations,
         trials=tuple(_trials(experiment, cells, replicas)),
@@ -189,6 +202,7 @@ class _Cell:
     replicas: str
     conditions: Levels
     work: Work
+    placement: Placement
 
 
 def _cells(site: Site, experiment: Experiment, left_out: Counter[str]) -> Iterator[_Cell]:
@@ -200,7 +214,8 @@ def _cells(site: Site, experiment: Experiment, left_out: Counter[str]) -> Iterat
             levels = {"access": use.access, "workload": use.name, "jobs": jobs, **use.levels}
             because = next((entry.because for entry in experiment.left_out if entry.matches(levels)), None)
             if because is None:
-                yield _Cell(configuration, jobs, use.replicas.folder, use.conditions, use.work)
+                arranged = use.conditions, use.work, use.placement
+                yield _Cell(configuration, jobs, use.replicas.folder, *arranged)
             else:
                 left_out[because] += 1
 

@@ -12,9 +12,11 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
 from tierbench.dags.language import rows
 from tierbench.dags.limits import limits
+from tierbench.dags.placement import placement_text, places
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.repeats import Until
 from tierbench.dags.secret import Secret
+from tierbench.dags.start import start_record
 from tierbench.dags.workloads import Workload
 from tierbench.site_configs.site import Access, Site
 
@@ -54,8 +56,13 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
             for sampler in sampled_hosts(site, plan, configuration)
         ],
         "sample_period_s": experiment.sample_period_s,
-        "gate": experiment.gate,
-        "limits": limits(experiment).to_json(),
+        "start": start_record(experiment.start),
+        "placement": {
+            "asked": placement_text(experiment.placement),
+            "hosts": places(experiment.placement, plan.pools[access.pool], trial.jobs),
+            "pinned": experiment.cores == "pinned",
+        },
+        "limits": limits(experiment, trial.jobs).to_json(),
         "until_known": isinstance(experiment.repeats, Until),
         "options": {**_options(configuration.workload, workload), "scale": site.scale, "core": site.core},
         "bytes": trial.bytes,

@@ -13,6 +13,7 @@ from tierbench.dags import names, secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
 from tierbench.dags.hosts import host_lists
+from tierbench.dags.placement import AS_MATCHED, place_lines, places
 from tierbench.dags.plan import Plan, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.shipping import shipped_files
@@ -46,6 +47,11 @@ def _check_workers(plan: Plan, site: Site, experiment: Experiment) -> None:
             f"site {site.name}: pools.{unknown[0]}: no workers are known, so their caches cannot be flushed;"
             f" list them there (workers), write the run where the pool can be asked, or set flush = false"
         )
+    if unknown and any(point.experiment.placement != AS_MATCHED for point in experiment.points):
+        raise ConfigError(
+            f"site {site.name}: pools.{unknown[0]}: no workers are known, so clients cannot be placed; list them there"
+            f' (workers), write the run where the pool can be asked, or set placement = "{AS_MATCHED}"'
+        )
 
 
 def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> None:
@@ -76,6 +82,8 @@ def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path) -> 
         dag = trial_dag(site, own, trial)
         (directory / names.TRIAL_DAG).write_text(dag.text(), encoding="utf-8")
         (directory / names.REPLICAS).write_text(replicas.text(trial), encoding="utf-8")
+        where = places(own.placement, plan.pools[trial.configuration.pool], trial.jobs)
+        (directory / names.PLACES).write_text(place_lines(where, trial.jobs), encoding="utf-8")
 
 
 def _copy_shipped(experiment: Experiment, run: Path) -> None:

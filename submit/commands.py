@@ -126,8 +126,8 @@ def _expand(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots] 
 def _plan(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
-    print("\n".join(preview(plan, site, slots, _asked(arguments), experiment.repeats)))
-    needed = needed_bytes(plan, site, experiment.sample_period_s)
+    print("\n".join(preview(plan, site, experiment, slots, _asked(arguments))))
+    needed = needed_bytes(plan, site, experiment)
     print("".join(f"missing: {line}\n" for line in checksums_without_catalogue(plan, experiment)), end="")
     print("".join(f"{line}\n" for line in secrets_in_the_open(experiment)), end="")
     trouble = too_little(needed, Path("runs"))
@@ -145,7 +145,7 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     site, experiment = _definitions(arguments)
     plan, slots = _expand(site, experiment)
     _check_number(plan, arguments)
-    lacking = list(missing(plan, site, slots, _asked(arguments)))
+    lacking = list(missing(plan, site, experiment, slots, _asked(arguments)))
     for line in [*lacking, *secrets_in_the_open(experiment)]:
         say(line)
     if not incomplete and any(line.startswith("missing:") for line in lacking):
@@ -154,7 +154,7 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
         )
     refuse_without_catalogue(plan, experiment)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    check_space(needed_bytes(plan, site, experiment.sample_period_s), directory)
+    check_space(needed_bytes(plan, site, experiment), directory)
     write_run(plan, site, experiment, directory)
     sources = {source for file in experiment.client_files for source in file.ships}
     if any(source.suffix == programs.PROGRAM for source in sources):

@@ -181,7 +181,7 @@ def _replicas(
 
 def _space(site: Site, experiment: Experiment) -> Finding:
     """Whether the disk that this is called on holds a run."""
-    needed, thing = needed_bytes(expand(site, experiment, {}), site, experiment.sample_period_s), "disk"
+    needed, thing = needed_bytes(expand(site, experiment, {}), site, experiment), "disk"
     trouble = too_little(needed, Path("runs"))
     good = f"there is room for a run directory of up to {needed / 1e6:.0f} MB"
     return Finding(

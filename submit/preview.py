@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from tierbench.dags.experiment import Experiment
 from tierbench.dags.levels import level_text
+from tierbench.dags.placement import places
 from tierbench.dags.plan import Plan, Trial
-from tierbench.dags.repeats import Repeats, Until, most
+from tierbench.dags.repeats import Until, most
+from tierbench.dags.start import Every
 from tierbench.site_configs.site import Site
+from tierbench.starts import IN_TURN
 from tierbench.submit.pool import Slots
 
 # Seconds of a trial in which nothing is read: flush, start, gate, tables.
 OVERHEAD_S = 4.5
+TURN_S = 2.0  # from a client's end to the next one's begin, where they take turns
 
 
-def preview(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str, repeats: Repeats) -> Iterator[str]:
+def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, asked: str) -> Iterator[str]:
     """Lines of text; `slots` are the live pool's, or why it could not be asked; `asked` is what the user gave."""
     yield f"{plan.experiment} at {plan.site}" + (f" (rates 1:{1 / plan.scale:g})" if plan.scale != 1 else "")
     yield plan.question
     yield ""
-    yield from _product(plan, repeats)
+    yield from _product(plan, experiment)
     yield ""
     width = max(len(trial.name) for trial in plan.trials)
     yield f"{'':>5}  {'trial':<{width}}  {'reads MB':>10}  replicas"
@@ -31,28 +37,28 @@ def preview(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str, r
         )
     once = [trial for trial in plan.trials if trial.work.for_s is None]
     total = sum(trial.bytes or trial.nominal_bytes for trial in once)
-    seconds = sum(estimate_s(plan, site, trial) for trial in plan.trials)
+    seconds = sum(estimate_s(plan, site, experiment, trial) for trial in plan.trials)
     yield ""
     read = f"{len(once)} trials read {total / 1e9:.2f} GB"
     if len(once) < len(plan.trials):
         timed = f"{len(plan.trials) - len(once)} trials read for a given time, however much that is"
         read = f"{read}, {timed}" if once else timed
     yield f"{read}; at the links' full rate that takes {_span(seconds)}"
-    if isinstance(repeats, Until):
-        yield f"repeated {repeats}; the plan holds the most of them, of which not all may be needed"
+    if isinstance(experiment.repeats, Until):
+        yield f"repeated {experiment.repeats}; the plan holds the most of them, of which not all may be needed"
     yield ""
     yield from _pools(plan, site, slots)
     yield ""
-    yield from list(missing(plan, site, slots, asked)) or ["nothing is missing"]
+    yield from list(missing(plan, site, experiment, slots, asked)) or ["nothing is missing"]
 
 
-def _product(plan: Plan, repeats: Repeats) -> Iterator[str]:
+def _product(plan: Plan, experiment: Experiment) -> Iterator[str]:
     """The levels of each factor, and how many trials they make."""
     for factor in plan.factors:
         arranged = "; the site arranges it" if factor.arranged else ""
         yield f"{factor.name}: {', '.join(level_text(level) for level in factor.levels)}{arranged}"
     points = len({(trial.configuration.id, trial.jobs) for trial in plan.trials})
-    yield f"{points} points, {most(repeats)} times each: {len(plan.trials)} trials"
+    yield f"{points} points, {most(experiment.repeats)} times each: {len(plan.trials)} trials"
     panels = f", a panel for each {' and '.join(plan.report.panels)}" if plan.report.panels else ""
     yield f"the report compares {plan.report.lines} along {plan.report.x}{panels}"
     yield from (f"left out: {number} points ({because})" for because, number in plan.left_out.items())
@@ -66,17 +72,20 @@ def _megabytes(trial: Trial) -> str:
     return f"{trial.bytes / 1e6:>10.1f}"
 
 
-def estimate_s(plan: Plan, site: Site, trial: Trial) -> float:
+def estimate_s(plan: Plan, site: Site, experiment: Experiment, trial: Trial) -> float:
     """A lower bound: what the slowest link that is known takes for the trial's bytes."""
-    if trial.work.for_s is not None:
-        return OVERHEAD_S + trial.work.for_s
-    access = site.access[trial.configuration.access]
-    workers = min(len(plan.pools[access.pool]) or trial.jobs, trial.jobs)
+    access, own = site.access[trial.configuration.access], experiment.at(trial.configuration.levels)
+    placed = set(places(own.placement, plan.pools[access.pool], trial.jobs))
+    workers = 1 if own.start == IN_TURN else min(len(placed or plan.pools[access.pool]) or trial.jobs, trial.jobs)
     ceilings = [rate for rate in (site.links.wan, site.links.storage) if rate]
     if site.links.worker:
         ceilings.append(site.links.worker * workers)
-    reading = (trial.bytes or trial.nominal_bytes) * 8 / 1e6 / min(ceilings) if ceilings else 0.0
-    return OVERHEAD_S + reading
+    work_s = (trial.bytes or trial.nominal_bytes) * 8 / 1e6 / min(ceilings) if ceilings else 0.0
+    if trial.work.for_s is not None:
+        work_s = trial.work.for_s * (trial.jobs if own.start == IN_TURN else 1)
+    if isinstance(own.start, Every):
+        return OVERHEAD_S + max(work_s, (trial.jobs - 1) * own.start.every_s + (trial.work.for_s or 0.0))
+    return OVERHEAD_S + work_s + (TURN_S * (trial.jobs - 1) if own.start == IN_TURN else 0.0)
 
 
 def _span(seconds: float) -> str:
@@ -95,7 +104,7 @@ def _pools(plan: Plan, site: Site, slots: dict[str, Slots] | str) -> Iterator[st
             yield f"       matched now by {slots[name].total} cores on {machines}"
 
 
-def missing(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str) -> Iterator[str]:
+def missing(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, asked: str) -> Iterator[str]:
     """What would have to be there, and what could not be looked at."""
     if isinstance(slots, str):
         yield f"not checked: the live pool ({slots})"
@@ -106,9 +115,25 @@ def missing(plan: Plan, site: Site, slots: dict[str, Slots] | str, asked: str) -
             if slots[name].total < largest + samplers:
                 beside = f" beside {samplers} samplers" if samplers else ""
                 yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}{beside}"
+        yield from _crowded(plan, site, experiment, slots)
     for name, replicas in plan.replicas.items():
         if replicas.sizes is None:
             yield (
                 f"missing: the catalogue of replicas {name} in {replicas.directory}; where the storage is mounted,"
                 f" `tierbench replicas {asked}` makes the {replicas.count} files"
             )
+
+
+def _crowded(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots]) -> Iterator[str]:
+    """The workers on which an experiment places more clients than they have cores for."""
+    most_on: dict[tuple[str, str], int] = {}
+    for trial in plan.trials:
+        pool = trial.configuration.pool
+        where = places(experiment.at(trial.configuration.levels).placement, plan.pools[pool], trial.jobs)
+        for host, clients in Counter(where).items():
+            most_on[pool, host] = max(most_on.get((pool, host), 0), clients)
+    for (pool, host), clients in most_on.items():
+        sampled = any(sampler.host == host for sampler in site.pools[pool].samplers(plan.pools[pool]))
+        cores, beside = slots[pool].cores.get(host, 0), " beside its sampler" if sampled else ""
+        if cores < clients + sampled:
+            yield f"missing: {host} has {cores} cores for the {clients} clients that are placed there{beside}"

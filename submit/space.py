@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import sampled_hosts
 from tierbench.dags.plan import Plan, Trial
 from tierbench.errors import UnmetNeed
@@ -19,15 +20,16 @@ AROUND_S = 15.0  # samplers run before the go and after the last end
 MARGIN = 3.0  # times are estimated at the links' full rates, and trials are tried again
 
 
-def needed_bytes(plan: Plan, site: Site, sample_period_s: float) -> int:
+def needed_bytes(plan: Plan, site: Site, experiment: Experiment) -> int:
     """What the run directory will hold at its end, and what a trial needs to begin."""
-    trials = sum(_trial_bytes(plan, site, trial, sample_period_s) for trial in plan.trials)
+    trials = sum(_trial_bytes(plan, site, experiment, trial) for trial in plan.trials)
     return round(MARGIN * trials) + LOW_BYTES + RESERVE_BYTES
 
 
-def _trial_bytes(plan: Plan, site: Site, trial: Trial, sample_period_s: float) -> float:
-    samples = len(sampled_hosts(site, plan, trial.configuration)) * (estimate_s(plan, site, trial) + AROUND_S)
-    return TRIAL_BYTES + CLIENT_BYTES * trial.jobs + SAMPLE_BYTES * samples / sample_period_s
+def _trial_bytes(plan: Plan, site: Site, experiment: Experiment, trial: Trial) -> float:
+    seconds = estimate_s(plan, site, experiment, trial) + AROUND_S
+    samples = len(sampled_hosts(site, plan, trial.configuration)) * seconds
+    return TRIAL_BYTES + CLIENT_BYTES * trial.jobs + SAMPLE_BYTES * samples / experiment.sample_period_s
 
 
 def lies_on(directory: Path) -> Path:

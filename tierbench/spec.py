@@ -125,16 +125,16 @@ def _union(hints: list[Any], value: Any, path: str, problems: list[str]) -> Any:
     if lists and isinstance(value, list):
         return _value(lists[0], value, path, problems)
     plain = [hint for hint in hints if hint not in tables]
-    if (
-        plain
-        and tables
-        and not isinstance(value, Mapping)
-        and type(value) is not (str if _is_kind(plain[0]) else plain[0])
-    ):
+    if plain and tables and not isinstance(value, Mapping) and type(value) is not _type(plain[0]):
         problems.append(f"{path}: must be {_expected(plain[0])} or {_expected(tables[0])}, not {_shown(value)}")
         return None
     chosen = tables if tables and (isinstance(value, Mapping) or not plain) else plain
     return _value(chosen[0], value, path, problems)
+
+
+def _type(hint: Any) -> Any:
+    """The type that TOML has for what is no table."""
+    return str if _is_kind(hint) or typing.get_origin(hint) is typing.Literal else hint
 
 
 def _check_bounds(field: dataclasses.Field[Any], value: Any, path: str, problems: list[str]) -> None:

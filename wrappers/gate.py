@@ -3,8 +3,8 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
 
+from tierbench.starts import begin_of, turns_away
 from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
 from tierbench.wrappers.failure import Failure
 from tierbench.wrappers.host import now, read_text
@@ -12,6 +12,7 @@ from tierbench.wrappers.interrupts import Interrupts
 from tierbench.wrappers.record import Record
 
 POLL_S = 0.25
+LONGEST_PAUSE_S = 5.0  # where many others have their turns before
 CHIRP_PATIENCE_S = 20
 
 
@@ -43,6 +44,7 @@ class Gate:
 
     def _ask_for_go(self) -> int:
         deadline, announced, trouble = time.monotonic() + self.patience_s, False, "no go came"
+        away = 0  # clients before whose ends this one's turn does not come
         pause = POLL_S * (0.6 + 0.4 * (self.index * 0.618034 % 1))  # the clients are not to ask in step
         while time.monotonic() < deadline:
             try:
@@ -54,11 +56,17 @@ class Gate:
                         announced = True
                     text = self._published()
                 if text:
-                    return self._go_time(json.loads(text))
+                    go = json.loads(text)
+                    if "called_off" in go:
+                        raise Failure("called-off", go["called_off"])
+                    begin = begin_of(go, self.index)
+                    if begin is not None:
+                        return begin
+                    away = turns_away(go, self.index)
             except (OSError, ValueError, KeyError) as error:
                 trouble = str(error)
             self.interrupts.check()
-            time.sleep(pause)
+            time.sleep(min(pause * (1 + away), LONGEST_PAUSE_S))
         raise Failure("no-gate", f"{trouble}, within {self.patience_s:g} s")
 
     def _published(self) -> str:
@@ -66,9 +74,3 @@ class Gate:
         if not self.access_point:
             return read_text(self.name)
         return read_text(str(self.copy)) if self.access_point.fetch(self.name, str(self.copy)) else ""
-
-    @staticmethod
-    def _go_time(said: "dict[str, Any]") -> int:
-        if "called_off" in said:
-            raise Failure("called-off", said["called_off"])
-        return int(said["go_wall_ns"])

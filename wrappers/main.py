@@ -17,6 +17,7 @@ import os
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tierbench.wrappers.arguments import Replica, command_line, read_definition,
 from tierbench.wrappers.child import Child, Run, held
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
+from tierbench.wrappers.cores import core_of, take_core
 from tierbench.wrappers.crew import FLAG as CREW_FLAG
 from tierbench.wrappers.crew import Crew, lead
 from tierbench.wrappers.failure import Failure, UsageError
@@ -93,8 +95,12 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
     if arguments.keytab:
         environment["KRB5CCNAME"] = f"FILE:{scratch}/krb5cc"
         get_ticket(arguments.keytab, arguments.principal, environment)
-    client.prepare()
-    with Child(client.held_command() or held(client.command()), scratch, environment, interrupts) as child:
+    with ExitStack() as until_the_end:
+        if arguments.pin:
+            until_the_end.enter_context(take_core(arguments.index))
+        client.prepare()
+        command = client.held_command() or held(client.command())
+        child = until_the_end.enter_context(Child(command, scratch, environment, interrupts))
         child.wait_until_ready(arguments.timeout)
         if in_job():
             compare_clocks(record, interrupts)
@@ -106,10 +112,11 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
         if go is not None:
             time.sleep(max(0.0, go / 1e9 + SETTLE_S - time.time()))
         interrupts.check()
+        pinned: dict[str, Any] = {"core": core_of(child.pid)} if arguments.pin else {}
         released = child.release(go)
 
         def tell() -> int:
-            return record.write("go", *awake, go_wall_ns=go, released_wall_ns=released)
+            return record.write("go", *awake, go_wall_ns=go, released_wall_ns=released, **pinned)
 
         return child.wait(arguments.timeout, client.has_begun, tell)
 

@@ -72,13 +72,15 @@ def bottleneck_columns(data: TrialData, delivered_mbps: float | None) -> Row:
     row: Row = {"bottleneck": UNEXPLAINED, "bottleneck_evidence": "there are no samples of its window"}
     if lowest:
         row |= {"ceiling_mbps": lowest[1].mbps, "ceiling_from": f"{lowest[0]}, {lowest[1].source}"}
-        row["efficiency"] = None if delivered_mbps is None else delivered_mbps / lowest[1].mbps
+        alone = data.start.in_turn  # what all take in turn is no rate that a ceiling limits
+        row["efficiency"] = None if delivered_mbps is None or alone else delivered_mbps / lowest[1].mbps
     if of is None or not data.storage:
         return row
     rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
     efficiency = next((r.utilisation for r in used if r.role == "client"), None)
     known = data.ceilings
-    clients = Clients(len(data.jobs), efficiency, rate or None, known.rtt_ms, known.rtt_source, _wait_per_read_ms(data))
+    at_once = 1 if data.start.in_turn else len(data.jobs)
+    clients = Clients(at_once, efficiency, rate or None, known.rtt_ms, known.rtt_source, _wait_per_read_ms(data))
     label, words = explain(used, clients)
     return {**row, "bottleneck": label, "bottleneck_evidence": f"{of.words}, {of.seconds:.1f} s: {words}"}
 

@@ -25,6 +25,7 @@ class Delivered:
     bytes: int | None
     mbps: float | None
     client_mbps: float | None  # of a client, while it ran
+    summed_mbps: float | None  # of all clients, each while it ran
     workers: tuple[Sampled, ...]  # whose interfaces tell when it came; none where they do not tell
     payload: float  # what the jobs took in of each byte that these received
     window_ns: Window | None = None
@@ -48,7 +49,7 @@ def delivered(data: TrialData) -> Delivered:
     silent = any(job.ok and job.bytes_taken is None for job in data.jobs)
     rates = [job.bytes_taken * 8e-6 / job.run_s for job in data.jobs if job.bytes_taken is not None and job.run_s]
     if not known or silent or begin is None or end is None:
-        return Delivered(None, None, None, (), 0.0)
+        return Delivered(None, None, None, None, (), 0.0)
     taken = sum(known)
     workers = data.far_end
     around = together(data, workers, data.measure.far_direction)  # in whole intervals: none of it is left out
@@ -59,6 +60,7 @@ def delivered(data: TrialData) -> Delivered:
         bytes=taken,
         mbps=taken * 8e3 / (end - begin),
         client_mbps=float(np.mean(rates)) if rates else None,
+        summed_mbps=float(np.sum(rates)) if len(rates) == len(data.jobs) else None,
         workers=tuple(workers),
         payload=taken / received if received else 0.0,
         window_ns=data.window_ns,

@@ -85,11 +85,24 @@ def part(data: TrialData) -> Part | None:
     begin, end = data.begin_ns, data.end_ns
     if begin is None or end is None or end <= begin:
         return None
+    if data.start.in_turn and (turn := _longest_turn(data)):
+        return turn
     first, last = data.all_active_ns or (begin, begin)
     if last - first >= LEAST_SHARE * (end - begin):
         return Part(round(first + HEAD * (last - first)), last, "while all clients were at work")
     margin = round(EDGES * (end - begin))
     return Part(begin + margin, end - margin, "in the middle of the window")
+
+
+def _longest_turn(data: TrialData) -> Part | None:
+    """The time in which that client was at work which took longest, but for its head."""
+    ended = [(job, job.ended_wall_ns) for job in data.jobs if job.go]
+    turns = [(last - job.go["wall_ns"], job) for job, last in ended if last is not None]
+    if not turns:
+        return None
+    length, job = max(turns, key=lambda turn: turn[0])
+    begin = round(job.go["wall_ns"] + HEAD * length)
+    return Part(begin, job.go["wall_ns"] + length, f"while client {job.index} was at work alone")
 
 
 def resources(data: TrialData, of: Part) -> list[Resource]:

@@ -17,6 +17,8 @@ DELIVERED = "delivered"
 
 def slice_columns(data: TrialData, taken: Delivered, ceiling_mbps: float | None = None) -> dict[str, Any]:
     """The columns of trials.csv about the steady-state slice and the all-active window."""
+    if data.start.in_turn:  # no part of its window is like another, and at no time is more than one active
+        return {}
     return {**_steady(data, taken, ceiling_mbps), **_all_active(data, taken)}
 
 

@@ -89,9 +89,22 @@ def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
     far = _far_mbps(data, data.begin_ns, times)
     still = rates <= at_rest_mbps + NOTHING * expected  # false where the rate is not known
     still &= ~(far > MOST_AT_REST_MBPS + NOTHING * expected)
+    still &= _active(data, data.begin_ns, (times[1:] + times[:-1]) / 2)  # nothing has to move between two clients
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.nan_to_num(np.fmax(rates, far) / expected, nan=1.0)
     return _Flow(times, rates, moved, np.flatnonzero(~still))
+
+
+def _active(data: TrialData, begin_ns: int, times: Numbers) -> NDArray[np.bool_]:
+    """At which of these times any client was active."""
+    active = np.zeros(len(times), bool)
+    for job in data.jobs:
+        if job.go:
+            ended = job.ended_wall_ns
+            active |= (times >= (job.go["wall_ns"] - begin_ns) / 1e9) & (
+                ended is None or times < ((ended or 0) - begin_ns) / 1e9
+            )
+    return active if active.any() else ~active
 
 
 def _expected_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
@@ -114,11 +127,14 @@ def _far_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
 
 
 def _most_waited_s(data: TrialData, stall: Stall) -> float:
-    """The most for which all the clients that had not ended can have waited: the time in which none computed."""
+    """The most for which all the clients that were active can have waited: the time in which none computed."""
     begin_ns = data.begin_ns or 0
     waited = [
         job.run_s - (job.computing_s or 0.0)
         for job in data.jobs
-        if job.run_s and job.ended_wall_ns is not None and (job.ended_wall_ns - begin_ns) / 1e9 > stall.begin_s
+        if job.run_s
+        and job.ended_wall_ns is not None
+        and (job.ended_wall_ns - begin_ns) / 1e9 > stall.begin_s
+        and (job.go["wall_ns"] - begin_ns) / 1e9 < stall.begin_s + stall.seconds
     ]
     return max(0.0, min(waited, default=stall.seconds))

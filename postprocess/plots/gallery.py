@@ -45,6 +45,7 @@ class Metric:
 
 
 RATE = Metric(columns.RATE, "rate", "Delivered rate", "taken in by the jobs [Mb/s]", "")
+SUMMED = Metric(columns.SUMMED, "rate", "Rates of the clients, summed", "each while it read, summed [Mb/s]", "")
 SENT = Metric(
     columns.SENT, "sent", "Transfer rate of the storage", "sent by the storage [Mb/s]",
     "Corresponds to the thesis’ Figures 5-1 and 5-4 and the CHEP paper’s Figures 2 and 3.",
@@ -96,7 +97,8 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
     """Every figure for which the run has the data."""
     sheets = sheets_of([(panel, plot_of(results, panel, looks)) for panel in results.panels])
     papers = as_the_papers(results)
-    for metric in (RATE, STEADY, SENT, AMPLIFICATION):
+    # Where clients took turns there is no steady state, and between two turns nothing is sent.
+    for metric in (RATE, STEADY, SENT, AMPLIFICATION) if results.rate == RATE.column else (SUMMED, AMPLIFICATION):
         yield from _ladders(metric, sheets, papers)
     for sheet in sheets:
         yield from _as_in_the_thesis(sheet, papers)

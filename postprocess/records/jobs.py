@@ -52,6 +52,7 @@ class Go(Told):
     """It has begun."""
 
     go_wall_ns: NotRequired[int | None]
+    core: NotRequired[int | None]
 
 
 class End(Told):
@@ -101,6 +102,13 @@ class Job:
         """From its begin to its end."""
         if "mono_ns" in self.go and "mono_ns" in self.end:
             return float(self.end["mono_ns"] - self.go["mono_ns"]) / 1e9
+        return None
+
+    @property
+    def late_ns(self) -> int | None:
+        """How long after its go time it began, where it was given one."""
+        if self.go.get("go_wall_ns"):
+            return int(self.go["wall_ns"] - self.go["go_wall_ns"])
         return None
 
     @property

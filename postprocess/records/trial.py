@@ -15,11 +15,13 @@ from tierbench.dags.measure import Measure, measure_of
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
 from tierbench.postprocess.measures.ceilings import Ceilings, read_ceilings
+from tierbench.postprocess.records.beginning import Beginning, PlacementRecord, StartRecord, beginning_of
 from tierbench.postprocess.records.increments import Intervals, intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
 from tierbench.postprocess.records.roles import role_of
 from tierbench.postprocess.records.samples import Bounds, Samples, UnreadableSamples, read_samples
 from tierbench.postprocess.records.traits import Traits, traits_of
+from tierbench.starts import begin_of
 from tierbench.stored import Damaged
 from tierbench.submit.trial.held import held
 
@@ -72,7 +74,9 @@ class Definition(OfPool):
     flush: FlushedHosts
     samplers: list[SampledHost]
     sample_period_s: float
-    gate: bool
+    start: NotRequired[StartRecord]
+    gate: NotRequired[bool]  # of earlier versions
+    placement: NotRequired[PlacementRecord]
     bytes: int | None
     conditions: NotRequired[list[Arranged]]
 
@@ -100,6 +104,8 @@ class Go(TypedDict):
     """go.json: when the clients were told to begin."""
 
     go_wall_ns: int
+    step_ns: NotRequired[int]
+    turns_wall_ns: NotRequired[list[int]]
 
 
 class FlushReport(TypedDict):
@@ -145,6 +151,11 @@ class TrialData:
         if not working or not len(begins) == len(ends) == len(working):
             return None
         return max(begins), min(ends)
+
+    @property
+    def start(self) -> Beginning:
+        """How its clients were to begin."""
+        return beginning_of(self.trial)
 
     @property
     def traits(self) -> Traits:
@@ -257,7 +268,7 @@ def _unread(folder: Path, damage: Damaged) -> TrialData:
         configuration = next(one for one in plan["configurations"] if one["id"] == planned["configuration"])
     except (FileNotFoundError, Damaged, StopIteration, KeyError):
         raise damage from None
-    name, nothing = configuration["name"], {"workers": [], "samplers": [], "sample_period_s": 0.0, "gate": False}
+    name, nothing = configuration["name"], {"workers": [], "samplers": [], "sample_period_s": 0.0}
     trial = {**configuration, **planned, **nothing, "configuration": name, "flush": {"strategy": "", "hosts": []}}
     stored.typed(Definition, trial, str(run / names.PLAN))
     return TrialData(trial, [], [], None, None, None, outcome=[str(damage)], troubles=[])
@@ -299,11 +310,14 @@ def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
         return None
 
 
-def _other_go_times(go: Go | None, jobs: list[Job]) -> list[str]:
-    """Clients must all have been given one go time, the gate's."""
-    given = {job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")}
-    if go:
-        given.add(go["go_wall_ns"])
+def _other_go_times(go: Any, jobs: list[Job]) -> list[str]:
+    """Clients must all have been given one go time, the gate's, or each the one that is meant for it."""
+    told = {job.index: job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")}
+    if go is None:
+        given = set(told.values())
+    else:
+        common = go["go_wall_ns"]
+        given = {common, *(time - (begin_of(go, client) or common) + common for client, time in told.items())}
     return [f"the gate and the clients tell {len(given)} different go times"] if len(given) > 1 else []
 
 

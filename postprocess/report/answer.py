@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
+from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import counted, figures, listed, span
 from tierbench.postprocess.tables.columns import RATE
@@ -40,13 +41,14 @@ def answer(results: Results, panel: Panel) -> Answer:
     if len(ranked) == 1:
         clear, sentence, contradiction = False, f"{where}, {_alone(results, ranked[0])}", []
     else:
-        ratios = _ratios(results, panel, x, RATE, ranked[0])
-        clear, sentence = _compared(results, ranked, ratios, where)
-        contradiction = _by_valid_trials(results, ranked, ratios) if clear else []
+        ratios = _ratios(results, panel, x, results.rate, ranked[0])
+        of_alone = shares_of_alone(results, ranked, where)
+        clear, sentence = of_alone or _compared(results, ranked, ratios, where)
+        contradiction = _by_valid_trials(results, ranked, ratios) if clear and not of_alone else []
         clear = clear and not contradiction
     deciding = rows_at(usable, results.at(panel, x=x))
     notes = [*contradiction, *waste(results, ranked), *_over_the_ladder(results, panel, x), *_along(results, panel)]
-    notes += _wall_time(results, panel, x, ranked)
+    notes += _wall_time(results, panel, x, ranked) if results.rate == RATE else []
     return Answer(clear, sentence, (*notes, *_doubts(trials, deciding)))
 
 
@@ -65,7 +67,8 @@ def ranking(results: Results, panel: Panel, x: str) -> list[Row]:
     """The lines' means at a place along x, the fastest first."""
     rows = results.summaries_at(results.at(panel, x=x))
     return sorted(
-        (row for row in rows if row.get(RATE) is not None and row.get("trials")), key=lambda row: -float(row[RATE])
+        (row for row in rows if row.get(results.rate) is not None and row.get("trials")),
+        key=lambda row: -float(row[results.rate]),
     )
 
 
@@ -100,7 +103,7 @@ def _name(results: Results, row: Row) -> str:
 
 def _compared(results: Results, ranked: list[Row], ratios: dict[str, Row], where: str) -> tuple[bool, str]:
     first, others = ranked[0], ranked[1:]
-    rate = f"its jobs took in {figures(first[RATE], 'Mb/s')}"
+    rate = f"its jobs took in {figures(first[results.rate], 'Mb/s')}"
     bounded = {
         _name(results, row): ratios[line]
         for row in others
@@ -168,7 +171,7 @@ def _interval(row: Row) -> str:
 
 
 def _plain(results: Results, others: list[Row]) -> str:
-    return listed([f"{_name(results, other)} {figures(other[RATE], 'Mb/s')}" for other in others])
+    return listed([f"{_name(results, other)} {figures(other[results.rate], 'Mb/s')}" for other in others])
 
 
 def _why_not(ranked: list[Row], ratios: dict[str, Row]) -> str:
@@ -180,12 +183,12 @@ def _why_not(ranked: list[Row], ratios: dict[str, Row]) -> str:
 
 
 def _alone(results: Results, row: Row) -> str:
-    interval = span(row.get(f"{RATE}_low"), row.get(f"{RATE}_high"))
+    interval = span(row.get(f"{results.rate}_low"), row.get(f"{results.rate}_high"))
     told = f" (95\N{NO-BREAK SPACE}% interval {interval})" if interval else ""
     lines = results.layout.lines
     other = "batch" if lines == JOBS else lines
     return (
-        f"{_name(results, row)} delivered {figures(row[RATE], 'Mb/s')}{told};"
+        f"{_name(results, row)} delivered {figures(row[results.rate], 'Mb/s')}{told};"
         f" no other {other} has trials to compare it with."
     )
 
@@ -203,7 +206,7 @@ def _elsewhere(results: Results, panel: Panel, decisive: str) -> list[str]:
         return []
     first = ranking(results, panel, decisive)[0]
     other = next(line for line in lines if line != level_of(first, results.layout.lines))
-    found = [(x, _ratios(results, panel, x, RATE, first).get(other)) for x in ladder if x != decisive]
+    found = [(x, _ratios(results, panel, x, results.rate, first).get(other)) for x in ladder if x != decisive]
     told = [f"{_factor(ratio)} {_at(results, [x])}" for x, ratio in found if ratio]
     against = f"{_name(results, first)} against {level_name(results.layout.lines, other)}"
     return [f"Elsewhere, {against}: {'; '.join(told)}."] if told else []
@@ -245,7 +248,9 @@ def _along(results: Results, panel: Panel) -> list[str]:
     told = []
     for line in results.lines(panel):
         rows = rows_at(results.ratios, results.at(panel, line, largest))
-        known = [r for r in rows if (r["factor"], r["against"], r["metric"]) == (x, least, RATE) and r.get("ratio")]
+        known = [
+            r for r in rows if (r["factor"], r["against"], r["metric"]) == (x, least, results.rate) and r.get("ratio")
+        ]
         told += [f"{level_name(results.layout.lines, line)} {_factor(row)}" for row in known]
     if not told:
         return []

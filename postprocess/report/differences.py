@@ -55,10 +55,11 @@ def _settings(one: Results, other: Results) -> Iterator[Difference]:
     yield from _differ("scale", one.plan.get("scale"), other.plan.get("scale"))
     for key, what in {
         "sample_period_s": "sampling period [s]",
-        "gate": "start gate",
         "flush": "caches flushed",
     }.items():
         yield from _differ(what, one.experiment.get(key), other.experiment.get(key))
+    for column in ("started", "placed"):
+        yield from _differ(column, *(listed(results.trials_have(column)) for results in (one, other)))
     strategies = [(results.site.get("flush") or {}).get("strategy") for results in (one, other)]
     yield from _differ("way of flushing", *strategies)
     for access in (access for access in one.accesses if access in other.accesses):

@@ -98,7 +98,8 @@ def _facts(results: Results) -> Iterator[tuple[str, Any]]:
     yield "seed", plan.get("seed")
     yield "repetitions", _repeats(experiment.get("repeats"))
     yield "sampling period", f"{experiment['sample_period_s']:g} s" if "sample_period_s" in experiment else NOTHING
-    yield "start gate", _yes(experiment.get("gate"))
+    yield "clients started", listed(results.trials_have("started")) or NOTHING
+    yield "clients placed", listed(results.trials_have("placed")) or NOTHING
     yield "caches flushed", _flush(experiment, site)
     for pool, workers in (plan.get("pools") or {}).items():
         yield f"pool {pool}", listed(list(workers)) or NOTHING
@@ -126,10 +127,6 @@ def _flush(experiment: dict[str, Any], site: dict[str, Any]) -> str:
     if not experiment.get("flush"):
         return "no"
     return f"yes, by {(site.get('flush') or {}).get('strategy', NOTHING)}"
-
-
-def _yes(value: Any) -> str:
-    return NOTHING if value is None else "yes" if value else "no"
 
 
 def _value(values: list[str]) -> Markup | str:

@@ -11,11 +11,16 @@ from tierbench.postprocess.records.roles import by_role
 from tierbench.postprocess.report.answer import conditions, deciding_place, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, TIMES, figures, percent, span
-from tierbench.postprocess.tables.columns import RATE, SENT
+from tierbench.postprocess.tables.columns import RATE, SENT, SUMMED
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results, Row
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, counts, verdict
 
+TAKEN = {
+    RATE: "what the jobs took in, all together and each",
+    SUMMED: "what each job took in while it read, summed, and in the mean",
+}
+COMPARED = {RATE: "Rate delivered by", SUMMED: "Sum of the clients’ own rates by"}
 REST = (
     "client_mbps", "mean_mbps", "amplification", "volatility_mbps", "peak_mbps", "window_s", "wall_time_s",
     "events_per_s",
@@ -24,21 +29,22 @@ REST = (
 
 def summary_table(results: Results) -> Markup:
     """One row for each configuration and batch."""
-    bounded = any(row.get(f"{RATE}_low") is not None for row in results.summary)
-    doubted = any(row.get("delivered_valid_mbps") is not None for row in results.summary)
+    rate = results.rate
+    bounded = any(row.get(f"{rate}_low") is not None for row in results.summary)
+    doubted = rate == RATE and any(row.get("delivered_valid_mbps") is not None for row in results.summary)
     heads = [*_factors(results), "trials", "Mb/s", "95 % interval" if bounded else "± trials"]
     heads += ["VALID alone"] if doubted else []
     heads += ["a client", "sent", "sent / taken in", "volatility", "peak", "window s", "wall s", "events/s"]
     rows = []
     for row in _ordered(results):
-        spread = span(row.get(f"{RATE}_low"), row.get(f"{RATE}_high")) if bounded else figures(row.get(f"{RATE}_sd"))
+        spread = span(row.get(f"{rate}_low"), row.get(f"{rate}_high")) if bounded else figures(row.get(f"{rate}_sd"))
         rest = (row.get(name) for name in REST)
-        cells = [*_levels(results, row), _trials(results, row), figures(row.get(RATE))]
+        cells = [*_levels(results, row), _trials(results, row), figures(row.get(rate))]
         cells += [spread or NOTHING, *([_valid_alone(row)] if doubted else [])]
         rows.append([*cells, *map(figures, rest)])
     caption = (
-        "Means over the trials that count, VALID and SUSPECT, of each configuration and batch. Mb/s: what the jobs"
-        " took in, all together and each; sent, volatility and peak: what the storage sent, the thesis’ measure."
+        f"Means over the trials that count, VALID and SUSPECT, of each configuration and batch. Mb/s: {TAKEN[rate]};"
+        " sent, volatility and peak: what the storage sent, the thesis’ measure."
     )
     return table(heads, rows, words=2, caption=caption)
 
@@ -58,7 +64,7 @@ def ratio_table(results: Results, panel: Panel) -> Markup | None:
     known = {
         (level_of(row, factor), row["against"]): row
         for row in rows_at(results.ratios, results.at(panel, x=x))
-        if (row["factor"], row["metric"]) == (factor, RATE) and row.get("ratio") is not None
+        if (row["factor"], row["metric"]) == (factor, results.rate) and row.get("ratio") is not None
     }
     if not known or len(lines) < 2:
         return None
@@ -70,7 +76,7 @@ def ratio_table(results: Results, panel: Panel) -> Markup | None:
     told = f" ({example['method']})" if example.get("method") else ""
     same = conditions(results, panel, x).removeprefix("With ")
     caption = (
-        f"Rate delivered by the row’s {factor} over that of the column’s, with {same}, with 95 % interval"
+        f"{COMPARED[results.rate]} the row’s {factor} over that of the column’s, with {same}, with 95 % interval"
         f" from trials of the same repetition{told}. In bold: the interval leaves 1 out."
     )
     return table(["", *names], rows, caption=caption)

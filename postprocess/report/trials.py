@@ -20,7 +20,6 @@ from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.report.markup import Markup, element, joined
 from tierbench.postprocess.report.sparks import chart, spark
 from tierbench.postprocess.report.words import figures, moment, percent
-from tierbench.postprocess.tables.columns import RATE
 from tierbench.postprocess.tables.points import level_of
 from tierbench.postprocess.tables.results import Results, Row, why
 from tierbench.postprocess.verdict.counted import verdict
@@ -33,6 +32,7 @@ FACTS = (
     ("wall time", "wall_time_s", "s"),
     ("taken in by the jobs", "delivered_mbps", "Mb/s"),
     ("by each of them", "client_mbps", "Mb/s"),
+    ("each while it read, summed", "summed_mbps", "Mb/s"),
     ("sent by the storage", "mean_mbps", "Mb/s"),
     ("sent: wrong by at most", "mean_error_mbps", "Mb/s"),
     ("sent / taken in", "amplification", ""),
@@ -93,7 +93,7 @@ def _trial(results: Results, trial: Row, look: Look, top: float) -> Markup:
         "summary",
         badge(told),
         element("span", trial["trial"], class_="name"),
-        element("span", figures(trial.get(RATE), "Mb/s"), class_="rate"),
+        element("span", figures(trial.get(results.rate), "Mb/s"), class_="rate"),
         spark(short, top, color) if short and np.isfinite(short.values).any() else element("span", class_="spark"),
         element("span", trial["bottleneck"], class_="bottleneck", title="bottleneck")
         if trial.get("bottleneck")
@@ -124,6 +124,7 @@ def _body(
     facts = [(name, level_of(trial, name)) for name in results.factors if name not in BUILT_IN]
     facts += [(name, figures(trial[column], unit)) for name, column, unit in FACTS if trial.get(column) is not None]
     facts += [(name, percent(trial[column])) for name, column in SHARES if trial.get(column) is not None]
+    facts += [(name, str(trial[name])) for name in ("started", "placed") if trial.get(name)]
     facts.append(("jobs ok", f"{trial.get('jobs_ok') or 0} of {trial['jobs']}"))
     if trial.get("ceiling_from"):
         facts.append(("ceiling from", str(trial["ceiling_from"])))

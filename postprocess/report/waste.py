@@ -32,6 +32,8 @@ def waste(results: Results, ranked: list[Row]) -> list[str]:
         f"The storage sent more than the jobs took in: {over} {listed(each)}. The rest was read ahead in vain on the"
         f" way, sent again, or somebody else’s. What may avoid it: {avoided}."
     ]
+    if results.rate != RATE:  # between two turns nothing is sent
+        return notes
     by_sent = sorted((row for row in ranked if row.get(SENT) is not None), key=lambda row: -float(row[SENT]))
     if by_sent and name(by_sent[0]) != name(ranked[0]):
         first = by_sent[0]

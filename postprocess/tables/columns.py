@@ -12,6 +12,8 @@ SCHEMA_VERSION = 4
 
 # The rate that comparisons, ladders and answers speak of, and the one that the thesis measured.
 RATE, SENT = "delivered_mbps", "mean_mbps"
+# Where clients take turns: what they would take in together if none was in another's way.
+SUMMED = "summed_mbps"
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ JOBS = (
     _count("client", "number of the client in its trial, from 0"),
     _text("host", "worker it ran on"),
     _text("slot", "HTCondor slot it ran in"),
+    _count("core", "core of its own, where it was pinned to one"),
     _text("program", "kind of client"),
     _text("status", "ok; what it said went wrong; lost: it began and never ended; never-started"),
     _text("message", "the client's own words about the status"),
@@ -161,19 +164,25 @@ TRIALS = (
     _text("direction", "what the storage's interfaces do with the trial's bytes: sent, or received"),
     _text("program", "kind of client"),
     _text("arranged", "what the site has changed for the trial, on which host, as it was read back"),
-    _text("gate", "yes: all clients began at one go time; no: HTCondor's natural start"),
+    _text("started", "how the clients began: together, natural, every so many seconds, or in-turn"),
+    _text("placed", "which workers the clients were meant for, and whether each was pinned to a core"),
     _count("jobs_ok", "clients that ended ok"),
     _count("jobs_failed", "clients that did not, for whatever reason"),
     _count("submit_wall_ns", "clients submitted, by the job event log, since 1970 UTC", "ns"),
-    _count("go_wall_ns", "the window begins: go time of the gate, or the first client's begin", "ns"),
+    _count("go_wall_ns", "the window begins: go time of the gate (the first one), or the first client's begin", "ns"),
     _count("end_wall_ns", "the window ends: last client's end", "ns"),
     _number("window_s", "s", "the window: go to last end"),
     _number("wall_time_s", "s", "submission to last end, the thesis' wall time"),
     _number("wall_time_error_s", "s", "by how much that may be wrong: half of what the job event log's stamps tell", 4),
     _number("natural_skew_ms", "ms", "first to last client's process start"),
-    _number("start_skew_ms", "ms", "first to last client's begin, after the gate if there was one"),
+    _number(
+        "start_skew_ms",
+        "ms",
+        "from least to most by which clients began after their go times; without a gate, first to last begin",
+    ),
     _number("delivered_mbps", "Mb/s", "moved by the jobs over the window"),
     _number("client_mbps", "Mb/s", "moved by a client over its own run time, mean over the clients"),
+    _number("summed_mbps", "Mb/s", "the sum of what each client moved over its own run time"),
     _number("mean_mbps", "Mb/s", "carried by the storage servers over the window, the thesis' measure"),
     _number("mean_error_mbps", "Mb/s", "most by which mean_mbps may be wrong for what moved near the window's edges"),
     _number("amplification", "1", "bytes_server over what the jobs moved", 4),
@@ -229,7 +238,8 @@ RESOURCES = (
 
 # What summary.csv averages.
 SUMMARISED = (
-    "delivered_mbps", "client_mbps", "mean_mbps", "amplification", "volatility_mbps", "volatility_5s_mbps", "peak_mbps",
+    "delivered_mbps", "client_mbps", "summed_mbps", "mean_mbps",
+    "amplification", "volatility_mbps", "volatility_5s_mbps", "peak_mbps",
     "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps", "steady_peak_mbps", "all_active_share",
     "all_active_delivered_mbps", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms", "natural_skew_ms",
     "events_per_s", "cpu_efficiency", "efficiency",
@@ -269,7 +279,7 @@ SUMMARY = (
 )
 
 # What ratios.csv compares.
-COMPARED = (RATE, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", "events_per_s")
+COMPARED = (RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", "events_per_s")
 
 RATIOS = (
     _text("factor", "what is compared, all else being equal: access, workload, jobs, or an axis"),

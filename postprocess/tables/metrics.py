@@ -22,6 +22,7 @@ from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.edges import mean_error_mbps
 from tierbench.postprocess.measures.slices import slice_columns
 from tierbench.postprocess.measures.traffic import resolution_s, traffic
+from tierbench.postprocess.records.beginning import placement_of, placement_text
 from tierbench.postprocess.records.increments import Booleans, Intervals
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
@@ -57,11 +58,12 @@ def job_row(trial: dict[str, Any], job: Job) -> Row:
         "start_wall_ns": start.get("wall_ns"),
         "begin_wall_ns": begin,
         "end_wall_ns": end.get("wall_ns"),
-        "begin_after_go_ms": _times(1e-6, _difference(begin, go.get("go_wall_ns"))),
+        "begin_after_go_ms": _times(1e-6, job.late_ns),
         "open_s": _times(1e-9, _difference(end.get("opened_wall_ns"), begin)),
         "first_byte_s": _times(1e-9, _difference(end.get("first_byte_wall_ns"), begin)),
         "run_s": job.run_s,
         "bytes_expected": start.get("expected_bytes"),
+        "core": go.get("core"),
         "rate_mbps": _times(8e-6, _ratio(end.get("bytes_app"), job.run_s)),
         "events_per_s": _ratio(end.get("events"), job.run_s),
         "cpu_efficiency": _ratio(job.computing_s, job.run_s),
@@ -94,7 +96,8 @@ def trial_row(data: TrialData) -> Row:
         "direction": data.measure.direction,
         "program": trial["client"],
         "arranged": "; ".join(data.arranged),
-        "gate": "yes" if trial["gate"] else "no",
+        "started": data.start.text,
+        "placed": placement_text(placement_of(trial)),
         "jobs_ok": ok,
         "jobs_failed": len(jobs) - ok,
         "submit_wall_ns": data.submit_wall_ns,
@@ -104,9 +107,10 @@ def trial_row(data: TrialData) -> Row:
         "wall_time_s": _times(1e-9, _difference(end, data.submit_wall_ns)),
         "wall_time_error_s": data.submit_error_s,
         "natural_skew_ms": _spread_ms(job.start.get("wall_ns") for job in jobs),
-        "start_skew_ms": _spread_ms(job.go.get("wall_ns") for job in jobs),
+        "start_skew_ms": _spread_ms(job.late_ns if data.start.gated else job.go.get("wall_ns") for job in jobs),
         "delivered_mbps": taken.mbps,
         "client_mbps": taken.client_mbps,
+        "summed_mbps": taken.summed_mbps,
         "mean_mbps": carried.mean_mbps,
         "mean_error_mbps": mean_error_mbps(data, _plus(-(_sum(jobs, _taken_in(data)) or 0), carried.bytes)),
         "amplification": _ratio(carried.bytes, taken.bytes),
@@ -174,7 +178,7 @@ def _reasons(data: TrialData) -> list[str]:
         shown = ", ".join(clients[:SHOWN_CLIENTS]) + (", …" if len(clients) > SHOWN_CLIENTS else "")
         reasons.append(f"{len(clients)} of {len(data.jobs)} clients {status} ({shown})")
     reasons += [f"client {job.index} was started {job.starts} times" for job in data.jobs if job.starts > 1]
-    if data.trial["gate"] and data.go_wall_ns is None:
+    if data.start.gated and data.go_wall_ns is None:
         reasons.append("the gate never opened")
     if data.end_ns is None and any(job.end for job in data.jobs):
         reasons.append("the last client ended before the window began, or more than a week after")

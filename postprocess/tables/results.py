@@ -15,9 +15,10 @@ from tierbench.dags import names
 from tierbench.dags.layout import Layout
 from tierbench.dags.levels import ACCESS, Factor
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.tables.columns import FILES, SCHEMA_VERSION, SENT
+from tierbench.postprocess.tables.columns import FILES, RATE, SCHEMA_VERSION, SENT, SUMMED
 from tierbench.postprocess.tables.factors import layout_of, run_factors
 from tierbench.postprocess.tables.points import Panel, Point, level_of, rows_at
+from tierbench.starts import IN_TURN
 
 Row = dict[str, Any]
 Say = Callable[[str], None]
@@ -46,6 +47,11 @@ class Results:
     @property
     def name(self) -> str:
         return self.directory.resolve().name
+
+    @property
+    def rate(self) -> str:
+        """The column that its trials are compared by: where clients have taken turns, the sum of their own rates."""
+        return SUMMED if any(trial.get("started") == IN_TURN for trial in self.trials) else RATE
 
     @property
     def accesses(self) -> list[str]:
@@ -78,6 +84,10 @@ class Results:
         """Where a panel's trials of one line, and of one place along x, are."""
         levels = {self.layout.lines: line, self.layout.x: x}
         return {**panel.levels, **{factor: text for factor, text in levels.items() if text is not None}}
+
+    def trials_have(self, column: str) -> list[str]:
+        """What there is in a column, each once."""
+        return list(dict.fromkeys(str(trial[column]) for trial in self.trials if trial.get(column) is not None))
 
     def trials_at(self, point: Point) -> list[Row]:
         return rows_at(self.trials, point)

@@ -9,6 +9,8 @@ from pathlib import Path
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.kinds import printable
+from tierbench.postprocess.tables.columns import RATE, SUMMED
+from tierbench.starts import IN_TURN
 
 # What is shown of each table: the column, and the heading above it.
 TRIALS = {
@@ -41,7 +43,8 @@ SUMMARY = {
 }
 WORDS = {"trial", "configuration", "verdict"}
 DECIMALS = {
-    "delivered_mbps": 1, "delivered_mbps_sd": 1, "mean_mbps": 1, "amplification": 2, "volatility_mbps": 1,
+    "delivered_mbps": 1, "delivered_mbps_sd": 1, "summed_mbps": 1, "mean_mbps": 1,
+    "amplification": 2, "volatility_mbps": 1,
     "peak_mbps": 1, "window_s": 1, "wall_time_s": 1, "start_skew_ms": 1,
 }  # fmt: skip
 
@@ -51,8 +54,20 @@ def show(run: Path) -> str:
     trials, summary = _rows(run / names.TRIALS_CSV), _rows(run / names.SUMMARY_CSV)
     reasons = [printable(f"{row['trial']}: {row['verdict_reasons']}") for row in trials if row["verdict_reasons"]]
     summary = [{**row, "interval": _interval(row)} for row in summary]
-    parts = [aligned(trials, TRIALS), "\n".join(reasons), aligned(summary, SUMMARY)]
+    summed = any(row.get("started") == IN_TURN for row in trials)
+    parts = [
+        aligned(trials, _with_sum(TRIALS, summed)),
+        "\n".join(reasons),
+        aligned(summary, _with_sum(SUMMARY, summed)),
+    ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _with_sum(columns: dict[str, str], summed: bool) -> dict[str, str]:
+    """The columns, with the sum of the clients' own rates where clients have taken turns."""
+    at = list(columns).index(RATE)
+    names = [*list(columns)[:at], *([SUMMED] if summed else []), *list(columns)[at:]]
+    return {name: columns.get(name, "summed") for name in names}
 
 
 def aligned(rows: list[dict[str, str]], columns: dict[str, str]) -> str:

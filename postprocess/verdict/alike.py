@@ -11,6 +11,7 @@ from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
 from tierbench.postprocess.tables.columns import CONFIGURATION, RATE
 from tierbench.postprocess.verdict.counted import counts
 from tierbench.postprocess.verdict.rules import Finding
+from tierbench.starts import IN_TURN
 
 Row = dict[str, Any]
 
@@ -42,7 +43,7 @@ def with_rates_that_add_up(rows: Iterable[Row]) -> list[Row]:
     for members in _grouped(rows, tuple(name for name in BATCH if name != "jobs")):
         by_jobs = {jobs: _each_mbps(list(batch)) for jobs, batch in itertools.groupby(members, lambda row: row["jobs"])}
         for row in members:
-            each = row[RATE] / row["jobs"] if row[RATE] else None
+            each = row[RATE] / row["jobs"] if row[RATE] and row.get("started") != IN_TURN else None
             fewer = {jobs: mbps for jobs, mbps in by_jobs.items() if jobs < row["jobs"] and mbps is not None}
             if row["bottleneck"] == LATENCY and each is not None and fewer:
                 jobs = max(fewer, key=lambda jobs: fewer[jobs] or 0.0)

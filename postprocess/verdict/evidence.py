@@ -17,6 +17,7 @@ from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.samples import Samples
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.tables.metrics import uncovered
+from tierbench.postprocess.verdict import begun
 from tierbench.postprocess.verdict.rules import BY_NAME, Finding
 
 Row = dict[str, Any]
@@ -88,49 +89,8 @@ def _clients(data: TrialData, row: Row) -> Iterator[Finding]:
     shared = [url for url, clients in readers.items() if clients > 1]
     count = sum(readers[url] for url in shared)
     yield Finding("shared replica", count, f"{count} clients read {', '.join(shared[:3])} between them")
-    yield from _together(data, row)
-    if data.trial["gate"]:
-        yield from _gate(data)
-        yield from _fast(data)
+    yield from begun.findings(data, row)
     yield from _counts(data)
-
-
-def _together(data: TrialData, row: Row) -> Iterator[Finding]:
-    share = row.get("all_active_share")
-    if row["jobs"] < 2 or share is None:
-        return
-    words = f"all clients {data.measure.did} together for {row['all_active_s']:.1f} s, {share:.0%} of the window"
-    yield Finding("not all active", 100 * (1 - share), words)
-
-
-def _gate(data: TrialData) -> Iterator[Finding]:
-    after = {
-        job.index: (job.go["wall_ns"] - job.go["go_wall_ns"]) / 1e6 for job in data.jobs if job.go.get("go_wall_ns")
-    }
-    if not after:
-        return
-    last = max(after, key=lambda index: after[index])
-    yield Finding("late begin", after[last], f"client {last} began {after[last]:.1f} ms after the go")
-    before = {
-        job.index: max(-after[job.index], (job.go["go_wall_ns"] - job.end["first_byte_wall_ns"]) / 1e6)
-        if job.end.get("first_byte_wall_ns")
-        else -after[job.index]
-        for job in data.jobs
-        if job.index in after
-    }
-    first = max(before, key=lambda index: before[index])
-    yield Finding("early begin", before[first], f"client {first} read {before[first]:.1f} ms before the go")
-
-
-def _fast(data: TrialData) -> Iterator[Finding]:
-    rates = {job.index: job.end["bytes_app"] * 8e-6 / job.run_s for job in data.jobs if job.ok and _rated(job)}
-    if len(rates) < 2:
-        return
-    usual, fastest = statistics.median_low(rates.values()), max(rates, key=lambda index: rates[index])
-    if usual:
-        times = rates[fastest] / usual
-        words = f"client {fastest} read at {rates[fastest]:.1f} Mb/s, {times:.1f} times the median of {usual:.1f}"
-        yield Finding("fast client", times, words)
 
 
 def _counts(data: TrialData) -> Iterator[Finding]:
@@ -155,10 +115,6 @@ def _counts(data: TrialData) -> Iterator[Finding]:
         odd = max(shares, key=lambda index: abs(shares[index] - usual))
         words = f"client {odd} took in {shares[odd]:.1f} % of its file, where {usual:.1f} % is usual"
         yield Finding("counts apart", abs(shares[odd] - usual), words)
-
-
-def _rated(job: Any) -> bool:
-    return bool(job.run_s and job.end.get("bytes_app"))
 
 
 # -- samplers --------------------------------------------------------------------------------------------

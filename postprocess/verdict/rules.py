@@ -88,7 +88,7 @@ RULES = (
     ),
     Rule(
         "fast client",
-        "the fastest client's rate over the median, behind the start gate",
+        "the fastest client's rate over the median, where all began at one instant",
         "times", 5, None,
         "its replica was in some cache, or others were starved",
     ),
@@ -136,13 +136,31 @@ RULES = (
     ),
     Rule(
         "not all active",
-        "the window without the time in which all clients with work were at it",
+        "the window without the time in which all clients with work were at it, where they began together or naturally",
         "% of the window", 67, 90,
         "some clients began late or were served far better than others: see jobs.csv",
     ),
     Rule(
+        "not alone",
+        "time in which more than one client read, where they take turns",
+        "% of the window", 1, 5,
+        "a client did not wait for its turn: see begin and end in jobs.csv",
+    ),
+    Rule(
+        "wrong place",
+        "clients on other workers than those that the experiment places them on",
+        "clients", None, 0,
+        "see places.txt and clients.log, and whether two workers of the pool have one name",
+    ),
+    Rule(
+        "not pinned",
+        "clients without a core of their own, where each was to be pinned to one",
+        "clients", None, 0,
+        "place no more clients on a worker than it has cores that jobs may use",
+    ),
+    Rule(
         "late begin",
-        "latest begin after the go time",
+        "latest begin after the go time, or after the client's own",
         "ms", 50, None,
         "the worker was busy or its clock is wrong",
     ),

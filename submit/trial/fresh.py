@@ -28,7 +28,7 @@ from typing import Any
 from tierbench.submit.trial.dagman import CLAIM, at_work, claim
 from tierbench.submit.trial.room import give_up_reserve, wait_for_room
 
-WRITTEN = ("trial.dag", "trial.json", "replicas.txt")
+WRITTEN = ("trial.dag", "trial.json", "replicas.txt", "places.txt")
 TRIES = "tries"
 AFTER = "after"
 NOT_NEEDED = "not-needed"

@@ -1,40 +1,68 @@
 #!/usr/bin/env python3
-"""The start gate: all clients of a trial begin at one instant.
+"""The start gate: all clients of a trial begin at one instant, or one after the other.
 
 usage: gate.py            (in the trial's directory on the access point; a local universe job)
 
 Waits until every client has said READY in the clients' job event log (or has ended), the caches of every
 host are flushed and every sampler has written its first records. Then it publishes in go.json one wall-clock
 time, a little ahead, for which each client waits, and how often each had been started by then; from there on the
-trial is stop.py's.
+trial is stop.py's. Where clients begin one by one it says by how much each waits for longer than the one before; where
+they take turns it stays, and adds a time for each client when the one before has ended.
 When something fails, or is waited for longer than trial.json's `limits` allow, it calls the trial off: it says
 why in called-off.json, and its exit status has DAGMan remove all jobs. What it waits for is in waiting-for.json.
 Started again it finds the go that it gave before. Shipped to the run directory; stdlib only, Python 3.6 or newer.
 
-exit status: 0 the go is given, or all clients have ended; 2 trial.json cannot be read; 3 the trial is called off
+exit status: 0 every go is given, or all clients have ended; 2 trial.json cannot be read; 3 the trial is called off
 """
 
 import json
 import sys
 import time
-from pathlib import Path
 
-from tierbench.submit.trial.watched import Watched, gather, watch, write
+from tierbench.starts import EVERY, IN_TURN
+from tierbench.submit.trial.watched import POLL_SECONDS, Watched, gather, is_called_off, the_go, watch, write
 
 # A client learns the time when it next looks, four times a second; many at once keep the access point busy.
 LEAD_SECONDS = 0.5
 LEAD_SECONDS_PER_CLIENT = 0.01
+TURN_SECONDS = 1.0  # between two turns: what the one before has asked for in vain comes meanwhile
 
 
 def let_go(watched: Watched) -> None:
-    """Give the go when all is ready for it."""
+    """Give the go when all is ready for it, and each client's turn when it comes."""
     gather(watched)
-    if Path("go.json").exists() or watched.ended >= watched.everybody:
-        return
+    if not the_go() and not watched.ended >= watched.everybody:
+        give_go(watched)
+    if watched.start["kind"] == IN_TURN:
+        give_turns(watched)
+
+
+def give_go(watched: Watched) -> None:
     lead = LEAD_SECONDS + LEAD_SECONDS_PER_CLIENT * len(watched.everybody)
-    go = {"format": 1, "go_wall_ns": int((time.time() + lead) * 1e9), "starts": watched.cluster.starts}
+    at = ahead(lead)
+    go = {"format": 1, "go_wall_ns": at, "starts": watched.cluster.starts}
+    if watched.start["kind"] == EVERY:
+        go["step_ns"] = int(watched.start["every_s"] * 1e9)
+    elif watched.start["kind"] == IN_TURN:
+        go["turns_wall_ns"] = [at]
     write("go.json", json.dumps(go))
     watched.tell("", 0.0)
+
+
+def give_turns(watched: Watched) -> None:
+    """Let each client go when the one before has ended, however that was."""
+    turns = the_go().get("turns_wall_ns", [])
+    while 0 < len(turns) < len(watched.everybody) and not is_called_off():
+        watched.read_on()
+        if len(turns) - 1 in watched.ended:
+            turns.append(ahead(TURN_SECONDS))
+            write("go.json", json.dumps({**the_go(), "turns_wall_ns": turns}))
+        time.sleep(POLL_SECONDS)
+
+
+def ahead(seconds: float) -> int:
+    """So far ahead of now, in nanoseconds."""
+    return int((time.time() + seconds) * 1e9)
 
 
 if __name__ == "__main__":

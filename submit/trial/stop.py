@@ -14,16 +14,14 @@ exit status: 0 all clients have ended, or the gate has called the trial off; 2 t
 is called off
 """
 
-import json
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from tierbench.submit.servers import state_of_servers
 from tierbench.submit.trial.held import wait_until_undone
-from tierbench.submit.trial.watched import POLL_SECONDS, CalledOff, Watched, clients, gather, watch, write
+from tierbench.submit.trial.watched import POLL_SECONDS, CalledOff, Watched, clients, gather, the_go, watch, write
 
 # The storage is seen idle for so long before the go and after the last end, by whole sampling intervals.
 IDLE_SECONDS = 1.0
@@ -55,7 +53,7 @@ def stop(watched: Watched) -> None:
 
 def see_begin(watched: Watched) -> "dict[int, int]":
     """Wait for the go, or without a gate for all to begin; how often each was started by then."""
-    if not watched.trial["gate"]:
+    if not watched.gated:
         gather(watched)
         return dict(watched.cluster.starts)
     while not the_go() and not watched.ended >= watched.everybody:
@@ -73,7 +71,10 @@ def see_end(watched: Watched, starts: "dict[int, int]") -> None:
         left = sorted(watched.everybody - watched.ended)
         if not left:
             return
-        who = clients(left)
+        reading = sorted(watched.reading)
+        if not reading:
+            watched.moving.begin()  # nothing has to move between two clients
+        who = clients(reading or left)
         restarted = [number for number in left if watched.cluster.starts.get(number, 0) > starts.get(number, 1)]
         if restarted:
             raise CalledOff(f"{clients(restarted)} began anew, on {watched.cluster.slots[restarted[0]]}")
@@ -91,15 +92,6 @@ def see_end(watched: Watched, starts: "dict[int, int]") -> None:
             )
         watched.tell(f"the storage to move anything while {who} read", still)
         time.sleep(POLL_SECONDS)
-
-
-def the_go() -> "dict[str, Any]":
-    """What the gate has said to the clients, or nothing yet."""
-    try:
-        go = json.loads(Path("go.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return go if isinstance(go, dict) else {}
 
 
 def stop_services() -> None:

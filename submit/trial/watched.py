@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tierbench.starts import NATURAL, begin_of
 from tierbench.submit.lastsamples import RECEIVED, SENT, counted, last_samples
 from tierbench.submit.trial.held import held
 from tierbench.submit.trial.joblog import Cluster
@@ -70,13 +71,27 @@ def call_off(watched: "Watched", reason: str) -> None:
     """Say why; clients that wait for the go learn it and end by themselves, the others DAGMan will remove."""
     print("called off: " + ascii(reason))
     write("called-off.json", json.dumps({"format": 1, "reason": reason}) + "\n")
-    if Path("go.json").exists():
+    go = the_go()
+    if go and not watched.waiting:
         return
-    write("go.json", json.dumps({"format": 1, "called_off": reason}))
+    write("go.json", json.dumps({"format": 1, **go, "called_off": reason}))
     deadline = time.monotonic() + watched.limits["stop_s"]
     while watched.cluster.left & watched.cluster.starts.keys() and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
         watched.read_on()
+
+
+def the_go() -> "dict[str, Any]":
+    """What the gate has said to the clients, or nothing yet."""
+    try:
+        go = json.loads(Path("go.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return go if isinstance(go, dict) else {}
+
+
+def is_called_off() -> bool:
+    return Path("called-off.json").exists()
 
 
 class Watched:
@@ -85,6 +100,8 @@ class Watched:
     def __init__(self, trial: "dict[str, Any]") -> None:
         self.trial = trial
         self.limits = trial["limits"]  # type: dict[str, int]
+        self.start = trial["start"]
+        self.gated = self.start["kind"] != NATURAL
         self.everybody = set(range(trial["jobs"]))
         self.cluster, self.flushes = Cluster(Path("clients.log")), Cluster(Path("flush.log"))
         self.held, self.arranging = held(Path(), trial), Cluster(Path("arrange.log"))
@@ -98,6 +115,19 @@ class Watched:
     @property
     def ended(self) -> "set[int]":
         return self.records.ended | self.cluster.ended.keys()
+
+    @property
+    def waiting(self) -> "set[int]":
+        """The clients that have no time to begin at yet."""
+        go = the_go()
+        return {number for number in self.everybody - self.ended if not go or begin_of(go, number) is None}
+
+    @property
+    def reading(self) -> "set[int]":
+        """The clients that have begun, if they began when they were told to, and have not ended."""
+        go, now = the_go(), time.time() * 1e9
+        begins = {number: begin_of(go, number) if go else 0 for number in self.everybody - self.ended}
+        return {number for number, begin in begins.items() if begin is not None and begin <= now}
 
     def read_on(self) -> None:
         for log in (self.cluster, self.flushes, self.arranging, *self.samplers.values()):
@@ -121,7 +151,7 @@ class Watched:
 
     def unready(self) -> "list[str]":
         """What the go waits for, beside samples."""
-        begun = self.cluster.ready if self.trial["gate"] else self.cluster.starts.keys()
+        begun = self.cluster.ready if self.gated else self.cluster.starts.keys()
         unready = sorted(self.everybody - begun - self.ended)
         idle = [number for number in unready if number not in self.cluster.starts]
         hosts = [host for host in self.trial["flush"]["hosts"] if not flushed(host)]
@@ -134,7 +164,7 @@ class Watched:
 
     def unsampled(self) -> "list[tuple[str, str]]":
         """The hosts whose samplers have not seen the idle storage for a moment yet, and their roles."""
-        if not self.trial["gate"]:
+        if not self.gated:
             return []  # the clients' node waits for them, before it is submitted
         return [(s["host"], s["role"]) for s in self.trial["samplers"] if not sampled_idle(s)]
 
@@ -154,7 +184,7 @@ class Watched:
             self.absent = self.absent or f"client {number}, which {away.why}"
             # Before the go it may begin anew, on another worker too.
             patience = self.limits["away_s"] if away.may_return else TOLD_SECONDS
-            if time.monotonic() - away.since > patience and (Path("go.json").exists() or not self.trial["gate"]):
+            if time.monotonic() - away.since > patience and (Path("go.json").exists() or not self.gated):
                 raise CalledOff(f"client {number} {away.why}")
 
     def _check_flushes(self) -> None:

@@ -64,7 +64,7 @@ batches = [2]
 repeats = 1
 retries = 0
 sample_period_s = 0.05
-gate = {gate}
+start = "{start}"
 flush = {flush}
 
 [workloads.{name}]
@@ -81,9 +81,9 @@ size_mb = 24
 class Contaminated:
     """A trial of two dd on the public workers' mounts, to which something is done."""
 
-    def __init__(self, access_point: AccessPoint, testbed: Testbed, name: str, gate: bool, flush: bool) -> None:
+    def __init__(self, access_point: AccessPoint, testbed: Testbed, name: str, start: str, flush: bool) -> None:
         self.name, self.access_point, self.testbed = f"contaminated-{name}", access_point, testbed
-        words = {"name": name, "count": COUNT, "gate": str(gate).lower(), "flush": str(flush).lower()}
+        words = {"name": name, "count": COUNT, "start": start, "flush": str(flush).lower()}
         access_point.define(self.name, CONTAMINATED.format(**words))
         self.run = access_point.write(self.name)
         (self.trial,) = (self.run / names.TRIALS).iterdir()
@@ -254,7 +254,9 @@ def contaminated(clean: Ran, access_point: AccessPoint, testbed: Testbed) -> Ite
     assert clean
 
     def trial(name: str) -> Contaminated:
-        return Contaminated(access_point, testbed, name, gate=name != "late", flush=name != "warm")
+        return Contaminated(
+            access_point, testbed, name, start="natural" if name == "late" else "together", flush=name != "warm"
+        )
 
     runs: dict[str, Future[Ran]] = {}
     with ThreadPoolExecutor(1) as one:

@@ -58,7 +58,7 @@ batches = {batches}
 repeats = {repeats}
 sample_period_s = 0.2
 retries = 1
-gate = {gate}
+start = "{start}"
 
 [workloads.copy]
 client = "xrdcp"
@@ -252,7 +252,7 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
     assert measured
     access_point.define("missing", small("missing", batches=[1, 2]))
     access_point.define("by-hand", small("by-hand", *BY_HAND, batches=[2]))
-    access_point.define("ungated", small("ungated", batches=[2], gate=False))
+    access_point.define("ungated", small("ungated", batches=[2], start="natural"))
     access_point.define("until-known", small("until-known", replicas="middling", batches=[1], repeats=UNTIL_KNOWN))
     access_point.define("workflow", small("workflow", *BY_HAND, batches=[1]))
     access_point.define("stopped", small("stopped", "wan-xrootd-private", replicas="long", batches=[4]))
@@ -271,12 +271,10 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
 
 
 def small(
-    name: str, *access: str, replicas: str = "short", batches: list[int], gate: bool = True, repeats: str = "1"
+    name: str, *access: str, replicas: str = "short", batches: list[int], start: str = "together", repeats: str = "1"
 ) -> str:
     ways = json.dumps(access or ["wan-xrootd-public"])
-    return SMALL.format(
-        name=name, access=ways, replicas=replicas, batches=batches, gate=str(gate).lower(), repeats=repeats
-    )
+    return SMALL.format(name=name, access=ways, replicas=replicas, batches=batches, start=start, repeats=repeats)
 
 
 # A replica that is gone, and comes back
@@ -521,7 +519,7 @@ def ungated(courses: dict[str, Future[Ran]]) -> Ran:
 
 def test_without_a_gate_a_trial_is_complete(ungated: Ran) -> None:
     (row,) = ungated.rows(names.TRIALS_CSV)
-    assert (row["gate"], row["state"], ungated.status) == ("no", "complete", 0)
+    assert (row["started"], row["state"], ungated.status) == ("natural", "complete", 0)
 
 
 def test_without_a_gate_the_natural_skew_is_told(ungated: Ran) -> None:

@@ -110,7 +110,8 @@ def _trial(
         "configuration": configuration, "access": access, "workload": workload, "jobs": jobs,
         **{axis: level_text(level) for axis, level in levels.items()}, "repeat": repeat,
         "trial_id": name, "position": position,
-        "state": "complete", "reasons": "", "pool": "private", "protocol": "xrootd", "program": "root", "gate": "yes",
+        "state": "complete", "reasons": "", "pool": "private", "protocol": "xrootd", "program": "root",
+        "started": "together", "placed": "as-matched",
         "jobs_ok": jobs, "jobs_failed": 0, "submit_wall_ns": synthetic.GO_NS - 5 * 10**9, "go_wall_ns": synthetic.GO_NS,
         "end_wall_ns": synthetic.GO_NS + round(window_s * 1e9), "window_s": window_s, "wall_time_s": window_s + 5,
         "natural_skew_ms": 100.0 * jobs, "start_skew_ms": 0.01 * jobs,
@@ -236,7 +237,7 @@ def _write_definitions(run: Path, shape: Shape, trials: list[Row]) -> None:
         "links": {"wan": 1000},
         "flush": {"strategy": "fadvise"},
     }
-    experiment = {"name": "synthetic", "repeats": shape.repeats, "sample_period_s": 1.0, "gate": True, "flush": True}
+    experiment = {"name": "synthetic", "repeats": shape.repeats, "sample_period_s": 1.0, "flush": True}
     reading = {"client": "root", "replicas": "tree", "options": {"cache_mb": 0.0}}
     experiment["workloads"] = dict.fromkeys(shape.workloads, reading)
     for name, content in {"plan": plan, "site": site, "experiment": experiment}.items():

@@ -178,7 +178,8 @@ def write_trial(
         "repeat": repeat, "index": index, "pool": "private", "requirements": "synthetic", "protocol": "xrootd",
         "workers": ["wn01.private.fiu.test"], "flush": {"strategy": "fadvise", "hosts": []},
         "samplers": [{"host": OSS, "interface": "eth0", "role": "storage", "via": "pool"}],
-        "sample_period_s": 1.0, "gate": True, "options": {}, "bytes": size * jobs, **changes,
+        "sample_period_s": 1.0, "start": {"kind": "together", "every_s": 0.0},
+        "options": {}, "bytes": size * jobs, **changes,
     }  # fmt: skip
     (folder / "trial.json").write_text(json.dumps(trial), encoding="utf-8")
     (folder / "go.json").write_text(json.dumps({"format": 1, "go_wall_ns": GO_NS}), encoding="utf-8")

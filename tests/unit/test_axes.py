@@ -155,15 +155,15 @@ def test_a_variant_takes_over_the_axes_that_it_extends(load: Load, site: Site, t
     [
         ("[axes.a]\nvalues = [1]", r"axes\.a: needs either sets, .* or arranges"),
         ('[axes.a]\nvalues = [1]\nsets = "x"\narranges = "y"', r"axes\.a: needs either sets"),
-        ('[axes.a]\nvalues = []\nsets = "gate"', r"axes\.a\.values: must not be empty"),
-        ('[axes.a]\nvalues = [1, 1.0]\nsets = "gate"', r"axes\.a\.values: has 1 twice"),
-        ('[axes.a]\nvalues = ["x/y"]\nsets = "gate"', r"axes\.a\.values: must be numbers"),
+        ('[axes.a]\nvalues = []\nsets = "flush"', r"axes\.a\.values: must not be empty"),
+        ('[axes.a]\nvalues = [1, 1.0]\nsets = "flush"', r"axes\.a\.values: has 1 twice"),
+        ('[axes.a]\nvalues = ["x/y"]\nsets = "flush"', r"axes\.a\.values: must be numbers"),
         ('[axes.a]\nvalues = [1]\nsets = "sample_perod_s"', r"with a=1: sample_perod_s: unknown key .*sample_period_s"),
         ('[axes.a]\nvalues = [1]\nsets = "workloads.rot.memory_mb"', r'there is no "rot" \(did you mean "root"'),
         ('[axes.a]\nvalues = [9999]\nsets = "workloads.root.options.cache_mb"', r"with a=9999: .*cache_mb: must be in"),
         ('[axes.a]\nvalues = [1]\nsets = "seed"', r"seed is the same for all trials"),
         ('[axes.a]\nvalues = { x = 5 }', r"axes\.a\.values\.x: must be a table"),
-        ('[axes.A]\nvalues = [1]\nsets = "gate"', r"axes\.A: a factor is named by small letters"),
+        ('[axes.A]\nvalues = [1]\nsets = "flush"', r"axes\.A: a factor is named by small letters"),
         ('[axes]\na = 5', r"axes\.a: must be a table"),
         ('[[except]]\nwhere = { cash = 5 }\nbecause = "x"', r'except\[0\]\.where: there is no "cash"'),
         ('[[except]]\nwhere = { jobs = 5 }\nbecause = "x"', r'except\[0\]\.where\.jobs: there is no "5"'),
@@ -182,7 +182,7 @@ def test_an_experiment_of_which_nothing_is_left_is_refused(load: Load, site: Sit
 
 def test_the_plan_shows_the_product_and_its_cost(load: Load, site: Site) -> None:
     experiment = load(LATENCY + '[[except]]\nwhere = { jobs = 6, rtt_ms = 47 }\nbecause = "too slow"\n')
-    text = "\n".join(preview(expand(site, experiment, {}), site, "no pool", "", experiment.repeats))
+    text = "\n".join(preview(expand(site, experiment, {}), site, experiment, "no pool", ""))
     assert "rtt_ms: 0.1, 5, 47; the site arranges it\n15 points, 2 times each: 30 trials\n" in text
     assert "the report compares cache_mb along jobs, a panel for each workload and rtt_ms\n" in text
     assert "left out: 3 points (too slow)" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import zlib
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
+from tierbench.wrappers.cores import CLAIM
 from tierbench.wrappers.jobreport import JobReport
 
 URL = "root://server:1094//store/replica.root"
@@ -329,6 +331,58 @@ def test_a_client_killed_at_the_gate_says_so(job: Job) -> None:
     process.stdout.readline(), process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     assert events(process)["end"]["status"] == "killed"
+
+
+@pytest.mark.parametrize("go", [{"step_ns": 10**9}, {"turns_wall_ns": [0, 10**9]}], ids=["every second", "in turn"])
+def test_a_client_begins_at_its_own_time(job: Job, go: dict[str, Any]) -> None:
+    (job.folder / "replicas.txt").write_text(f"nothing\t0\n{job.replica}\t{SIZE}\n")
+    process = job.start("dd", "--gate", "go.json", "--index", "1")
+    common = time.time_ns() + 10**9
+    turns = {"turns_wall_ns": [common + turn for turn in go.get("turns_wall_ns", ())]}
+    unfinished = job.folder / "go.new"
+    unfinished.write_text(
+        json.dumps({"format": 1, "go_wall_ns": common, **go, **(turns if turns["turns_wall_ns"] else {})})
+    )
+    unfinished.rename(job.folder / "go.json")
+    begun = events(process)["go"]
+    assert begun["go_wall_ns"] == common + 10**9
+    assert 0 <= begun["wall_ns"] - begun["go_wall_ns"] < 50e6
+
+
+def test_a_client_whose_turn_has_not_come_waits_for_it(job: Job) -> None:
+    (job.folder / "replicas.txt").write_text(f"nothing\t0\n{job.replica}\t{SIZE}\n")
+    now = time.time_ns()
+    (job.folder / "go.json").write_text(json.dumps({"format": 1, "go_wall_ns": now, "turns_wall_ns": [now]}))
+    end = job.end("dd", "--gate", "go.json", "--gate-timeout", "1", "--index", "1")
+    assert end["status"] == "no-gate"
+
+
+def claimed(core: int) -> socket.socket | None:
+    """A core that is taken, by this test or by whoever has it already."""
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(CLAIM.format(core))
+    except OSError:
+        claim.close()
+        return None
+    return claim
+
+
+def test_a_pinned_client_and_its_process_keep_to_one_core(job: Job) -> None:
+    seen = job.folder / "seen"
+    job.script("bin/dd", f"sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status > {seen}")
+    deadline = time.monotonic() + 60
+    while "go" not in (record := job.run("dd", "--pin")):  # another test's client may have the cores
+        assert time.monotonic() < deadline, record
+    assert seen.read_text().strip() == str(record["go"]["core"])
+
+
+def test_where_each_core_is_taken_the_client_says_so(job: Job) -> None:
+    claims = [claimed(core) for core in os.sched_getaffinity(0)]
+    end = job.end("dd", "--pin")
+    for claim in filter(None, claims):
+        claim.close()
+    assert (end["status"], "has a client already" in end["message"]) == ("not-pinned", True)
 
 
 HTCHIRP = """

@@ -86,7 +86,7 @@ ABORT-DAG-ON gate 3
 
 # clients: one cluster, each with a replica of its own
 JOB clients ../../submit/clients.sub
-VARS clients {trial} client="root" jobs="4" memory="384" {flags} {pool} {waits}
+VARS clients {trial} client="root" memory="384" {flags} {pool} {waits}
 SCRIPT PRE clients ../../scripts/turn.py take
 
 # stop: when all clients have ended the turn is passed on, and the sampling stopped
@@ -113,7 +113,7 @@ LONG_WORDS = {
     ("changes", "steps"),
     [
         ({}, ["flush", "sampling", "gate", "clients", "stop", "tables"]),
-        ({"gate": False}, ["flush", "sampling", "clients", "stop", "tables"]),
+        ({"start": "natural"}, ["flush", "sampling", "clients", "stop", "tables"]),
         ({"flush": False}, ["sampling", "gate", "clients", "stop", "tables"]),
         ({"conditions": {"wan-rtt": 47}}, ["arrange", "flush", "sampling", "gate", "clients", "stop", "tables"]),
     ],
@@ -182,12 +182,12 @@ def test_quotes_and_backslashes_are_escaped() -> None:
 
 
 def test_without_a_gate_clients_are_not_told_to_wait(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, gate=False), the_trial(plan)).text()
+    text = trial_dag(site, dataclasses.replace(quick, start="natural"), the_trial(plan)).text()
     assert "--gate" not in text
 
 
 def test_without_a_gate_too_the_trial_is_watched(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, gate=False), the_trial(plan)).text()
+    text = trial_dag(site, dataclasses.replace(quick, start="natural"), the_trial(plan)).text()
     assert "JOB gate " not in text
     assert "ABORT-DAG-ON stop " in text
 
@@ -199,12 +199,12 @@ def test_every_node_has_dagman_remove_what_does_not_end(run: Path) -> None:
 
 
 def test_without_a_gate_clients_start_after_the_flush(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, gate=False), the_trial(plan)).text()
+    text = trial_dag(site, dataclasses.replace(quick, start="natural"), the_trial(plan)).text()
     assert "PARENT flush CHILD clients\n" in text
 
 
 def test_without_a_gate_clients_wait_for_the_samplers(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, gate=False), the_trial(plan)).text()
+    text = trial_dag(site, dataclasses.replace(quick, start="natural"), the_trial(plan)).text()
     assert "SCRIPT PRE clients ../../scripts/turn.py take sampled\n" in text
 
 
@@ -276,11 +276,11 @@ def test_sizes_and_checksums_stand_beside_replicas_where_they_are_known(site: Si
 
 def test_trial_json_holds_what_runs_and_reads_needs(site: Site, quick: Experiment, plan: Plan) -> None:
     record = trial_record(site, quick, plan, the_trial(plan))
-    assert {key: record[key] for key in ("id", "jobs", "client", "gate", "workers", "flush", "bytes")} == {
+    assert {key: record[key] for key in ("id", "jobs", "client", "start", "workers", "flush", "bytes")} == {
         "id": "lan-xrootd.root.x004.r1",
         "jobs": 4,
         "client": "root",
-        "gate": True,
+        "start": {"kind": "together", "every_s": 0.0},
         "workers": ["wn01.private.fiu.test"],
         "flush": {"strategy": "fadvise", "hosts": ["wn01.private.fiu.test", "dgt.fiu.test"]},
         "bytes": None,

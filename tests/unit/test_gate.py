@@ -14,9 +14,11 @@ import pytest
 from tests.unit.shipped import PYTHON, ship
 from tierbench.dags import names
 from tierbench.dags.graphs import CALLED_OFF
+from tierbench.starts import begin_of
 from tierbench.submit.trial import stop, watched
 
 CLOSED_S = 0.4
+TOGETHER = {"kind": "together", "every_s": 0.0}
 WHEN = "2026-01-01 12:00:00"
 LIMITS = {"ready_s": 60, "end_s": 60, "read_s": 50, "stall_s": 60, "away_s": 60, "samplers_s": 60, "stop_s": 1}
 
@@ -24,7 +26,7 @@ LIMITS = {"ready_s": 60, "end_s": 60, "read_s": 50, "stall_s": 60, "away_s": 60,
 class Gate:
     """Gate and stop at work on a trial of two clients, a flushed host and a sampler."""
 
-    def __init__(self, run: Path, **limits: float) -> None:
+    def __init__(self, run: Path, start: dict[str, Any] = TOGETHER, **limits: float) -> None:
         scripts = run / names.SCRIPTS
         scripts.mkdir()
         ship(scripts)
@@ -35,7 +37,7 @@ class Gate:
             (self.trial / folder).mkdir()
         sampler = {"host": "oss", "role": "storage", "via": "pool"}
         definition = {
-            "jobs": 2, "flush": {"hosts": ["wn01"]}, "samplers": [sampler], "gate": True, "sample_period_s": 0.2,
+            "jobs": 2, "flush": {"hosts": ["wn01"]}, "samplers": [sampler], "start": start, "sample_period_s": 0.2,
             "conditions": [],
             "limits": {**LIMITS, **limits},
         }  # fmt: skip
@@ -332,7 +334,7 @@ def test_without_a_gate_the_stop_watches_how_the_clients_begin(trial: Gate) -> N
     trial.kill()
     definition = json.loads((trial.trial / names.TRIAL).read_text())
     limits = {**LIMITS, "ready_s": 1}
-    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "gate": False, "limits": limits}))
+    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "start": {"kind": "natural"}, "limits": limits}))
     trial.stop = subprocess.Popen([PYTHON, trial.scripts / "stop.py"], cwd=trial.trial, env={})
     trial.flushed()
     assert trial.stop.wait(60) == CALLED_OFF
@@ -439,3 +441,59 @@ def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged: Gate
     assert not (arranged.trial / names.SERVED).exists()
     says(arranged, "restored", now="14")
     wait_until((arranged.trial / names.SERVED).exists)
+
+
+@pytest.fixture
+def in_turn(tmp_path: Path) -> Iterator[Gate]:
+    trial = Gate(tmp_path, start={"kind": "in-turn", "every_s": 0.0}, stall_s=2)
+    yield trial
+    trial.kill()
+
+
+def test_clients_that_begin_one_by_one_have_one_go_and_a_step(tmp_path: Path) -> None:
+    trial = Gate(tmp_path, start={"kind": "every", "every_s": 2.5})
+    trial.open()
+    go = trial.said()
+    trial.kill()
+    assert [begin_of(go, client) - go["go_wall_ns"] for client in (0, 1)] == [0, 2_500_000_000]  # type: ignore[operator]
+
+
+def test_nothing_has_to_move_while_the_next_client_does_not_read_yet(tmp_path: Path) -> None:
+    trial = Gate(tmp_path, start={"kind": "every", "every_s": 600}, stall_s=1)
+    trial.open()
+    trial.terminated(0)
+    time.sleep(3)  # beyond the limit, and the time that it takes to be seen
+    called_off = (trial.trial / names.CALLED_OFF).exists()
+    trial.kill()
+    assert not called_off
+
+
+def test_a_clients_turn_comes_when_the_one_before_has_ended(in_turn: Gate) -> None:
+    in_turn.open()
+    time.sleep(CLOSED_S)
+    assert len(in_turn.said()["turns_wall_ns"]) == 1
+    ended = time.time_ns()
+    in_turn.terminated(0)
+    wait_until(lambda: len(in_turn.said()["turns_wall_ns"]) == 2)
+    assert in_turn.said()["turns_wall_ns"][1] > ended
+    assert in_turn.gate.wait(60) == 0
+    in_turn.terminated(1)
+    assert in_turn.stop.wait(60) == 0
+
+
+def test_a_gate_that_died_between_two_turns_goes_on(in_turn: Gate) -> None:
+    in_turn.open()
+    first = in_turn.said()
+    in_turn.kill()
+    in_turn.terminated(0)
+    in_turn.start()
+    wait_until(lambda: len(in_turn.said()["turns_wall_ns"]) == 2)
+    assert in_turn.said()["turns_wall_ns"][0] == first["go_wall_ns"]
+
+
+def test_who_waits_for_its_turn_learns_that_the_trial_is_called_off(in_turn: Gate) -> None:
+    in_turn.open()
+    wait_until((in_turn.trial / names.CALLED_OFF).exists)
+    reason = in_turn.why
+    assert "while client 0 read" in reason
+    assert in_turn.said()["called_off"] == reason

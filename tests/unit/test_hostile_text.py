@@ -130,6 +130,7 @@ def experiment_tables(pset: Path) -> dict[str, Any]:
     workloads["root"]["replicas"], workloads["higgs"]["replicas"] = "tree", "higgs"
     return {
         "name": "small", "question": "Which?", "access": ["bridge"], "batches": [1], "repeats": 1,
+        "placement": {"hosts": ["wn1.example"]},
         "workloads": workloads, "replicas": replicas, "conditions": {"other": "plain"},
         "axes": {
             "rtt_ms": {"values": [1, 2], "arranges": "wan-rtt", "label": "RTT"},
@@ -207,7 +208,7 @@ def test_the_walk_finds_what_was_open_once() -> None:
         "Site.name", "Site.samplers.oss.interface", "Site.access.bridge.kerberos.principal", "Experiment.name",
         "Site.pools.all.requirements", "Site.access.bridge.path.0", "Experiment.workloads.cmssw.options.binds.0",
         "Experiment.workloads.root.options.setup", "Experiment.workloads.dd.environment.SOME",
-        "Experiment.replicas.copies.source",
+        "Experiment.replicas.copies.source", "Experiment.placement.hosts.0",
     }  # fmt: skip
 
 
@@ -413,7 +414,7 @@ def test_requirements_hold_nothing_that_htcondors_parsers_read_differently(expre
 def test_requirements_stand_in_parentheses(kind: str) -> None:
     text = (Path(pool.__file__).parent / f"{kind}.sub").read_text(encoding="utf-8")
     (line,) = re.findall(r"^requirements *= (.*)$", text, re.MULTILINE)
-    assert re.fullmatch(r"\(\$\(\w+\)\)", line)
+    assert re.fullmatch(r"\(\$\(\w+\)\)( && \(\$\(\w+\)\))?", line)
 
 
 def test_the_last_word_of_a_list_may_have_commas(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -50,5 +51,7 @@ def test_a_run_that_does_not_fit_is_refused_before_it_is_written(
 
 def test_a_shorter_period_needs_more_room() -> None:
     site = find_site("testbed")
-    plan = expand(site, find_experiment("quick"), POOL)
-    assert space.needed_bytes(plan, site, 0.1) > 1.1 * space.needed_bytes(plan, site, 1.0)
+    quick = find_experiment("quick")
+    often, seldom = (dataclasses.replace(quick, sample_period_s=period_s) for period_s in (0.1, 1.0))
+    plan = expand(site, quick, POOL)
+    assert space.needed_bytes(plan, site, often) > 1.1 * space.needed_bytes(plan, site, seldom)

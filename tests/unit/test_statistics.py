@@ -127,14 +127,14 @@ def test_skews_are_told_of_the_start_and_of_the_begin(folder):
 
 
 def test_without_a_gate_the_window_begins_with_the_first_client(tmp_path):
-    folder = synthetic.write_trial(tmp_path, gate=False)
+    folder = synthetic.write_trial(tmp_path, start={"kind": "natural", "every_s": 0.0})
     (folder / "go.json").unlink()
     for client in range(4):
         path = folder / f"clients/{client}.jsonl"
         text = path.read_text().replace(f'"go_wall_ns": {synthetic.GO_NS}', '"go_wall_ns": null')
         path.write_text(text)
     row = trial_row(read_trial(folder))
-    assert (row["go_wall_ns"], row["gate"], row["state"]) == (synthetic.GO_NS, "no", "complete")
+    assert (row["go_wall_ns"], row["started"], row["state"]) == (synthetic.GO_NS, "natural", "complete")
 
 
 def test_a_window_shorter_than_a_period_has_a_mean_and_no_volatility(tmp_path):

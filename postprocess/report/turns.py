@@ -1,0 +1,53 @@
+"""What jobs get together of what each of them gets alone, where a run has measured both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tierbench.postprocess.report.words import figures, listed
+from tierbench.postprocess.tables.columns import SUMMED
+from tierbench.postprocess.tables.points import level_of, rows_at
+from tierbench.postprocess.tables.results import Results, Row
+from tierbench.starts import IN_TURN, NATURAL, TOGETHER
+
+BEGUN = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
+
+
+def shares_of_alone(results: Results, ranked: Sequence[Row], where: str) -> tuple[bool, str] | None:
+    """The sentence that answers it, and whether it is clear; None unless one line of them took turns."""
+    lines = results.layout.lines
+    begun = {level_of(row, lines): _begun(results, row) for row in ranked}
+    alone = [row for row in ranked if begun[level_of(row, lines)] == IN_TURN]
+    others = [row for row in ranked if begun[level_of(row, lines)] != IN_TURN]
+    if len(alone) != 1 or not others:
+        return None
+    told, clear = [], True
+    for row in others:
+        ratio = _ratio(results, row, alone[0])
+        if ratio is None:
+            return None
+        clear = clear and ratio.get("low") is not None
+        interval = f" ({ratio['low']:.2f}\N{EN DASH}{ratio['high']:.2f})" if ratio.get("low") is not None else ""
+        start = begun[level_of(row, lines)]
+        told.append(f"{BEGUN.get(start, f'begun {start} they get')} {ratio['ratio']:.2f}{interval}")
+    rates = listed([figures(row[SUMMED], "Mb/s") for row in others])
+    sentence = (
+        f"{where}, {listed(told)} of what they get alone, summed: {rates} where each alone adds up to"
+        f" {figures(alone[0][SUMMED], 'Mb/s')}."
+    )
+    return clear, sentence
+
+
+def _begun(results: Results, row: Row) -> str:
+    """How the trials of a row of the summary began; nothing if that differs."""
+    point = {name: level_of(row, name) for name in results.factors}
+    begun = {str(trial.get("started")) for trial in results.trials_at(point)}
+    return begun.pop() if len(begun) == 1 else ""
+
+
+def _ratio(results: Results, row: Row, alone: Row) -> Row | None:
+    lines = results.layout.lines
+    point = {name: level_of(row, name) for name in results.factors}
+    wanted = (lines, level_of(alone, lines), SUMMED)
+    known = [r for r in rows_at(results.ratios, point) if (r["factor"], r["against"], r["metric"]) == wanted]
+    return known[0] if known and known[0].get("ratio") is not None else None

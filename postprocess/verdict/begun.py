@@ -1,0 +1,101 @@
+"""What the rules look at in how a trial's clients began, and where: which of it matters follows from the experiment."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from tierbench.postprocess.abridged import abridged
+from tierbench.postprocess.records.beginning import placement_of
+from tierbench.postprocess.records.trial import TrialData
+from tierbench.postprocess.verdict.rules import Finding
+
+Row = dict[str, Any]
+
+
+def findings(data: TrialData, row: Row) -> Iterator[Finding]:
+    """All of it that the kind of start and the placement ask for."""
+    if data.start.overlapping:
+        yield from _together(data, row)
+    if data.start.gated:
+        yield from _told(data)
+    if data.start.at_one_instant:
+        yield from _fast(data)
+    if data.start.in_turn:
+        yield from _alone(data, row)
+    yield from _placed(data)
+
+
+def _together(data: TrialData, row: Row) -> Iterator[Finding]:
+    share = row.get("all_active_share")
+    if row["jobs"] < 2 or share is None:
+        return
+    words = f"all clients {data.measure.did} together for {row['all_active_s']:.1f} s, {share:.0%} of the window"
+    yield Finding("not all active", 100 * (1 - share), words)
+
+
+def _told(data: TrialData) -> Iterator[Finding]:
+    after = {
+        job.index: (job.go["wall_ns"] - job.go["go_wall_ns"]) / 1e6 for job in data.jobs if job.go.get("go_wall_ns")
+    }
+    if not after:
+        return
+    last = max(after, key=lambda index: after[index])
+    yield Finding("late begin", after[last], f"client {last} began {after[last]:.1f} ms after the go")
+    before = {
+        job.index: max(-after[job.index], (job.go["go_wall_ns"] - job.end["first_byte_wall_ns"]) / 1e6)
+        if job.end.get("first_byte_wall_ns")
+        else -after[job.index]
+        for job in data.jobs
+        if job.index in after
+    }
+    first = max(before, key=lambda index: before[index])
+    yield Finding("early begin", before[first], f"client {first} read {before[first]:.1f} ms before the go")
+
+
+def _fast(data: TrialData) -> Iterator[Finding]:
+    rates = {job.index: job.end["bytes_app"] * 8e-6 / job.run_s for job in data.jobs if job.ok and _rated(job)}
+    if len(rates) < 2:
+        return
+    usual, fastest = statistics.median_low(rates.values()), max(rates, key=lambda index: rates[index])
+    if usual:
+        times = rates[fastest] / usual
+        words = f"client {fastest} read at {rates[fastest]:.1f} Mb/s, {times:.1f} times the median of {usual:.1f}"
+        yield Finding("fast client", times, words)
+
+
+def _alone(data: TrialData, row: Row) -> Iterator[Finding]:
+    """For how long more than one client was at work, where each was to have the way for itself."""
+    if not row["window_s"]:
+        return
+    ends = [(job.go["wall_ns"], job.ended_wall_ns) for job in data.jobs if job.go and job.ended_wall_ns is not None]
+    changes = sorted([(begin, 1) for begin, _ in ends] + [(end or 0, -1) for _, end in ends])
+    active, shared_ns = 0, 0
+    for (when, change), (then, _) in itertools.pairwise(changes):
+        active += change
+        shared_ns += then - when if active > 1 else 0
+    share = shared_ns / 1e7 / row["window_s"]
+    words = f"more than one client read for {shared_ns / 1e9:.2f} s, {share:.1f} % of the window"
+    yield Finding("not alone", share, words)
+
+
+def _placed(data: TrialData) -> Iterator[Finding]:
+    placement = placement_of(data.trial)
+    meant = dict(enumerate(placement["hosts"]))
+    ran = {job.index: str(job.start["host"]) for job in data.jobs if job.start}
+    astray = [client for client, host in ran.items() if meant.get(client, host) != host]
+    where = ", ".join(abridged([f"client {client} on {ran[client]}, not {meant[client]}" for client in astray]))
+    yield Finding("wrong place", len(astray), f"{len(astray)} clients did not run where they were placed: {where}")
+    if placement["pinned"]:
+        cores = {job.index: (ran[job.index], job.go.get("core")) for job in data.jobs if job.go and job.index in ran}
+        taken = Counter(cores.values())
+        free = [client for client, core in cores.items() if core[1] is None or taken[core] > 1]
+        words = f"{len(free)} clients had no core of their own: {', '.join(abridged([str(one) for one in free]))}"
+        yield Finding("not pinned", len(free), words)
+
+
+def _rated(job: Any) -> bool:
+    return bool(job.run_s and job.end.get("bytes_app"))

@@ -1,0 +1,55 @@
+"""Synthetic trials whose clients did not all begin at one instant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.unit import synthetic_run as synthetic
+
+EACH_S, GAP_S = 4.0, 2.0
+
+
+def begin_anew(folder: Path, begins_s: list[float], start: dict[str, Any], go: dict[str, Any], each_s: float) -> None:
+    """Have each client begin at its own time and read for so long; the storage sends meanwhile what they read."""
+    trial = json.loads((folder / "trial.json").read_text())
+    size = trial["bytes"] // trial["jobs"]
+    (folder / "trial.json").write_text(json.dumps({**trial, "start": start}))
+    (folder / "go.json").write_text(json.dumps({"format": 1, "go_wall_ns": synthetic.GO_NS, **go}))
+    for client, begin_s in enumerate(begins_s):
+        path = folder / f"clients/{client}.jsonl"
+        synthetic.write_client(path, begin_s=begin_s + 0.001, end_s=begin_s + each_s, size=size)
+        text = path.read_text().replace(f'"go_wall_ns": {synthetic.GO_NS}', f'"go_wall_ns": {at(begin_s)}')
+        path.write_text(text)
+
+    def sent(time: float) -> int:
+        return 10**9 + sum(
+            round(min(max(time - begin, 0), each_s) / each_s * size * 1.02) for begin in begins_s
+        )  # the protocol's share as elsewhere
+
+    times = synthetic.ticks(-2, begins_s[-1] + each_s + 3, 0.2)
+    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", times, sent, period_s=0.2)
+    trial = json.loads((folder / "trial.json").read_text())
+    (folder / "trial.json").write_text(json.dumps({**trial, "sample_period_s": 0.2}))
+
+
+def in_turn(folder: Path, each_s: float = EACH_S, gap_s: float = GAP_S) -> Path:
+    """Its clients read one after the other, and between two of them nothing moves."""
+    jobs = json.loads((folder / "trial.json").read_text())["jobs"]
+    begins = [client * (each_s + gap_s) for client in range(jobs)]
+    turns = [at(begin) for begin in begins]
+    begin_anew(folder, begins, {"kind": "in-turn", "every_s": 0.0}, {"turns_wall_ns": turns}, each_s)
+    return folder
+
+
+def every(folder: Path, seconds: float, each_s: float = EACH_S) -> Path:
+    """Its clients begin so many seconds after one another."""
+    jobs = json.loads((folder / "trial.json").read_text())["jobs"]
+    begins = [client * seconds for client in range(jobs)]
+    begin_anew(folder, begins, {"kind": "every", "every_s": seconds}, {"step_ns": round(seconds * 1e9)}, each_s)
+    return folder
+
+
+def at(seconds: float) -> int:
+    return synthetic.GO_NS + round(seconds * 1e9)

@@ -1,0 +1,175 @@
+"""Where an experiment places its clients: asked for, planned, written for HTCondor, looked at by the verdict."""
+
+import dataclasses
+import json
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.dags import names
+from tierbench.dags.experiment import find_experiment, load_experiment
+from tierbench.dags.graphs import trial_dag
+from tierbench.dags.hosts import flushed_hosts
+from tierbench.dags.placement import Dealt, place_lines, places
+from tierbench.dags.plan import expand
+from tierbench.dags.records import trial_record
+from tierbench.dags.write import write_run
+from tierbench.errors import ConfigError
+from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.tables.metrics import trial_row
+from tierbench.postprocess.verdict.begun import findings
+from tierbench.postprocess.verdict.judge import INVALID, VALID, of_finding
+from tierbench.site_configs.site import find_site
+from tierbench.submit.pool import Slots
+from tierbench.submit.preview import missing
+
+WORKERS = ("wn1.example", "wn2.example", "wn3.example")
+POOL = {"private": ["a.example", "b.example"], "public": list(WORKERS)}
+
+
+def load(folder, text):
+    path = folder / "placed.toml"
+    path.write_text(f'extends = "quick"\nname = "placed"\naccess = ["direct"]\nbatches = [4]\n{text}')
+    return load_experiment(path)
+
+
+def planned(experiment):
+    return expand(find_site("testbed"), experiment, POOL)
+
+
+@pytest.mark.parametrize(
+    ("placement", "hosts"),
+    [
+        ("as-matched", []),
+        ("one-worker", [1, 1, 1, 1]),
+        (Dealt(per_worker=3), [1, 1, 1, 2]),
+        (Dealt(per_worker=2), [1, 1, 2, 2]),
+        (Dealt(hosts=("wn3.example", "wn1.example")), [3, 1, 3, 1]),
+    ],
+)
+def test_clients_are_dealt_to_workers(placement, hosts):
+    assert places(placement, WORKERS, 4) == [f"wn{number}.example" for number in hosts]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('placement = "one-host"', 'one of "as-matched", "one-worker"'),
+        ("placement = {}", "needs per_worker, a number, or hosts"),
+        ('placement = { per_worker = 1, hosts = ["wn1.example"] }', "and not both"),
+        ("placement = { per_worker = 0 }", "must be in 1 … 100000"),
+        ('placement = { hosts = ["wn1.example", "wn1.example"] }', "none twice"),
+        ("placement = { hosts = [] }", "at least one worker"),
+        ('placement = { hosts = ["$(trial)"] }', "must be a host name"),
+        ('cores = "own"', 'one of "free", "pinned"'),
+    ],
+)
+def test_another_placement_is_refused(tmp_path, text, told):
+    with pytest.raises(ConfigError, match=told):
+        load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("placement = { per_worker = 1 }", "1 on each of the 3 workers of pool public are too few for a batch of 4"),
+        ('placement = { hosts = ["wn9.example"] }', r"wn9\.example is no worker of pool public \(wn1\.example, "),
+    ],
+)
+def test_a_pool_that_cannot_hold_it_is_told_before_anything_runs(tmp_path, text, told):
+    with pytest.raises(ConfigError, match=told):
+        planned(load(tmp_path, text))
+
+
+def test_too_few_cores_where_clients_are_placed_are_told(tmp_path):
+    experiment = load(tmp_path, 'placement = "one-worker"')
+    slots = {"public": Slots(dict.fromkeys(WORKERS, 4))}
+    told = list(missing(planned(experiment), find_site("testbed"), experiment, slots, "placed"))
+    assert "missing: wn1.example has 4 cores for the 4 clients that are placed there beside its sampler" in told
+
+
+def test_where_workers_are_not_known_nobody_can_be_placed(tmp_path):
+    site, experiment = find_site("testbed"), load(tmp_path, 'placement = "one-worker"\nflush = false')
+    with pytest.raises(ConfigError, match="no workers are known, so clients cannot be placed"):
+        write_run(expand(site, experiment, {}), site, experiment, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", ["true"] * 4),
+        ("placement = { per_worker = 3 }", ['Machine == "wn1.example"'] * 3 + ['Machine == "wn2.example"']),
+    ],
+)
+def test_each_client_has_its_worker_in_a_line_of_its_trials_list(tmp_path, text, lines):
+    site, experiment = find_site("testbed"), load(tmp_path, text)
+    run = tmp_path / "run"
+    write_run(planned(experiment), site, experiment, run)
+    (trial, *_) = (run / names.TRIALS).iterdir()
+    assert (trial / names.PLACES).read_text().splitlines() == lines
+    assert "queue place from places.txt" in (run / names.SUBMIT / "clients.sub").read_text()
+
+
+def test_what_could_be_more_than_a_hosts_name_is_not_written():
+    with pytest.raises(ConfigError, match="cannot be written for HTCondor"):
+        place_lines(["wn1\n$(trial)"], 1)
+
+
+def test_an_axis_places_clients_in_several_ways(tmp_path):
+    experiment = load(tmp_path, '[axes.per_worker]\nvalues = [2, 4]\nsets = "placement.per_worker"')
+    site, plan = find_site("testbed"), planned(experiment)
+    found = {}
+    for trial in plan.trials:
+        own = experiment.at(trial.configuration.levels)
+        record = trial_record(site, own, plan, trial)["placement"]
+        found[record["asked"]] = len(set(record["hosts"]))
+    assert found == {"2 per worker": 2, "4 per worker": 1}
+
+
+def test_caches_are_emptied_on_all_workers_wherever_clients_are_placed(tmp_path):
+    site, experiment = find_site("testbed"), load(tmp_path, 'placement = "one-worker"')
+    plan = planned(experiment)
+    flushed = {host.host for host in flushed_hosts(site, experiment, plan, plan.configurations[0])}
+    assert flushed >= set(WORKERS)
+
+
+def test_clients_are_told_to_take_a_core_of_their_own():
+    site, quick = find_site("testbed"), find_experiment("quick")
+    trial = expand(site, quick, {}).trials[0]
+    pinned = trial_dag(site, dataclasses.replace(quick, cores="pinned"), trial).text()
+    assert ("--pin" in pinned, "--pin" in trial_dag(site, quick, trial).text()) == (True, False)
+
+
+# -- the verdict ---------------------------------------------------------------------------------------
+
+
+HOST = "wn01.private.fiu.test"
+
+
+def judged(folder, rule):
+    data = read_trial(folder)
+    (found,) = (finding for finding in findings(data, trial_row(data)) if finding.rule == rule)
+    return of_finding(found), found.words
+
+
+@pytest.mark.parametrize(("meant", "verdict"), [(HOST, VALID), ("wn02.private.fiu.test", INVALID)])
+def test_clients_that_ran_elsewhere_than_planned_are_told(tmp_path, meant, verdict):
+    placement = {"asked": "on two", "hosts": [HOST, HOST, HOST, meant], "pinned": False}
+    folder = synthetic.write_trial(tmp_path, placement=placement)
+    found, words = judged(folder, "wrong place")
+    assert found == verdict
+    assert f"client 3 on {HOST}, not {meant}" in words or verdict == VALID
+
+
+@pytest.mark.parametrize(
+    ("cores", "verdict"), [((0, 1, 2, 3), VALID), ((0, 1, 2, 2), INVALID), ((0, 1, 2, None), INVALID)]
+)
+def test_clients_that_had_no_core_of_their_own_are_told(tmp_path, cores, verdict):
+    placement = {"asked": "as-matched", "hosts": [], "pinned": True}
+    folder = synthetic.write_trial(tmp_path, placement=placement)
+    for client, core in enumerate(cores):
+        path = folder / names.client_output(client)
+        path.write_text(path.read_text().replace('"event": "go"', f'"event": "go", "core": {json.dumps(core)}'))
+    found, words = judged(folder, "not pinned")
+    assert (found, words.endswith((": 3", "2, 3")) or verdict == VALID) == (verdict, True)
+    assert trial_row(read_trial(folder))["placed"] == "as-matched, pinned"

@@ -1,0 +1,222 @@
+"""The kinds of start: how they are asked for, what a trial's tables and verdict make of them, what the report says."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.synthetic_start import EACH_S, every, in_turn
+from tierbench.dags import names
+from tierbench.dags.experiment import find_experiment, load_experiment
+from tierbench.dags.graphs import trial_dag
+from tierbench.dags.layout import Report, layout
+from tierbench.dags.levels import Factor
+from tierbench.dags.plan import expand
+from tierbench.dags.start import Every
+from tierbench.errors import ConfigError
+from tierbench.postprocess.measures.stalls import longest_stall
+from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.tables.metrics import trial_row
+from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.terminal import show
+from tierbench.postprocess.tables.write import tables
+from tierbench.postprocess.verdict.begun import findings
+from tierbench.postprocess.verdict.judge import INVALID, of_finding
+from tierbench.site_configs.site import find_site
+
+QUICK = 'extends = "quick"\nname = "starting"\n'
+
+
+def load(folder: Path, text: str):
+    path = folder / "starting.toml"
+    path.write_text(QUICK + text)
+    return load_experiment(path)
+
+
+# -- asked for -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("", "together"),
+        ('start = "natural"', "natural"),
+        ('start = "in-turn"', "in-turn"),
+        ("start = { every_s = 5 }", Every(every_s=5.0)),
+    ],
+)
+def test_each_kind_of_start_can_be_asked_for(tmp_path, text, start):
+    assert load(tmp_path, text).start == start
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('start = "in_turn"', 'did you mean "in-turn"'),
+        ("start = {}", "every_s: missing"),
+        ("start = { every_s = 0 }", r"every_s: must be in 0\.05"),
+        ("start = true", 'one of "together", "natural", "in-turn" or a table, not true'),
+        ("gate = false", "gate: unknown key"),
+    ],
+)
+def test_another_is_refused_with_what_is_possible(tmp_path, text, told):
+    with pytest.raises(ConfigError, match=told):
+        load(tmp_path, text)
+
+
+def test_an_axis_has_clients_begin_together_and_in_turn(tmp_path):
+    experiment = load(tmp_path, '[axes.start]\nvalues = ["together", "in-turn"]\nsets = "start"')
+    plan = expand(find_site("testbed"), experiment, {})
+    starts = {experiment.at(trial.configuration.levels).start for trial in plan.trials}
+    assert starts == {"together", "in-turn"}
+    assert "direct.root.start=in-turn.x004.r1" in {trial.id for trial in plan.trials}
+
+
+def test_an_axis_has_clients_begin_at_several_distances(tmp_path):
+    experiment = load(tmp_path, '[axes.apart_s]\nvalues = [1, 5]\nsets = "start.every_s"')
+    assert [point.experiment.start for point in experiment.points] == [Every(every_s=1.0), Every(every_s=5.0)]
+
+
+def test_a_dag_waits_for_clients_in_turn_as_long_as_they_may_take():
+    site, quick = find_site("testbed"), find_experiment("quick")
+    plan = expand(site, quick, {})
+    trial = plan.trials[0]
+    text = trial_dag(site, dataclasses.replace(quick, start="in-turn"), trial).text()
+    assert "# gate: a go for each client when the one before has ended" in text
+    assert f"--gate-timeout {1860 + (trial.jobs - 1) * 7260}" in text
+
+
+# -- measured ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def turns(tmp_path):
+    return in_turn(synthetic.write_trial(tmp_path))
+
+
+def test_the_sum_is_of_each_clients_own_rate(turns):
+    row, each = trial_row(read_trial(turns)), json.loads((turns / "trial.json").read_text())["bytes"] / 4
+    assert row["summed_mbps"] == pytest.approx(4 * each * 8e-6 / (EACH_S - 0.001))
+    assert row["summed_mbps"] > 4 * row["delivered_mbps"]  # of which a quarter of the time is each client's
+    assert row["started"] == "in-turn"
+
+
+def test_where_all_read_together_the_sum_is_about_what_was_delivered(tmp_path):
+    row = trial_row(read_trial(synthetic.write_trial(tmp_path)))
+    assert row["summed_mbps"] == pytest.approx(row["delivered_mbps"], rel=0.1)
+
+
+def test_clients_in_turn_have_no_steady_state_and_are_never_all_active(turns):
+    row = trial_row(read_trial(turns))
+    assert {row.get("steady_begin_s"), row.get("all_active_share"), row.get("efficiency")} == {None}
+
+
+@pytest.mark.parametrize("begun", [in_turn, lambda folder: every(folder, 3.0)], ids=["in turn", "every 3 s"])
+def test_the_skew_is_against_when_each_was_to_begin(tmp_path, begun):
+    row = trial_row(read_trial(begun(synthetic.write_trial(tmp_path))))
+    assert row["start_skew_ms"] == pytest.approx(0, abs=0.01)
+    assert row["state"] == "complete"
+
+
+def test_what_limited_clients_in_turn_is_looked_for_in_one_turn(turns):
+    assert trial_row(read_trial(turns))["bottleneck_evidence"].startswith("while client ")
+
+
+def test_between_two_turns_nothing_has_to_move(turns):
+    assert longest_stall(read_trial(turns), 0.0) is None
+
+
+def rules(folder):
+    data = read_trial(folder)
+    return {finding.rule: of_finding(finding) for finding in findings(data, trial_row(data))}
+
+
+def test_the_kind_of_start_says_which_rules_apply(tmp_path):
+    of = {
+        "together": rules(synthetic.write_trial(tmp_path / "1")),
+        "every": rules(every(synthetic.write_trial(tmp_path / "2"), 3.0)),
+        "in-turn": rules(in_turn(synthetic.write_trial(tmp_path / "3"))),
+    }
+    assert set(of["together"]) >= {"not all active", "late begin", "early begin", "fast client"}
+    assert not set(of["every"]) & {"not all active", "fast client", "not alone"}
+    assert not set(of["in-turn"]) & {"not all active", "fast client"}
+    assert {verdict for found in of.values() for verdict in found.values()} == {"VALID"}
+
+
+def test_clients_that_did_not_wait_for_their_turns_were_not_alone(tmp_path):
+    found = rules(in_turn(synthetic.write_trial(tmp_path), gap_s=-2.0))
+    assert found["not alone"] == INVALID
+
+
+def test_a_go_that_was_anothers_is_told(turns):
+    go = json.loads((turns / names.GO).read_text())
+    go["turns_wall_ns"][2] += 10**9
+    (turns / names.GO).write_text(json.dumps(go))
+    assert "the gate and the clients tell 2 different go times" in trial_row(read_trial(turns))["reasons"]
+
+
+def test_a_trial_of_an_earlier_version_began_as_its_gate_says(tmp_path):
+    folder = synthetic.write_trial(tmp_path)
+    trial = json.loads((folder / "trial.json").read_text())
+    del trial["start"]
+    for gate, started in ((True, "together"), (False, "natural")):
+        (folder / "trial.json").write_text(json.dumps({**trial, "gate": gate}))
+        row = trial_row(read_trial(folder))
+        assert (row["started"], row["placed"]) == (started, "as-matched")
+
+
+# -- compared ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Three repetitions of clients that get together about 0.6 of what they get alone, summed."""
+    run = tmp_path_factory.mktemp("run")
+    for repeat in (1, 2, 3):
+        mbps = 400 + repeat
+        synthetic.write_trial(run, repeat=repeat, index=2 * repeat, mbps=mbps, levels={"start": "together"})
+        alone = synthetic.write_trial(run, repeat=repeat, index=2 * repeat + 1, levels={"start": "in-turn"})
+        in_turn(alone, each_s=12.0)
+    factors = [
+        Factor("access", ("lan-xrootd",)),
+        Factor("workload", ("root",)),
+        Factor("jobs", (4,)),
+        Factor("start", ("together", "in-turn")),
+    ]
+    plan = {
+        "factors": [dataclasses.asdict(factor) for factor in factors],
+        "report": dataclasses.asdict(layout(Report(), factors)),
+    }
+    (run / names.PLAN).write_text(json.dumps({"format": 3, "trials": [], "configurations": [], **plan}))
+    tables(run)
+    return read_results(run, print)
+
+
+def test_the_answer_is_what_they_get_together_of_what_they_get_alone(compared):
+    (panel,) = compared.panels
+    found = answer(compared, panel)
+    row = next(
+        row
+        for row in compared.ratios
+        if (row["factor"], row["start"], row["metric"]) == ("start", "together", "summed_mbps")
+    )
+    assert found.clear
+    interval = f"{row['low']:.2f}\N{EN DASH}{row['high']:.2f}"
+    assert f"together they get {row['ratio']:.2f} ({interval}) of what they get alone, summed: " in found.sentence
+    assert found.sentence.startswith("With 4 jobs of root by lan-xrootd, ")
+
+
+def test_the_sum_has_an_interval_over_the_repetitions(compared):
+    row = next(row for row in compared.summary if row["start"] == "in-turn")
+    assert row["summed_mbps_low"] <= row["summed_mbps"] <= row["summed_mbps_high"]
+
+
+def test_a_run_with_turns_is_drawn_and_tabulated_by_the_sum(compared):
+    assert compared.rate == "summed_mbps"
+
+
+def test_what_is_told_at_the_terminal_has_the_sum(compared):
+    assert "summed" in show(compared.directory).splitlines()[0]
