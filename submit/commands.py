@@ -303,7 +303,12 @@ def _show_tables(directory: Path) -> None:
         ) from None
     tables(directory)
     print(show(directory))
-    print("\n".join(["", *sentences(read_results(directory, say))]))
+    try:
+        answers = sentences(read_results(directory, say))
+    except TierbenchError as error:  # its plan may be damaged, which costs no table
+        say(f"no answer: {error}")
+    else:
+        print("\n".join(["", *answers]))
 
 
 def _enough(arguments: argparse.Namespace) -> int:
