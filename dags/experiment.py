@@ -25,7 +25,7 @@ from tierbench.dags.layout import problems as report_problems
 from tierbench.dags.levels import Level, Levels, is_level, named_levels
 from tierbench.dags.placement import AS_MATCHED, Dealt, Placement, Way
 from tierbench.dags.repeats import MOST, Until
-from tierbench.dags.replicas import KINDS, Replicas
+from tierbench.dags.replicas import KINDS, Replicas, WrittenFiles
 from tierbench.dags.start import Every, Kind
 from tierbench.dags.work import Work, WorkKeys, resolved
 from tierbench.dags.workloads import Workload, workload_class
@@ -81,6 +81,10 @@ class Experiment(WorkKeys):
         """What each of its jobs works through."""
         return resolved(self.workloads[workload], self)
 
+    def replicas_of(self, workload: str) -> Replicas:
+        """What a workload reads, or writes."""
+        return self.replicas[self.workloads[workload].replicas]
+
     @property
     def flushes(self) -> bool:
         """Whether caches are emptied before a trial at any point."""
@@ -112,7 +116,12 @@ class Experiment(WorkKeys):
 
     @property
     def used_replicas(self) -> dict[str, Replicas]:
-        """The sets of replicas that are read at any point, by the names of their folders.
+        """The sets of replicas that are read at any point, by the names of their folders."""
+        return {folder: replicas for folder, replicas in self.used_sets.items() if replicas.made}
+
+    @property
+    def used_sets(self) -> dict[str, Replicas]:
+        """The same, and those that trials write.
 
         A variant may have inherited sets that nobody reads, and an axis may ask for several of one name.
         """
@@ -419,7 +428,13 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
             f" workloads.{name}, each of which reads {each} of its own; make it {needed} or more, or the batches"
             f" smaller"
         )
-    if workload.declared.kinds is not None and replicas.kind not in workload.declared.kinds:
+    if isinstance(replicas, WrittenFiles) and work.for_s is not None:
+        yield f"workloads.{name}.for_s: what is written is written once"
+    if isinstance(replicas, WrittenFiles) and replicas.pattern != "multifile" and work.files_per_job > 1:
+        yield f'workloads.{name}.files_per_job: several files a job are files of its own, pattern = "multifile"'
+    if not replicas.made and workload.declared.does == "reads":
+        yield f'workloads.{name}.replicas: client "{workload.client}" reads, and "{replicas.kind}" is what trials write'
+    elif workload.declared.kinds is not None and replicas.kind not in workload.declared.kinds:
         possible = ", ".join(f'"{kind}"' for kind in workload.declared.kinds)
         yield (
             f'workloads.{name}.replicas: client "{workload.client}" cannot read replicas of kind "{replicas.kind}"'

@@ -129,6 +129,10 @@ def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
     if flushed:
         purpose = "flush: caches are emptied on each worker and on the way, and measured to be empty"
         yield Step(purpose, _in_turn(_flush(site, experiment, trial), *arranged))
+    writes = ["outbox"] if experiment.replicas_of(trial.configuration.workload).made is False else []
+    if writes:
+        purpose = "outbox: the trial gets a folder of its own to write in, which its last step removes"
+        yield Step(purpose, _in_turn(_outbox(site, experiment, trial)))
     samplers = [part for node in _samplers(site, experiment, trial) for part in _in_turn(node)]
     yield Step("sampling: counters are read along the way, until the stop", samplers)
     if has_gate(experiment.start):  # it waits for all of the above
@@ -139,7 +143,8 @@ def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
     if has_gate(experiment.start):
         yield Step(purpose, _in_turn(clients))
     else:
-        edges = [Edge(["flush"], ["clients"])] if flushed else []
+        before = [*(["flush"] if flushed else []), *writes]
+        edges = [Edge(before, ["clients"])] if before else []
         yield Step(purpose, [*_in_turn(clients, *arranged, "sampled"), *edges])
     purpose = "stop: when all clients have ended the turn is passed on, and the sampling stopped"
     yield Step(purpose, _watching("stop", gate_s))
@@ -171,6 +176,20 @@ def _flush(site: Site, experiment: Experiment, trial: Trial) -> Job:
             "strategy": site.flush.strategy,
             "helper": site.flush.helper,
             "hosts": f"{RUN_DIRECTORY}/{names.flush_list(trial.configuration.id)}",
+            **_waits(experiment, trial),
+        },
+    )
+
+
+def _outbox(site: Site, experiment: Experiment, trial: Trial) -> Job:
+    access = site.access[trial.configuration.access]
+    return Job(
+        "outbox",
+        _submit("outbox"),
+        {
+            "step": "make",
+            "flags": " ".join(_ticket_flags(access)),
+            "pool_requirements": site.pools[access.pool].requirements,
             **_waits(experiment, trial),
         },
     )
@@ -227,6 +246,10 @@ def _client_flags(access: Access, experiment: Experiment, jobs: int) -> Iterator
         yield f"--gate {names.GO} --gate-timeout {limit.go_s}"
     if experiment.cores == "pinned":
         yield "--pin"
+    yield from _ticket_flags(access)
+
+
+def _ticket_flags(access: Access) -> Iterator[str]:
     if access.kerberos:
         yield f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}"
 

@@ -32,8 +32,9 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
         return []
     access = site.access[configuration.access]
     replicas = experiment.replicas[experiment.workloads[configuration.workload].replicas]
-    directory = plan.replicas[replicas.folder].directory
-    seen_by_workers = access.url(directory) if access.protocol == "file" else ""
+    files = plan.replicas[replicas.folder]
+    directory = "" if files.written else files.directory  # no cache has anything of what will be written
+    seen_by_workers = access.url(directory) if access.protocol == "file" and directory else ""
     return [
         *(FlushedHost(host, seen_by_workers) for host in plan.pools[access.pool]),
         *(FlushedHost(host, directory) for host in access.path),

@@ -34,8 +34,10 @@ CLIENTS = "clients"
 SAMPLES = "samples"
 FLUSH = "flush"
 ARRANGED = "arranged"  # what each host that changes something for the trial says of it
+OUTBOX = "outbox"  # what is said of the folder on the storage where the trial writes
+CLEARED = "outbox/clear.json"
 WRITTEN = (TRIAL_DAG, TRIAL, REPLICAS, PLACES)
-FILLED = (CLIENTS, SAMPLES, FLUSH, ARRANGED)  # the folders that the trial's jobs write to
+FILLED = (CLIENTS, SAMPLES, FLUSH, ARRANGED, OUTBOX)  # the folders that the trial's jobs write to
 
 # and what running it adds
 DAGMAN_LOCK = "trial.dag.lock"  # DAGMan's, while it is at work
@@ -101,6 +103,11 @@ def flush_report(host: str) -> str:
 def option_file(workload: str, path: str) -> str:
     """A file that a workload's options name, among the programs; several workloads may have files of one name."""
     return f"{workload}.{PurePath(path).name}"
+
+
+def outbox(writes: str, run: str, trial_id: str) -> str:
+    """Where a trial writes: in a folder of its run, below where its access lets trials write."""
+    return f"{writes}/{run}/{trial_id}"
 
 
 def replica_files(replica_set: str, count: int, suffix: str) -> list[str]:

@@ -20,6 +20,7 @@ class Outcome:
     state: str = "complete"
     reasons: list[str] = field(default_factory=list)
     again: bool = False  # it will be tried once more
+    left: list[str] = field(default_factory=list)  # of what it wrote, what could not be removed
 
     @property
     def well(self) -> bool:

@@ -21,7 +21,7 @@ from tierbench.dags.layout import Layout, layout
 from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, named_levels
 from tierbench.dags.placement import Placement, placement_problems
 from tierbench.dags.repeats import most
-from tierbench.dags.replicas import Entry
+from tierbench.dags.replicas import Entry, WrittenFiles
 from tierbench.dags.work import Work
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
@@ -54,8 +54,16 @@ class Configuration:
 
 
 @dataclass(frozen=True)
+class Written:
+    """How the clients of a trial write their files, and what is looked at afterwards."""
+
+    pattern: str
+    check: str
+
+
+@dataclass(frozen=True)
 class ReplicaSet:
-    """The files on the storage that trials read; their true sizes where the catalogue is at hand."""
+    """The files that trials read, or that each writes; their true sizes where the catalogue is at hand."""
 
     name: str
     directory: str
@@ -64,10 +72,15 @@ class ReplicaSet:
     nominal_bytes: int
     sizes: tuple[int, ...] | None = None
     checksums: tuple[str, ...] | None = None  # adler32, as hexadecimal text
+    written: Written | None = None  # by each trial, in a place of its own
 
     @property
     def files(self) -> list[str]:
         return names.replica_files(self.name, self.count, self.suffix)
+
+    def first(self, count: int) -> list[str]:
+        """The names of the first files of it."""
+        return names.replica_files(self.name, count, self.suffix)
 
     @property
     def folder(self) -> str:
@@ -75,6 +88,8 @@ class ReplicaSet:
 
     def bytes_of(self, offset: int, count: int) -> int | None:
         """What so many files in turn hold, or None where their sizes are not known."""
+        if self.written:
+            return count * self.nominal_bytes
         if self.sizes is None:
             return None
         beyond = max(0, offset + count - self.count)
@@ -242,13 +257,31 @@ def _problems(site: Site, experiment: Experiment, use: Use) -> Iterator[str]:
             f'workloads.{use.name}: client "{use.workload.client}" cannot read by access "{use.access}", whose protocol'
             f' is "{site.access[use.access].protocol}"; {remedy}'
         )
+    elif not use.replicas.made and site.access[use.access].writes is None:
+        able = [f'"{other}"' for other, offer in site.access.items() if offer.writes]
+        remedy = f"by {', '.join(able)} they may" if able else f"site {site.name} says of none where (writes)"
+        yield f'workloads.{use.name}: trials may not write by access "{use.access}"; {remedy}'
+    elif isinstance(use.replicas, WrittenFiles) and use.replicas.pattern == "partfile" and _served(site, use.access):
+        yield (
+            f'workloads.{use.name}: access "{use.access}" takes whole files, not parts of one; write by a mount, or'
+            f" replicas.{use.replicas.name} by another pattern"
+        )
+
+
+def _served(site: Site, access: str) -> bool:
+    return site.access[access].protocol != "file"
 
 
 def _replica_sets(
     site: Site, experiment: Experiment, catalogue: Mapping[str, Mapping[str, Entry]]
 ) -> dict[str, ReplicaSet]:
     sets = {}
-    for folder, replicas in experiment.used_replicas.items():
+    for folder, replicas in experiment.used_sets.items():
+        if isinstance(replicas, WrittenFiles):
+            how = Written(replicas.pattern, replicas.check)
+            size = replicas.nominal_bytes
+            sets[folder] = ReplicaSet(replicas.name, folder, replicas.suffix, replicas.count, size, written=how)
+            continue
         known = catalogue.get(folder)
         entries = None if known is None else [known[name] for name in replicas.files if name in known]
         if entries is not None and len(entries) < replicas.count:
@@ -277,14 +310,14 @@ def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, R
     as the set allows, when caches on the way are least likely to hold it.
     """
     chance = random.Random(experiment.seed)  # noqa: S311
-    position = {folder: chance.randrange(replicas.count) for folder, replicas in sets.items()}
+    position = {folder: chance.randrange(own.count) if not own.written else 0 for folder, own in sets.items()}
     index = 0
     for repeat in range(1, most(experiment.repeats) + 1):
         for cell in _shuffled(cells, chance):
             replicas = sets[cell.replicas]
             offset = position[cell.replicas]
             files = cell.jobs * cell.work.files_per_job
-            position[cell.replicas] = (offset + files) % replicas.count
+            position[cell.replicas] = (offset + files) % replicas.count if not replicas.written else 0
             yield Trial(
                 index=index,
                 configuration=cell.configuration,
@@ -346,6 +379,7 @@ def from_json(text: str) -> Plan:
         raise ConfigError(f"{names.PLAN}: has format {found}; this tierbench reads format {FORMAT}")
     configurations = {table["id"]: _restored(Configuration, table) for table in content["configurations"]}
     for table in content["replicas"]:
+        table["written"] = Written(**table["written"]) if table.get("written") else None
         table |= {name: None if table[name] is None else tuple(table[name]) for name in ("sizes", "checksums")}
     for table in content["trials"]:
         table["configuration"] = configurations[table["configuration"]]

@@ -23,8 +23,8 @@ from tierbench.site_configs.site import Access, Site
 FORMAT = 1
 
 
-def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> dict[str, Any]:
-    """The content of trial.json."""
+def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, run: str = "") -> dict[str, Any]:
+    """The content of trial.json; `run` names the folder in which the run's trials write, if they do."""
     configuration = trial.configuration
     access = site.access[configuration.access]
     workload = experiment.workloads[configuration.workload]
@@ -37,7 +37,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         "access": configuration.access,
         "workload": configuration.workload,
         "client": configuration.client,
-        "traits": workload.declared.traits(),
+        "traits": workload.declared.traits(dataclasses.asdict(workload.options)),
         "jobs": trial.jobs,
         "repeat": trial.repeat,
         "levels": trial.levels,
@@ -67,24 +67,37 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -
         "options": {**_options(configuration.workload, workload), "scale": site.scale, "core": site.core},
         "bytes": trial.bytes,
         "work": dataclasses.asdict(trial.work),
+        "writes": _outbox(access, plan, trial, run),
         "conditions": [
             dataclasses.asdict(host) | {"name": host.name} for host in arranged_hosts(site, experiment, plan)
         ],
     }
 
 
+def _outbox(access: Access, plan: Plan, trial: Trial, run: str) -> dict[str, Any] | None:
+    """Where a trial writes, as its clients name it, how much, and what is looked at afterwards; None if it reads."""
+    written = plan.replicas[trial.replicas].written
+    if written is None or access.writes is None:
+        return None
+    outbox = names.outbox(access.writes, run, trial.id)
+    return {"under": access.url(access.writes), "url": access.url(outbox), "bytes": trial.bytes, "check": written.check}
+
+
 class ReplicaLists:
     """The text of replicas.txt for any trial: a line for each file of each client, client by client.
 
     It has the file's URL, its size and its adler32; the size is left empty, and the checksum out, where the catalogue
-    was not at hand.
+    was not at hand. Of what is written there is no checksum; where clients share a file, a fourth column says from
+    which byte on each writes.
     """
 
-    def __init__(self, site: Site, plan: Plan) -> None:
-        self._site, self._plan = site, plan
+    def __init__(self, site: Site, plan: Plan, run: str = "") -> None:
+        self._site, self._plan, self._run = site, plan, run
         self._lines: dict[tuple[str, str], list[str]] = {}
 
     def text(self, trial: Trial) -> str:
+        if self._plan.replicas[trial.replicas].written:
+            return "".join(self._to_write(trial))
         key = (trial.configuration.access, trial.replicas)
         if key not in self._lines:
             self._lines[key] = _lines(self._site.access[key[0]], self._plan.replicas[key[1]])
@@ -100,6 +113,20 @@ class ReplicaLists:
             of_job = lines[job * each : (job + 1) * each]
             random.Random(f"{self._plan.seed} {trial.id} {job}").shuffle(of_job)  # noqa: S311
             yield from of_job
+
+    def _to_write(self, trial: Trial) -> list[str]:
+        """What each client is to write: where, how much, and from which byte on."""
+        files, access = self._plan.replicas[trial.replicas], self._site.access[trial.configuration.access]
+        assert files.written is not None and access.writes is not None  # noqa: S101 - or there were no such trial
+        where = access.url(names.outbox(access.writes, self._run, trial.id))
+        size, everything, pattern = files.nominal_bytes, trial.jobs * files.nominal_bytes, files.written.pattern
+        if pattern == "multifile":
+            return rows([f"{where}/{file}" for file in files.first(trial.files)], [str(size)] * trial.files)
+        shared = [f"{where}/{files.first(1)[0]}"] * trial.jobs
+        if pattern == "serial":
+            return rows(shared, [str(everything), *["0"] * (trial.jobs - 1)])
+        offsets = [str(number * size) for number in range(trial.jobs)]
+        return rows(shared, [str(size)] * trial.jobs, [""] * trial.jobs, offsets)
 
 
 def _lines(access: Access, replicas: ReplicaSet) -> list[str]:

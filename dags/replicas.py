@@ -13,6 +13,7 @@ from tierbench.dags import names
 from tierbench.kinds import Glob, Name
 from tierbench.spec import bounded, derived
 
+MOST = 1_000_000  # files of a set
 Codec = Literal["none", "zlib-1", "lz4-4", "zstd-5"]
 
 
@@ -31,9 +32,10 @@ class Replicas:
     """A set of files, all alike and each unique, of about the same size."""
 
     kind: str
-    count: int = bounded(dataclasses.MISSING, 1, 1_000_000)
+    count: int = bounded(dataclasses.MISSING, 1, MOST)
     size_mb: float = bounded(dataclasses.MISSING, 0.001, 10_000_000)
     name: str = derived("")
+    made: ClassVar[bool] = True  # once, for many trials
 
     @property
     def suffix(self) -> str:
@@ -106,9 +108,24 @@ class RandomReplicas(Replicas):
         return self.SUFFIX
 
 
+@dataclass(frozen=True, kw_only=True)
+class WrittenFiles(RandomReplicas):
+    """What each client writes, in a place of its trial's own, where it is removed after the trial.
+
+    multifile: a file each; partfile: all write parts of one file; serial: the first client writes one file for all.
+    """
+
+    kind: Literal["written"]  # type: ignore[assignment]
+    count: int = bounded(MOST, 1, MOST)
+    pattern: Literal["multifile", "partfile", "serial"] = "multifile"
+    check: Literal["size", "adler32"] = "size"
+    made: ClassVar[bool] = False
+
+
 KINDS: dict[str, type[Replicas]] = {
     "tree": TreeReplicas,
     "higgs": HiggsReplicas,
     "copies": CopiedReplicas,
     "random": RandomReplicas,
+    "written": WrittenFiles,
 }

@@ -22,6 +22,7 @@ SCRIPTS = (
     ("tierbench.submit.trial", names.FRESH),
     ("tierbench.submit.trial", names.TURN_TAKING),
     ("tierbench.wrappers", "arrange.py"),
+    ("tierbench.wrappers", "outbox.py"),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 from pathlib import Path
 from secrets import token_hex
@@ -20,6 +21,8 @@ from tierbench.dags.shipping import shipped_files
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 
+NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]")
+
 
 def write_run(plan: Plan, site: Site, experiment: Experiment, directory: Path) -> None:
     """Make a run directory, complete or not at all."""
@@ -32,7 +35,7 @@ def write_run(plan: Plan, site: Site, experiment: Experiment, directory: Path) -
     try:
         _write_plan(plan, site, experiment, unfinished)
         _copy_shipped(experiment, unfinished)
-        _write_trials(plan, site, experiment, unfinished)
+        _write_trials(plan, site, experiment, unfinished, directory.name)
         unfinished.rename(directory)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -70,14 +73,16 @@ def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> No
             (run / name).write_text(text, encoding="utf-8")
 
 
-def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path) -> None:
+def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path, named: str) -> None:
     (run / names.TRIALS).mkdir()
-    replicas = ReplicaLists(site, plan)
+    # Others may write there too, and have a run of this name.
+    run_name = f"{NOT_PLAIN.sub('_', named)}-{token_hex(4)}"
+    replicas = ReplicaLists(site, plan, run_name)
     for trial in plan.trials:
         directory = run / names.trial_directory(trial.id)
         directory.mkdir()
         own = experiment.at(trial.configuration.levels)
-        record = trial_record(site, own, plan, trial)
+        record = trial_record(site, own, plan, trial, run_name)
         (directory / names.TRIAL).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         dag = trial_dag(site, own, trial)
         (directory / names.TRIAL_DAG).write_text(dag.text(), encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal
 
 from tierbench.definitions import find, misnamed, unknown
@@ -15,6 +15,7 @@ from tierbench.spec import bounded, build, read_toml
 SHIPPED = Path(__file__).parent
 INSTALLED = Path("/etc/tierbench")  # sites of this machine, which go before those that come with tierbench
 
+CLEARED = ("file", "xrootd")  # protocols by which wrappers/outbox.py can look through what was written, and remove it
 DOOR = "root://"  # the second slash of root://host//path belongs to the path
 
 
@@ -68,8 +69,11 @@ class Access:
     description: Line = Line("")
     path: tuple[Host, ...] = ()
     kerberos: Kerberos | None = None
+    writes: AbsolutePath | None = None
 
     def __post_init__(self) -> None:
+        if self.writes is not None and self.protocol not in CLEARED:
+            raise ValueError(f"writes: what trials write is removed after them by {' or '.join(CLEARED)} only")
         if self.protocol == "xrootd" and not self.prefix.startswith(DOOR):
             raise ValueError(f'prefix: must be like "root://host:1094/" for protocol "xrootd", not "{self.prefix}"')
         served = "://" in self.prefix
@@ -207,6 +211,11 @@ def _problems(site: Site) -> Iterator[str]:
     for name, access in site.access.items():
         if access.pool not in site.pools:
             yield unknown(f"access.{name}.pool", access.pool, site.pools)
+        if access.writes is not None and _share(access.writes, site.storage.replicas):
+            yield (
+                f'access.{name}.writes: trials write and remove below "{access.writes}", which must have nothing to do'
+                f' with storage.replicas, "{site.storage.replicas}"'
+            )
     storage = [sampler.host for sampler in site.samplers.values() if sampler.role == "storage"]
     if site.samplers and not storage:
         yield 'samplers: at least one must have role = "storage", which is what the rates are taken from; none has'
@@ -214,6 +223,12 @@ def _problems(site: Site) -> Iterator[str]:
         yield unknown("storage.sampled", site.storage.sampled, storage)
     yield from _sampled_twice(site)
     yield from _flushed_outside(site)
+
+
+def _share(one: str, other: str) -> bool:
+    """Whether one path leads into the other."""
+    first, second = PurePath(one), PurePath(other)
+    return first.is_relative_to(second) or second.is_relative_to(first)
 
 
 def _flushed_outside(site: Site) -> Iterator[str]:

@@ -28,7 +28,7 @@ def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
     yield from _product(plan, experiment)
     yield ""
     width = max(len(trial.name) for trial in plan.trials)
-    yield f"{'':>5}  {'trial':<{width}}  {'reads MB':>10}  replicas"
+    yield f"{'':>5}  {'trial':<{width}}  {'MB':>10}  replicas"
     for number, trial in enumerate(plan.trials, 1):
         last = (trial.offset + trial.files - 1) % plan.replicas[trial.replicas].count + 1
         yield (
@@ -39,7 +39,7 @@ def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
     total = sum(trial.bytes or trial.nominal_bytes for trial in once)
     seconds = sum(estimate_s(plan, site, experiment, trial) for trial in plan.trials)
     yield ""
-    read = f"{len(once)} trials read {total / 1e9:.2f} GB"
+    read = f"{len(once)} trials move {total / 1e9:.2f} GB"
     if len(once) < len(plan.trials):
         timed = f"{len(plan.trials) - len(once)} trials read for a given time, however much that is"
         read = f"{read}, {timed}" if once else timed
@@ -117,7 +117,7 @@ def missing(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
                 yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}{beside}"
         yield from _crowded(plan, site, experiment, slots)
     for name, replicas in plan.replicas.items():
-        if replicas.sizes is None:
+        if replicas.sizes is None and not replicas.written:
             yield (
                 f"missing: the catalogue of replicas {name} in {replicas.directory}; where the storage is mounted,"
                 f" `tierbench replicas {asked}` makes the {replicas.count} files"

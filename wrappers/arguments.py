@@ -32,11 +32,12 @@ def command_line(description: "str | None") -> argparse.Namespace:
 
 
 class Replica(NamedTuple):
-    """What is to be read, and what is known of it."""
+    """What is to be read, or written, and what is known of it."""
 
     url: str
     bytes: "int | None"
     adler32: "str | None"
+    offset: int = 0  # of what is written into a file that others write as well
 
 
 def replicas(path: Path, index: int, each: int) -> "list[Replica]":
@@ -52,10 +53,10 @@ def replicas(path: Path, index: int, each: int) -> "list[Replica]":
 
 
 def _replica(path: Path, number: int, line: str) -> Replica:
-    url, size, adler32 = [*line.split("\t"), "", ""][:3]
-    if not url or (size and not size.isdigit()):
-        raise UsageError(f"{path}: line {number + 1} is not URL TAB BYTES TAB ADLER32: {line!r}")
-    return Replica(url, int(size) if size else None, adler32 or None)
+    url, size, adler32, offset = [*line.split("\t"), "", "", ""][:4]
+    if not url or not all(text.isdigit() for text in (size, offset) if text):
+        raise UsageError(f"{path}: line {number + 1} is not URL TAB BYTES TAB ADLER32 TAB OFFSET: {line!r}")
+    return Replica(url, int(size) if size else None, adler32 or None, int(offset or 0))
 
 
 def read_definition(text: str) -> "tuple[dict[str, Any], Work]":

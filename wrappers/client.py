@@ -35,6 +35,7 @@ class Job(NamedTuple):
     url: str
     expected_bytes: "int | None"
     expected_adler32: "str | None"
+    offset: int  # of what is written into a file that others write as well
     options: "dict[str, Any]"
     scratch: Path
     others: "tuple[Any, ...]" = ()  # further files that the same process is to read, each with url and bytes
@@ -51,7 +52,7 @@ class Job(NamedTuple):
 class Client:
     """A way to read a replica: first what it declares, then what it does. Its process is held until the go."""
 
-    does = "reads"
+    does = "reads"  # or writes, copies (from storage to storage), metadata: dags/measure.py has what follows
     protocols: "tuple[str, ...]" = ("xrootd", "file")  # of the ways of access that it can take
     kinds: "tuple[str, ...] | None" = None  # of the replicas that it can read; None: any
     options: "ClassVar[Mapping[str, Option]]" = {}
@@ -76,9 +77,15 @@ class Client:
         self.job = job
 
     @classmethod
-    def traits(cls) -> "dict[str, Any]":
-        """What those who read its records later must know of it."""
-        return {name: getattr(cls, name) for name in ("does", "reads_whole", "usual_excess", "taken_in")}
+    def traits(cls, options: "Mapping[str, Any] | None" = None) -> "dict[str, Any]":
+        """What those who read its records later must know of it, with these options."""
+        declared = {name: getattr(cls, name) for name in ("does", "reads_whole", "usual_excess", "taken_in")}
+        return {**declared, "settles": cls.settles(options or {})}
+
+    @classmethod
+    def settles(cls, options: "Mapping[str, Any]") -> bool:
+        """Whether all that it wrote is on the storage when it ends; else it may be in a cache for a while."""
+        return True
 
     @classmethod
     def memory(cls, options: "Mapping[str, Any]") -> float:
@@ -145,6 +152,7 @@ class Client:
     def judged(self, run: Run, read: "int | None", slack: int = 0) -> "dict[str, Any]":
         """Status and message of a client that moves bytes as they are."""
         expected = self.job.expected_bytes
+        did, short = ("wrote", "short-write") if self.does == "writes" else ("read", "short-read")
         if run.exit_status and read and read <= slack:
             read = 0
         if run.exit_status < 0:
@@ -152,15 +160,15 @@ class Client:
         elif run.exit_status in (126, 127):
             status, message = "failed", run.last_words
         elif run.exit_status:
-            status, message = "short-read" if read else "open-failed", run.last_words
+            status, message = short if read else "open-failed", run.last_words
         elif read is None:
-            status, message = "failed", "how much was read is not known"
+            status, message = "failed", f"how much it {did} is not known"
         elif expected is None or 0 <= read - expected <= slack:
             status, message = "ok", ""
         elif read < expected:
-            status, message = "short-read", f"read {read} of {expected} bytes"
+            status, message = short, f"{did} {read} of {expected} bytes"
         else:
-            status, message = "failed", f"read {read} bytes where {expected} were planned: another file"
+            status, message = "failed", f"{did} {read} bytes where {expected} were planned: another file"
         begun = {} if read else {"first_byte_wall_ns": None}  # it wrote no more than a complaint
         return {"status": status, "message": message, "bytes_app": read, **begun}
 

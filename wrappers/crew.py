@@ -180,7 +180,7 @@ class _Leader:
         for number, share in enumerate(shares(list(enumerate(files)), work.processes, self.for_s is not None)):
             folder = scratch / f"process{number}"
             folder.mkdir()
-            job = Job(files[0].url, files[0].bytes, files[0].adler32, task["options"], folder)
+            job = Job(*files[0], task["options"], folder)
             self.hands.append(_Hand(kind(job), folder, share))
         self.tally = Tally()
         self.bytes_client: int | None = 0

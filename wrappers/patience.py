@@ -20,12 +20,12 @@ class Ended(NamedTuple):
         return lines[-1] if lines else f"exit status {self.status}"
 
 
-def run_program(*command: str, **more: Any) -> Ended:
+def run_program(*command: str, patience_s: int = PATIENCE_S, **more: Any) -> Ended:
     """Run a program and take all that it says; raises OSError where there is no such program."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more
     )  # fmt: skip
-    seconds = PATIENCE_S
+    seconds = patience_s
     while True:
         try:
             output, _ = process.communicate(timeout=seconds)

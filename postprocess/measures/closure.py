@@ -16,6 +16,7 @@ from typing import Any
 from tierbench.dags.measure import COUNTERS, SENT
 from tierbench.postprocess.measures.course import LEAST_S, course
 from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS, idle_rates
+from tierbench.postprocess.measures.late import bytes_late, settles
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.verdict.rules import BY_NAME, USUAL_BYTES_PER_CLIENT, Finding
 
@@ -25,7 +26,7 @@ HEADERS = 66  # bytes of Ethernet, IP and TCP with time stamps
 LEAST_HEADERS = 54  # without them
 IP_AND_TCP = 52
 USUAL_MTU = 1500
-IDLE = BY_NAME["idle traffic"]
+IDLE, MISSING = BY_NAME["idle traffic"], BY_NAME["missing bytes"]
 
 
 @dataclass(frozen=True)
@@ -47,27 +48,50 @@ def findings(data: TrialData, row: Row) -> Iterator[Finding]:
     """What the rules about bytes look at; whose rate is of something else has told no bytes to compare."""
     if data.measure.of != "bytes":
         return
-    told, carried, did = bytes_told(data), moved_around(data), data.measure.did
+    told, carried = bytes_told(data), moved_around(data)
     if row["mean_mbps"] is not None:
-        silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
-        yield Finding("bytes not compared", silent, f"{silent} clients do not tell how many bytes they {did}")
-        words = f"what the storage {data.measure.direction} around the window is not known"
-        yield Finding("bytes not compared", carried is None, words)
-        if data.measure.far_end == "storage":
-            unknown = together(data, data.far_end, data.measure.far_direction) is None
-            yield Finding("bytes not compared", unknown, "what the other end of the copies had is not known")
+        yield from _not_compared(data, carried)
     if not told or not data.storage:
         return
-    for direction in _both_ends(data):
-        moved_there = together(data, data.storage, direction)
-        if moved_there is not None:
-            payload = moved_there.payload(LEAST_HEADERS)
-            words = f"the storage {direction} {mb(payload)} of {mb(told)} that the clients {did}"
-            yield Finding("missing bytes", 100 * (1 - payload / told), words)
-    if data.measure.far_end == "workers" and carried is not None:
+    yield from _missing(data, told)
+    if data.measure.far_end == "workers" and carried is not None and settles(data):
         yield from _missing_at_workers(data, told)
     if row["closure"] is not None:
         yield from _excess(data, row, told, carried)
+
+
+def _not_compared(data: TrialData, carried: Moved | None) -> Iterator[Finding]:
+    """What would have to be known for bytes to be compared."""
+    measure = data.measure
+    silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
+    words = f"what the storage {measure.direction} around the window is not known"
+    unknown = {f"{silent} clients do not tell how many bytes they {measure.did}": silent, words: carried is None}
+    if data.writes:
+        unknown["nobody has looked at what was written"] = not data.looked_at
+    if measure.far_end == "storage":
+        other_end = together(data, data.far_end, measure.far_direction)
+        unknown["what the other end of the copies had is not known"] = other_end is None
+    yield from (Finding("bytes not compared", count, words) for words, count in unknown.items())
+
+
+def _missing(data: TrialData, told: int) -> Iterator[Finding]:
+    """What the clients tell and the storage did not move; of what was written, also what came late."""
+    for direction in _both_ends(data):
+        moved_there = together(data, data.storage, direction)
+        if moved_there is None:
+            continue
+        payload = moved_there.payload(LEAST_HEADERS)
+        words = f"the storage {direction} {mb(payload)} of {mb(told)} that the clients {data.measure.did}"
+        missing = 100 * (1 - payload / told)
+        if settles(data):
+            yield Finding("missing bytes", missing, words)
+        else:
+            words += ", and the rest was in a cache still when the sampling ended"
+            yield Finding("bytes not compared", missing > (MISSING.suspect or 0.0), words)
+    late = bytes_late(data)
+    if late is not None and settles(data):
+        words = f"{mb(late)} of what the clients wrote reached the storage after the last end"
+        yield Finding("written late", 100 * late / told, words)
 
 
 def bytes_told(data: TrialData) -> int:
@@ -106,7 +130,8 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     first, last = amount.before(0), amount.after(window_s)
     if first < 0 or last >= len(amount):
         return None
-    times = amount.times[[first, min(last + 1, len(amount) - 1)]]
+    last = min(last + 1, len(amount) - 1) if settles(data) else len(amount) - 1
+    times = amount.times[[first, last]]
     if times[1] - times[0] - amount.known_s(times)[0] > LEAST_S:
         return None
     counted = counter.replace("bytes", "packets")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from tierbench.dags.clients import shipped_clients
 from tierbench.wrappers.client import Client
@@ -16,6 +16,7 @@ class Traits(TypedDict):
     reads_whole: bool
     usual_excess: float
     taken_in: str
+    settles: NotRequired[bool]
 
 
 def traits_of(trial: Mapping[str, Any]) -> Traits:

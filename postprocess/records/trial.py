@@ -79,6 +79,7 @@ class Definition(OfPool):
     placement: NotRequired[PlacementRecord]
     bytes: int | None
     conditions: NotRequired[list[Arranged]]
+    writes: NotRequired[dict[str, Any] | None]
 
 
 class Arranged(TypedDict):
@@ -114,6 +115,14 @@ class FlushReport(TypedDict):
     resident_after_bytes: NotRequired[int | None]
 
 
+class PlaceReport(TypedDict):
+    """What the job that looked through the files that were written has found."""
+
+    status: str
+    checked: NotRequired[int]
+    check: NotRequired[str]
+
+
 @dataclass(frozen=True)
 class Sampled:
     """The samples of one interface and of its host, and the differences between them."""
@@ -140,6 +149,9 @@ class TrialData:
     clock: Bounds | None = None  # the access point's wall clock against its uptime
     submit_error_s: float | None = None  # by how much the time of submission may be wrong
     ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
+    writes: bool = False  # into a place of its own
+    left: list[str] = field(default_factory=list)  # of what it wrote, what could not be removed
+    looked_at: str = ""  # what of the written files was compared afterwards
     arranged: list[str] = field(default_factory=list)  # what the site has changed for it, as it was read back
 
     @property
@@ -246,6 +258,9 @@ def read_trial(folder: Path) -> TrialData:
         at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
         troubles=troubles,
         lacking=lacking,
+        writes=bool(trial.get("writes")),
+        left=(outcome or Outcome()).left,
+        looked_at=_looked_at(found(PlaceReport, folder / names.CLEARED)),
         other_pools=_other_pools(folder, trial, jobs),
         clock=found(Bounds, folder / names.CLOCK),
         ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"], lacking.append).under(
@@ -308,6 +323,12 @@ def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
     except Damaged as error:
         tell(str(error))
         return None
+
+
+def _looked_at(report: PlaceReport | None) -> str:
+    if report is None or report["status"] != "ok":
+        return ""
+    return f"{report.get('check', '')} of {report.get('checked', 0)} files"
 
 
 def _other_go_times(go: Any, jobs: list[Job]) -> list[str]:

@@ -218,6 +218,11 @@ TRIALS = (
     _count("resets", "counters that began anew, in all the trial's samples"),
     _count("samplers_cut", "samplers that ended without their last line (killed)"),
     _count("resident_bytes", "bytes of the replicas still in the workers' page caches after the flush", "B"),
+    _count(
+        "bytes_late", "of what was written, received by the storage after the last end, beyond what it is at rest", "B"
+    ),
+    _text("looked_at", "what of the files that were written was compared after the trial, and of how many"),
+    _text("left_behind", "what the trial wrote and could not be removed; empty where nothing is left"),
     *BOTTLENECK,
     *VERDICT,
 )

@@ -20,6 +20,7 @@ from tierbench.dags.measure import Measure
 from tierbench.postprocess.measures.bottleneck import bottleneck_columns
 from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.edges import mean_error_mbps
+from tierbench.postprocess.measures.late import bytes_late
 from tierbench.postprocess.measures.slices import slice_columns
 from tierbench.postprocess.measures.traffic import resolution_s, traffic
 from tierbench.postprocess.records.beginning import placement_of, placement_text
@@ -131,6 +132,9 @@ def trial_row(data: TrialData) -> Row:
         "resolution_s": resolution_s(data.storage) if data.storage else None,
         **_sampling(data),
         "resident_bytes": data.resident_bytes,
+        "bytes_late": None if (late := bytes_late(data)) is None else round(late),
+        "looked_at": data.looked_at,
+        "left_behind": "; ".join(data.left),
         **limits,
     }
 

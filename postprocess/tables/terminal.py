@@ -53,6 +53,9 @@ def show(run: Path) -> str:
     """The trials of a run, why some are not valid, and the summary."""
     trials, summary = _rows(run / names.TRIALS_CSV), _rows(run / names.SUMMARY_CSV)
     reasons = [printable(f"{row['trial']}: {row['verdict_reasons']}") for row in trials if row["verdict_reasons"]]
+    reasons += [
+        f"{row['trial']}: left behind: {printable(row['left_behind'])}" for row in trials if row.get("left_behind")
+    ]
     summary = [{**row, "interval": _interval(row)} for row in summary]
     summed = any(row.get("started") == IN_TURN for row in trials)
     parts = [

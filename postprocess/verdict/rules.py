@@ -63,9 +63,16 @@ RULES = (
     ),
     Rule(
         "bytes not compared",
-        "clients that do not tell what they read, and storage whose bytes around the window are not known",
+        "clients that do not tell what they moved, storage whose bytes around the window are not known, and written"
+        " files that nobody has looked at",
         "troubles", 0, None,
         "nothing shows that the data came over the wire",
+    ),
+    Rule(
+        "written late",
+        "what reached the storage after the last end, of clients that make sure it is there by then",
+        "% of what was written", 2, None,
+        "a server or mount on the way said that it was written and had it still: the rate is in part its memory's",
     ),
     Rule(
         "resident pages",

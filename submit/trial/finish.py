@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.submit.trial.causes import client_reasons
+from tierbench.submit.trial.clearing import clear
 from tierbench.submit.trial.held import wait_until_undone
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.room import give_up_reserve
@@ -50,6 +51,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
             return 1  # nothing has happened that could be told
     Path("stop").write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     stuck += wait_until_undone(Path(), trial, trial["limits"]["stop_s"])
+    cleared = clear(trial)
     pass_the_turn()
     unfinished = wait_for_samplers(trial)
     record_clock()
@@ -57,18 +59,18 @@ def main(dag_status: str, failed_nodes: str) -> int:
     reasons = ["the trial was removed"] if dag_status == REMOVED else []
     reasons += called_off()
     causes = client_reasons(trial["jobs"])
-    reasons += causes + stuck
+    reasons += causes + stuck + cleared.wrong
     # Without another host's samples the mean stands; the tables say whether they cover the window.
     storage = {sampler["host"] for sampler in trial["samplers"] if sampler["role"] == "storage"}
     reasons += [f"the sampler on {host} did not end in order" for host in unfinished if host in storage]
     if failed_nodes != "0" and not reasons:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
     again = bool(reasons) and dag_status != REMOVED and tries_left() > 0
-    record("incomplete" if reasons else "complete", reasons, again)
+    record("incomplete" if reasons else "complete", reasons, again, cleared.left)
     if make_tables() and trial["until_known"]:
         spare_later_trials(trial)
-    for reason in reasons:
-        print(ascii(reason))
+    for words in reasons + ["left behind: " + left for left in cleared.left]:
+        print(ascii(words))
     return 1 if reasons else 0
 
 
@@ -81,7 +83,7 @@ def see_out(seconds: float) -> "list[str]":
 
     All but those of a trial that was removed or called off have left it before.
     """
-    clusters = [Cluster(Path(log)) for log in ("clients.log", "flush.log")]
+    clusters = [Cluster(Path(log)) for log in ("clients.log", "flush.log", "outbox.log")]
     deadline = time.monotonic() + seconds
     while True:
         for cluster in clusters:
@@ -188,9 +190,12 @@ def record_clock() -> None:
     Path("clock.json").write_text(json.dumps(clock) + "\n")
 
 
-def record(state: str, reasons: "list[str]", again: bool = False) -> None:
-    """How the trial went; the first reason is the first cause, and `again` is whether it will be tried once more."""
-    outcome = {"format": 1, "state": state, "reasons": reasons, "again": again}
+def record(state: str, reasons: "list[str]", again: bool = False, left: "tuple[str, ...] | list[str]" = ()) -> None:
+    """How the trial went.
+
+    The first reason is the first cause; `again`: it will be tried once more; `left`: what it wrote and is there still.
+    """
+    outcome = {"format": 1, "state": state, "reasons": reasons, "again": again, "left": list(left)}
     unfinished = Path("outcome.json.new")
     unfinished.write_text(json.dumps(outcome, indent=1) + "\n")
     unfinished.rename("outcome.json")

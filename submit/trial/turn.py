@@ -29,7 +29,7 @@ from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.held import wait_until_settled
 from tierbench.submit.trial.room import hold_reserve, wait_for_room
 
-FILLED = ("clients", "samples", "flush", "arranged")
+FILLED = ("clients", "samples", "flush", "arranged", "outbox")
 POLL_SECONDS = 0.1
 # How long a trial may be without a DAGMan before it is taken to have none: a failed one is started again within
 # seconds, and so is one that HTCondor has lost.

@@ -104,6 +104,7 @@ class Watched:
         self.gated = self.start["kind"] != NATURAL
         self.everybody = set(range(trial["jobs"]))
         self.cluster, self.flushes = Cluster(Path("clients.log")), Cluster(Path("flush.log"))
+        self.outbox = Cluster(Path("outbox.log"))
         self.held, self.arranging = held(Path(), trial), Cluster(Path("arrange.log"))
         self.samplers = {via: Cluster(Path(log)) for via, log in SAMPLER_LOGS.items()}
         self.records = Records(self.everybody)
@@ -130,7 +131,7 @@ class Watched:
         return {number for number, begin in begins.items() if begin is not None and begin <= now}
 
     def read_on(self) -> None:
-        for log in (self.cluster, self.flushes, self.arranging, *self.samplers.values()):
+        for log in (self.cluster, self.flushes, self.outbox, self.arranging, *self.samplers.values()):
             log.read_on()
         self.records.read_on()
 
@@ -139,6 +140,7 @@ class Watched:
         self.read_on()
         self._check_away()
         self._check_flushes()
+        self._check_outbox()
         self._check_conditions()
         self._check_samplers()
         if time.monotonic() - self.looked > LOOK_SECONDS:
@@ -159,6 +161,7 @@ class Watched:
             *([clients(idle) + " without a slot"] if idle else []),
             *([clients([number for number in unready if number not in idle])] if len(idle) < len(unready) else []),
             *(["the flush on " + ", ".join(first(hosts))] if hosts else []),
+            *(["the outbox"] if self.trial.get("writes") and not made().get("status") else []),
             *(one.name for one in self.held if not one.settled),
         ]
 
@@ -193,6 +196,13 @@ class Watched:
             if not flushed(hosts[number]):
                 see = f"see flush/{hosts[number]}.err and flush.log"
                 raise CalledOff(f"the flush on {hosts[number]} {why or 'failed'}; {see}")
+
+    def _check_outbox(self) -> None:
+        """A trial has nowhere to write until its outbox is made."""
+        for why in self.outbox.ended.values():
+            if made().get("status") != "ok":
+                said = made().get("message") or why or "it left no report"
+                raise CalledOff(f"its outbox could not be made: {said}; see outbox/make.err and outbox.log")
 
     def _check_conditions(self) -> None:
         """A trial under other conditions than it is said to be under would be worse than none."""
@@ -274,6 +284,15 @@ def flushed(host: str) -> bool:
         return "status" in json.loads(Path("flush", host + ".json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
+
+
+def made() -> "dict[str, Any]":
+    """What the job that makes the outbox has reported; nothing yet is an empty report."""
+    try:
+        report = json.loads(Path("outbox", "make.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return report if isinstance(report, dict) else {}
 
 
 def sampled_idle(sampler: "dict[str, Any]") -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def mirrored(tmp_path: Path, there: Any, here: Any) -> tuple[dict[str, Any], dic
 @pytest.mark.parametrize("course", [WIRE, STALLED, both(WIRE, moving(50, -2, 23))])
 def test_a_trial_that_writes_has_the_numbers_of_one_that_reads(tmp_path: Path, course: Any) -> None:
     reading, writing = mirrored(tmp_path, course, WIRE)
-    worded = {"verdict_reasons", "bottleneck_evidence", "bottleneck", "direction"}
+    worded = {"bytes_late", "verdict_reasons", "bottleneck_evidence", "bottleneck", "direction"}
     assert (reading.pop("direction"), writing.pop("direction")) == ("sent", "received")
     assert {k: v for k, v in writing.items() if k not in worded} == {
         k: v for k, v in reading.items() if k not in worded
@@ -127,3 +128,57 @@ def test_who_counts_operations_needs_no_bytes(folder: Path) -> None:
     samples(folder, tx_bytes=NOTHING, rx_bytes=NOTHING)
     reasons = trial_tables(folder)["verdict_reasons"]
     assert "storage" not in reasons
+
+
+# -- written, and when it arrived -----------------------------------------------------------------------------
+
+
+def written(folder: Path, arrived: Any, *, settles: bool = True, looked_at: bool = True) -> dict[str, Any]:
+    """A trial that wrote, of which the storage received so much in time."""
+    does(folder, "writes")
+    traits = {**type("Declared", (Client,), {"does": "writes"}).traits(), "settles": settles}
+    edit(folder, traits=traits, writes={"url": "/writes/run/trial"})
+    moves(folder, arrived, WIRE, "rx")
+    if looked_at:
+        (folder / "outbox").mkdir()
+        report = {"status": "ok", "check": "size", "checked": 4}
+        (folder / "outbox/clear.json").write_text(json.dumps(report))
+    return trial_tables(folder)
+
+
+LATE = both(moving(200 / 1.02 * 1500 / 1434, 0, 20), moving(2000 / 1.02 * 1500 / 1434, 20.5, 22.5))
+
+
+def test_what_was_looked_at_is_told(folder: Path) -> None:
+    row = written(folder, WIRE)
+    assert (row["verdict"], row["looked_at"], row["left_behind"]) == ("VALID", "size of 4 files", "")
+    assert row["bytes_late"] < 1e6
+
+
+def test_what_nobody_has_looked_at_is_not_valid(folder: Path) -> None:
+    row = written(folder, WIRE, looked_at=False)
+    assert row["verdict"] == "SUSPECT"
+    assert "nobody has looked at what was written" in row["verdict_reasons"]
+
+
+def test_a_client_that_says_all_is_there_and_is_not_believed(folder: Path) -> None:
+    row = written(folder, both(WIRE, moving(100, 20.5, 22.5)))
+    assert row["verdict"] == "SUSPECT"
+    assert "reached the storage after the last end" in row["verdict_reasons"]
+
+
+def test_what_a_client_leaves_to_a_cache_is_counted_when_it_comes(folder: Path) -> None:
+    row = written(folder, LATE, settles=False)
+    assert row["bytes_late"] == pytest.approx(4000 / 1.02 * 1500 / 1434 * 1e6 / 8, rel=0.1)
+    assert "missing" not in row["verdict_reasons"]
+    assert "the clients wrote" not in row["verdict_reasons"]
+
+
+def test_what_has_not_come_by_the_end_of_sampling_cannot_be_told(folder: Path) -> None:
+    row = written(folder, moving(200, 0, 20), settles=False)
+    assert "in a cache still when the sampling ended" in row["verdict_reasons"]
+
+
+def test_what_is_left_on_the_storage_is_told(folder: Path) -> None:
+    (folder / "outcome.json").write_text(json.dumps({"state": "complete", "left": ["2 of the files: /w/1, /w/2"]}))
+    assert written(folder, WIRE)["left_behind"] == "2 of the files: /w/1, /w/2"

@@ -92,7 +92,7 @@ SITE: dict[str, Any] = {
             "pool": "all", "protocol": "xrootd", "prefix": "root://door.example:1094/", "path": ["door.example"],
             "kerberos": {"principal": "host/{host}@EXAMPLE", "keytab": "/etc/krb5.keytab"},
         },
-        "mount": {"pool": "all", "protocol": "file", "prefix": "/mnt"},
+        "mount": {"pool": "all", "protocol": "file", "prefix": "/mnt", "writes": "/data/writes"},
         "web": {"pool": "all", "protocol": "http", "prefix": "http://door.example:8080/"},
     },
     "storage": {"replicas": "/data/replicas", "sampled": "oss.example"},
@@ -114,6 +114,7 @@ SITE: dict[str, Any] = {
 def experiment_tables(pset: Path) -> dict[str, Any]:
     options: dict[str, Any] = {"cmssw": {"pset": str(pset), "release": "CMSSW_10_6_30", "binds": ["/data"]}}
     reads = {"dd": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files")}
+    reads |= {"writer": ("mount", "written")}
     workloads = {}
     for client in CLIENTS:
         access, replicas = reads.get(client, ("bridge", "copies"))

@@ -1,0 +1,140 @@
+"""A trial's outbox, made and removed by the shipped script, run as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.shipped import PYTHON, ship
+
+CONTENT = b"what a client has written"
+NOBODY = 65534
+
+
+class Worker:
+    """A job's folder, and a storage in which trials may write."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.under = folder, folder / "storage/writes"
+        self.outbox = self.under / "run-1/trial"
+        self.under.mkdir(parents=True)
+        ship(folder, "outbox.py")
+        self.about()
+
+    def about(self, **changes: Any) -> None:
+        writes = {"under": str(self.under), "url": str(self.outbox), "bytes": 1000, "check": "size", **changes}
+        (self.folder / "trial.json").write_text(json.dumps({"writes": writes}))
+
+    def run(self, *arguments: str, **more: Any) -> tuple[int, dict[str, Any]]:
+        run = subprocess.run(
+            [PYTHON, "outbox.py", *arguments], cwd=self.folder, capture_output=True, text=True, check=False, **more
+        )
+        return run.returncode, json.loads(run.stdout or '{"message": ""}') | {"errors": run.stderr}
+
+    def written(self, name: str, content: bytes = CONTENT, told: int | None = None) -> None:
+        (self.outbox / name).write_bytes(content)
+        adler32 = f"{zlib.adler32(CONTENT):08x}"
+        with (self.folder / "expected.txt").open("a") as file:
+            file.write(f"{self.outbox / name}\t{len(content) if told is None else told}\t{adler32}\n")
+
+    def clear(self, **more: Any) -> dict[str, Any]:
+        status, report = self.run("clear", "--expected", "expected.txt", **more)
+        assert (status, report["status"]) == (0, "ok"), report
+        return report
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Worker:
+    return Worker(tmp_path)
+
+
+def test_it_is_made_below_where_trials_may_write(worker: Worker) -> None:
+    assert worker.run("make")[0] == 0
+    assert worker.outbox.is_dir()
+
+
+def test_what_an_earlier_try_has_left_is_removed_before(worker: Worker) -> None:
+    (worker.outbox / "deep").mkdir(parents=True)
+    (worker.outbox / "deep/file").touch()
+    assert worker.run("make")[0] == 0
+    assert list(worker.outbox.iterdir()) == []
+
+
+def test_no_room_is_told_before_anything_is_written(worker: Worker) -> None:
+    worker.about(bytes=10**18)
+    status, report = worker.run("make")
+    assert (status, report["status"]) == (1, "no-room")
+    assert not worker.outbox.exists()
+
+
+def test_a_storage_that_is_not_there_is_not_made(worker: Worker) -> None:
+    worker.under.rmdir()
+    assert worker.run("make")[1]["status"] == "absent"
+    assert not worker.under.exists()
+
+
+@pytest.mark.parametrize("elsewhere", ["/", "", "/run", "/../run/trial", "/run/../../trial", "2/run/trial"])
+def test_a_place_elsewhere_is_refused(worker: Worker, elsewhere: str) -> None:
+    worker.about(url=f"{worker.under}{elsewhere}")
+    for step in ("make", "clear"):
+        assert worker.run(step)[0] == 2
+
+
+def test_it_is_removed_with_all_that_was_written(worker: Worker) -> None:
+    worker.run("make")
+    worker.written("one")
+    worker.written("two")
+    report = worker.clear()
+    assert (report["checked"], report["wrong_files"], report["left_files"]) == (2, 0, 0)
+    assert list(worker.under.iterdir()) == []
+
+
+def test_other_trials_of_the_run_keep_theirs(worker: Worker) -> None:
+    worker.run("make")
+    other = worker.outbox.with_name("other")
+    other.mkdir()
+    worker.written("one")
+    worker.clear()
+    assert list(worker.under.glob("*/*")) == [other]
+
+
+def test_files_of_another_size_or_that_are_gone_are_told(worker: Worker) -> None:
+    worker.run("make")
+    worker.written("whole")
+    worker.written("short", told=1_000)
+    worker.written("gone")
+    (worker.outbox / "gone").unlink()
+    report = worker.clear()
+    assert report["wrong_files"] == 2
+    assert "gone is not there" in report["wrong"][0]
+    assert f"has {len(CONTENT)} bytes, not the 1000" in report["wrong"][1]
+
+
+@pytest.mark.parametrize(("check", "wrong"), [("size", 0), ("adler32", 1)])
+def test_other_bytes_of_the_right_size_are_seen_by_their_checksum(worker: Worker, check: str, wrong: int) -> None:
+    worker.about(check=check)
+    worker.run("make")
+    worker.written("changed", CONTENT[:-1] + b"!")
+    assert worker.clear()["wrong_files"] == wrong
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can lay what others cannot remove")
+def test_what_cannot_be_removed_is_told(worker: Worker, tmp_path_factory: pytest.TempPathFactory) -> None:
+    worker.run("make")
+    worker.written("kept")
+    for folder in (worker.folder, *worker.folder.parents):
+        if folder.is_relative_to(tmp_path_factory.getbasetemp().parent):
+            folder.chmod(0o755)
+    report = worker.clear(user=NOBODY)
+    assert (report["left_files"], report["left"]) == (1, [str(worker.outbox / "kept")])
+
+
+def test_a_place_that_was_never_made_is_no_trouble(worker: Worker) -> None:
+    (worker.folder / "expected.txt").touch()
+    assert worker.clear()["left_files"] == 0

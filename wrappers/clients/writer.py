@@ -1,0 +1,106 @@
+"""Writes as many bytes as it is told: into a file of a mount or disk, or through xrdcp to an xrootd server."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Client, Option
+
+# Says "ready" and waits as any child does. The bytes are random, so that nothing on the way can compress them, and no
+# block is like another. What it has written it tells in a file, also where it could not write all of it.
+WRITE = """
+import json, os, subprocess, sys, time, zlib
+report, target, offset, size, block, fsync = sys.argv[1:3] + [int(word) for word in sys.argv[3:]]
+data = bytearray(os.urandom(block))
+ready = os.dup(1)
+os.write(ready, b"ready\\n")
+if not os.read(0, 1):
+    sys.exit(125)
+told = {"written": 0, "adler32": 1, "write_s": 0.0, "fsync_s": 0.0, "close_s": 0.0}
+
+def timed(what, action, *arguments):
+    begin = time.time()
+    try:
+        return action(*arguments)
+    finally:
+        told[what] += time.time() - begin
+
+def whole(file, left):
+    while left:
+        left = left[os.write(file, left):]
+
+program, status = None, 0
+try:
+    if "://" in target:
+        command = ["xrdcp", "--nopbar", "-", target]
+        program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        file = program.stdin.fileno()
+    else:
+        file = os.open(target, os.O_WRONLY | os.O_CREAT, 0o644)
+        os.lseek(file, offset, os.SEEK_SET)
+    told["opened_wall_ns"] = int(time.time() * 1e9)
+    while told["written"] < size:
+        count = min(block, size - told["written"])
+        data[:8] = (offset + told["written"]).to_bytes(8, "big")
+        piece = memoryview(data)[:count]
+        timed("write_s", whole, file, piece)
+        told.setdefault("first_wall_ns", int(time.time() * 1e9))
+        told["written"] += count
+        told["adler32"] = zlib.adler32(piece, told["adler32"])
+    if program:
+        timed("close_s", program.stdin.close)
+        status = timed("close_s", program.wait)
+    else:
+        if fsync:
+            timed("fsync_s", os.fsync, file)
+        timed("close_s", os.close, file)
+except (OSError, ValueError) as error:
+    sys.stderr.write("{}: {}\\n".format(target, error))
+    status = (program.wait() if program else 0) or 1
+finally:
+    told["adler32"] = "{:08x}".format(told["adler32"])
+    with open(report, "w") as file:
+        json.dump(told, file)
+sys.exit(status if status >= 0 else 128 - status)
+"""
+
+
+class Writer(Client):
+    """What it writes is on the storage when it ends, if it may make sure of that (fsync, or xrdcp's own close)."""
+
+    does = "writes"
+    kinds = ("written",)
+    reads_whole = True
+    usual_excess = 0.02
+    taken_in = "bytes_app"  # through xrdcp its processes hand every byte on twice
+    remedy = "install xrootd-client there"
+    options = {
+        "block_kb": Option(1024, 1, 1_048_576),
+        "fsync": Option(True),  # within its time; of a mount, xrdcp has nothing like it
+    }
+
+    @classmethod
+    def settles(cls, options: "Mapping[str, Any]") -> bool:
+        return bool(options.get("fsync", True))
+
+    def held_command(self) -> "list[str]":
+        told, options = self.job, self.job.options
+        numbers = [told.offset, told.expected_bytes or 0, options["block_kb"] * 1024, int(options["fsync"])]
+        report = str(told.scratch / "written")
+        return [sys.executable or "python3", "-c", WRITE, report, told.path, *map(str, numbers)]
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        try:
+            told = json.loads((self.job.scratch / "written").read_text())
+        except (OSError, ValueError):  # it was ended before it could tell
+            return self.judged(run, 0 if run.exit_status else None)
+        return {
+            **self.judged(run, told.pop("written")),
+            "opened_wall_ns": told.pop("opened_wall_ns", None),
+            "first_byte_wall_ns": told.pop("first_wall_ns", None),
+            "bytes_source": "its own count",
+            "bytes_client": run.read_bytes if self.job.remote else run.written_bytes,
+            "detail": {name: round(value, 6) if isinstance(value, float) else value for name, value in told.items()},
+        }

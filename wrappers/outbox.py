@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""A trial's outbox, a folder of its own on the storage: made before its clients write, looked through after, removed.
+
+Shipped to a worker as one file. Needs Python 3.6, and where the outbox is a server's xrdfs and xrdadler32. Standard
+output is one JSON object: docs/runs.md tells what it holds. `make` removes what an earlier try has left, and refuses
+where there is no room; `clear` compares what is there with what the clients were to write, and removes all of it.
+Nothing outside the outbox is ever touched but the run's folder around it, when that is empty.
+
+Exit codes:
+    0  done; of clear: all was looked at and nothing is left, or the report says what is
+    1  the outbox could not be made, and why is in the report
+    2  called wrongly, or the list of what is expected cannot be read; nothing was done
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tierbench.wrappers.failure import Failure
+from tierbench.wrappers.patience import run_program
+from tierbench.wrappers.ticket import get_ticket
+
+FORMAT = 1
+BLOCK = 1 << 20
+AT_ONCE = 16  # questions to a server, which may be a WAN away
+TOLD = 20  # of files that are wrong or left, so many are named
+SPARE = 1.05  # of what is to be written, for what the file system itself takes
+
+
+def main() -> int:
+    arguments = command_line()
+    try:
+        writes = outbox_of(arguments.trial)
+        expected = listed(arguments.expected) if arguments.expected else {}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"outbox: {error}", file=sys.stderr)
+        return 2
+    begin = time.monotonic()
+    report = {"format": FORMAT, "host": socket.getfqdn(), "url": writes["url"]}  # type: dict[str, Any]
+    with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
+        try:
+            if arguments.keytab:
+                os.environ["KRB5CCNAME"] = f"FILE:{scratch}/krb5cc"
+                get_ticket(arguments.keytab, arguments.principal, dict(os.environ))
+            outbox = outbox_at(writes["under"], writes["url"])
+            if arguments.step == "make":
+                make(outbox, writes["bytes"])
+            else:
+                report.update(clear(outbox, expected, writes["check"]))
+            report.update(status="ok", message="")
+        except Failure as failure:
+            report.update(status=failure.status, message=str(failure))
+        except OSError as error:
+            report.update(status="failed", message=str(error))
+    report["seconds"] = round(time.monotonic() - begin, 3)
+    print(json.dumps(report))
+    return 1 if arguments.step == "make" and report["status"] != "ok" else 0
+
+
+def command_line() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=("make", "clear"))
+    parser.add_argument("--trial", type=Path, default=Path("trial.json"), metavar="FILE", help='where it is: "writes"')
+    parser.add_argument("--expected", type=Path, metavar="FILE", help="clear: lines of URL TAB BYTES TAB ADLER32")
+    parser.add_argument("--keytab", type=Path, help="get a Kerberos ticket of one's own from this")
+    parser.add_argument("--principal", help="for whom; {host} stands for this host's full name")
+    return parser.parse_args()
+
+
+def outbox_of(trial: Path) -> "dict[str, Any]":
+    """What a trial's trial.json says of its outbox."""
+    writes = json.loads(trial.read_text(encoding="utf-8"))["writes"]  # type: dict[str, Any]
+    below = writes["url"][len(writes["under"]) :]
+    if not writes["url"].startswith(writes["under"] + "/") or ".." in below.split("/") or below.count("/") < 2:
+        raise ValueError(f"{writes['url']} does not lie in a run's folder below {writes['under']}")
+    return writes
+
+
+def listed(path: Path) -> "dict[str, tuple[int, str]]":
+    """By its URL, how large each file has to be, and its checksum where that is known."""
+    expected = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        url, size, adler32 = [*line.split("\t"), "", ""][:3]
+        expected[url] = int(size), adler32
+    return expected
+
+
+def make(outbox: "Outbox", size: int) -> None:
+    """Make it, empty and with room enough."""
+    outbox.check_there()
+    left = outbox.remove()
+    if left:
+        raise Failure("not-empty", f"what an earlier try has left cannot be removed: {', '.join(left[:TOLD])}")
+    free = outbox.free_bytes()
+    if free is not None and free < SPARE * size:
+        raise Failure("no-room", f"{size / 1e6:.0f} MB are to be written and {free / 1e6:.0f} MB are free")
+    outbox.make()
+
+
+def clear(outbox: "Outbox", expected: "dict[str, tuple[int, str]]", check: str) -> "dict[str, Any]":
+    """What of the files is not as it was to be, and what is left after the removal."""
+    sizes = outbox.sizes()
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
+        complaints = list(
+            threads.map(lambda one: complaint(outbox, sizes, one[0], one[1], check), sorted(expected.items()))
+        )
+    wrong = [words for words in complaints if words]
+    left = outbox.remove()
+    return {
+        "files": len(sizes), "bytes": sum(sizes.values()), "checked": len(expected),
+        "check": check if all(adler32 for _, adler32 in expected.values()) else "size",
+        "wrong": wrong[:TOLD], "wrong_files": len(wrong), "left": left[:TOLD], "left_files": len(left),
+    }  # fmt: skip
+
+
+def complaint(outbox: "Outbox", sizes: "dict[str, int]", url: str, whole: "tuple[int, str]", check: str) -> str:
+    """What is wrong with a file; nothing is an empty text."""
+    size, adler32 = whole
+    if url not in sizes:
+        return f"{url} is not there"
+    if sizes[url] != size:
+        return f"{url} has {sizes[url]} bytes, not the {size} that were written"
+    if check == "adler32" and adler32:
+        found = outbox.adler32(url)
+        if found != adler32:
+            return f"{url} has the adler32 {found}, not the {adler32} of what was written"
+    return ""
+
+
+class Outbox:
+    """A folder on the storage; URLs are as the clients have them."""
+
+    def __init__(self, under: str, url: str) -> None:
+        self.under, self.url = under.rstrip("/"), url
+
+    def check_there(self) -> None:
+        """That the storage is there: what trials write below is never made, or it might hide a missing mount."""
+        raise NotImplementedError
+
+    def free_bytes(self) -> "int | None":
+        raise NotImplementedError
+
+    def make(self) -> None:
+        raise NotImplementedError
+
+    def sizes(self) -> "dict[str, int]":
+        raise NotImplementedError
+
+    def adler32(self, url: str) -> str:
+        raise NotImplementedError
+
+    def remove(self) -> "list[str]":
+        """Remove all of it; what could not be removed."""
+        raise NotImplementedError
+
+
+class Mounted(Outbox):
+    """A folder of a mount, or of a disk."""
+
+    def check_there(self) -> None:
+        if not os.path.isdir(self.under):  # noqa: PTH112 - Path raises for what may not be looked at
+            raise Failure("absent", f"there is no folder {self.under}, in which trials may write")
+
+    def free_bytes(self) -> "int | None":
+        status = os.statvfs(self.under)
+        return status.f_bavail * status.f_frsize
+
+    def make(self) -> None:
+        Path(self.url).mkdir(parents=True)
+
+    def sizes(self) -> "dict[str, int]":
+        return {str(path): path.stat().st_size for path in self._files()}
+
+    def adler32(self, url: str) -> str:
+        value = 1
+        with Path(url).open("rb") as file:
+            for block in iter(lambda: file.read(BLOCK), b""):
+                value = zlib.adler32(block, value)
+        return f"{value:08x}"
+
+    def remove(self) -> "list[str]":
+        shutil.rmtree(self.url, ignore_errors=True)
+        left = list(map(str, self._files()))
+        if not left and os.path.isdir(self.url):  # noqa: PTH112
+            left = [self.url]
+        with contextlib.suppress(OSError):  # other trials of the run have theirs in it, or it is not there
+            Path(self.url).parent.rmdir()
+        return left
+
+    def _files(self) -> "Iterator[Path]":
+        return (Path(folder, name) for folder, _, names in os.walk(self.url) for name in names)
+
+
+class Served(Outbox):
+    """A folder behind an xrootd server."""
+
+    def __init__(self, under: str, url: str) -> None:
+        super().__init__(under, url)
+        parts = re.match(r"(roots?://[^/]+/)(/.*)", url)
+        if not parts:
+            raise Failure("failed", f"{url}: is no URL like root://host:1094//path")
+        self.server, self.path = parts.groups()
+        self.door = self.server.split("/")[2]
+
+    def check_there(self) -> None:
+        self._ask("stat", self.under[len(self.server) :])
+
+    def free_bytes(self) -> "int | None":
+        said = run_program("xrdfs", self.door, "query", "space", self.under[len(self.server) :])
+        free = re.search(r"oss\.free=(\d+)", said.output)
+        return int(free.group(1)) if free and said.status == 0 else None  # a server need not tell
+
+    def make(self) -> None:
+        self._ask("mkdir", "-p", self.path)
+
+    def sizes(self) -> "dict[str, int]":
+        return {self.server + path: size for path, size, folder in self._listed() if not folder}
+
+    def adler32(self, url: str) -> str:
+        said = run_program("xrdadler32", url, patience_s=600)
+        return said.output.split()[0] if said.status == 0 and said.output.split() else said.last_words
+
+    def remove(self) -> "list[str]":
+        entries = list(self._listed())
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
+            list(threads.map(lambda entry: self._try("rm", entry[0]), [entry for entry in entries if not entry[2]]))
+        for path, _, folder in sorted(entries, reverse=True):  # the deepest first
+            if folder:
+                self._try("rmdir", path)
+        self._try("rmdir", self.path)
+        left = [path for path, _, folder in self._listed() if not folder]
+        if not left and self._try("stat", self.path):
+            left = [self.path]
+        self._try("rmdir", str(Path(self.path).parent))  # other trials of the run may have theirs in it
+        return left
+
+    def _listed(self) -> "Iterator[tuple[str, int, bool]]":
+        """Path and size of all that is in it, and whether it is a folder; nothing where there is no such outbox."""
+        said = run_program("xrdfs", self.door, "ls", "-l", "-R", self.path)
+        for line in said.output.splitlines():
+            # "-rw-r--r-- user group 32000000 2026-11-21 21:47:38 /path", of older versions in another order
+            fields = line.split()
+            sizes = [field for field in fields[:-1] if field.isdigit()]
+            if len(fields) > 3 and sizes and fields[-1].startswith(self.path + "/"):
+                yield fields[-1], int(sizes[0]), fields[0].startswith("d")
+
+    def _try(self, *question: str) -> bool:
+        return run_program("xrdfs", self.door, *question).status == 0
+
+    def _ask(self, *question: str) -> None:
+        said = run_program("xrdfs", self.door, *question)
+        if said.status != 0:
+            raise Failure("refused", f"xrdfs {self.door} {' '.join(question)}: {said.last_words}")
+
+
+def outbox_at(under: str, url: str) -> Outbox:
+    return (Served if "://" in url else Mounted)(under, url)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
