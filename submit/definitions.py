@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.errors import ConfigError
-from tierbench.postprocess.tables.columns import FILES
+from tierbench.postprocess.tables.columns import places
+from tierbench.postprocess.tables.rows import FILES
 
-TAKEN = {column.name for _, columns in FILES.values() for column in columns}
+TAKEN = {name for _, table in FILES.values() for name in places(table)}
 
 
 def asked_experiment(name_or_path: str) -> Experiment:

@@ -7,15 +7,14 @@ Where nothing is full, clients that wait for round trips are told from those of 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tierbench.postprocess.measures.ceilings import Ceiling, tightest
 from tierbench.postprocess.measures.resources import SHARED, Resource, part, resources
 from tierbench.postprocess.records.trial import TrialData, by_host
-
-Row = dict[str, Any]
+from tierbench.postprocess.tables.rows import Limit, ResourceRow
 
 # The thresholds, all of them; shares of a ceiling.
 LINK_FULL = 0.90  # mean rate: headers, and the gaps between requests, take the rest
@@ -64,44 +63,46 @@ class Suspect:
     full: bool
 
 
-def bottleneck_columns(data: TrialData, delivered_mbps: float | None) -> Row:
-    """The bottleneck's columns of trials.csv."""
+def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
+    """What limited a trial."""
     of = part(data)
     used = resources(data, of) if of else []
     lowest = tightest(_ceilings(data, used))
-    row: Row = {"bottleneck": UNEXPLAINED, "bottleneck_evidence": "there are no samples of its window"}
+    limit = Limit(bottleneck=UNEXPLAINED, bottleneck_evidence="there are no samples of its window")
     if lowest:
-        row |= {"ceiling_mbps": lowest[1].mbps, "ceiling_from": f"{lowest[0]}, {lowest[1].source}"}
+        whose, ceiling = lowest
         alone = data.start.in_turn  # what all take in turn is no rate that a ceiling limits
-        row["efficiency"] = None if delivered_mbps is None or alone else delivered_mbps / lowest[1].mbps
+        efficiency = None if delivered_mbps is None or alone else delivered_mbps / ceiling.mbps
+        source = f"{whose}, {ceiling.source}"
+        limit = replace(limit, ceiling_mbps=ceiling.mbps, ceiling_from=source, efficiency=efficiency)
     if of is None or not data.storage:
-        return row
+        return limit
     rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
-    efficiency = next((r.utilisation for r in used if r.role == "client"), None)
-    known = data.ceilings
+    computing = next((r.utilisation for r in used if r.role == "client"), None)
+    links = data.ceilings
     at_once = 1 if data.start.in_turn else len(data.jobs)
-    clients = Clients(at_once, efficiency, rate or None, known.rtt_ms, known.rtt_source, _wait_per_read_ms(data))
+    clients = Clients(at_once, computing, rate or None, links.rtt_ms, links.rtt_source, _wait_per_read_ms(data))
     label, words = explain(used, clients)
-    return {**row, "bottleneck": label, "bottleneck_evidence": f"{of.words}, {of.seconds:.1f} s: {words}"}
+    return replace(limit, bottleneck=label, bottleneck_evidence=f"{of.words}, {of.seconds:.1f} s: {words}")
 
 
-def resource_rows(data: TrialData, leading: Row) -> Iterator[Row]:
+def resource_rows(data: TrialData, leading: Mapping[str, Any]) -> Iterator[ResourceRow]:
     """The trial's rows of resources.csv."""
     of = part(data)
     for r in resources(data, of) if of else ():
-        yield {
+        yield ResourceRow(
             **leading,
-            "host": r.host,
-            "role": r.role,
-            "resource": r.resource,
-            "interface": r.interface,
-            "value": r.value,
-            "unit": r.unit,
-            "ceiling": r.ceiling,
-            "utilisation": r.utilisation,
-            "ceiling_from": r.source,
-            "on_the_way": "yes" if r.on_the_way else "no",
-        }
+            host=r.host,
+            role=r.role,
+            resource=r.resource,
+            interface=r.interface,
+            value=r.value,
+            unit=r.unit,
+            ceiling=r.ceiling,
+            utilisation=r.utilisation,
+            ceiling_from=r.source,
+            on_the_way="yes" if r.on_the_way else "no",
+        )
 
 
 def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:

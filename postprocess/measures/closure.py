@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from tierbench.dags.measure import COUNTERS, SENT
 from tierbench.postprocess.measures.course import LEAST_S, course
 from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS, idle_rates
 from tierbench.postprocess.measures.late import bytes_late, settles
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
+from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.rules import BY_NAME, USUAL_BYTES_PER_CLIENT, Finding
-
-Row = dict[str, Any]
 
 HEADERS = 66  # bytes of Ethernet, IP and TCP with time stamps
 LEAST_HEADERS = 54  # without them
@@ -44,20 +42,20 @@ class Moved:
         return self.bytes - headers * self.packets
 
 
-def findings(data: TrialData, row: Row) -> Iterator[Finding]:
+def findings(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     """What the rules about bytes look at; whose rate is of something else has told no bytes to compare."""
     if data.measure.of != "bytes":
         return
     told, carried = bytes_told(data), moved_around(data)
-    if row["mean_mbps"] is not None:
+    if row.mean_mbps is not None:
         yield from _not_compared(data, carried)
     if not told or not data.storage:
         return
     yield from _missing(data, told)
     if data.measure.far_end == "workers" and carried is not None and settles(data):
         yield from _missing_at_workers(data, told)
-    if row["closure"] is not None:
-        yield from _excess(data, row, told, carried)
+    if row.closure is not None:
+        yield from _excess(data, row, row.closure, told, carried)
 
 
 def _not_compared(data: TrialData, carried: Moved | None) -> Iterator[Finding]:
@@ -139,10 +137,10 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     return Moved(amount.rise(*times), course(sampled, counted, begin).rise(*times) if known else 0.0)
 
 
-def usual_excess(data: TrialData, row: Row, told: float) -> tuple[float, str]:
+def usual_excess(data: TrialData, row: TrialRow, told: float) -> tuple[float, str]:
     """Which excess over what was told is explained, as a share of it, and by what."""
     own = data.traits["usual_excess"]
-    own += (USUAL_BYTES_PER_CLIENT * row["jobs"] + _at_rest(data, row)) / told
+    own += (USUAL_BYTES_PER_CLIENT * row.jobs + _at_rest(data, row)) / told
     carried = moved_around(data)
     again = _sent_again(data, carried) / told
     if carried is not None and carried.packets:
@@ -152,16 +150,16 @@ def usual_excess(data: TrialData, row: Row, told: float) -> tuple[float, str]:
     return own + headers + again, f"are usual, {headers:.1%} of them {whose}, {again:.1%} sent again"
 
 
-def _excess(data: TrialData, row: Row, told: int, carried: Moved | None) -> Iterator[Finding]:
+def _excess(data: TrialData, row: TrialRow, closure: float, told: int, carried: Moved | None) -> Iterator[Finding]:
     share, explained = usual_excess(data, row, told)
     direction, far_direction, did = data.measure.direction, data.measure.far_direction, data.measure.did
-    beyond = f"{row['closure']:+.1%} beyond what was {_done(did)}"
+    beyond = f"{closure:+.1%} beyond what was {_done(did)}"
     words = f"the storage {direction} {beyond}, of which {share:.1%} {explained}"
     far = _at_far_end(data)
     if far is not None and carried is not None:
         lost = carried.payload(HEADERS) - far.payload(HEADERS) - _sent_again(data, carried) - _at_rest(data, row)
         compared = f"{words}, and the trial's own hosts {far_direction} {mb(far.bytes)} of {mb(carried.bytes)}"
-        yield Finding("excess bytes", 100 * (row["closure"] - share), compared)
+        yield Finding("excess bytes", 100 * (closure - share), compared)
         if data.measure.far_end == "storage":  # somebody else may be at either end
             lost = max(lost, far.payload(HEADERS) - carried.payload(HEADERS) - _at_rest(data, row))
         whence = "reached" if direction == SENT else "came from"
@@ -170,7 +168,7 @@ def _excess(data: TrialData, row: Row, told: int, carried: Moved | None) -> Iter
         return
     quiet = max((share for _, _, share in idle_rates(data, row)), default=0.0) <= (IDLE.suspect or 0.0)
     rule = "excess bytes" if quiet and not data.traits["reads_whole"] else "foreign bytes"
-    yield Finding(rule, 100 * (row["closure"] - share), words)
+    yield Finding(rule, 100 * (closure - share), words)
 
 
 def _done(did: str) -> str:
@@ -220,12 +218,12 @@ def _sent_again(data: TrialData, carried: Moved | None) -> float:
     return segments * min(mean, _mtu(data))
 
 
-def _at_rest(data: TrialData, row: Row) -> float:
+def _at_rest(data: TrialData, row: TrialRow) -> float:
     """Bytes that the storage servers move in the window without clients: as measured, but not much."""
-    known = [mbps for mbps in (row["idle_before_mbps"], row["idle_after_mbps"]) if mbps is not None]
+    known = [mbps for mbps in (row.idle_before_mbps, row.idle_after_mbps) if mbps is not None]
     most = MOST_AT_REST_MBPS * len(by_host(data.storage))
     mbps: float = min([most, *known])
-    return mbps * 1e6 / 8 * (row["window_s"] or 0.0)
+    return mbps * 1e6 / 8 * (row.window_s or 0.0)
 
 
 def _mtu(data: TrialData) -> int:

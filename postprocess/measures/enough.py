@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,20 +11,21 @@ from tierbench.dags import names
 from tierbench.dags.repeats import Repeats, Until
 from tierbench.errors import ConfigError
 from tierbench.postprocess.measures.uncertainty import mean_interval
-from tierbench.postprocess.tables.columns import RATE
-from tierbench.postprocess.verdict.counted import counts, known
+from tierbench.postprocess.tables.read import read_rows
+from tierbench.postprocess.tables.rows import RATE, TrialRow
+from tierbench.postprocess.verdict.counted import counts, values_of
 from tierbench.spec import build
 
 
-def enough(trials: Iterable[dict[str, Any]], rule: Repeats) -> bool:
+def enough(trials: Iterable[TrialRow], rule: Repeats) -> bool:
     """Whether these trials of one configuration and batch, rows of trials.csv, satisfy the rule."""
-    values = known((row for row in trials if counts(row)), RATE)
+    values = values_of((row for row in trials if counts(row)), RATE)
     if isinstance(rule, int):
         return len(values) >= rule
     if len(values) < rule.at_least:
         return False
-    found = mean_interval(values)
-    width = found.relative_half_width if found else None
+    interval = mean_interval(values)
+    width = interval.relative_half_width if interval else None
     return len(values) >= rule.at_most or (width is not None and 100 * width <= rule.within_pct)
 
 
@@ -44,22 +44,14 @@ def enough_before(run: Path, trial_id: str) -> bool:
         if (trial["configuration"], trial["jobs"]) == (planned["configuration"], planned["jobs"])
         and trial["repeat"] < planned["repeat"]
     ]
-    return enough([row for trial in before for row in _rows(run / names.trial_directory(trial))], rule)
+    measured = [read_rows(TrialRow, run / names.trial_directory(trial) / names.TRIALS_CSV) for trial in before]
+    return enough([row for rows in measured for row in rows], rule)
 
 
 def _rule(run: Path) -> Repeats:
     path = run / names.EXPERIMENT
     repeats = _read(path).get("repeats", 1)
     return build(Until, repeats, str(path), "repeats") if isinstance(repeats, dict) else int(repeats)
-
-
-def _rows(folder: Path) -> list[dict[str, str]]:
-    """A trial's row of trials.csv; none if it has not run."""
-    try:
-        with (folder / names.TRIALS_CSV).open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-    except FileNotFoundError:
-        return []
 
 
 def _read(path: Path) -> dict[str, Any]:

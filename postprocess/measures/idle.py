@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tierbench.postprocess.measures.course import Course, course
 from tierbench.postprocess.measures.traffic import MEGABITS
 from tierbench.postprocess.records.trial import TrialData, by_host
+from tierbench.postprocess.tables.rows import TrialRow
 
 SETTLE_S = 0.2  # what is on its way when the last client ends is no background
 LATE_S = 3.0  # for so long a server on the way may go on with what it reads ahead
@@ -30,15 +29,14 @@ def idle_after_mbps(data: TrialData) -> float | None:
     return _together([_settled(server) for server in moved])
 
 
-def idle_rates(data: TrialData, row: dict[str, Any]) -> list[tuple[float, str, float]]:
+def idle_rates(data: TrialData, row: TrialRow) -> list[tuple[float, str, float]]:
     """The storage's rates before and after the trial, and what is beyond servers at rest, in % of the mean."""
-    found = []
-    for when in ("before", "after"):
-        mbps = row[f"idle_{when}_mbps"]
+    rates = []
+    for when, mbps in (("before", row.idle_before_mbps), ("after", row.idle_after_mbps)):
         if mbps is not None:
             beyond = max(0.0, mbps - MOST_AT_REST_MBPS * len(by_host(data.storage)))
-            found.append((mbps, when, 100 * beyond / row["mean_mbps"] if row["mean_mbps"] else 0.0))
-    return found
+            rates.append((mbps, when, 100 * beyond / row.mean_mbps if row.mean_mbps else 0.0))
+    return rates
 
 
 def _settled(moved: Course) -> float | None:

@@ -23,9 +23,10 @@ from tierbench.postprocess.plots.slope import gain_ladder, slope_ladder
 from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.plots.timeline import Course, timelines, typical
 from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
-from tierbench.postprocess.tables import columns
+from tierbench.postprocess.tables import rows as tables
 from tierbench.postprocess.tables.points import Panel, level_name, rows_at
-from tierbench.postprocess.tables.results import Results, Row
+from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.rows import SummaryRow, TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
 TIMELINE_STEPS = 300
@@ -44,10 +45,10 @@ class Metric:
     of_papers: bool = True  # whether that is said of figures laid out as those of the papers are
 
 
-RATE = Metric(columns.RATE, "rate", "Delivered rate", "taken in by the jobs [Mb/s]", "")
-SUMMED = Metric(columns.SUMMED, "rate", "Rates of the clients, summed", "each while it read, summed [Mb/s]", "")
+RATE = Metric(tables.RATE, "rate", "Delivered rate", "taken in by the jobs [Mb/s]", "")
+SUMMED = Metric(tables.SUMMED, "rate", "Rates of the clients, summed", "each while it read, summed [Mb/s]", "")
 SENT = Metric(
-    columns.SENT, "sent", "Transfer rate of the storage", "sent by the storage [Mb/s]",
+    tables.SENT, "sent", "Transfer rate of the storage", "sent by the storage [Mb/s]",
     "Corresponds to the thesis’ Figures 5-1 and 5-4 and the CHEP paper’s Figures 2 and 3.",
 )  # fmt: skip
 AMPLIFICATION = Metric(
@@ -81,11 +82,11 @@ class Sheet:
     plots: Sequence[Plot]
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[SummaryRow]:
         return [row for plot in self.plots for one in plot.series for row in one.summary]
 
     @property
-    def trials(self) -> list[Row]:
+    def trials(self) -> list[TrialRow]:
         return [trial for plot in self.plots for trial in plot.trials]
 
     @property
@@ -114,7 +115,7 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
         yield from _timelines(results, panel, looks, papers)
     for panel in shown:
         yield from _bottlenecks(results, panel, looks)
-    if any(trial.get("natural_skew_ms") is not None for trial in results.trials):
+    if any(trial.natural_skew_ms is not None for trial in results.trials):
         yield Picture(
             "start-skew",
             "Start skew",
@@ -176,7 +177,7 @@ def _title(title: str, sheet: Sheet) -> str:
 def _ladders(metric: Metric, sheets: Sequence[Sheet], papers: bool) -> Iterator[Picture]:
     """A metric's figures, of all that have it."""
     for sheet in sheets:
-        if any(row.get(metric.column) is not None for row in sheet.trials):
+        if any(trial[metric.column] is not None for trial in sheet.trials):
             yield ladder_picture(metric, sheet, papers)
 
 
@@ -196,9 +197,10 @@ def ladder_picture(metric: Metric, sheet: Sheet, papers: bool = False) -> Pictur
     )
 
 
-def volatility_column(rows: list[Row]) -> str:
+def volatility_column(rows: list[SummaryRow]) -> str:
     """The volatility over the thesis' 5 s where all trials lasted long enough for it, or else of single samples."""
-    long_enough = all(row.get("volatility_5s_mbps") is not None for row in rows if row.get(columns.SENT) is not None)
+    sent = [row.means for row in rows if row.means[SENT.column].value is not None]
+    long_enough = all(means["volatility_5s_mbps"].value is not None for means in sent)
     return "volatility_5s_mbps" if rows and long_enough else "volatility_mbps"
 
 
@@ -206,13 +208,13 @@ def interval_words(results: Results, column: str) -> str:
     """Over what time the rates were taken whose standard deviation a volatility is."""
     if column == "volatility_5s_mbps":
         return "over 5 s each"
-    periods = {trial["sample_period_s"] for trial in results.trials if trial.get("sample_period_s")}
+    periods = {trial.sample_period_s for trial in results.trials if trial.sample_period_s}
     return "over " + " or ".join(f"{period:g} s" for period in sorted(periods)) + " each"
 
 
 def _as_in_the_thesis(sheet: Sheet, papers: bool) -> Iterator[Picture]:
     column = volatility_column(sheet.rows)
-    if any(row.get(column) is not None for row in sheet.rows):
+    if any(row.means[column].value is not None for row in sheet.rows):
         interval = "of 5 s" if column == "volatility_5s_mbps" else "of the samples"
         words = (
             f"Mean rate sent by the storage, of each batch. Error bars: {VOLATILITY}; rates {interval}. They say"
@@ -228,7 +230,7 @@ def _as_in_the_thesis(sheet: Sheet, papers: bool) -> Iterator[Picture]:
 
 
 def _slopes(sheet: Sheet, papers: bool) -> Iterator[Picture]:
-    if len({row[JOBS] for row in sheet.rows if row.get(columns.RATE)}) < 2:
+    if len({row.jobs for row in sheet.rows if row.means[RATE.column].value}) < 2:
         return
     named = " Corresponds to the thesis’ Figures 5-2 and 5-5, which are of the rate sent." if papers else ""
     yield Picture(
@@ -241,7 +243,7 @@ def _slopes(sheet: Sheet, papers: bool) -> Iterator[Picture]:
 
 
 def _gains(sheet: Sheet) -> Iterator[Picture]:
-    if any(row.get("gain_mbps") is not None for row in sheet.rows):
+    if any(row.gain.value is not None for row in sheet.rows):
         yield Picture(
             f"gain.{sheet.id}",
             _title("Gain by a larger batch", sheet),
@@ -282,11 +284,11 @@ def _timelines(results: Results, panel: Panel, looks: dict[str, Look], papers: b
 
 
 def _bottlenecks(results: Results, panel: Panel, looks: dict[str, Look]) -> Iterator[Picture]:
-    counting = {trial["trial"] for trial in results.trials_at(panel.levels) if counts(trial)}
-    found = [row for row in rows_at(results.resources, panel.levels) if row["trial"] in counting]
-    used = [row for row in found if row.get("utilisation") is not None]
+    counting = {trial.trial for trial in results.trials_at(panel.levels) if counts(trial)}
+    resources = [row for row in rows_at(results.resources, panel.levels) if row.trial in counting]
+    used = [row for row in resources if row.utilisation is not None]
     x = next((x for x in reversed(results.ladder(panel)) if rows_at(used, {results.layout.x: x})), None)
-    rows = rows_at(found, {results.layout.x: x}) if x is not None else []
+    rows = rows_at(resources, {results.layout.x: x}) if x is not None else []
     if x is None or not uses(rows, results.layout.lines):
         return
     at = level_name(results.layout.x, x)

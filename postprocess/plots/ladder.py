@@ -16,9 +16,9 @@ from matplotlib.lines import Line2D
 from tierbench.dags.levels import JOBS, Factor, level_text
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, verdict_handles, verdict_marks
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
-from tierbench.postprocess.tables.columns import SENT
+from tierbench.postprocess.tables.columns import Row
 from tierbench.postprocess.tables.points import level_of
-from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.tables.rows import SENT, Mean, SummaryRow, TrialRow
 from tierbench.postprocess.verdict.counted import counts, verdict
 
 TALLEST = 1.5  # of the highest mean or trial; what error bars reach beyond it is cut off, so that they hide no data
@@ -41,8 +41,8 @@ class Series:
 
     label: str
     look: Look
-    summary: Sequence[Row]
-    trials: Sequence[Row]
+    summary: Sequence[SummaryRow]
+    trials: Sequence[TrialRow]
     line: Any = "-"
 
 
@@ -55,7 +55,7 @@ class Plot:
     title: str = ""
 
     @property
-    def trials(self) -> list[Row]:
+    def trials(self) -> list[TrialRow]:
         return [trial for one in self.series for trial in one.trials]
 
 
@@ -88,11 +88,14 @@ class Ladder:
 
     def dodged(self, row: Row, number: int, of: int) -> float:
         """The place of one of several series, so that they do not hide each other."""
-        return self.place(level_of(row, self.factor.name)) + (number - (of - 1) / 2) * self.step(of)
+        return self._aside(level_of(row, self.factor.name), number, of)
 
-    def beside(self, row: Row, number: int, of: int) -> float:
+    def beside(self, text: str, number: int, of: int) -> float:
         """Where the trials of one of several series are."""
-        return self.dodged(row, number, of) + BESIDE * self.step(of)
+        return self._aside(text, number, of) + BESIDE * self.step(of)
+
+    def _aside(self, text: str, number: int, of: int) -> float:
+        return self.place(text) + (number - (of - 1) / 2) * self.step(of)
 
     def step(self, of: int) -> float:
         return min(DODGE, ROOM / of) * self.gap
@@ -117,10 +120,10 @@ def ladder_of(plots: Sequence[Plot]) -> Ladder:
 
 def error_bars(plots: Sequence[Plot], metric: str) -> str:
     """What the error bars of a metric's means are; empty where there are none."""
-    rows = [row for plot in plots for one in plot.series for row in one.summary]
-    if any(row.get(f"{metric}_low") is not None for row in rows):
+    means = [row.means[metric] for plot in plots for one in plot.series for row in one.summary]
+    if any(mean.low is not None for mean in means):
         return INTERVAL
-    return SPREAD if any(row.get(f"{metric}_sd") is not None for row in rows) else ""
+    return SPREAD if any(mean.sd is not None for mean in means) else ""
 
 
 def metric_ladder(plots: Sequence[Plot], metric: str, label: str) -> Figure:
@@ -131,10 +134,10 @@ def metric_ladder(plots: Sequence[Plot], metric: str, label: str) -> Figure:
         for number, one in enumerate(plot.series):
             _means(axes, one, [ladder.dodged(row, number, len(plot.series)) for row in one.summary], metric, bars)
             for trial in one.trials:
-                if trial.get(metric) is not None:
-                    place = ladder.beside(trial, number, len(plot.series))
+                if trial[metric] is not None:
+                    place = ladder.beside(level_of(trial, ladder.factor.name), number, len(plot.series))
                     marks = verdict_marks(verdict(trial), one.look)
-                    axes.plot([place], [trial[metric]], linestyle="none", zorder=3, gid=trial["trial"], **marks)
+                    axes.plot([place], [trial[metric]], linestyle="none", zorder=3, gid=trial.trial, **marks)
 
     shown = {verdict(trial) for plot in plots for trial in plot.trials}
     return drawn(plots, ladder, label, draw, [*_lines(plots), *verdict_handles(shown)])
@@ -146,10 +149,10 @@ def volatility_ladder(plots: Sequence[Plot], label: str, volatility: str) -> Fig
 
     def draw(axes: Axes, plot: Plot) -> None:
         for number, one in enumerate(plot.series):
-            rows = [row for row in one.summary if row.get(SENT) is not None]
-            places = [ladder.dodged(row, number, len(plot.series)) for row in rows]
-            bars = [row.get(volatility) or 0.0 for row in rows]
-            axes.errorbar(places, [row[SENT] for row in rows], yerr=bars, **_line(one))
+            sent = [(row, rate) for row in one.summary if (rate := row.means[SENT].value) is not None]
+            places = [ladder.dodged(row, number, len(plot.series)) for row, _ in sent]
+            bars = [row.means[volatility].value or 0.0 for row, _ in sent]
+            axes.errorbar(places, [rate for _, rate in sent], yerr=bars, **_line(one))
 
     return drawn(plots, ladder, label, draw, _lines(plots))
 
@@ -193,25 +196,26 @@ def _in_lines(title: str, letters: int) -> str:
 
 
 def _means(axes: Axes, one: Series, places: Sequence[float], metric: str, bars: str) -> None:
-    known = [(place, row) for place, row in zip(places, one.summary, strict=True) if row.get(metric) is not None]
-    if not known:
+    means = [row.means[metric] for row in one.summary]
+    marks = [
+        (place, mean.value, *_span(mean, bars))
+        for place, mean in zip(places, means, strict=True)
+        if mean.value is not None
+    ]
+    if not marks:
         return
-    spans = [_span(row, metric, bars) for _, row in known]
+    known_places, values, below, above = map(list, zip(*marks, strict=True))
     axes.errorbar(
-        [place for place, _ in known],
-        [row[metric] for _, row in known],
-        yerr=[[below for below, _ in spans], [above for _, above in spans]],
+        known_places,
+        values,
+        yerr=[below, above],
         **_line(one),
     )
 
 
-def _span(row: Row, metric: str, bars: str) -> tuple[float, float]:
+def _span(mean: Mean, bars: str) -> tuple[float, float]:
     """How far an error bar reaches below and above its mean."""
-    if bars == INTERVAL:
-        low, high = row.get(f"{metric}_low"), row.get(f"{metric}_high")
-        return (0.0, 0.0) if low is None or high is None else (max(row[metric] - low, 0), max(high - row[metric], 0))
-    spread = row.get(f"{metric}_sd") or 0.0
-    return spread, spread
+    return mean.reach if bars == INTERVAL else (mean.sd or 0.0, mean.sd or 0.0)
 
 
 def _line(one: Series) -> dict[str, Any]:
@@ -237,7 +241,7 @@ def _top(panels: Sequence[Axes]) -> float | None:
     return ABOVE * highest if highest > 0 and top < LEAST_ABOVE * highest else None
 
 
-def left_out(trials: Sequence[Row]) -> str:
+def left_out(trials: Sequence[TrialRow]) -> str:
     """How many trials do not count, for a caption."""
     number = sum(not counts(trial) for trial in trials)
     return f" {number} of {len(trials)} trials INVALID and left out." if number else ""

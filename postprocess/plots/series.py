@@ -14,8 +14,7 @@ from tierbench.postprocess.measures.traffic import MEGABITS, resolution_s
 from tierbench.postprocess.records.increments import INTERFACE, intervals
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
 from tierbench.postprocess.records.trial import Sampled
-from tierbench.postprocess.tables.columns import RATE
-from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.tables.rows import TrialRow
 
 LEAD_S, TAIL_S = 1.0, 1.0  # shown before and after the window
 
@@ -38,13 +37,13 @@ class HostSeries:
     received_mbps: TimeSeries
 
 
-def host_series(run: Path, trial: Row, steps: int) -> list[HostSeries]:
+def host_series(run: Path, trial: TrialRow, steps: int) -> list[HostSeries]:
     """What each sampled host sent and received while a trial ran; hosts whose samples are unreadable are left out."""
-    begin_ns, window_s = trial.get("go_wall_ns"), trial.get("window_s")
-    if begin_ns is None or not window_s or window_s <= 0 or not trial.get("trial_id"):
+    begin_ns, window_s = trial.go_wall_ns, trial.window_s
+    if begin_ns is None or not window_s or window_s <= 0 or not trial.trial_id:
         return []
     sampled: list[Sampled] = []
-    folder = run / names.trial_directory(str(trial["trial_id"])) / names.SAMPLES
+    folder = run / names.trial_directory(trial.trial_id) / names.SAMPLES
     for path in sorted(folder.glob("*.samples")):
         try:
             samples = read_samples(path, INTERFACE)
@@ -86,16 +85,17 @@ def storage_series(hosts: list[HostSeries]) -> TimeSeries | None:
     return TimeSeries(servers[0].edges, np.sum([server.values for server in servers], axis=0)) if servers else None
 
 
-def delivered_series(hosts: list[HostSeries], trial: Row) -> TimeSeries | None:
+def delivered_series(hosts: list[HostSeries], trial: TrialRow) -> TimeSeries | None:
     """What the trial's jobs took in, where its tables could tell when that came."""
     workers = [host.received_mbps for host in hosts if host.role == "worker"]
-    if not workers or not trial.get(RATE) or trial.get("all_active_delivered_mbps") is None:
+    rate, window_s = trial.delivered_mbps, trial.window_s
+    if not workers or not rate or window_s is None or trial.slices.all_active_delivered_mbps is None:
         return None
     edges = workers[0].edges
     received: Numbers = np.sum([worker.values for worker in workers], axis=0)
-    inside = (edges[:-1] >= 0) & (edges[1:] <= trial["window_s"])
+    inside = (edges[:-1] >= 0) & (edges[1:] <= window_s)
     level = float(np.nanmean(received[inside])) if np.isfinite(received[inside]).any() else 0.0
-    return TimeSeries(edges, received * (trial[RATE] / level)) if level else None
+    return TimeSeries(edges, received * (rate / level)) if level else None
 
 
 def _moved(sampled: Sampled, counter: str, begin_ns: int, window_s: float, step_s: float) -> TimeSeries:

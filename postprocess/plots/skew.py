@@ -12,14 +12,14 @@ from tierbench.postprocess.plots.canvas import canvas, legend, line_handle, verd
 from tierbench.postprocess.plots.ladder import Plot, Series, ladder_of
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
 from tierbench.postprocess.tables.points import level_name, level_of
-from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import verdict
 
 PANELS = {"natural_skew_ms": "processes started", "start_skew_ms": "began to read"}
 LEAST_MS = 0.01  # so that a skew of nothing has a place on a logarithmic axis
 
 
-def start_skew(trials: Sequence[Row], along: Factor, lines: str, looks: Mapping[str, Look]) -> Figure:
+def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Mapping[str, Look]) -> Figure:
     """Both skews of each trial, to one logarithmic scale."""
     figure, panels = canvas(HEIGHT_IN - 0.3, columns=2, sharey=True)
     there = {level_of(trial, lines) for trial in trials}
@@ -27,11 +27,11 @@ def start_skew(trials: Sequence[Row], along: Factor, lines: str, looks: Mapping[
     ladder = ladder_of([Plot(along, [Series("", looks[levels[0]], [], trials)])])
     for axes, (metric, title) in zip(panels, PANELS.items(), strict=True):
         for trial in trials:
-            if trial.get(metric) is not None:
+            if trial[metric] is not None:
                 level = level_of(trial, lines)
                 place = ladder.dodged(trial, levels.index(level), len(levels))
                 marks = verdict_marks(verdict(trial), looks[level])
-                axes.plot([place], [max(trial[metric], LEAST_MS)], linestyle="none", gid=trial["trial"], **marks)
+                axes.plot([place], [max(trial[metric], LEAST_MS)], linestyle="none", gid=trial.trial, **marks)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(numticks=12))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

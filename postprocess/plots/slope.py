@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,20 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tierbench.dags.levels import JOBS
 from tierbench.postprocess.plots.canvas import DOT, MEAN, line_handle
 from tierbench.postprocess.plots.ladder import Ladder, Plot, Series, drawn, ladder_of
 from tierbench.postprocess.plots.style import INK, MUTED
-from tierbench.postprocess.tables.columns import RATE
-from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.tables.rows import Bounded, SummaryRow, TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
 Step = tuple[int, float]  # the larger batch, and what became of the rate
 
 
-def slopes(rows: Sequence[Row], batches: Sequence[int]) -> list[Step]:
+def slopes(rates: Mapping[int, float], batches: Sequence[int]) -> list[Step]:
     """The delivered rate of each batch over that of the next smaller one; no step over a batch that is missing."""
-    rates = {int(row[JOBS]): row[RATE] for row in rows if row.get(RATE)}
     steps = [(before, after) for before, after in pairwise(batches) if before in rates and after in rates]
     return [(after, rates[after] / rates[before]) for before, after in steps]
 
@@ -43,9 +40,9 @@ def slope_ladder(plots: Sequence[Plot]) -> Figure:
         places, factors = zip(*((ladder.place(str(jobs)), factor) for jobs, factor in linear(batches)), strict=True)
         axes.plot(places, factors, color=MUTED, linestyle=(0, (3, 3)), linewidth=1, marker="_", markersize=14)
         for number, one in enumerate(plot.series):
-            _steps(axes, one, ladder, (number, len(plot.series)), "growth", "growth")
+            _steps(axes, one, ladder, (number, len(plot.series)), lambda row: row.growth)
             for jobs, step in _of_repetitions(one.trials, batches):
-                place = ladder.beside({JOBS: jobs}, number, len(plot.series))
+                place = ladder.beside(str(jobs), number, len(plot.series))
                 axes.plot([place], [step], linestyle="none", **_mark(one, DOT))
         axes.set_ylim(bottom=0)
 
@@ -62,19 +59,22 @@ def gain_ladder(plots: Sequence[Plot]) -> Figure:
     def draw(axes: Axes, plot: Plot) -> None:
         axes.axhline(0, color=INK, linewidth=0.9)
         for number, one in enumerate(plot.series):
-            _steps(axes, one, ladder, (number, len(plot.series)), "gain_mbps", "gain")
+            _steps(axes, one, ladder, (number, len(plot.series)), lambda row: row.gain)
 
     label = "gain over the batch before [Mb/s]"
     return drawn(plots, ladder, label, draw, _handles(plots), from_zero=False)
 
 
-def _steps(axes: Axes, one: Series, ladder: Ladder, place: tuple[int, int], value: str, bounds: str) -> None:
+def _steps(
+    axes: Axes, one: Series, ladder: Ladder, place: tuple[int, int], step: Callable[[SummaryRow], Bounded]
+) -> None:
     """A line of steps, with their intervals."""
-    rows = [row for row in one.summary if row.get(value) is not None]
+    steps = [(row, value) for row in one.summary if (value := step(row).value) is not None]
+    reaches = [step(row).reach for row, _ in steps]
     axes.errorbar(
-        [ladder.dodged(row, *place) for row in rows],
-        [row[value] for row in rows],
-        yerr=_reaches(rows, value, bounds),
+        [ladder.dodged(row, *place) for row, _ in steps],
+        [value for _, value in steps],
+        yerr=[[below for below, _ in reaches], [above for _, above in reaches]],
         elinewidth=1.2,
         label=one.label,
         **_mark(one, MEAN),
@@ -90,14 +90,10 @@ def _handles(plots: Sequence[Plot]) -> list[Line2D]:
     return [line_handle(label, look) for label, look in looks.items()]
 
 
-def _reaches(rows: Sequence[Row], value: str, name: str) -> list[list[float]]:
-    """How far the intervals reach below and above their values; nowhere where there is none."""
-    lows = [row[value] - row[f"{name}_low"] if row.get(f"{name}_low") is not None else 0.0 for row in rows]
-    highs = [row[f"{name}_high"] - row[value] if row.get(f"{name}_high") is not None else 0.0 for row in rows]
-    return [[max(low, 0.0) for low in lows], [max(high, 0.0) for high in highs]]
-
-
-def _of_repetitions(trials: Sequence[Row], batches: Sequence[int]) -> Iterator[Step]:
-    usable = [trial for trial in trials if counts(trial)]
-    for repeat in sorted({trial["repeat"] for trial in usable}):
-        yield from slopes([trial for trial in usable if trial["repeat"] == repeat], batches)
+def _of_repetitions(trials: Sequence[TrialRow], batches: Sequence[int]) -> Iterator[Step]:
+    rates: dict[int, dict[int, float]] = {}
+    for trial in trials:
+        if counts(trial) and trial.delivered_mbps:
+            rates.setdefault(trial.repeat, {})[trial.jobs] = trial.delivered_mbps
+    for repeat in sorted(rates):
+        yield from slopes(rates[repeat], batches)

@@ -13,8 +13,7 @@ from matplotlib.patches import Patch
 from tierbench.postprocess.plots.canvas import canvas, legend
 from tierbench.postprocess.plots.series import TimeSeries
 from tierbench.postprocess.plots.style import GRID, INK, MUTED, Look
-from tierbench.postprocess.tables.columns import RATE
-from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
 ROW_IN = 1.3
@@ -24,19 +23,19 @@ ROW_IN = 1.3
 class Course:
     """One trial over time: what was sent, and what was delivered where that is known."""
 
-    trial: Row
+    trial: TrialRow
     look: Look
     sent: TimeSeries
     delivered: TimeSeries | None = None
 
 
-def typical(trials: Sequence[Row]) -> Row | None:
+def typical(trials: Sequence[TrialRow]) -> TrialRow | None:
     """Of the trials that count, the one whose rate is nearest their median."""
-    known = [trial for trial in trials if counts(trial) and trial.get(RATE) is not None]
-    if not known:
+    rates = [(trial, trial.delivered_mbps) for trial in trials if counts(trial) and trial.delivered_mbps is not None]
+    if not rates:
         return None
-    median = float(np.median([trial[RATE] for trial in known]))
-    return min(known, key=lambda trial: (abs(trial[RATE] - median), trial["repeat"]))
+    median = float(np.median([rate for _, rate in rates]))
+    return min(rates, key=lambda pair: (abs(pair[1] - median), pair[0].repeat))[0]
 
 
 def timelines(courses: Sequence[Course]) -> Figure:
@@ -44,19 +43,19 @@ def timelines(courses: Sequence[Course]) -> Figure:
     figure, panels = canvas(0.5 + ROW_IN * len(courses), rows=len(courses), sharex=True, sharey=True)
     for axes, course in zip(panels, courses, strict=True):
         trial, sent, taken = course.trial, course.sent, course.delivered
-        begin, end = trial.get("steady_begin_s"), trial.get("steady_end_s")
+        begin, end = trial.slices.steady_begin_s, trial.slices.steady_end_s
         if begin is not None and end is not None:
             axes.axvspan(begin, end, color=GRID, alpha=0.55, linewidth=0, gid="steady")
         axes.stairs(sent.values, sent.edges, color=MUTED, linewidth=0.8, baseline=None)
         if taken is not None:
             axes.stairs(taken.values, taken.edges, color=course.look.color, linewidth=1.4, baseline=None)
-        for edge in (0.0, trial.get("window_s")):
+        for edge in (0.0, trial.window_s):
             if edge is not None:
                 axes.axvline(edge, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
-        if trial.get(RATE) is not None:
-            window_s = trial.get("window_s") or float(sent.edges[-1])
-            axes.plot([0, window_s], [trial[RATE]] * 2, color=INK, linewidth=1.1)
-        axes.set_title(str(trial["trial"]), loc="left", pad=3)
+        if trial.delivered_mbps is not None:
+            window_s = trial.window_s or float(sent.edges[-1])
+            axes.plot([0, window_s], [trial.delivered_mbps] * 2, color=INK, linewidth=1.1)
+        axes.set_title(trial.trial, loc="left", pad=3)
         axes.set_ylim(bottom=0)
     panels[-1].set_xlabel("time since the window began [s]")
     figure.supylabel("rate [Mb/s]", fontsize=10)
@@ -65,7 +64,7 @@ def timelines(courses: Sequence[Course]) -> Figure:
         Line2D([], [], color=INK, linewidth=1.1, label="mean delivered"),
         Line2D([], [], color=MUTED, linewidth=0.8, label="sent by the storage"),
     ]
-    if any(course.trial.get("steady_end_s") is not None for course in courses):
+    if any(course.trial.slices.steady_end_s is not None for course in courses):
         handles.append(Patch(color=GRID, alpha=0.55, linewidth=0, label="steady state"))  # type: ignore[arg-type]
     legend(figure, handles)
     return figure

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, line_handle
 from tierbench.postprocess.plots.style import INK, Look
 from tierbench.postprocess.tables.points import level_name, level_of
-from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.tables.rows import ResourceRow
 
 ROLES = ("storage", "metadata", "door", "wan", "gateway", "worker", "client", "machine")  # from the data to the jobs
 IDLE = 0.05  # what no trial used more of than this is left out
@@ -29,17 +29,17 @@ class Use:
     trials: tuple[float, ...]
 
 
-def uses(resources: Sequence[Row], lines: str) -> list[Use]:
+def uses(resources: Sequence[ResourceRow], lines: str) -> list[Use]:
     """The use of each resource with a known ceiling, in the order in which data meets it.
 
     Hosts of the same role are one place on the way, whose use is that of the busiest of them.
     """
     busiest: dict[tuple[str, str], dict[str, float]] = {}
-    for row in sorted(resources, key=lambda row: _along(row)):
-        if row.get("utilisation") is None or row.get("on_the_way") == "no":
+    for row in sorted(resources, key=_along):
+        if row.utilisation is None or row.on_the_way == "no":
             continue
-        trials = busiest.setdefault((f"{row['role']}: {row['resource']}", level_of(row, lines)), {})
-        trials[row["trial"]] = max(row["utilisation"], trials.get(row["trial"], 0.0))
+        trials = busiest.setdefault((f"{row.role}: {row.resource}", level_of(row, lines)), {})
+        trials[row.trial] = max(row.utilisation, trials.get(row.trial, 0.0))
     top: dict[str, float] = {}
     for (place, _), trials in busiest.items():
         top[place] = max(top.get(place, 0.0), *trials.values())
@@ -50,7 +50,7 @@ def uses(resources: Sequence[Row], lines: str) -> list[Use]:
     ]
 
 
-def bottleneck_chart(resources: Sequence[Row], lines: str, looks: Mapping[str, Look]) -> Figure:
+def bottleneck_chart(resources: Sequence[ResourceRow], lines: str, looks: Mapping[str, Look]) -> Figure:
     """A row for each resource along the way, a mark for each line."""
     used = uses(resources, lines)
     places = list(dict.fromkeys(use.place for use in used))
@@ -76,6 +76,5 @@ def bottleneck_chart(resources: Sequence[Row], lines: str, looks: Mapping[str, L
     return figure
 
 
-def _along(row: Row) -> tuple[int, str, str]:
-    role = str(row.get("role") or "")
-    return (ROLES.index(role) if role in ROLES else len(ROLES), role, "")
+def _along(row: ResourceRow) -> tuple[int, str]:
+    return (ROLES.index(row.role) if row.role in ROLES else len(ROLES), row.role)

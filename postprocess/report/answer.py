@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
-from tierbench.postprocess.report.words import counted, figures, listed, span
-from tierbench.postprocess.tables.columns import RATE
+from tierbench.postprocess.report.words import between, counted, figures, listed, span
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
-from tierbench.postprocess.tables.results import Results, Row, why
+from tierbench.postprocess.tables.results import Results, why
+from tierbench.postprocess.tables.rows import RATE, Bounded, RatioRow, SummaryRow, TrialRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, UNJUDGED, counts, verdict
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
@@ -63,13 +64,16 @@ def deciding_place(results: Results, panel: Panel) -> str:
     return max(ladder, key=lambda x: (len(ranking(results, panel, x)), ladder.index(x)))
 
 
-def ranking(results: Results, panel: Panel, x: str) -> list[Row]:
+def ranking(results: Results, panel: Panel, x: str) -> list[SummaryRow]:
     """The lines' means at a place along x, the fastest first."""
     rows = results.summaries_at(results.at(panel, x=x))
-    return sorted(
-        (row for row in rows if row.get(results.rate) is not None and row.get("trials")),
-        key=lambda row: -float(row[results.rate]),
-    )
+    return _ranked([row for row in rows if row.trials], results.rate, largest_first=True)
+
+
+def _ranked(rows: list[SummaryRow], metric: str, *, largest_first: bool) -> list[SummaryRow]:
+    """The rows with a mean of the metric, by it."""
+    means = [(row, mean) for row in rows if (mean := row.means[metric].value) is not None]
+    return [row for row, _ in sorted(means, key=lambda pair: -pair[1] if largest_first else pair[1])]
 
 
 def conditions(results: Results, panel: Panel, x: str) -> str:
@@ -85,110 +89,112 @@ def conditions(results: Results, panel: Panel, x: str) -> str:
     return "With " + " ".join(told)
 
 
-def _ratios(results: Results, panel: Panel, x: str, metric: str, first: Row) -> dict[str, Row]:
+def _ratios(results: Results, panel: Panel, x: str, metric: str, first: SummaryRow) -> dict[str, RatioRow]:
     """How the first compares with each other line, where that is known."""
     lines = results.layout.lines
     rows = rows_at(results.ratios, results.at(panel, level_of(first, lines), x))
     return {
-        row["against"]: row
-        for row in rows
-        if (row["factor"], row["metric"]) == (lines, metric) and row.get("ratio") is not None
+        row.against: row for row in rows if (row.factor, row.metric) == (lines, metric) and row.ratio.value is not None
     }
 
 
-def _name(results: Results, row: Row) -> str:
+def _name(results: Results, row: SummaryRow) -> str:
     """What the line of a row is called."""
     return level_name(results.layout.lines, level_of(row, results.layout.lines))
 
 
-def _compared(results: Results, ranked: list[Row], ratios: dict[str, Row], where: str) -> tuple[bool, str]:
+def _compared(results: Results, ranked: list[SummaryRow], ratios: dict[str, RatioRow], where: str) -> tuple[bool, str]:
     first, others = ranked[0], ranked[1:]
-    rate = f"its jobs took in {figures(first[results.rate], 'Mb/s')}"
-    bounded = {
-        _name(results, row): ratios[line]
-        for row in others
-        if ratios.get(line := level_of(row, results.layout.lines), {}).get("low") is not None
-    }
+    rate = f"its jobs took in {figures(first.means[results.rate].value, 'Mb/s')}"
+    factors = {name: row.ratio for name, row in _by_name(results, others, ratios) if row.ratio.interval}
     best, names = _name(results, first), [_name(results, other) for other in others]
-    if not all(name in bounded for name in names):
+    if not all(name in factors for name in names):
         return (
             False,
             f"{where}, {best} was fastest in the mean: {rate}, those of {_plain(results, others)}."
             + _why_not(ranked, ratios),
         )
-    level = [name for name in names if bounded[name]["low"] <= 1]
-    behind = [name for name in names if bounded[name]["low"] > 1]
-    if level:
-        told = listed([f"{name} (ratio {_interval(bounded[name])})" for name in level])
+    behind = {name: factor for name, factor in factors.items() if (factor.low or 0.0) > 1}
+    if len(behind) < len(factors):
+        level = [f"{name} (ratio {_interval(factors[name])})" for name in names if name not in behind]
         sentence = (
             f"{where} there is no clear winner: {best} was fastest in the mean ({rate}),"
-            f" but cannot be told apart from {told}."
+            f" but cannot be told apart from {listed(level)}."
         )
         if behind:
-            sentence += f" It was ahead of {_ahead(bounded, behind)}."
+            sentence += f" It was ahead of {_ahead(behind)}."
         return False, sentence
-    return True, f"{where}, {best} is the fastest: {rate}, ahead of {_ahead(bounded, behind)}."
+    return True, f"{where}, {best} is the fastest: {rate}, ahead of {_ahead(behind)}."
 
 
-def _by_valid_trials(results: Results, ranked: list[Row], ratios: dict[str, Row]) -> list[str]:
+def _by_name(results: Results, others: list[SummaryRow], ratios: dict[str, RatioRow]) -> Iterator[tuple[str, RatioRow]]:
+    """How the first compares with each of the others, by their names."""
+    for row in others:
+        if ratio := ratios.get(level_of(row, results.layout.lines)):
+            yield _name(results, row), ratio
+
+
+def _by_valid_trials(results: Results, ranked: list[SummaryRow], ratios: dict[str, RatioRow]) -> list[str]:
     """What becomes of a clear answer without the SUSPECT trials, where that is another one."""
-    of_others = [(_name(results, row), ratios[level_of(row, results.layout.lines)]) for row in ranked[1:]]
-    doubtful = [(name, ratio) for name, ratio in of_others if _doubtful(ratio)]
-    if not doubtful:
+    alone = [
+        f"against {name} {_by_valid_words(row.by_valid)}"
+        for name, row in _by_name(results, ranked[1:], ratios)
+        if _doubtful(row)
+    ]
+    if not alone:
         return []
-    alone = [f"against {name} {_valid_words(ratio)}" for name, ratio in doubtful]
     best = _name(results, ranked[0])
     return [f"That rests on SUSPECT trials. By the VALID ones alone {best} is, {'; '.join(alone)}."]
 
 
-def _doubtful(ratio: Row) -> bool:
+def _doubtful(row: RatioRow) -> bool:
     """Whether pairs of VALID trials alone do not say that the first is ahead."""
-    if ratio.get("valid_pairs") in (None, ratio["pairs"]):
-        return False
-    return (ratio.get("valid_low") or 0.0) <= 1
+    return row.valid_pairs not in (None, row.pairs) and (row.by_valid.low or 0.0) <= 1
 
 
-def _valid_words(ratio: Row) -> str:
-    if ratio.get("valid_ratio") is None:
+def _by_valid_words(ratio: Bounded) -> str:
+    if ratio.value is None:
         return "not compared at all: no repetition has both VALID"
-    if ratio.get("valid_low") is None:
-        return f"at {ratio['valid_ratio']:.2f} of it, from a single repetition"
-    return f"at {_interval({'ratio': ratio['valid_ratio'], 'low': ratio['valid_low'], 'high': ratio['valid_high']})}"
+    if ratio.interval is None:
+        return f"at {ratio.value:.2f} of it, from a single repetition"
+    return f"at {_interval(ratio)}"
 
 
-def _ahead(bounded: dict[str, Row], names: list[str]) -> str:
-    return listed([f"{name} by a factor of {_factor(bounded[name])}" for name in names])
+def _ahead(behind: Mapping[str, Bounded]) -> str:
+    return listed([f"{name} by a factor of {_factor(ratio)}" for name, ratio in behind.items()])
 
 
-def _factor(row: Row) -> str:
-    if row.get("low") is None:
-        return f"{row['ratio']:.2f}"
-    return f"{row['ratio']:.2f} (95\N{NO-BREAK SPACE}% interval {row['low']:.2f}\N{EN DASH}{row['high']:.2f})"
+def _factor(ratio: Bounded) -> str:
+    return f"{ratio.value:.2f}" + (f" ({_of_95(*ratio.interval)})" if ratio.interval else "")
 
 
-def _interval(row: Row) -> str:
-    return f"{row['ratio']:.2f}, 95\N{NO-BREAK SPACE}% interval {row['low']:.2f}\N{EN DASH}{row['high']:.2f}"
+def _interval(ratio: Bounded) -> str:
+    return f"{ratio.value:.2f}" + (f", {_of_95(*ratio.interval)}" if ratio.interval else "")
 
 
-def _plain(results: Results, others: list[Row]) -> str:
-    return listed([f"{_name(results, other)} {figures(other[results.rate], 'Mb/s')}" for other in others])
+def _of_95(low: float, high: float) -> str:
+    return f"95\N{NO-BREAK SPACE}% interval {between(low, high)}"
 
 
-def _why_not(ranked: list[Row], ratios: dict[str, Row]) -> str:
-    if min(int(row["trials"]) for row in ranked) < 2:
+def _plain(results: Results, others: list[SummaryRow]) -> str:
+    return listed([f"{_name(results, other)} {figures(other.means[results.rate].value, 'Mb/s')}" for other in others])
+
+
+def _why_not(ranked: list[SummaryRow], ratios: dict[str, RatioRow]) -> str:
+    if min(row.trials or 0 for row in ranked) < 2:
         return " With a single repetition there is no telling what of that is chance."
     if not ratios:
         return " How sure that is, is not known: this run has no table of ratios."
     return " How sure that is, is not known: too few repetitions have both to compare."
 
 
-def _alone(results: Results, row: Row) -> str:
-    interval = span(row.get(f"{results.rate}_low"), row.get(f"{results.rate}_high"))
-    told = f" (95\N{NO-BREAK SPACE}% interval {interval})" if interval else ""
+def _alone(results: Results, row: SummaryRow) -> str:
+    rate = row.means[results.rate]
+    interval = f" (95\N{NO-BREAK SPACE}% interval {span(rate)})" if rate.interval else ""
     lines = results.layout.lines
     other = "batch" if lines == JOBS else lines
     return (
-        f"{_name(results, row)} delivered {figures(row[results.rate], 'Mb/s')}{told};"
+        f"{_name(results, row)} delivered {figures(rate.value, 'Mb/s')}{interval};"
         f" no other {other} has trials to compare it with."
     )
 
@@ -206,10 +212,10 @@ def _elsewhere(results: Results, panel: Panel, decisive: str) -> list[str]:
         return []
     first = ranking(results, panel, decisive)[0]
     other = next(line for line in lines if line != level_of(first, results.layout.lines))
-    found = [(x, _ratios(results, panel, x, results.rate, first).get(other)) for x in ladder if x != decisive]
-    told = [f"{_factor(ratio)} {_at(results, [x])}" for x, ratio in found if ratio]
+    rows = [(x, _ratios(results, panel, x, results.rate, first).get(other)) for x in ladder if x != decisive]
+    elsewhere = [f"{_factor(row.ratio)} {_at(results, [x])}" for x, row in rows if row]
     against = f"{_name(results, first)} against {level_name(results.layout.lines, other)}"
-    return [f"Elsewhere, {against}: {'; '.join(told)}."] if told else []
+    return [f"Elsewhere, {against}: {'; '.join(elsewhere)}."] if elsewhere else []
 
 
 def _over_the_ladder(results: Results, panel: Panel, decisive: str) -> list[str]:
@@ -222,13 +228,13 @@ def _over_the_ladder(results: Results, panel: Panel, decisive: str) -> list[str]
     if not others:
         return []
     if others.keys() == {first}:
-        if told := _elsewhere(results, panel, decisive):
-            return told
+        if elsewhere := _elsewhere(results, panel, decisive):
+            return elsewhere
         if results.layout.x == JOBS:
             return [f"It has the highest mean at all other batches too ({', '.join(others[first])} jobs)."]
         return [f"It has the highest mean at all other levels of {results.layout.x} too ({', '.join(others[first])})."]
-    told = [f"{_at(results, places)} {name}" for name, places in others.items()]
-    return [f"The highest mean elsewhere on the ladder: {'; '.join(told)}."]
+    highest = [f"{_at(results, places)} {name}" for name, places in others.items()]
+    return [f"The highest mean elsewhere on the ladder: {'; '.join(highest)}."]
 
 
 def _at(results: Results, places: list[str]) -> str:
@@ -245,39 +251,32 @@ def _along(results: Results, panel: Panel) -> list[str]:
     if x == JOBS or len(ladder) < 2 or not results.factors[x].numeric:
         return []
     least, largest = ladder[0], ladder[-1]
-    told = []
-    for line in results.lines(panel):
-        rows = rows_at(results.ratios, results.at(panel, line, largest))
-        known = [
-            r for r in rows if (r["factor"], r["against"], r["metric"]) == (x, least, results.rate) and r.get("ratio")
-        ]
-        told += [f"{level_name(results.layout.lines, line)} {_factor(row)}" for row in known]
-    if not told:
+    factors = [
+        f"{level_name(results.layout.lines, line)} {_factor(row.ratio)}"
+        for line in results.lines(panel)
+        for row in rows_at(results.ratios, results.at(panel, line, largest))
+        if (row.factor, row.against, row.metric) == (x, least, results.rate) and row.ratio.value
+    ]
+    if not factors:
         return []
-    return [f"From {level_name(x, least)} to {largest} the rate changes by a factor of: {'; '.join(told)}."]
+    return [f"From {level_name(x, least)} to {largest} the rate changes by a factor of: {'; '.join(factors)}."]
 
 
-def _wall_time(results: Results, panel: Panel, x: str, ranked: list[Row]) -> list[str]:
-    known = [row for row in ranked if row.get(WALL_TIME) is not None]
-    if len(known) < 2:
+def _wall_time(results: Results, panel: Panel, x: str, ranked: list[SummaryRow]) -> list[str]:
+    quickest = _ranked(ranked, WALL_TIME, largest_first=False)
+    if len(quickest) < 2:
         return []
-    quickest = sorted(known, key=lambda row: float(row[WALL_TIME]))
-    told = [f"{_name(results, row)} {figures(row[WALL_TIME], 's')}" for row in quickest]
+    times = [f"{_name(results, row)} {figures(row.means[WALL_TIME].value, 's')}" for row in quickest]
     ratios = _ratios(results, panel, x, WALL_TIME, quickest[0])
-    ratio = ratios.get(level_of(quickest[1], results.layout.lines))
-    interval = ""
-    if ratio and ratio.get("low") is not None:
-        interval = (
-            f" The first of them took {ratio['ratio']:.2f} (95\N{NO-BREAK SPACE}% interval"
-            f" {ratio['low']:.2f}\N{EN DASH}{ratio['high']:.2f}) of the next one’s time."
-        )
-    return [f"Wall time of the batch, from submission to the last end: {', '.join(told)}.{interval}"]
+    row = ratios.get(level_of(quickest[1], results.layout.lines))
+    first = row and row.ratio.interval and f" The first of them took {_factor(row.ratio)} of the next one’s time."
+    return [f"Wall time of the batch, from submission to the last end: {', '.join(times)}.{first or ''}"]
 
 
-def _doubts(trials: list[Row], deciding: list[Row]) -> list[str]:
+def _doubts(trials: list[TrialRow], deciding: list[TrialRow]) -> list[str]:
     """What weakens the answer."""
     doubts = []
-    repeats = len({trial["repeat"] for trial in deciding})
+    repeats = len({trial.repeat for trial in deciding})
     if 1 < repeats < FEW:
         doubts.append(
             f"It rests on {repeats} repetitions; intervals from so few are wide, and hold only if repetitions scatter"
@@ -297,15 +296,15 @@ def _doubts(trials: list[Row], deciding: list[Row]) -> list[str]:
     return doubts
 
 
-def _reasons(trials: list[Row]) -> list[str]:
+def _reasons(trials: list[TrialRow]) -> list[str]:
     return [f"{reason}." for reason in _most(trials)]
 
 
-def _most(trials: list[Row], at_most: int = 3) -> list[str]:
+def _most(trials: list[TrialRow], at_most: int = 3) -> list[str]:
     """The reasons that most trials give, with how many do."""
     numbers: dict[str, int] = {}
     for trial in trials:
         for reason in why(trial):
             numbers[reason] = numbers.get(reason, 0) + 1
-    told = sorted(numbers.items(), key=lambda pair: -pair[1])[:at_most]
-    return [reason + (f" (in {number} trials)" if number > 1 else "") for reason, number in told]
+    commonest = sorted(numbers.items(), key=lambda pair: -pair[1])[:at_most]
+    return [reason + (f" (in {number} trials)" if number > 1 else "") for reason, number in commonest]

@@ -11,7 +11,7 @@ from scipy import stats
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, named_levels
 from tierbench.postprocess.report.words import TIMES
 from tierbench.postprocess.tables.points import level_of
-from tierbench.postprocess.tables.results import Results, Row
+from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.verdict.counted import counts
 
 LEVEL = 0.95
@@ -69,11 +69,11 @@ def ratio(before: Sequence[float], after: Sequence[float]) -> tuple[float, float
 
 def _values(results: Results, metric: str) -> dict[frozenset[tuple[str, str]], list[float]]:
     """What the trials that count have, by their points, workload by workload and then in the order of the levels."""
-    found: dict[frozenset[tuple[str, str]], list[float]] = {}
-    rows: list[Row] = [trial for trial in results.trials if counts(trial) and (trial.get(metric) or 0) > 0]
+    values: dict[frozenset[tuple[str, str]], list[float]] = {}
+    rows = [trial for trial in results.trials if counts(trial) and (trial[metric] or 0) > 0]
     names = [WORKLOAD, ACCESS, *(name for name in results.factors if name not in (WORKLOAD, ACCESS))]
     places = {name: factor.texts for name, factor in results.factors.items()}
     for trial in sorted(rows, key=lambda row: [places[name].index(level_of(row, name)) for name in names]):
         point = frozenset((name, level_of(trial, name)) for name in names)
-        found.setdefault(point, []).append(trial[metric])
-    return found
+        values.setdefault(point, []).append(trial[metric])
+    return values

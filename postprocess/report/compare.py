@@ -38,9 +38,9 @@ def run_names(runs: Sequence[Results]) -> list[str]:
 
 def check_common(runs: Sequence[Results]) -> None:
     """Runs without a configuration in common have nothing to compare."""
-    first = {row["configuration"] for row in runs[0].trials}
+    first = {row.configuration for row in runs[0].trials}
     for run in runs[1:]:
-        if not first & {row["configuration"] for row in run.trials}:
+        if not first & {row.configuration for row in run.trials}:
             raise ConfigError(
                 f"{runs[0].directory} and {run.directory}: have no configuration in common"
                 f" ({_configurations(runs[0])} against {_configurations(run)}); make a report of each"
@@ -75,7 +75,7 @@ def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot
         for name, run, dashes in zip(run_names(runs), runs, _dashes(len(runs)), strict=True)
         if (point := runs[0].at(panel, line)) and (trials := run.trials_at(point))
     ]
-    known = [one for one in series if any(row.get(metric) is not None for row in one.trials)]
+    known = [one for one in series if any(row[metric] is not None for row in one.trials)]
     levels = dict.fromkeys(level for run in runs if x in run.factors for level in run.factors[x].levels)
     return Plot(Factor(x, tuple(levels), runs[0].factors[x].label), known, panel.without(WORKLOAD).name)
 
@@ -221,7 +221,7 @@ def _questions(runs: Sequence[Results]) -> Iterator[Markup]:
 def _run_table(runs: Sequence[Results], called: Sequence[str], page: Path) -> Markup:
     rows = []
     for run, name in zip(runs, called, strict=True):
-        began = [trial["go_wall_ns"] for trial in run.trials if trial.get("go_wall_ns")]
+        began = [trial.go_wall_ns for trial in run.trials if trial.go_wall_ns]
         invalid = sum(verdict(trial) == INVALID for trial in run.trials)
         own = run.directory / "report.html"
         link = element("a", "report", href=relative(own, page)) if own.is_file() else NOTHING
@@ -232,7 +232,7 @@ def _run_table(runs: Sequence[Results], called: Sequence[str], page: Path) -> Ma
 
 
 def _configurations(run: Results) -> str:
-    return ", ".join(dict.fromkeys(str(trial["configuration"]) for trial in run.trials))
+    return ", ".join(dict.fromkeys(trial.configuration for trial in run.trials))
 
 
 def _dashes(number: int) -> list[object]:

@@ -65,7 +65,7 @@ def _sections(
 
 def _head(results: Results, question: str) -> Iterator[Markup]:
     plan = results.plan
-    began = [trial["go_wall_ns"] for trial in results.trials if trial.get("go_wall_ns")]
+    began = [trial.go_wall_ns for trial in results.trials if trial.go_wall_ns]
     told = [f"{plan.get('experiment')} at {plan.get('site')}", counted(len(results.trials), "trial")]
     told += [moment(min(began))[:10]] if began else []
     yield element("p", " · ".join(told), class_="kicker")
@@ -140,7 +140,7 @@ def _legend_of_trials(results: Results) -> Iterator[Markup]:
         " trial for its numbers and a larger chart.",
         class_="note",
     )
-    if any(trial.get("verdict") is None for trial in results.trials):
+    if any(not trial.verdict for trial in results.trials):
         yield element("p", "Some trials have no verdict, only the state of being complete or not.", class_="note")
 
 

@@ -9,9 +9,10 @@ from tierbench.dags import names
 from tierbench.dags.claims import LEAST, MOST, Claim
 from tierbench.dags.levels import JOBS, WORKLOAD
 from tierbench.postprocess.report.markup import Markup, element, table
-from tierbench.postprocess.report.words import figures, listed
+from tierbench.postprocess.report.words import between, figures, listed
 from tierbench.postprocess.tables.points import Point, rows_at
-from tierbench.postprocess.tables.results import Results, Row
+from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.rows import RatioRow
 from tierbench.spec import build
 
 HOLDS, FAILS, OPEN = "holds here", "does not hold here", "cannot tell"
@@ -26,8 +27,8 @@ NOTE = (
 
 def papers_table(results: Results) -> Iterator[Markup]:
     """Each claim of the papers that the experiment repeats, with what our trials say to it."""
-    told = results.experiment.get("claims") or []
-    claims = [build(Claim, claim, str(results.directory / names.EXPERIMENT), "claims") for claim in told]
+    path = str(results.directory / names.EXPERIMENT)
+    claims = [build(Claim, claim, path, "claims") for claim in results.experiment.get("claims") or []]
     if not claims:
         return
     rows, papers = [], dict.fromkeys(str(claim.paper) for claim in claims)
@@ -44,14 +45,14 @@ def papers_table(results: Results) -> Iterator[Markup]:
     yield table(heads, rows, words=2, caption=f"Findings of {listed(list(papers))}, and whether they hold here")
 
 
-def _measured(results: Results, claim: Claim) -> Row | None:
+def _measured(results: Results, claim: Claim) -> RatioRow | None:
     """The one row of ratios.csv that a claim is about, if there is one."""
     point = {factor: _level(results, claim, factor, level) for factor, level in claim.at.items()}
     against = _level(results, claim, claim.factor, claim.against)
     rows = [
         row
         for row in rows_at(results.ratios, point)
-        if (row["factor"], row["against"], row["metric"]) == (claim.factor, against, claim.metric)
+        if (row.factor, row.against, row.metric) == (claim.factor, against, claim.metric)
     ]
     return rows[0] if len(rows) == 1 else None
 
@@ -65,10 +66,11 @@ def _level(results: Results, claim: Claim, factor: str, level: Any) -> str:
     return "" if not ladder else ladder[0] if level == LEAST else ladder[-1]
 
 
-def _verdict(claim: Claim, row: Row | None) -> str:
-    if row is None or row.get("low") is None or row["low"] <= 1 <= row["high"]:
+def _verdict(claim: Claim, row: RatioRow | None) -> str:
+    interval = row.ratio.interval if row else None
+    if interval is None or interval[0] <= 1 <= interval[1]:
         return OPEN
-    return HOLDS if (row["low"] > 1) == (claim.values[0] > claim.values[1]) else FAILS
+    return HOLDS if (interval[0] > 1) == (claim.values[0] > claim.values[1]) else FAILS
 
 
 def _theirs(claim: Claim) -> str:
@@ -77,8 +79,7 @@ def _theirs(claim: Claim) -> str:
     return f"{measured}{first / second:.2f}"
 
 
-def _ours(row: Row | None) -> str:
+def _ours(row: RatioRow | None) -> str:
     if row is None:
         return "not measured"
-    interval = "" if row.get("low") is None else f" ({row['low']:.2f}\N{EN DASH}{row['high']:.2f})"
-    return f"{row['ratio']:.2f}{interval}"
+    return f"{row.ratio.value:.2f}" + (f" ({between(*row.ratio.interval)})" if row.ratio.interval else "")

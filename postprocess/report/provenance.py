@@ -64,7 +64,7 @@ def provenance(results: Results) -> Iterator[Markup]:
         told = json.dumps(recorded, indent=1, ensure_ascii=False, sort_keys=True)
         yield element("details", element("summary", "Recorded conditions"), element("pre", told))
         yield from _unlike(recorded)
-    order = [f"{trial['trial']}" for trial in results.trials]
+    order = [trial.trial for trial in results.trials]
     yield element(
         "details",
         element("summary", f"The plan: {counted(len(order), 'trial')} in this order"),
@@ -91,8 +91,8 @@ def _facts(results: Results) -> Iterator[tuple[str, Any]]:
     if scale != 1:
         yield "scale", f"{scale:g} of the real site’s rates"
     yield "experiment", plan.get("experiment")
-    began = [trial["go_wall_ns"] for trial in results.trials if trial.get("go_wall_ns")]
-    ended = [trial["end_wall_ns"] for trial in results.trials if trial.get("end_wall_ns")]
+    began = [trial.go_wall_ns for trial in results.trials if trial.go_wall_ns]
+    ended = [trial.end_wall_ns for trial in results.trials if trial.end_wall_ns]
     if began and ended:
         yield "measured", f"{moment(min(began))} to {moment(max(ended))}"
     yield "seed", plan.get("seed")

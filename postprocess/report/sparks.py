@@ -11,7 +11,7 @@ from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.plots.series import HostSeries, TimeSeries
 from tierbench.postprocess.report.markup import Markup, element
 from tierbench.postprocess.report.words import figures
-from tierbench.postprocess.tables.results import Row
+from tierbench.postprocess.tables.rows import TrialRow
 
 SPARK = (132, 26)
 CHART = (640, 150)
@@ -28,7 +28,7 @@ def spark(rate: TimeSeries, top: float, color: str) -> Markup:
     return element("svg", line, viewBox=f"0 0 {width} {height}", class_="spark", aria_hidden="true")
 
 
-def chart(hosts: Sequence[HostSeries], taken: TimeSeries | None, trial: Row, color: str) -> Markup:
+def chart(hosts: Sequence[HostSeries], taken: TimeSeries | None, trial: TrialRow, color: str) -> Markup:
     """A trial over time: what its jobs took in, what hosts sent, the window, and the steady state if it is known."""
     ordered = sorted(hosts, key=lambda host: (host.role != "storage", host.host))
     frame = _Frame.around([*(host.sent_mbps for host in ordered), *([taken] if taken else [])])
@@ -71,23 +71,23 @@ def _line(host: HostSeries, dashes: str | None, frame: _Frame, color: str) -> Ma
     return element("path", d=path, style=f"stroke:{_shade(host, color)}", stroke_dasharray=dashes)
 
 
-def _steady(trial: Row, frame: _Frame) -> Iterator[Markup]:
-    begin, end = trial.get("steady_begin_s"), trial.get("steady_end_s")
+def _steady(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
+    begin, end = trial.slices.steady_begin_s, trial.slices.steady_end_s
     if begin is not None and end is not None:
         width = round(frame.at(end) - frame.at(begin), 1)
         yield element("rect", x=frame.at(begin), y=TOP, width=width, height=BASE - TOP, class_="steady")
 
 
-def _edges(trial: Row, frame: _Frame) -> Iterator[Markup]:
+def _edges(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
     yield element("path", d=f"M{LEFT} {TOP}H{RIGHT}M{LEFT} {BASE}H{RIGHT}", class_="frame")
-    for edge in (0.0, trial["window_s"]):
+    for edge in (0.0, trial.window_s or 0.0):
         yield element("path", d=f"M{frame.at(edge)} {TOP}V{BASE}", class_="edge")
 
 
-def _scales(trial: Row, frame: _Frame) -> Iterator[Markup]:
+def _scales(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
     for word, y in ((figures(frame.top), TOP + 4), ("Mb/s", (TOP + BASE) / 2 + 4), ("0", BASE + 4)):
         yield element("text", word, x=LEFT - 6, y=y, text_anchor="end")
-    for word, edge in (("0", 0.0), (figures(trial["window_s"], "s"), trial["window_s"])):
+    for word, edge in (("0", 0.0), (figures(trial.window_s, "s"), trial.window_s or 0.0)):
         yield element("text", word, x=frame.at(edge), y=CHART[1] - 5, text_anchor="middle")
 
 

@@ -10,10 +10,10 @@ from tierbench.postprocess.plots.gallery import interval_words, volatility_colum
 from tierbench.postprocess.records.roles import by_role
 from tierbench.postprocess.report.answer import conditions, deciding_place, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
-from tierbench.postprocess.report.words import NOTHING, TIMES, figures, percent, span
-from tierbench.postprocess.tables.columns import RATE, SENT, SUMMED
+from tierbench.postprocess.report.words import NOTHING, TIMES, between, figures, percent, span
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
-from tierbench.postprocess.tables.results import Results, Row
+from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.rows import RATE, SENT, SUMMED, RatioRow, SummaryRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, counts, verdict
 
 TAKEN = {
@@ -29,66 +29,65 @@ REST = (
 
 def summary_table(results: Results) -> Markup:
     """One row for each configuration and batch."""
-    rate = results.rate
-    bounded = any(row.get(f"{rate}_low") is not None for row in results.summary)
-    doubted = rate == RATE and any(row.get("delivered_valid_mbps") is not None for row in results.summary)
+    bounded = any(row.means[results.rate].low is not None for row in results.summary)
+    doubted = results.rate == RATE and any(row.by_valid.value is not None for row in results.summary)
     heads = [*_factors(results), "trials", "Mb/s", "95 % interval" if bounded else "± trials"]
     heads += ["VALID alone"] if doubted else []
     heads += ["a client", "sent", "sent / taken in", "volatility", "peak", "window s", "wall s", "events/s"]
     rows = []
     for row in _ordered(results):
-        spread = span(row.get(f"{rate}_low"), row.get(f"{rate}_high")) if bounded else figures(row.get(f"{rate}_sd"))
-        rest = (row.get(name) for name in REST)
-        cells = [*_levels(results, row), _trials(results, row), figures(row.get(rate))]
+        mean = row.means[results.rate]
+        spread = span(mean) if bounded else figures(mean.sd)
+        rest = (row.means[name].value for name in REST)
+        cells = [*_levels(results, row), _trials(results, row), figures(mean.value)]
         cells += [spread or NOTHING, *([_valid_alone(row)] if doubted else [])]
         rows.append([*cells, *map(figures, rest)])
     caption = (
-        f"Means over the trials that count, VALID and SUSPECT, of each configuration and batch. Mb/s: {TAKEN[rate]};"
-        " sent, volatility and peak: what the storage sent, the thesis’ measure."
+        f"Means over the trials that count, VALID and SUSPECT, of each configuration and batch. Mb/s:"
+        f" {TAKEN[results.rate]}; sent, volatility and peak: what the storage sent, the thesis’ measure."
     )
     return table(heads, rows, words=2, caption=caption)
 
 
-def _valid_alone(row: Row) -> str:
+def _valid_alone(row: SummaryRow) -> str:
     """The rate by the VALID trials alone, where that is not the one beside it."""
-    if row.get("delivered_valid_mbps") is None:
-        return "none VALID" if row.get("suspect") and not row.get("valid") else "the same"
-    interval = span(row.get("delivered_valid_low"), row.get("delivered_valid_high"))
-    return figures(row["delivered_valid_mbps"]) + (f" ({interval})" if interval else "")
+    if row.by_valid.value is None:
+        return "none VALID" if row.suspect and not row.valid else "the same"
+    interval = span(row.by_valid)
+    return figures(row.by_valid.value) + (f" ({interval})" if interval else "")
 
 
 def ratio_table(results: Results, panel: Panel) -> Markup | None:
     """By what factor the line of a row is faster than that of a column, at the place along x that decides."""
     factor, x = results.layout.lines, deciding_place(results, panel)
     lines = [level_of(row, factor) for row in ranking(results, panel, x)]
-    known = {
-        (level_of(row, factor), row["against"]): row
+    ratios = {
+        (level_of(row, factor), row.against): row
         for row in rows_at(results.ratios, results.at(panel, x=x))
-        if (row["factor"], row["metric"]) == (factor, results.rate) and row.get("ratio") is not None
+        if (row.factor, row.metric) == (factor, results.rate) and row.ratio.value is not None
     }
-    if not known or len(lines) < 2:
+    if not ratios or len(lines) < 2:
         return None
     names = [level_name(factor, line) for line in lines]
     rows = [
-        [name, *(_ratio(known.get((line, other))) for other in lines)] for name, line in zip(names, lines, strict=True)
+        [name, *(_ratio(ratios.get((line, other))) for other in lines)] for name, line in zip(names, lines, strict=True)
     ]
-    example = next(iter(known.values()))
-    told = f" ({example['method']})" if example.get("method") else ""
+    method = next(iter(ratios.values())).method
     same = conditions(results, panel, x).removeprefix("With ")
     caption = (
         f"{COMPARED[results.rate]} the row’s {factor} over that of the column’s, with {same}, with 95 % interval"
-        f" from trials of the same repetition{told}. In bold: the interval leaves 1 out."
+        f" from trials of the same repetition{f' ({method})' if method else ''}. In bold: the interval leaves 1 out."
     )
     return table(["", *names], rows, caption=caption)
 
 
 def volatility_table(results: Results) -> Markup | None:
     """The thesis' Tables 6.1 and 6.2: volatility of whole trials, and of their steady state."""
-    rows = [row for row in _ordered(results) if row.get(SENT) is not None]
+    rows = [row for row in _ordered(results) if row.means[SENT].value is not None]
     if not rows:
         return None
     column = volatility_column(rows)
-    steady = any(row.get("steady_mbps") is not None for row in rows)
+    steady = any(row.means["steady_mbps"].value is not None for row in rows)
     heads = [*_factors(results), "sent Mb/s", "std. dev.", "% of mean"]
     heads += ["steady, sent Mb/s", "std. dev.", "% of mean"] if steady else []
     cells = [
@@ -125,19 +124,19 @@ def link_table(results: Results) -> Markup | None:
 def bottleneck_table(results: Results) -> Markup | None:
     """What held each configuration back at each place along x."""
     x = results.layout.x
-    told = [trial for trial in results.trials if trial.get("bottleneck") and counts(trial)]
-    if not told:
+    explained = [trial for trial in results.trials if trial.limit.bottleneck and counts(trial)]
+    if not explained:
         return None
-    ladder = [text for text in results.factors[x].in_order.texts if rows_at(told, {x: text})]
+    ladder = [text for text in results.factors[x].in_order.texts if rows_at(explained, {x: text})]
     names = [name for name in _factors(results) if name != x]
     points = [{name: level_of(row, name) for name in names} for row in _ordered(results)]
     rows = [
         [
             *point.values(),
-            *(_labels([row["bottleneck"] for row in rows_at(told, {**point, x: text})]) for text in ladder),
+            *(_labels([trial.limit.bottleneck for trial in rows_at(explained, {**point, x: text})]) for text in ladder),
         ]
         for number, point in enumerate(points)
-        if point not in points[:number] and rows_at(told, point)
+        if point not in points[:number] and rows_at(explained, point)
     ]
     caption = (
         "What held the trials of each batch back, by the samplers’ evidence; the number of trials where they differ."
@@ -147,13 +146,13 @@ def bottleneck_table(results: Results) -> Markup | None:
 
 
 def _labels(labels: list[str]) -> str:
-    told = Counter(labels).most_common()
-    if len(told) < 2:
-        return told[0][0] if told else NOTHING
-    return ", ".join(f"{label} {number}{TIMES}" for label, number in told)
+    numbers = Counter(labels).most_common()
+    if len(numbers) < 2:
+        return numbers[0][0] if numbers else NOTHING
+    return ", ".join(f"{label} {number}{TIMES}" for label, number in numbers)
 
 
-def _ordered(results: Results) -> Iterator[Row]:
+def _ordered(results: Results) -> Iterator[SummaryRow]:
     """The means, panel by panel and line by line, along x at last."""
     for panel in results.panels:
         for line in results.lines(panel):
@@ -166,28 +165,29 @@ def _factors(results: Results) -> list[str]:
     return [ACCESS, WORKLOAD, *axes, JOBS]
 
 
-def _levels(results: Results, row: Row) -> list[str]:
+def _levels(results: Results, row: SummaryRow) -> list[str]:
     return [level_of(row, name) for name in _factors(results)]
 
 
-def _trials(results: Results, row: Row) -> str:
+def _trials(results: Results, row: SummaryRow) -> str:
     """How many trials count, and what the others are."""
     point = {name: level_of(row, name) for name in results.factors}
     verdicts = [verdict(trial) for trial in results.trials_at(point)]
-    told = [f"{verdicts.count(word)} {word}" for word in (SUSPECT, INVALID) if word in verdicts]
-    return f"{row.get('trials') or 0}" + (f" ({', '.join(told)})" if told else "")
+    others = [f"{verdicts.count(word)} {word}" for word in (SUSPECT, INVALID) if word in verdicts]
+    return f"{row.trials or 0}" + (f" ({', '.join(others)})" if others else "")
 
 
-def _ratio(row: Row | None) -> str | Markup:
+def _ratio(row: RatioRow | None) -> str | Markup:
     if row is None:
         return NOTHING
-    if row.get("low") is None:
-        return f"{row['ratio']:.2f}"
-    told = f"{row['ratio']:.2f} ({row['low']:.2f}\N{EN DASH}{row['high']:.2f})"
-    return told if row["low"] <= 1 <= row["high"] else element("b", told)
+    if row.ratio.interval is None:
+        return f"{row.ratio.value:.2f}"
+    low, high = row.ratio.interval
+    cell = f"{row.ratio.value:.2f} ({between(low, high)})"
+    return cell if low <= 1 <= high else element("b", cell)
 
 
-def _volatility(row: Row, mean: str, spread: str) -> tuple[str, str, str]:
-    value, deviation = row.get(mean), row.get(spread)
+def _volatility(row: SummaryRow, mean: str, spread: str) -> tuple[str, str, str]:
+    value, deviation = row.means[mean].value, row.means[spread].value
     share = deviation / value if value and deviation is not None else None
     return figures(value), figures(deviation), percent(share)

@@ -21,8 +21,9 @@ from tierbench.postprocess.report.markup import Markup, element, joined
 from tierbench.postprocess.report.sparks import chart, spark
 from tierbench.postprocess.report.words import figures, moment, percent
 from tierbench.postprocess.tables.points import level_of
-from tierbench.postprocess.tables.results import Results, Row, why
-from tierbench.postprocess.verdict.counted import verdict
+from tierbench.postprocess.tables.results import Results, why
+from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.verdict.counted import values_of, verdict
 
 STEPS, SPARK_STEPS = 160, 66
 OTHERS = 3  # hosts drawn beside the storage servers
@@ -61,12 +62,12 @@ def trial_list(results: Results, looks: Mapping[str, Look]) -> Iterator[Markup]:
     """All trials in the order in which they ran."""
     tops = {workload: _top(results, workload) for workload in results.factors[WORKLOAD].texts}
     for trial in results.trials:
-        yield _trial(results, trial, looks[level_of(trial, results.layout.lines)], tops[trial["workload"]])
+        yield _trial(results, trial, looks[level_of(trial, results.layout.lines)], tops[trial.workload])
 
 
-def anchor(trial: Row) -> str:
+def anchor(trial: TrialRow) -> str:
     """Where on the page a trial is."""
-    return f"trial-{trial.get('trial_id') or trial.get('position')}"
+    return f"trial-{trial.trial_id or trial.position}"
 
 
 def badge(word: str) -> Markup:
@@ -75,28 +76,25 @@ def badge(word: str) -> Markup:
 
 
 def _top(results: Results, workload: str) -> float:
-    peaks = [
-        trial["peak_mbps"] for trial in results.trials_at({WORKLOAD: workload}) if trial.get("peak_mbps") is not None
-    ]
-    return float(max(peaks, default=1.0))
+    return max(values_of(results.trials_at({WORKLOAD: workload}), "peak_mbps"), default=1.0)
 
 
-def _trial(results: Results, trial: Row, look: Look, top: float) -> Markup:
+def _trial(results: Results, trial: TrialRow, look: Look, top: float) -> Markup:
     color = f"--c{look.color[1:]}"
     hosts = host_series(results.directory, trial, STEPS)
     taken = delivered_series(hosts, trial)
     whole = taken or storage_series(hosts)
     short = thinned(whole, SPARK_STEPS) if whole else None
-    told = verdict(trial)
+    word = verdict(trial)
     reasons = why(trial)
     head = element(
         "summary",
-        badge(told),
-        element("span", trial["trial"], class_="name"),
-        element("span", figures(trial.get(results.rate), "Mb/s"), class_="rate"),
+        badge(word),
+        element("span", trial.trial, class_="name"),
+        element("span", figures(trial[results.rate], "Mb/s"), class_="rate"),
         spark(short, top, color) if short and np.isfinite(short.values).any() else element("span", class_="spark"),
-        element("span", trial["bottleneck"], class_="bottleneck", title="bottleneck")
-        if trial.get("bottleneck")
+        element("span", trial.limit.bottleneck, class_="bottleneck", title="bottleneck")
+        if trial.limit.bottleneck
         else None,
         element("span", "; ".join(reasons), class_="reasons") if reasons else None,
     )
@@ -105,31 +103,31 @@ def _trial(results: Results, trial: Row, look: Look, top: float) -> Markup:
         head,
         joined(_body(results, trial, hosts, taken, color)),
         id=anchor(trial),
-        class_=f"trial {told.lower()}",
+        class_=f"trial {word.lower()}",
     )
 
 
 def _body(
-    results: Results, trial: Row, hosts: list[HostSeries], taken: TimeSeries | None, color: str
+    results: Results, trial: TrialRow, hosts: list[HostSeries], taken: TimeSeries | None, color: str
 ) -> Iterator[Markup]:
-    if trial.get("bottleneck_evidence"):
-        yield element("p", element("b", trial.get("bottleneck") or "bottleneck"), ": ", trial["bottleneck_evidence"])
+    if trial.limit.bottleneck_evidence:
+        yield element("p", element("b", trial.limit.bottleneck or "bottleneck"), ": ", trial.limit.bottleneck_evidence)
     if hosts:
         drawn = busiest(hosts, OTHERS)
         yield chart(drawn, taken, trial, color)
         if len(drawn) < len(hosts):
             yield element("p", f"Not drawn: {len(hosts) - len(drawn)} hosts that sent less.", class_="note")
-    elif trial.get("window_s"):
+    elif trial.window_s:
         yield element("p", "No readable samples, so there is no course over time.", class_="note")
     facts = [(name, level_of(trial, name)) for name in results.factors if name not in BUILT_IN]
-    facts += [(name, figures(trial[column], unit)) for name, column, unit in FACTS if trial.get(column) is not None]
-    facts += [(name, percent(trial[column])) for name, column in SHARES if trial.get(column) is not None]
-    facts += [(name, str(trial[name])) for name in ("started", "placed") if trial.get(name)]
-    facts.append(("jobs ok", f"{trial.get('jobs_ok') or 0} of {trial['jobs']}"))
-    if trial.get("ceiling_from"):
-        facts.append(("ceiling from", str(trial["ceiling_from"])))
-    if trial.get("go_wall_ns"):
-        facts.append(("began", moment(trial["go_wall_ns"])))
-    if trial.get("trial_id"):
-        facts.append(("folder", f"trials/{trial['trial_id']}"))
+    facts += [(name, figures(trial[column], unit)) for name, column, unit in FACTS if trial[column] is not None]
+    facts += [(name, percent(trial[column])) for name, column in SHARES if trial[column] is not None]
+    facts += [(name, trial[name]) for name in ("started", "placed") if trial[name]]
+    facts.append(("jobs ok", f"{trial.jobs_ok or 0} of {trial.jobs}"))
+    if trial.limit.ceiling_from:
+        facts.append(("ceiling from", trial.limit.ceiling_from))
+    if trial.go_wall_ns:
+        facts.append(("began", moment(trial.go_wall_ns)))
+    if trial.trial_id:
+        facts.append(("folder", f"trials/{trial.trial_id}"))
     yield element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts))

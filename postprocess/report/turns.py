@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tierbench.postprocess.report.words import figures, listed
-from tierbench.postprocess.tables.columns import SUMMED
+from tierbench.postprocess.report.words import between, figures, listed
 from tierbench.postprocess.tables.points import level_of, rows_at
-from tierbench.postprocess.tables.results import Results, Row
+from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.rows import SUMMED, Bounded, SummaryRow
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
 BEGUN = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
 
 
-def shares_of_alone(results: Results, ranked: Sequence[Row], where: str) -> tuple[bool, str] | None:
+def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) -> tuple[bool, str] | None:
     """The sentence that answers it, and whether it is clear; None unless one line of them took turns."""
     lines = results.layout.lines
     begun = {level_of(row, lines): _begun(results, row) for row in ranked}
@@ -26,28 +26,28 @@ def shares_of_alone(results: Results, ranked: Sequence[Row], where: str) -> tupl
         ratio = _ratio(results, row, alone[0])
         if ratio is None:
             return None
-        clear = clear and ratio.get("low") is not None
-        interval = f" ({ratio['low']:.2f}\N{EN DASH}{ratio['high']:.2f})" if ratio.get("low") is not None else ""
+        clear = clear and ratio.interval is not None
+        interval = f" ({between(*ratio.interval)})" if ratio.interval else ""
         start = begun[level_of(row, lines)]
-        told.append(f"{BEGUN.get(start, f'begun {start} they get')} {ratio['ratio']:.2f}{interval}")
-    rates = listed([figures(row[SUMMED], "Mb/s") for row in others])
+        told.append(f"{BEGUN.get(start, f'begun {start} they get')} {ratio.value:.2f}{interval}")
+    rates = listed([figures(row.means[SUMMED].value, "Mb/s") for row in others])
     sentence = (
         f"{where}, {listed(told)} of what they get alone, summed: {rates} where each alone adds up to"
-        f" {figures(alone[0][SUMMED], 'Mb/s')}."
+        f" {figures(alone[0].means[SUMMED].value, 'Mb/s')}."
     )
     return clear, sentence
 
 
-def _begun(results: Results, row: Row) -> str:
+def _begun(results: Results, row: SummaryRow) -> str:
     """How the trials of a row of the summary began; nothing if that differs."""
     point = {name: level_of(row, name) for name in results.factors}
-    begun = {str(trial.get("started")) for trial in results.trials_at(point)}
+    begun = {trial.started for trial in results.trials_at(point)}
     return begun.pop() if len(begun) == 1 else ""
 
 
-def _ratio(results: Results, row: Row, alone: Row) -> Row | None:
+def _ratio(results: Results, row: SummaryRow, alone: SummaryRow) -> Bounded | None:
     lines = results.layout.lines
     point = {name: level_of(row, name) for name in results.factors}
     wanted = (lines, level_of(alone, lines), SUMMED)
-    known = [r for r in rows_at(results.ratios, point) if (r["factor"], r["against"], r["metric"]) == wanted]
-    return known[0] if known and known[0].get("ratio") is not None else None
+    ratios = [r.ratio for r in rows_at(results.ratios, point) if (r.factor, r.against, r.metric) == wanted]
+    return ratios[0] if ratios and ratios[0].value is not None else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from tierbench.postprocess.tables.rows import Bounded
+
 NOTHING = "–"
 TIMES = "\N{MULTIPLICATION SIGN}"
 TO = "–"
@@ -19,9 +21,14 @@ def figures(value: float | None, unit: str = "") -> str:
     return f"{value:.{decimals}f}" + (f"\N{NO-BREAK SPACE}{unit}" if unit else "")
 
 
-def span(low: float | None, high: float | None) -> str:
-    """An interval's two ends."""
-    return "" if low is None or high is None else f"{figures(low)}{TO}{figures(high)}"
+def span(bounded: Bounded) -> str:
+    """An interval's two ends; nothing where there is none."""
+    return TO.join(map(figures, bounded.interval or ()))
+
+
+def between(low: float, high: float) -> str:
+    """The ends of an interval of ratios."""
+    return f"{low:.2f}{TO}{high:.2f}"
 
 
 def percent(value: float | None) -> str:

@@ -12,10 +12,8 @@ from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.layout import Layout, Report, layout
 from tierbench.dags.levels import BUILT_IN, JOBS, SIMULTANEOUS, Factor, is_level, level_text
-from tierbench.postprocess.tables.columns import Column
+from tierbench.postprocess.tables.columns import Column, Row
 from tierbench.stored import Damaged
-
-Row = dict[str, Any]
 
 
 class PlannedFactor(TypedDict):
@@ -73,7 +71,9 @@ def run_factors(content: Mapping[str, Any], run: Path, trials: Sequence[Row]) ->
     built_in[JOBS] = replace(built_in[JOBS], label=built_in[JOBS].label or SIMULTANEOUS)
     factors = []
     for factor in (*built_in.values(), *planned.values()):
-        others = sorted({row[factor.name] for row in trials if level_text(row[factor.name]) not in factor.texts})
+        others = sorted(
+            {row.levels[factor.name] for row in trials if level_text(row.levels[factor.name]) not in factor.texts}
+        )
         factors.append(replace(factor, levels=(*factor.levels, *others)))
     return factors
 
@@ -135,4 +135,4 @@ def check_levels(trial: Mapping[str, Any], axes: Sequence[Factor]) -> None:
 def order(axes: Sequence[Factor]) -> Callable[[Row, str], Any]:
     """By what rows are ordered along a factor: an axis in the order of its levels, others by their own."""
     places = {axis.name: {text: place for place, text in enumerate(axis.texts)} for axis in axes}
-    return lambda row, factor: places[factor][row[factor]] if factor in places else row[factor]
+    return lambda row, factor: places[factor][row.levels[factor]] if factor in places else row.levels[factor]

@@ -11,157 +11,167 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tierbench.dags.levels import BUILT_IN
 from tierbench.dags.measure import Measure
-from tierbench.postprocess.measures.bottleneck import bottleneck_columns
+from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.edges import mean_error_mbps
 from tierbench.postprocess.measures.late import bytes_late
-from tierbench.postprocess.measures.slices import slice_columns
+from tierbench.postprocess.measures.slices import slices
 from tierbench.postprocess.measures.traffic import resolution_s, traffic
 from tierbench.postprocess.records.beginning import placement_of, placement_text
 from tierbench.postprocess.records.increments import Booleans, Intervals
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.tables.factors import levels_on_axes
+from tierbench.postprocess.tables.rows import JobRow, Sampling, TrialRow
 from tierbench.postprocess.verdict.counted import RUNNING
 
-Row = dict[str, Any]
-
-FROM_START = ("host", "slot", "url")
-FROM_END = (
-    "message", "opened_wall_ns", "first_byte_wall_ns", "bytes_app", "bytes_client", "bytes_source",
-    "events", "cpu_user_s", "cpu_system_s", "exit_status",
-)  # fmt: skip
-SHOWN_CLIENTS = 8
+CLIENTS_NAMED = 8
 
 
-def leading(trial: dict[str, Any]) -> Row:
-    """What the rows of all tables of a trial begin with."""
-    shared = {name: trial[name] for name in ("configuration", *BUILT_IN)}
-    return {"trial": trial["name"], **shared, **levels_on_axes(trial), "repeat": trial["repeat"]}
-
-
-def job_row(trial: dict[str, Any], job: Job) -> Row:
-    """A client's row of jobs.csv."""
-    start, go, end = job.start, job.go, job.end
-    begin = go.get("wall_ns")
+def leading(trial: dict[str, Any]) -> dict[str, Any]:
+    """What the rows of all tables of a trial begin with, as what they are made with."""
+    levels = {**{name: trial[name] for name in BUILT_IN}, **levels_on_axes(trial)}
     return {
-        **leading(trial),
-        "client": job.index,
-        "program": start.get("client", trial["client"]),
-        "status": job.status,
-        "starts": job.starts,
-        "start_wall_ns": start.get("wall_ns"),
-        "begin_wall_ns": begin,
-        "end_wall_ns": end.get("wall_ns"),
-        "begin_after_go_ms": _times(1e-6, job.late_ns),
-        "open_s": _times(1e-9, _difference(end.get("opened_wall_ns"), begin)),
-        "first_byte_s": _times(1e-9, _difference(end.get("first_byte_wall_ns"), begin)),
-        "run_s": job.run_s,
-        "bytes_expected": start.get("expected_bytes"),
-        "core": go.get("core"),
-        "rate_mbps": _times(8e-6, _ratio(end.get("bytes_app"), job.run_s)),
-        "events_per_s": _ratio(end.get("events"), job.run_s),
-        "cpu_efficiency": _ratio(job.computing_s, job.run_s),
-        "detail": json.dumps(end["detail"], sort_keys=True) if end.get("detail") else None,
-        **{name: start.get(name) for name in FROM_START},
-        **{name: end.get(name) for name in FROM_END},
+        "trial": trial["name"],
+        "configuration": trial["configuration"],
+        "levels": levels,
+        "repeat": trial["repeat"],
     }
 
 
-def trial_row(data: TrialData) -> Row:
-    """The trial's row of trials.csv."""
+def job_row(trial: dict[str, Any], job: Job) -> JobRow:
+    """A client's row of jobs.csv."""
+    start, go, end = job.start, job.go, job.end
+    begin = go.get("wall_ns")
+    return JobRow(
+        **leading(trial),
+        client=job.index,
+        host=start.get("host", ""),
+        slot=start.get("slot") or "",
+        core=go.get("core"),
+        program=start.get("client", trial["client"]),
+        status=job.status,
+        message=end.get("message") or "",
+        url=start.get("url", ""),
+        starts=job.starts,
+        start_wall_ns=start.get("wall_ns"),
+        begin_wall_ns=begin,
+        opened_wall_ns=end.get("opened_wall_ns"),
+        first_byte_wall_ns=end.get("first_byte_wall_ns"),
+        end_wall_ns=end.get("wall_ns"),
+        begin_after_go_ms=_times(1e-6, job.late_ns),
+        open_s=_times(1e-9, _difference(end.get("opened_wall_ns"), begin)),
+        first_byte_s=_times(1e-9, _difference(end.get("first_byte_wall_ns"), begin)),
+        run_s=job.run_s,
+        bytes_expected=start.get("expected_bytes"),
+        bytes_app=end.get("bytes_app"),
+        bytes_client=end.get("bytes_client"),
+        bytes_source=end.get("bytes_source") or "",
+        rate_mbps=_times(8e-6, _ratio(end.get("bytes_app"), job.run_s)),
+        events=end.get("events"),
+        events_per_s=_ratio(end.get("events"), job.run_s),
+        cpu_user_s=end.get("cpu_user_s"),
+        cpu_system_s=end.get("cpu_system_s"),
+        cpu_efficiency=_ratio(job.computing_s, job.run_s),
+        exit_status=end.get("exit_status"),
+        detail=json.dumps(end["detail"], sort_keys=True) if end.get("detail") else "",
+    )
+
+
+def trial_row(data: TrialData) -> TrialRow:
+    """The trial's row of trials.csv, before its verdict."""
     trial, jobs = data.trial, data.jobs
     begin, end = data.begin_ns, data.end_ns
     carried = traffic(data.storage, begin, end, data.window_ns, data.measure.counter)
     taken = delivered(data)
-    limits = bottleneck_columns(data, taken.mbps)
+    limit = limit_of(data, taken.mbps)
     window_s = _times(1e-9, _difference(end, begin))
     reasons = _reasons(data)
     ok = sum(job.ok for job in jobs)
-    bytes_app, bytes_client = _sum(jobs, _end("bytes_app")), _sum(jobs, _end("bytes_client"))
-    events, cpu_s = _sum(jobs, _end("events")), _sum(jobs, _cpu_s)
-    return {
+    compared = _sum(jobs, _taken_in(data))
+    events = _sum(jobs, _end("events"))
+    return TrialRow(
         **leading(trial),
-        "trial_id": trial["id"],
-        "position": trial["index"],
-        "state": RUNNING if data.at_work else "incomplete" if reasons else "complete",
-        "reasons": "; ".join(reasons),
-        "pool": trial["pool"],
-        "protocol": trial["protocol"],
-        "direction": data.measure.direction,
-        "program": trial["client"],
-        "arranged": "; ".join(data.arranged),
-        "started": data.start.text,
-        "placed": placement_text(placement_of(trial)),
-        "jobs_ok": ok,
-        "jobs_failed": len(jobs) - ok,
-        "submit_wall_ns": data.submit_wall_ns,
-        "go_wall_ns": begin,
-        "end_wall_ns": end,
-        "window_s": window_s,
-        "wall_time_s": _times(1e-9, _difference(end, data.submit_wall_ns)),
-        "wall_time_error_s": data.submit_error_s,
-        "natural_skew_ms": _spread_ms(job.start.get("wall_ns") for job in jobs),
-        "start_skew_ms": _spread_ms(job.late_ns if data.start.gated else job.go.get("wall_ns") for job in jobs),
-        "delivered_mbps": taken.mbps,
-        "client_mbps": taken.client_mbps,
-        "summed_mbps": taken.summed_mbps,
-        "mean_mbps": carried.mean_mbps,
-        "mean_error_mbps": mean_error_mbps(data, _plus(-(_sum(jobs, _taken_in(data)) or 0), carried.bytes)),
-        "amplification": _ratio(carried.bytes, taken.bytes),
-        "volatility_mbps": carried.volatility_mbps,
-        "volatility_5s_mbps": carried.volatility_5s_mbps,
-        "peak_mbps": carried.peak_mbps,
-        **slice_columns(data, taken, limits.get("ceiling_mbps")),
-        "bytes_expected": trial["bytes"] or _sum(jobs, lambda job: job.start.get("expected_bytes")),
-        "bytes_app": bytes_app,
-        "bytes_client": bytes_client,
-        "bytes_server": None if carried.bytes is None else round(carried.bytes),
-        "closure": _plus(-1, _ratio(carried.bytes, _sum(jobs, _taken_in(data)))),
-        "events": events,
-        "events_per_s": _ratio(events, window_s),
-        "cpu_s": cpu_s,
-        "cpu_efficiency": _ratio(_sum(jobs, lambda job: job.computing_s), _sum(jobs, lambda job: job.run_s)),
-        "sample_period_s": trial["sample_period_s"],
-        "resolution_s": resolution_s(data.storage) if data.storage else None,
-        **_sampling(data),
-        "resident_bytes": data.resident_bytes,
-        "bytes_late": None if (late := bytes_late(data)) is None else round(late),
-        "looked_at": data.looked_at,
-        "left_behind": "; ".join(data.left),
-        **limits,
-    }
+        trial_id=trial["id"],
+        position=trial["index"],
+        state=RUNNING if data.at_work else "incomplete" if reasons else "complete",
+        reasons="; ".join(reasons),
+        pool=trial["pool"],
+        protocol=trial["protocol"],
+        direction=data.measure.direction,
+        program=trial["client"],
+        arranged="; ".join(data.arranged),
+        started=data.start.text,
+        placed=placement_text(placement_of(trial)),
+        jobs_ok=ok,
+        jobs_failed=len(jobs) - ok,
+        submit_wall_ns=data.submit_wall_ns,
+        go_wall_ns=begin,
+        end_wall_ns=end,
+        window_s=window_s,
+        wall_time_s=_times(1e-9, _difference(end, data.submit_wall_ns)),
+        wall_time_error_s=data.submit_error_s,
+        natural_skew_ms=_spread_ms(job.start.get("wall_ns") for job in jobs),
+        start_skew_ms=_spread_ms(job.late_ns if data.start.gated else job.go.get("wall_ns") for job in jobs),
+        delivered_mbps=taken.mbps,
+        client_mbps=taken.client_mbps,
+        summed_mbps=taken.summed_mbps,
+        mean_mbps=carried.mean_mbps,
+        mean_error_mbps=mean_error_mbps(data, _plus(-(compared or 0), carried.bytes)),
+        amplification=_ratio(carried.bytes, taken.bytes),
+        volatility_mbps=carried.volatility_mbps,
+        volatility_5s_mbps=carried.volatility_5s_mbps,
+        peak_mbps=carried.peak_mbps,
+        slices=slices(data, taken, limit.ceiling_mbps),
+        bytes_expected=trial["bytes"] or _sum(jobs, lambda job: job.start.get("expected_bytes")),
+        bytes_app=_sum(jobs, _end("bytes_app")),
+        bytes_client=_sum(jobs, _end("bytes_client")),
+        bytes_server=None if carried.bytes is None else round(carried.bytes),
+        closure=_plus(-1, _ratio(carried.bytes, compared)),
+        events=events,
+        events_per_s=_ratio(events, window_s),
+        cpu_s=_sum(jobs, lambda job: job.cpu_s),
+        cpu_efficiency=_ratio(_sum(jobs, lambda job: job.computing_s), _sum(jobs, lambda job: job.run_s)),
+        sample_period_s=trial["sample_period_s"],
+        resolution_s=resolution_s(data.storage) if data.storage else None,
+        sampling=_sampling(data),
+        resident_bytes=data.resident_bytes,
+        bytes_late=None if (late := bytes_late(data)) is None else round(late),
+        looked_at=data.looked_at,
+        left_behind="; ".join(data.left),
+        limit=limit,
+    )
 
 
-def _sampling(data: TrialData) -> Row:
+def _sampling(data: TrialData) -> Sampling:
     """How well the trial was sampled."""
     hosts = by_host(data.sampled)
     trailers = [interfaces[0].samples.trailer for interfaces in hosts]
     late = [trailer["late_ticks"] for trailer in trailers if trailer and "late_ticks" in trailer]
-    row: Row = {
-        "late_ticks": sum(late) if late else None,
-        "wraps": sum(_intervals_with(interfaces, lambda one: one.wrap) for interfaces in hosts),
-        "resets": sum(_intervals_with(interfaces, lambda one: one.reset) for interfaces in hosts),
-        "samplers_cut": trailers.count(None),
-    }
+    sampling = Sampling(
+        late_ticks=sum(late) if late else None,
+        wraps=sum(_intervals_with(interfaces, lambda one: one.wrap) for interfaces in hosts),
+        resets=sum(_intervals_with(interfaces, lambda one: one.reset) for interfaces in hosts),
+        samplers_cut=trailers.count(None),
+    )
     begin, end = data.begin_ns, data.end_ns
     if begin is None or end is None or not data.storage:
-        return row
-    row |= {"samples": 0, "gaps": 0, "longest_gap_s": None}
+        return sampling
+    samples, gaps, longest = 0, 0, 0.0
     for server, *_ in by_host(data.storage):
         times = server.samples.time_ns
-        row["samples"] += int(((times >= begin) & (times <= end)).sum())
+        samples += int(((times >= begin) & (times <= end)).sum())
         touching = (times[1:] > begin) & (times[:-1] < end)
-        row["gaps"] += int(server.intervals.gap[1:][touching].sum())
-        lengths = server.intervals.seconds[1:][touching]
-        row["longest_gap_s"] = max(row["longest_gap_s"] or 0.0, float(lengths.max(initial=0))) or None
-    return row
+        gaps += int(server.intervals.gap[1:][touching].sum())
+        longest = max(longest, float(server.intervals.seconds[1:][touching].max(initial=0)))
+    return replace(sampling, samples=samples, gaps=gaps, longest_gap_s=longest or None)
 
 
 def _intervals_with(interfaces: Iterable[Sampled], which: Callable[[Intervals], Booleans]) -> int:
@@ -179,8 +189,8 @@ def _reasons(data: TrialData) -> list[str]:
     failed = sorted((job.status, job.index) for job in data.jobs if not job.ok)
     for status, group in itertools.groupby(failed, key=lambda pair: pair[0]):
         clients = [str(index) for _, index in group]
-        shown = ", ".join(clients[:SHOWN_CLIENTS]) + (", …" if len(clients) > SHOWN_CLIENTS else "")
-        reasons.append(f"{len(clients)} of {len(data.jobs)} clients {status} ({shown})")
+        named = ", ".join(clients[:CLIENTS_NAMED]) + (", …" if len(clients) > CLIENTS_NAMED else "")
+        reasons.append(f"{len(clients)} of {len(data.jobs)} clients {status} ({named})")
     reasons += [f"client {job.index} was started {job.starts} times" for job in data.jobs if job.starts > 1]
     if data.start.gated and data.go_wall_ns is None:
         reasons.append("the gate never opened")
@@ -227,19 +237,15 @@ def _taken_in(data: TrialData) -> Callable[[Job], Any]:
     return lambda job: job.end.get(count) or job.end.get("bytes_app")
 
 
-def _cpu_s(job: Job) -> float | None:
-    return job.cpu_s
-
-
 def _sum(jobs: Iterable[Job], what: Callable[[Job], Any]) -> Any:
     """The sum over the clients that know; None where none does."""
-    known = [value for job in jobs if (value := what(job)) is not None]
-    return sum(known) if known else None
+    values = [value for job in jobs if (value := what(job)) is not None]
+    return sum(values) if values else None
 
 
 def _spread_ms(wall_ns: Iterable[int | None]) -> float | None:
-    known = [time for time in wall_ns if time is not None]
-    return (max(known) - min(known)) / 1e6 if known else None
+    times = [time for time in wall_ns if time is not None]
+    return (max(times) - min(times)) / 1e6 if times else None
 
 
 def _difference(later: int | None, earlier: int | None) -> int | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD, level_text
+from tierbench.postprocess.tables.columns import Row
 
-Row = dict[str, Any]
+R = TypeVar("R", bound=Row)
 Point = Mapping[str, str]  # levels, as texts, by the names of their factors
 
 
@@ -40,7 +41,7 @@ def _level_id(factor: str, text: str) -> str:
 
 def level_of(row: Row, factor: str) -> str:
     """A row's level of a factor, as a text."""
-    return level_text(row[factor])
+    return level_text(row.levels[factor])
 
 
 def level_name(factor: str, text: str) -> str:
@@ -50,8 +51,10 @@ def level_name(factor: str, text: str) -> str:
     return f"{text} job{'' if text == '1' else 's'}" if factor == JOBS else f"{factor}={text}"
 
 
-def rows_at(rows: Iterable[Row], point: Point) -> list[Row]:
+def rows_at(rows: Iterable[R], point: Point) -> list[R]:
     """The rows that have all these levels."""
     return [
-        row for row in rows if all(factor in row and level_of(row, factor) == text for factor, text in point.items())
+        row
+        for row in rows
+        if all(factor in row.levels and level_of(row, factor) == text for factor, text in point.items())
     ]

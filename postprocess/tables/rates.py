@@ -14,11 +14,13 @@ from tierbench.postprocess.records.increments import CPU, Intervals
 from tierbench.postprocess.records.samples import UnreadableSamples, read_header
 from tierbench.postprocess.records.sources import Described, described
 from tierbench.postprocess.records.trial import Sampled
-from tierbench.postprocess.tables.columns import SAMPLES, TRIAL, Column
+from tierbench.postprocess.tables.columns import Column, columns_of, places
+from tierbench.postprocess.tables.rows import OfTrial, SampleRow
 
 LINES_AT_ONCE = 16_384
 FLAGS = ("", "gap", "wrap", "gap wrap", "reset", "gap reset", "wrap reset", "gap wrap reset")
-LEADING = (*(column.name for column in TRIAL), "host", "role", "interface")
+LEADING = {*places(OfTrial), "host", "role", "interface"}  # the same on all lines of an interface
+COUNTED = [column for column in columns_of(SampleRow) if column.name not in LEADING]
 AS_SAMPLED = (
     "wall_ns", "rx_bytes", "tx_bytes", "cpu_busiest", "cpu_busiest_busy_pct", "softirq_busiest_pct", "mem_cached_kb",
 )  # fmt: skip
@@ -28,25 +30,25 @@ MEGABITS = {
     "disk_read_mbps": "disk_read_bytes",
     "disk_written_mbps": "disk_written_bytes",
 }
-PER_SECOND = tuple(column.name for column in SAMPLES if column.name.endswith("_per_s"))
-TOLD = {*AS_SAMPLED, *MEGABITS.values(), *(name.removesuffix("_per_s") for name in PER_SECOND), *CPU}
+PER_SECOND = tuple(column.name for column in COUNTED if column.name.endswith("_per_s"))
+ALWAYS = {*AS_SAMPLED, *MEGABITS.values(), *(name.removesuffix("_per_s") for name in PER_SECOND), *CPU}
 
 
 def further_columns(folders: Iterable[Path]) -> list[Column]:
     """What the samplers of some trials have read beyond what samples.csv always tells, by their files' headers."""
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for path in (path for folder in folders for path in sorted((folder / names.SAMPLES).glob("*.samples"))):
         try:
             header = read_header(path)
         except UnreadableSamples:
             continue
         for column in _further(header):
-            found.setdefault(_heading(column), _as_column(column))
-    return list(found.values())
+            columns.setdefault(_heading(column), _as_column(column))
+    return list(columns.values())
 
 
 def _further(header: Mapping[str, Any]) -> list[Described]:
-    return [one for name, one in described(header).items() if name not in TOLD and one.kind in ("counter", "gauge")]
+    return [one for name, one in described(header).items() if name not in ALWAYS and one.kind in ("counter", "gauge")]
 
 
 def _heading(column: Described) -> str:
@@ -66,7 +68,7 @@ def sample_lines(sampled: Sampled, lead: str, begin_ns: int | None, further: Seq
     unknown = np.full(len(sampled.samples), np.nan)
     for column in further:
         values.setdefault(column.name, unknown)
-    columns = [*(column for column in SAMPLES if column.name not in LEADING), *further]
+    columns = [*COUNTED, *further]
     for start in range(0, len(sampled.samples), LINES_AT_ONCE):
         end = min(start + LINES_AT_ONCE, len(sampled.samples))
         fields = [

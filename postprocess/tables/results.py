@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,22 @@ from tierbench.dags import names
 from tierbench.dags.layout import Layout
 from tierbench.dags.levels import ACCESS, Factor
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.tables.columns import FILES, RATE, SCHEMA_VERSION, SENT, SUMMED
 from tierbench.postprocess.tables.factors import layout_of, run_factors
 from tierbench.postprocess.tables.points import Panel, Point, level_of, rows_at
+from tierbench.postprocess.tables.read import read_rows
+from tierbench.postprocess.tables.rows import (
+    RATE,
+    SCHEMA_VERSION,
+    SUMMED,
+    RatioRow,
+    ResourceRow,
+    SummaryRow,
+    TrialRow,
+)
 from tierbench.starts import IN_TURN
 
-Row = dict[str, Any]
 Say = Callable[[str], None]
 
-PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")  # without exponent, which digests can look like
 NEEDED = (names.TRIALS_CSV, names.SUMMARY_CSV)
 
 
@@ -36,10 +41,10 @@ class Results:
     site: dict[str, Any]
     experiment: dict[str, Any]
     schema_version: int | None
-    trials: list[Row]
-    summary: list[Row]
-    ratios: list[Row]
-    resources: list[Row]
+    trials: list[TrialRow]
+    summary: list[SummaryRow]
+    ratios: list[RatioRow]
+    resources: list[ResourceRow]
     ceilings: dict[str, Any]  # what iperf3 measured before the run
     factors: Mapping[str, Factor]  # by their names, in the plan's order
     layout: Layout
@@ -51,7 +56,7 @@ class Results:
     @property
     def rate(self) -> str:
         """The column that its trials are compared by: where clients have taken turns, the sum of their own rates."""
-        return SUMMED if any(trial.get("started") == IN_TURN for trial in self.trials) else RATE
+        return SUMMED if any(trial.started == IN_TURN for trial in self.trials) else RATE
 
     @property
     def accesses(self) -> list[str]:
@@ -87,12 +92,12 @@ class Results:
 
     def trials_have(self, column: str) -> list[str]:
         """What there is in a column, each once."""
-        return list(dict.fromkeys(str(trial[column]) for trial in self.trials if trial.get(column) is not None))
+        return list(dict.fromkeys(str(trial[column]) for trial in self.trials if trial[column] not in (None, "")))
 
-    def trials_at(self, point: Point) -> list[Row]:
+    def trials_at(self, point: Point) -> list[TrialRow]:
         return rows_at(self.trials, point)
 
-    def summaries_at(self, point: Point) -> list[Row]:
+    def summaries_at(self, point: Point) -> list[SummaryRow]:
         """The means at a point, in the order of the factors' levels, along x at last."""
         along = [*(name for name in self.factors if name not in (ACCESS, self.layout.x)), self.layout.x]
         places = {name: self.factors[name].in_order.texts for name in along}
@@ -100,15 +105,14 @@ class Results:
         return sorted(rows, key=lambda row: [places[name].index(level_of(row, name)) for name in along])
 
 
-def ran(trial: Row) -> bool:
+def ran(trial: TrialRow) -> bool:
     """Whether a trial left any numbers."""
-    return trial.get(SENT) is not None or bool(trial.get("jobs_ok"))
+    return trial.mean_mbps is not None or bool(trial.jobs_ok)
 
 
-def why(trial: Row) -> list[str]:
+def why(trial: TrialRow) -> list[str]:
     """The reasons of a trial's verdict, each once."""
-    told = [trial.get("verdict_reasons") or "", trial.get("reasons") or ""]
-    return _unique(reason for text in told for reason in str(text).split("; ") if reason)
+    return list(dict.fromkeys(filter(None, [*trial.verdict_reasons.split("; "), *trial.reasons.split("; ")])))
 
 
 def read_results(directory: Path, say: Say) -> Results:
@@ -123,9 +127,8 @@ def read_results(directory: Path, say: Say) -> Results:
         say(f"{directory}: making its tables {'anew, they are of an older version' if older else 'first'}")
         tables(directory)
         schema = _json(directory / names.SCHEMA)
-    types = _types(schema)
     plan = _json(directory / names.PLAN)
-    trials = sorted(_rows(directory / names.TRIALS_CSV, types), key=lambda row: row.get("position") or 0)
+    trials = sorted(read_rows(TrialRow, directory / names.TRIALS_CSV, schema), key=lambda row: row.position)
     factors = run_factors(plan, directory, trials)
     results = Results(
         directory=directory,
@@ -134,9 +137,9 @@ def read_results(directory: Path, say: Say) -> Results:
         experiment=_json(directory / names.EXPERIMENT),
         schema_version=schema.get("schema_version"),
         trials=trials,
-        summary=_rows(directory / names.SUMMARY_CSV, types),
-        ratios=_rows(directory / names.RATIOS_CSV, types),
-        resources=_rows(directory / names.RESOURCES_CSV, types),
+        summary=read_rows(SummaryRow, directory / names.SUMMARY_CSV, schema),
+        ratios=read_rows(RatioRow, directory / names.RATIOS_CSV, schema),
+        resources=read_rows(ResourceRow, directory / names.RESOURCES_CSV, schema),
         ceilings=_json(directory / names.CEILINGS),
         factors={factor.name: factor for factor in factors},
         layout=layout_of(plan, directory, factors),
@@ -149,41 +152,9 @@ def read_results(directory: Path, say: Say) -> Results:
     return results
 
 
-def _types(schema: dict[str, Any]) -> dict[str, str]:
-    """The type of each column that is known, by the run's own schema before ours."""
-    types = {column.name: column.type for _, columns in FILES.values() for column in columns}
-    told = [column for table in schema.get("files", {}).values() for column in table["columns"]]
-    return {**types, **{column["name"]: column["type"] for column in told}}
-
-
-def _rows(path: Path, types: dict[str, str]) -> list[Row]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return [{name: _value(text, types.get(name)) for name, text in row.items()} for row in csv.DictReader(file)]
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
-        raise TierbenchError(
-            f"{path}: cannot be read: {error}; `tierbench tables {path.parent}` makes it again"
-        ) from None
-
-
-def _value(text: str | None, kind: str | None) -> Any:
-    """A field as what it means: None where it is empty; a column nobody described is a number if it looks like one."""
-    if not text:
-        return None
-    if kind == "text" or (kind is None and not PLAIN_NUMBER.fullmatch(text)):
-        return text
-    return int(text) if kind == "integer" else float(text)
-
-
 def _json(path: Path) -> dict[str, Any]:
     """A JSON object; empty where there is none."""
     try:
         return stored.read_table(path)
     except FileNotFoundError:
         return {}
-
-
-def _unique(words: Iterable[Any]) -> list[str]:
-    return list(dict.fromkeys(str(word) for word in words))

@@ -22,10 +22,11 @@ from tierbench.errors import TierbenchError
 from tierbench.postprocess.measures.bottleneck import resource_rows
 from tierbench.postprocess.records.conditions import conditions, of_run
 from tierbench.postprocess.records.trial import TrialData, read_trial, was_skipped
-from tierbench.postprocess.tables.columns import Column, schema, with_axes
+from tierbench.postprocess.tables.columns import Column, Row, columns_of
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, levels_on_axes
-from tierbench.postprocess.tables.metrics import Row, job_row, leading, trial_row
-from tierbench.postprocess.tables.rates import further_columns, sample_lines
+from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
+from tierbench.postprocess.tables.rates import COUNTED, further_columns, sample_lines
+from tierbench.postprocess.tables.rows import FILES, RatioRow, SampleRow, SummaryRow, TrialRow, schema
 from tierbench.postprocess.verdict.judge import judge, judge_run
 
 
@@ -37,9 +38,9 @@ def _to_stderr(words: str) -> None:
 class Tables:
     """The rows of a run's trials.csv, summary.csv and ratios.csv."""
 
-    trials: list[Row]
-    summary: list[Row]
-    ratios: list[Row]
+    trials: list[TrialRow]
+    summary: list[SummaryRow]
+    ratios: list[RatioRow]
 
 
 def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
@@ -54,26 +55,27 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     columns = [axis_column(axis) for axis in axes]
     ran = [folder for folder in folders if not was_skipped(folder)]
     further = further_columns(ran)
-    trials = sorted(_readable(ran, axes, further, say), key=lambda pair: pair[0]["position"])
+    trials = sorted(_readable(ran, axes, further, say), key=lambda pair: pair[0].position)
     rows = [row for row, _ in trials]
-    under = {row["trial"]: stored.read_table(folder / names.CONDITIONS) for row, folder in trials}
+    under = {row.trial: stored.read_table(folder / names.CONDITIONS) for row, folder in trials}
     rows = judge_run(rows, under)
     _write_json(run / names.CONDITIONS, of_run(under))
     for name in (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV):
         with _replaced(run / name) as file:
-            file.write(_header((*with_axes(name, columns), *(further if name == names.SAMPLES_CSV else ()))))
+            file.write(_header((*columns_of(FILES[name][1], columns), *(further if name == names.SAMPLES_CSV else ()))))
             for _, folder in trials:
                 _append(folder / name, file)
     summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes)
-    for name, content in {names.TRIALS_CSV: rows, names.SUMMARY_CSV: summary, names.RATIOS_CSV: ratios}.items():
-        _write(run / name, content, columns)
+    _write(run / names.TRIALS_CSV, rows, columns)
+    _write(run / names.SUMMARY_CSV, summary, columns)
+    _write(run / names.RATIOS_CSV, ratios, columns)
     _write_json(run / names.SCHEMA, schema(columns, further))
     return Tables(rows, summary, ratios)
 
 
 def _readable(
     folders: Iterable[Path], axes: Sequence[Factor], further: Sequence[Column], say: Callable[[str], None]
-) -> Iterator[tuple[Row, Path]]:
+) -> Iterator[tuple[TrialRow, Path]]:
     """Each trial's row and folder; one whose definition is broken is told and left out, and costs no other one."""
     errors: list[TierbenchError] = []
     made = 0
@@ -90,7 +92,9 @@ def _readable(
         raise errors[0]
 
 
-def trial_tables(folder: Path, axes: Sequence[Factor] | None = None, further: Sequence[Column] | None = None) -> Row:
+def trial_tables(
+    folder: Path, axes: Sequence[Factor] | None = None, further: Sequence[Column] | None = None
+) -> TrialRow:
     """Write the CSVs of one trial into its folder; return its row of trials.csv.
 
     `axes` are the run's, and `further` what all its samplers have read, where its trials' tables will be put together.
@@ -102,8 +106,7 @@ def trial_tables(folder: Path, axes: Sequence[Factor] | None = None, further: Se
     _write_samples(folder / names.SAMPLES_CSV, data, columns, further_columns([folder]) if further is None else further)
     _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs], columns)
     _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)), columns)
-    row = trial_row(data)
-    row |= judge(data, row)
+    row = judge(data, trial_row(data))
     _write_json(folder / names.CONDITIONS, conditions(data))
     _write(folder / names.TRIALS_CSV, [row], columns)
     return row
@@ -111,20 +114,21 @@ def trial_tables(folder: Path, axes: Sequence[Factor] | None = None, further: Se
 
 def _write_samples(path: Path, data: TrialData, axes: Sequence[Column], further: Sequence[Column]) -> None:
     with _replaced(path) as file:
-        file.write(_header((*with_axes(path.name, axes), *further)))
+        file.write(_header((*columns_of(FILES[path.name][1], axes), *further)))
         for sampled in data.sampled:
             samples = sampled.samples
-            shared = [*leading(data.trial).values(), samples.host, samples.role, samples.interface]
-            lead = _csv([shared]).decode().rstrip("\n")
+            row = SampleRow(host=samples.host, role=samples.role, interface=samples.interface, **leading(data.trial))
+            columns = (column for column in columns_of(SampleRow, axes) if column not in COUNTED)
+            lead = _csv([[row[column.name] for column in columns]]).decode().rstrip("\n")
             for lines in sample_lines(sampled, lead, data.begin_ns, further):
                 file.write(lines)
 
 
 def _write(path: Path, rows: Iterable[Row], axes: Sequence[Column]) -> None:
-    columns = with_axes(path.name, axes)
+    columns = columns_of(FILES[path.name][1], axes)
     with _replaced(path) as file:
         file.write(_header(columns))
-        file.write(_csv([_field(column, row.get(column.name)) for column in columns] for row in rows))
+        file.write(_csv([_field(column, row[column.name]) for column in columns] for row in rows))
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

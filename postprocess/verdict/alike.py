@@ -4,73 +4,71 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
-from tierbench.postprocess.tables.columns import CONFIGURATION, RATE
+from tierbench.postprocess.tables.rows import Limit, TrialRow
 from tierbench.postprocess.verdict.counted import counts
 from tierbench.postprocess.verdict.rules import Finding
 from tierbench.starts import IN_TURN
 
-Row = dict[str, Any]
-
 FEWEST = 3  # repetitions; of two nobody knows which one is odd
 OF_EXCESS = 0.1  # of the usual excess: a way that wastes much does not waste just as much each time
 ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
-BATCH = tuple(column.name for column in CONFIGURATION)
 
 
-def unlike_repetitions(rows: Iterable[Row]) -> dict[str, Finding]:
+def unlike_repetitions(trials: Iterable[TrialRow]) -> dict[str, Finding]:
     """Trials whose closure is not that of their repetitions, by their names: there the usual excess is measured."""
-    found = {}
-    for members in _grouped(rows, BATCH):
-        closures = [row["closure"] for row in members if counts(row) and row["closure"] is not None]
+    unlike = {}
+    for repetitions in _grouped(trials, lambda trial: (trial.configuration, trial.jobs)):
+        closures = [trial.closure for trial in repetitions if counts(trial) and trial.closure is not None]
         if len(closures) < FEWEST:
             continue
         usual = statistics.median(closures)
-        for row in members:
-            if row["closure"] is not None:
-                beyond = 100 * (abs(row["closure"] - usual) - OF_EXCESS * abs(usual))
-                words = f"the storage sent {row['closure']:+.1%} beyond what was read, its repetitions {usual:+.1%}"
-                found[row["trial"]] = Finding("unlike its repetitions", beyond, words)
-    return found
+        for trial in repetitions:
+            if trial.closure is not None:
+                beyond = 100 * (abs(trial.closure - usual) - OF_EXCESS * abs(usual))
+                words = f"the storage sent {trial.closure:+.1%} beyond what was read, its repetitions {usual:+.1%}"
+                unlike[trial.trial] = Finding("unlike its repetitions", beyond, words)
+    return unlike
 
 
-def with_rates_that_add_up(rows: Iterable[Row]) -> list[Row]:
+def with_rates_that_add_up(trials: Iterable[TrialRow]) -> list[TrialRow]:
     """Trials whose clients do not get what fewer get each are not limited by latency, behind which rates add up."""
-    found = []
-    for members in _grouped(rows, tuple(name for name in BATCH if name != "jobs")):
-        by_jobs = {jobs: _each_mbps(list(batch)) for jobs, batch in itertools.groupby(members, lambda row: row["jobs"])}
-        for row in members:
-            each = row[RATE] / row["jobs"] if row[RATE] and row.get("started") != IN_TURN else None
-            fewer = {jobs: mbps for jobs, mbps in by_jobs.items() if jobs < row["jobs"] and mbps is not None}
-            if row["bottleneck"] == LATENCY and each is not None and fewer:
-                jobs = max(fewer, key=lambda jobs: fewer[jobs] or 0.0)
-                if each < ADDS_UP * (fewer[jobs] or 0.0):
-                    row = row | _shared(row, each, jobs, fewer[jobs] or 0.0)
-            found.append(row)
-    return sorted(found, key=lambda row: row["position"])
+    explained = []
+    for of_configuration in _grouped(trials, lambda trial: trial.configuration):
+        each_mbps = {
+            batch[0].jobs: mbps
+            for batch in _grouped(of_configuration, lambda trial: trial.jobs)
+            if (mbps := _each_mbps(batch)) is not None
+        }
+        for trial in of_configuration:
+            fewer = {jobs: mbps for jobs, mbps in each_mbps.items() if jobs < trial.jobs}
+            if trial.limit.bottleneck == LATENCY and trial.started != IN_TURN and trial.delivered_mbps and fewer:
+                each, jobs = trial.delivered_mbps / trial.jobs, max(fewer, key=lambda jobs: fewer[jobs])
+                if each < ADDS_UP * fewer[jobs]:
+                    trial = replace(trial, limit=_shared(trial, each, jobs, fewer[jobs]))
+            explained.append(trial)
+    return sorted(explained, key=lambda trial: trial.position)
 
 
-def _each_mbps(batch: Sequence[Row]) -> float | None:
+def _each_mbps(batch: Iterable[TrialRow]) -> float | None:
     """What each client of a batch got in the median of its trials."""
-    rates = [row[RATE] / row["jobs"] for row in batch if counts(row) and row[RATE] is not None]
+    rates = [trial.delivered_mbps / trial.jobs for trial in batch if counts(trial) and trial.delivered_mbps is not None]
     return statistics.median(rates) if rates else None
 
 
-def _shared(row: Row, each: float, jobs: int, mbps: float) -> Row:
+def _shared(trial: TrialRow, each: float, jobs: int, mbps: float) -> Limit:
     words = (
-        f"not latency, behind which rates add up: each of {jobs} clients got {mbps:.1f} Mb/s, each of {row['jobs']}"
+        f"not latency, behind which rates add up: each of {jobs} clients got {mbps:.1f} Mb/s, each of {trial.jobs}"
         f" gets {each:.1f}, so they share something that is not measured"
     )
-    return {"bottleneck": UNEXPLAINED, "bottleneck_evidence": f"{words}; {row['bottleneck_evidence']}"}
+    evidence = f"{words}; {trial.limit.bottleneck_evidence}"
+    return replace(trial.limit, bottleneck=UNEXPLAINED, bottleneck_evidence=evidence)
 
 
-def _grouped(rows: Iterable[Row], keys: Sequence[str]) -> Iterator[list[Row]]:
-    def key(row: Row) -> list[Any]:
-        return [row[name] for name in keys]
-
-    ordered = sorted(rows, key=lambda row: (key(row), row["jobs"]))
-    for _, group in itertools.groupby(ordered, key=key):
+def _grouped(trials: Iterable[TrialRow], key: Callable[[TrialRow], Any]) -> Iterator[list[TrialRow]]:
+    for _, group in itertools.groupby(sorted(trials, key=key), key=key):
         yield list(group)

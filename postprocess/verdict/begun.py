@@ -11,12 +11,11 @@ from typing import Any
 from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.records.beginning import placement_of
 from tierbench.postprocess.records.trial import TrialData
+from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Finding
 
-Row = dict[str, Any]
 
-
-def findings(data: TrialData, row: Row) -> Iterator[Finding]:
+def findings(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     """All of it that the kind of start and the placement ask for."""
     if data.start.overlapping:
         yield from _together(data, row)
@@ -29,11 +28,11 @@ def findings(data: TrialData, row: Row) -> Iterator[Finding]:
     yield from _placed(data)
 
 
-def _together(data: TrialData, row: Row) -> Iterator[Finding]:
-    share = row.get("all_active_share")
-    if row["jobs"] < 2 or share is None:
+def _together(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+    share = row.slices.all_active_share
+    if row.jobs < 2 or share is None:
         return
-    words = f"all clients {data.measure.did} together for {row['all_active_s']:.1f} s, {share:.0%} of the window"
+    words = f"all clients {data.measure.did} together for {row.slices.all_active_s:.1f} s, {share:.0%} of the window"
     yield Finding("not all active", 100 * (1 - share), words)
 
 
@@ -67,9 +66,9 @@ def _fast(data: TrialData) -> Iterator[Finding]:
         yield Finding("fast client", times, words)
 
 
-def _alone(data: TrialData, row: Row) -> Iterator[Finding]:
+def _alone(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     """For how long more than one client was at work, where each was to have the way for itself."""
-    if not row["window_s"]:
+    if not row.window_s:
         return
     ends = [(job.go["wall_ns"], job.ended_wall_ns) for job in data.jobs if job.go and job.ended_wall_ns is not None]
     changes = sorted([(begin, 1) for begin, _ in ends] + [(end or 0, -1) for _, end in ends])
@@ -77,7 +76,7 @@ def _alone(data: TrialData, row: Row) -> Iterator[Finding]:
     for (when, change), (then, _) in itertools.pairwise(changes):
         active += change
         shared_ns += then - when if active > 1 else 0
-    share = shared_ns / 1e7 / row["window_s"]
+    share = shared_ns / 1e7 / row.window_s
     words = f"more than one client read for {shared_ns / 1e9:.2f} s, {share:.1f} % of the window"
     yield Finding("not alone", share, words)
 

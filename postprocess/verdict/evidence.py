@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -17,16 +16,15 @@ from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.samples import Samples
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.tables.metrics import uncovered
+from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict import begun
 from tierbench.postprocess.verdict.rules import BY_NAME, Finding
-
-Row = dict[str, Any]
 
 OWN_BYTES = 65_536  # that a process takes in beside its file's
 BELONGS_TO_THE_OTHER = 5.0  # % of what moves one way: acknowledgements and requests
 
 
-def findings(data: TrialData, row: Row) -> Iterator[Finding]:
+def findings(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     """All that can be measured of a trial; what is not known is no finding, unless a rule is about that."""
     yield from closure.findings(data, row)
     yield from _other_direction(data)
@@ -39,23 +37,23 @@ def findings(data: TrialData, row: Row) -> Iterator[Finding]:
     yield from _ceiling(row)
 
 
-def _ceiling(row: Row) -> Iterator[Finding]:
+def _ceiling(row: TrialRow) -> Iterator[Finding]:
     """Of what the jobs took in: as a measured ceiling it is without headers, and without what never reached them."""
-    if not row.get("ceiling_mbps") or not row["delivered_mbps"]:
+    if not row.limit.ceiling_mbps or not row.delivered_mbps:
         return
-    above = 100 * (row["delivered_mbps"] / row["ceiling_mbps"] - 1)
-    where = f" ({row['ceiling_from']})" if row.get("ceiling_from") else ""
-    words = f"the jobs took in {row['delivered_mbps']:.1f} Mb/s, over a ceiling of {row['ceiling_mbps']:.1f}{where}"
+    above = 100 * (row.delivered_mbps / row.limit.ceiling_mbps - 1)
+    where = f" ({row.limit.ceiling_from})" if row.limit.ceiling_from else ""
+    words = f"the jobs took in {row.delivered_mbps:.1f} Mb/s, over a ceiling of {row.limit.ceiling_mbps:.1f}{where}"
     yield Finding("above the ceiling", above, words)
 
 
 # -- caches ----------------------------------------------------------------------------------------------
 
 
-def _caches(data: TrialData, row: Row) -> Iterator[Finding]:
+def _caches(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     if data.measure.did != "read":  # else nothing of what the trial moves was in a cache before
         return
-    left, whole = row["resident_bytes"], row["bytes_expected"]
+    left, whole = row.resident_bytes, row.bytes_expected
     if left is not None and whole:
         yield Finding(
             "resident pages", 100 * left / whole, f"{closure.mb(left)} of the replicas were in memory after the flush"
@@ -74,13 +72,13 @@ def _caches(data: TrialData, row: Row) -> Iterator[Finding]:
 # -- clients ---------------------------------------------------------------------------------------------
 
 
-def _clients(data: TrialData, row: Row) -> Iterator[Finding]:
+def _clients(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     workers = data.trial["workers"]
     hosts = [str(job.start["host"]) for job in data.jobs if job.start]
     strangers = Counter(host for host in hosts if host not in workers) if workers else Counter[str]()
     for rule, elsewhere, where in (
-        ("wrong worker", True, f"outside the pool {row['pool']}"),
-        ("new worker", False, f"which the pool {row['pool']} did not have"),
+        ("wrong worker", True, f"outside the pool {row.pool}"),
+        ("new worker", False, f"which the pool {row.pool} did not have"),
     ):
         these = {host: clients for host, clients in strangers.items() if (host in data.other_pools) == elsewhere}
         count = sum(these.values())
@@ -120,8 +118,8 @@ def _counts(data: TrialData) -> Iterator[Finding]:
 # -- samplers --------------------------------------------------------------------------------------------
 
 
-def _sampling(data: TrialData, row: Row) -> Iterator[Finding]:
-    begin, end, window_s = data.begin_ns, data.end_ns, row["window_s"]
+def _sampling(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+    begin, end, window_s = data.begin_ns, data.end_ns, row.window_s
     for sampled in data.sampled:
         resets = int(sampled.intervals.reset.sum())
         yield Finding("counter began anew", resets, f"a counter of {sampled.samples.named} began anew {resets} times")
@@ -139,11 +137,12 @@ def _sampling(data: TrialData, row: Row) -> Iterator[Finding]:
         if interfaces[0].samples.role != "storage":
             lacking += uncovered(interfaces, begin, end, data.measure)
     yield Finding("host not covered", len(lacking), ", ".join(abridged(lacking)))
+    period_s = data.trial["sample_period_s"]
     if window_s and data.storage:
-        yield _few(row["sample_period_s"], row["resolution_s"], window_s)
-        if row["mean_error_mbps"] is not None and row["mean_mbps"]:
-            share = 100 * row["mean_error_mbps"] / row["mean_mbps"]
-            words = f"what moved near the window's edges may be up to {row['mean_error_mbps']:.1f} Mb/s of the mean"
+        yield _few(period_s, row.resolution_s or period_s, window_s)
+        if row.mean_error_mbps is not None and row.mean_mbps:
+            share = 100 * row.mean_error_mbps / row.mean_mbps
+            words = f"what moved near the window's edges may be up to {row.mean_error_mbps:.1f} Mb/s of the mean"
             yield Finding("uncertain edges", share, f"{words}, {share:.1f} %")
 
 
@@ -183,29 +182,29 @@ def _gaps(sampled: Sampled, begin_ns: int, end_ns: int) -> Iterator[Finding]:
         )
 
 
-def _idle(data: TrialData, row: Row) -> Iterator[Finding]:
+def _idle(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     known = idle_rates(data, row)
-    if not known and row["mean_mbps"] is not None:
+    if not known and row.mean_mbps is not None:
         yield Finding("idle traffic unknown", 1, "the storage's traffic without clients is not known")
     direction = data.measure.direction
-    if known and row["mean_mbps"]:
+    if known and row.mean_mbps:
         mbps, when, share = max(known)
         what = f"the storage {direction} {mbps:.2f} Mb/s {when} the trial"
         words = f"{what}, {share:.1f} % of its rate in it beyond the usual"
         yield Finding("idle traffic", share, words)
         least, when, _ = min(known)
-        share = 100 * least / row["mean_mbps"]
+        share = 100 * least / row.mean_mbps
         words = f"the storage {direction} {least:.2f} Mb/s {when} the trial, at rest, {share:.1f} % of its rate in it"
         yield Finding("slow beside rest", share, words)
 
 
-def _stall(data: TrialData, row: Row) -> Iterator[Finding]:
+def _stall(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     if data.measure.of != "bytes":  # what it does need not go through the storage's interfaces
         return
-    at_rest = min([mbps for mbps in (row["idle_before_mbps"], row["idle_after_mbps"]) if mbps is not None], default=0.0)
+    at_rest = min([mbps for mbps in (row.idle_before_mbps, row.idle_after_mbps) if mbps is not None], default=0.0)
     stall = longest_stall(data, at_rest)
-    if stall and row["window_s"]:
-        share = 100 * stall.seconds / row["window_s"]
+    if stall and row.window_s:
+        share = 100 * stall.seconds / row.window_s
         words = f"the storage {data.measure.direction} nothing for {stall.seconds:.1f} s while clients were at work,"
         words += f" {share:.0f} % of the window, from {stall.begin_s:.1f} s on"
         if data.trial["protocol"] != "file" and not data.far_end:  # a server may have read ahead
@@ -213,8 +212,8 @@ def _stall(data: TrialData, row: Row) -> Iterator[Finding]:
             words += f", and what their workers {data.measure.far_direction} then is not known"
         yield Finding("stall", share, words)
     edge = longest_at_an_edge(data, at_rest)
-    if edge and row["window_s"]:
-        share = 100 * edge.seconds / row["window_s"]
+    if edge and row.window_s:
+        share = 100 * edge.seconds / row.window_s
         when = "from the go on" if edge.begin_s == 0 else "before the last end"
         words = f"nothing moved for {edge.seconds:.1f} s {when} while clients were active, {share:.0f} % of the window"
         yield Finding("still at an edge", share, words)
@@ -239,12 +238,12 @@ def _other_direction(data: TrialData) -> Iterator[Finding]:
 # -- clocks ----------------------------------------------------------------------------------------------
 
 
-def _clocks(data: TrialData, row: Row) -> Iterator[Finding]:
+def _clocks(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     errors: list[tuple[float, str]] = []
     matter = clocks.reading_and_storage(data)
     largest = clocks.widest(data)
     if largest:
-        periods = largest.proven_ms / 1e3 / row["sample_period_s"]
+        periods = largest.proven_ms / 1e3 / data.trial["sample_period_s"]
         yield Finding("clock offset", periods, f"{_apart(largest)}, {periods:.1f} periods")
     if between := clocks.widest(data, matter):
         errors.append((between.proven_ms, _apart(between)))
@@ -253,13 +252,13 @@ def _clocks(data: TrialData, row: Row) -> Iterator[Finding]:
         host = max(steps, key=lambda name: steps[name])
         yield Finding("clock step", steps[host], _set(host, steps[host]))
     errors += [(step, _set(host, step)) for host, step in steps.items() if host in matter]
-    if errors and row["window_s"]:
+    if errors and row.window_s:
         error_ms, words = max(errors)
-        share = error_ms / 10 / row["window_s"]
+        share = error_ms / 10 / row.window_s
         yield Finding("clock error", share, f"{words}, {share:.1f} % of the window")
-    if row["window_s"]:
+    if row.window_s:
         possible = clocks.most_apart_ms(data, matter)
-        share = possible / 10 / row["window_s"]
+        share = possible / 10 / row.window_s
         words = f"the clocks of storage and workers can be {possible:.0f} ms apart, {share:.1f} % of the window"
         yield Finding("clock comparison", share, words)
     unknown = clocks.not_compared(data)

@@ -3,60 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.measures import idle
 from tierbench.postprocess.records import clocks, conditions
 from tierbench.postprocess.records.trial import TrialData
+from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict import alike
 from tierbench.postprocess.verdict.counted import INVALID, RUNNING, SUSPECT, VALID
 from tierbench.postprocess.verdict.evidence import findings
 from tierbench.postprocess.verdict.rules import BY_NAME, Finding
 
-Row = dict[str, Any]
 
-
-def judge(data: TrialData, row: Row) -> Row:
-    """The verdict's columns of trials.csv, from the trial and its other columns."""
+def judge(data: TrialData, row: TrialRow) -> TrialRow:
+    """The trial's row of trials.csv with its verdict."""
     offset = clocks.largest_offset(data)
-    measured: Row = {
-        "idle_before_mbps": idle.idle_before_mbps(data),
-        "idle_after_mbps": idle.idle_after_mbps(data),
-        "clock_offset_ms": offset.milliseconds if offset else None,
-        "conditions": conditions.conditions(data)["digest"],
-    }
-    told = [reason for reason in row["reasons"].split("; ") if reason]
+    row = replace(
+        row,
+        idle_before_mbps=idle.idle_before_mbps(data),
+        idle_after_mbps=idle.idle_after_mbps(data),
+        clock_offset_ms=offset.milliseconds if offset else None,
+        conditions=conditions.conditions(data)["digest"],
+    )
     if data.at_work:
-        return {**measured, "verdict": RUNNING, "verdict_reasons": "; ".join(told)}
+        return replace(row, verdict=RUNNING, verdict_reasons=row.reasons)
     if not data.sampled and not any(job.starts for job in data.jobs):
-        return {**measured, "verdict": INVALID, "verdict_reasons": "; ".join(told)}
-    found = list(findings(data, {**row, **measured}))
-    verdicts = [of_finding(finding) for finding in found]
-    verdict = INVALID if told or INVALID in verdicts else SUSPECT if SUSPECT in verdicts else VALID
-    return {**measured, "verdict": verdict, "verdict_reasons": "; ".join([*told, *_reasons(found)])}
+        return replace(row, verdict=INVALID, verdict_reasons=row.reasons)
+    measured = list(findings(data, row))
+    verdicts = [of_finding(finding) for finding in measured]
+    verdict = INVALID if row.reasons or INVALID in verdicts else SUSPECT if SUSPECT in verdicts else VALID
+    return replace(row, verdict=verdict, verdict_reasons="; ".join(filter(None, [row.reasons, *_reasons(measured)])))
 
 
-def judge_run(rows: Sequence[Row], trials: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def judge_run(rows: Sequence[TrialRow], hosts: Mapping[str, Mapping[str, Any]]) -> list[TrialRow]:
     """The rows of trials.csv when the trials, and their conditions by their names, have been compared."""
-    differing = conditions.differences(trials)
-    unlike = alike.unlike_repetitions(rows)
-    found = {
+    measured = {
         name: [Finding("other conditions", len(settings), ", ".join(abridged(settings)))]
-        for name, settings in differing.items()
+        for name, settings in conditions.differences(hosts).items()
     }
-    for name, finding in unlike.items():
-        found[name].append(finding)
-    return alike.with_rates_that_add_up(_with_findings(row, found[row["trial"]]) for row in rows)
+    for name, finding in alike.unlike_repetitions(rows).items():
+        measured[name].append(finding)
+    return alike.with_rates_that_add_up(_with_findings(row, measured[row.trial]) for row in rows)
 
 
-def _with_findings(row: Row, found: list[Finding]) -> Row:
+def _with_findings(row: TrialRow, further: list[Finding]) -> TrialRow:
     """A trial's row when more has been found out about it."""
-    reasons = list(_reasons(found))
+    reasons = list(_reasons(further))
     if not reasons:
         return row
-    verdict = max(row["verdict"], *map(of_finding, found), key=[VALID, SUSPECT, INVALID].index)
-    return {**row, "verdict": verdict, "verdict_reasons": "; ".join(filter(None, [row["verdict_reasons"], *reasons]))}
+    verdict = max(row.verdict, *map(of_finding, further), key=[VALID, SUSPECT, INVALID].index)
+    return replace(row, verdict=verdict, verdict_reasons="; ".join(filter(None, [row.verdict_reasons, *reasons])))
 
 
 def of_finding(finding: Finding) -> str:
@@ -75,7 +73,7 @@ def of_reason(finding: Finding) -> str:
     return f"{finding.words}{allowed}: {rule.remedy}"
 
 
-def _reasons(found: Iterable[Finding]) -> list[str]:
+def _reasons(findings: Iterable[Finding]) -> list[str]:
     """The reasons of all findings that count, what makes the trial invalid before what makes it suspect."""
-    counting = [(of_finding(finding), finding) for finding in found]
+    counting = [(of_finding(finding), finding) for finding in findings]
     return [of_reason(finding) for wanted in (INVALID, SUSPECT) for verdict, finding in counting if verdict == wanted]

@@ -9,8 +9,8 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags.levels import Factor, level_text
 from tierbench.postprocess.measures.enough import enough_before
-from tierbench.postprocess.tables.columns import FILES
 from tierbench.postprocess.tables.factors import axis_column
+from tierbench.postprocess.tables.rows import FILES
 from tierbench.postprocess.tables.write import tables
 from tierbench.submit import cli
 

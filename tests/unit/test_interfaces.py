@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from tierbench.postprocess.plots.series import host_series, storage_series
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
 from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.watch import current_rate_mbps
 
@@ -28,7 +28,7 @@ Counter = Callable[[float], int]
 ALIKE = (
     "delivered_mbps", "mean_mbps", "mean_error_mbps", "amplification", "volatility_mbps", "volatility_5s_mbps",
     "peak_mbps", "steady_mbps", "all_active_mbps", "bytes_server", "closure", "samples", "gaps", "resolution_s",
-    "idle_before_mbps", "idle_after_mbps", "state", "verdict", "findings", "late_ticks", "samplers_cut",
+    "idle_before_mbps", "idle_after_mbps", "state", "verdict", "late_ticks", "samplers_cut",
 )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def even(*interfaces: str, of: int) -> dict[str, Counter]:
 
 
 @pytest.fixture
-def one(tmp_path: Path) -> dict[str, Any]:
+def one(tmp_path: Path) -> TrialRow:
     """The row of the same trial through one interface."""
     return trial_tables(synthetic.write_trial(tmp_path / "one", mbps=MBPS))
 
@@ -68,11 +68,11 @@ def one(tmp_path: Path) -> dict[str, Any]:
     ids=["four interfaces", "two servers", "two servers with two each"],
 )
 def test_what_several_send_is_what_one_would_have_sent(
-    tmp_path: Path, one: dict[str, Any], servers: dict[str, dict[str, Counter]]
+    tmp_path: Path, one: TrialRow, servers: dict[str, dict[str, Counter]]
 ) -> None:
     row = trial_tables(trial(tmp_path / "run", servers))
-    same = {name: row.get(name) for name in ALIKE if name not in ("samples", "gaps", "late_ticks")}
-    assert same == {name: pytest.approx(one.get(name)) if one.get(name) else one.get(name) for name in same}
+    same = {name: row[name] for name in ALIKE if name not in ("samples", "gaps", "late_ticks")}
+    assert same == {name: pytest.approx(one[name]) if one[name] else one[name] for name in same}
     assert row["samples"] == len(servers) * one["samples"]
 
 

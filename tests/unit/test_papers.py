@@ -12,8 +12,8 @@ from tierbench.dags.claims import Claim, reference_of
 from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
 from tierbench.errors import ConfigError
 from tierbench.postprocess.report.papers import papers_table
-from tierbench.postprocess.tables.columns import COMPARED
 from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.rows import COMPARED
 
 REFERENCES = [name for name in shipped_experiments() if reference_of(SHIPPED / f"{name}.toml").is_file()]
 BASE: dict[str, object] = {

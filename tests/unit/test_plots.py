@@ -17,6 +17,7 @@ from tierbench.postprocess.plots.timeline import typical
 from tierbench.postprocess.plots.utilisation import uses
 from tierbench.postprocess.tables.points import Panel
 from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.rows import ResourceRow
 
 ROOT = Panel({"workload": "root"})
 INVALID = "direct.root.x008.r1"
@@ -130,12 +131,14 @@ def test_intervals_are_called_intervals(results):
     assert error_bars([root_of(results)], "mean_mbps") == INTERVAL
 
 
+def with_wide_interval(row):
+    wide = dataclasses.replace(row.means["mean_mbps"], high=50_000.0)
+    return dataclasses.replace(row, means={**row.means, "mean_mbps": wide})
+
+
 def test_a_very_wide_interval_does_not_press_the_data_flat(results):
     plot = root_of(results)
-    wide = [
-        dataclasses.replace(one, summary=[{**row, "mean_mbps_high": 50_000.0} for row in one.summary])
-        for one in plot.series
-    ]
+    wide = [dataclasses.replace(one, summary=[with_wide_interval(row) for row in one.summary]) for one in plot.series]
     highest = max(trial["mean_mbps"] for trial in results.trials_at({"workload": "root"}))
     assert metric_ladder([dataclasses.replace(plot, series=wide)], "mean_mbps", "").axes[0].get_ylim()[1] < 2 * highest
 
@@ -144,7 +147,7 @@ def test_marks_of_values_alike_have_room_above_them(results):
     plot = root_of(results)
     alike = [
         dataclasses.replace(
-            one, trials=[{**row, "mean_mbps": 100 + row["repeat"] / 10} for row in one.trials], summary=[]
+            one, trials=[dataclasses.replace(row, mean_mbps=100 + row.repeat / 10) for row in one.trials], summary=[]
         )
         for one in plot.series
     ]
@@ -184,18 +187,12 @@ def test_axes_have_units(drawn):
 
 
 def test_a_doubled_batch_with_a_doubled_rate_has_slope_two():
-    rows = [
-        {"jobs": 32, "delivered_mbps": 100.0},
-        {"jobs": 64, "delivered_mbps": 200.0},
-        {"jobs": 96, "delivered_mbps": 200.0},
-    ]
-    assert slopes(rows, [32, 64, 96]) == [(64, 2.0), (96, 1.0)]
+    assert slopes({32: 100.0, 64: 200.0, 96: 200.0}, [32, 64, 96]) == [(64, 2.0), (96, 1.0)]
     assert linear([32, 64, 96]) == [(64, 2.0), (96, 1.5)]
 
 
 def test_no_slope_goes_over_a_missing_batch():
-    rows = [{"jobs": 32, "delivered_mbps": 100.0}, {"jobs": 96, "delivered_mbps": 200.0}]
-    assert slopes(rows, [32, 64, 96]) == []
+    assert slopes({32: 100.0, 96: 200.0}, [32, 64, 96]) == []
 
 
 def test_the_course_over_time_is_that_of_the_samples(results, drawn):
@@ -210,16 +207,19 @@ def test_the_typical_trial_is_never_an_invalid_one(results):
     assert typical(results.trials_at({"workload": "root", "access": "direct", "jobs": "8"}))["trial_id"] != INVALID
 
 
+def used(role, **more):
+    cpu = {"trial": "t", "levels": {"access": "direct"}, "repeat": 1, "resource": "CPU", "utilisation": 0.5}
+    return ResourceRow(role=role, **{**cpu, **more})
+
+
 def test_use_is_that_of_the_busiest_host_alike():
-    shared = {"trial": "t", "access": "direct", "role": "worker", "resource": "CPU"}
-    rows = [{**shared, "host": host, "utilisation": use} for host, use in (("a", 0.2), ("b", 0.9))]
+    rows = [used("worker", host=host, utilisation=use) for host, use in (("a", 0.2), ("b", 0.9))]
     assert [(use.place, use.mean) for use in uses(rows, "access")] == [("worker: CPU", 0.9)]
 
 
 def test_resources_come_in_the_order_of_the_data_and_without_those_off_the_way():
-    shared = {"trial": "t", "access": "direct", "resource": "CPU", "utilisation": 0.5}
-    rows = [{**shared, "role": role} for role in ("worker", "gateway", "storage")]
-    rows.append({**shared, "role": "door", "on_the_way": "no"})
+    rows = [used(role) for role in ("worker", "gateway", "storage")]
+    rows.append(used("door", on_the_way="no"))
     assert [use.place for use in uses(rows, "access")] == ["storage: CPU", "gateway: CPU", "worker: CPU"]
 
 

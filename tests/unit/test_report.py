@@ -378,7 +378,7 @@ def test_a_table_may_have_more_than_200_columns():
 
 def test_a_digest_of_conditions_parts_no_runs(tmp_path):
     one, other = (read_results(write_run(tmp_path / name, SMALL), silent) for name in ("a", "b"))
-    changed = [{**trial, "conditions": "ffffffff"} for trial in other.trials]
+    changed = [replace(trial, conditions="ffffffff") for trial in other.trials]
     assert differences(one, replace(other, trials=changed)) == []
 
 

@@ -111,7 +111,7 @@ def test_where_all_read_together_the_sum_is_about_what_was_delivered(tmp_path):
 
 def test_clients_in_turn_have_no_steady_state_and_are_never_all_active(turns):
     row = trial_row(read_trial(turns))
-    assert {row.get("steady_begin_s"), row.get("all_active_share"), row.get("efficiency")} == {None}
+    assert {row["steady_begin_s"], row["all_active_share"], row["efficiency"]} == {None}
 
 
 @pytest.mark.parametrize("begun", [in_turn, lambda folder: every(folder, 3.0)], ids=["in turn", "every 3 s"])

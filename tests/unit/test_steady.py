@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.measures.delivered import delivered
-from tierbench.postprocess.measures.slices import slice_columns
+from tierbench.postprocess.measures.slices import slices
 from tierbench.postprocess.measures.steady import steady
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
@@ -173,9 +173,9 @@ def test_what_no_link_can_carry_is_no_steady_state(folder):
         folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2.3, 22.7, 0.2), counter, period_s=0.2
     )
     data = read_trial(folder)
-    steady_mbps = slice_columns(data, delivered(data))["steady_mbps"]
-    assert "steady_mbps" in slice_columns(data, delivered(data), ceiling_mbps=steady_mbps)
-    assert "steady_mbps" not in slice_columns(data, delivered(data), ceiling_mbps=steady_mbps / 1.2)
+    steady_mbps = slices(data, delivered(data)).steady_mbps
+    assert slices(data, delivered(data), ceiling_mbps=steady_mbps).steady_mbps == steady_mbps
+    assert slices(data, delivered(data), ceiling_mbps=steady_mbps / 1.2).steady_mbps is None
 
 
 def test_noise_takes_nothing_from_the_mean(folder):
@@ -204,7 +204,7 @@ def test_clients_that_never_met_were_active_together_for_no_time(folder):
 
 def test_of_a_lost_client_nothing_is_claimed(folder):
     (folder / "clients/3.jsonl").unlink()
-    assert "all_active_s" not in trial_row(read_trial(folder))
+    assert trial_row(read_trial(folder)).slices.all_active_s is None
 
 
 def test_whatever_the_rates_the_answer_is_sound_or_none():

@@ -9,7 +9,8 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.tables.columns import FILES
+from tierbench.postprocess.tables.columns import columns_of
+from tierbench.postprocess.tables.rows import FILES
 from tierbench.postprocess.tables.terminal import show
 from tierbench.postprocess.tables.write import tables, trial_tables
 
@@ -48,7 +49,7 @@ def test_the_documentation_lists_each_column(name):
     chapter = DOCUMENT.read_text(encoding="utf-8").partition(f"## {name}")[2].partition("\n## ")[0]
     listed = [line.split("|") for line in chapter.splitlines() if line.startswith("| `")]
     documented = [(cells[1].strip(" `"), cells[2].strip(), cells[3].strip()) for cells in listed]
-    assert documented == [(column.name, column.unit, column.meaning) for column in FILES[name][1]]
+    assert documented == [(column.name, column.unit, column.meaning) for column in columns_of(FILES[name][1])]
 
 
 def test_a_run_has_a_row_per_sample_client_trial_and_batch(run):

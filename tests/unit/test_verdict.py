@@ -1,6 +1,7 @@
 """The verdict on trials: each rule with data just inside and just beyond, and reasons that tell what was measured."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
+from tierbench.postprocess.tables.rows import Limit
 from tierbench.postprocess.tables.terminal import show
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.postprocess.verdict.evidence import findings
@@ -203,8 +205,7 @@ CASES = [
 
 def measured(folder, **more):
     data = read_trial(folder)
-    row = trial_row(data)
-    row |= judge(data, row) | more
+    row = replace(judge(data, trial_row(data)), **more)
     return row, list(findings(data, row))
 
 
@@ -234,7 +235,7 @@ def test_beyond_a_rule_the_trial_is_blamed_with_what_was_measured(folder, rule, 
 
 @pytest.mark.parametrize(("mbps", "verdict"), [(400, VALID), (375, VALID), (370, SUSPECT), (40, SUSPECT)])
 def test_a_rate_above_the_ceiling_is_doubted(folder, mbps, verdict):
-    _, found = measured(folder, ceiling_mbps=mbps, ceiling_from="worker NICs, stated")
+    _, found = measured(folder, limit=Limit(ceiling_mbps=mbps, ceiling_from="worker NICs, stated"))
     [finding] = [finding for finding in found if finding.rule == "above the ceiling"]
     assert of_finding(finding) == verdict
     assert f"the jobs took in 392.2 Mb/s, over a ceiling of {mbps}.0 (worker NICs, stated)" in of_reason(finding)

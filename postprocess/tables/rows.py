@@ -1,0 +1,404 @@
+"""The tables of a run, column by column: the one source of the headers, of schema.json and of docs/tables.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tierbench.dags import names
+from tierbench.postprocess.tables.columns import (
+    Column,
+    Path,
+    Row,
+    always,
+    columns_of,
+    count,
+    factor_levels,
+    inner,
+    number,
+    part,
+    places,
+    text,
+)
+
+SCHEMA_VERSION = 4
+
+# The rate that comparisons, ladders and answers speak of, and the one that the thesis measured.
+RATE, SENT = "delivered_mbps", "mean_mbps"
+# Where clients take turns: what they would take in together if none was in another's way.
+SUMMED = "summed_mbps"
+
+CONFIGURATION = "way of access and workload, as access/workload, and the level of each axis"
+
+Count = int | None
+Amount = float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfTrial(Row):
+    """What the rows of all tables of a trial begin with."""
+
+    trial: str = text("human name of the trial")
+    configuration: str = text(CONFIGURATION)
+    levels: Mapping[str, Any] = factor_levels()
+    repeat: int = always("which repetition of this configuration and batch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleRow(OfTrial):
+    """What an interface and its host counted between two samples; these are made by the thousand, as arrays."""
+
+    host: str = text("sampled host")
+    role: str = text("what the host does on the path: storage, gateway, door, worker, metadata")
+    interface: str = text("network interface whose counters are given")
+    wall_ns: Count = count("sampler's wall clock, since 1970 UTC", "ns")
+    time_s: Amount = number("s", "time since the window began (go, or the first client's begin without a gate)", 6)
+    interval_s: Amount = number("s", "time since the previous sample, by the monotonic clock; the rates are over it", 6)
+    rx_bytes: Count = count("interface's counter of received bytes, as the kernel gave it", "B")
+    tx_bytes: Count = count("interface's counter of sent bytes, as the kernel gave it", "B")
+    rx_mbps: Amount = number("Mb/s", "received")
+    tx_mbps: Amount = number("Mb/s", "sent")
+    rx_packets_per_s: Amount = number("1/s", "packets received", 1)
+    tx_packets_per_s: Amount = number("1/s", "packets sent", 1)
+    rx_dropped_per_s: Amount = number("1/s", "received packets dropped", 1)
+    tx_dropped_per_s: Amount = number("1/s", "packets to be sent dropped", 1)
+    tcp_retrans_per_s: Amount = number("1/s", "TCP segments sent again, by the whole host", 1)
+    tcp_out_segs_per_s: Amount = number("1/s", "TCP segments sent, by the whole host", 1)
+    cpu_busy_pct: Amount = number("%", "CPU time not idle and not waiting for I/O, of all cores", 1)
+    cpu_iowait_pct: Amount = number("%", "CPU time idle but waiting for I/O, of all cores", 1)
+    cpu_softirq_pct: Amount = number("%", "CPU time in softirq (the network's share), of all cores", 1)
+    cpu_busiest: Count = count("number of the busiest core")
+    cpu_busiest_busy_pct: Count = count("how busy that core was", "%")
+    softirq_busiest_pct: Count = count("share of softirq on the core which had most of it", "%")
+    mem_cached_kb: Count = count("page cache", "KiB")
+    disk_read_mbps: Amount = number("Mb/s", "read from disks")
+    disk_written_mbps: Amount = number("Mb/s", "written to disks")
+    flag: str = text(
+        "gap: a sample is missing before this one; wrap: a 32-bit counter wrapped, corrected; "
+        "reset: a counter began anew, its rates are not known",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRow(OfTrial):
+    """A client."""
+
+    client: int = always("number of the client in its trial, from 0")
+    host: str = text("worker it ran on")
+    slot: str = text("HTCondor slot it ran in")
+    core: Count = count("core of its own, where it was pinned to one")
+    program: str = text("kind of client")
+    status: str = text("ok; what it said went wrong; lost: it began and never ended; never-started")
+    message: str = text("the client's own words about the status")
+    url: str = text("what it read")
+    starts: Count = count("how often it was started; only the last start is told here")
+    start_wall_ns: Count = count("process started, since 1970 UTC", "ns")
+    begin_wall_ns: Count = count("began to work, after the gate if there was one", "ns")
+    opened_wall_ns: Count = count("had opened its file", "ns")
+    first_byte_wall_ns: Count = count("had its first byte", "ns")
+    end_wall_ns: Count = count("ended", "ns")
+    begin_after_go_ms: Amount = number("ms", "begin relative to the go time of the gate")
+    open_s: Amount = number("s", "begin to opened, by the wall clock", 6)
+    first_byte_s: Amount = number("s", "begin to first byte, by the wall clock", 6)
+    run_s: Amount = number("s", "begin to end, by the monotonic clock", 6)
+    bytes_expected: Count = count("size of its replica", "B")
+    bytes_app: Count = count("bytes the application read, or wrote", "B")
+    bytes_client: Count = count("bytes the process or the client library read, or wrote", "B")
+    bytes_source: str = text("who counted bytes_client")
+    rate_mbps: Amount = number("Mb/s", "bytes_app over run_s")
+    events: Count = count("events read")
+    events_per_s: Amount = number("1/s", "events over run_s")
+    cpu_user_s: Amount = number("s", "CPU time in user mode")
+    cpu_system_s: Amount = number("s", "CPU time in the kernel")
+    cpu_efficiency: Amount = number("1", "time in which it computed over run_s", 4)
+    exit_status: Count = count("exit status of what the wrapper ran")
+    detail: str = text("what only this kind of client has to tell, as JSON")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slices:
+    """The parts of a window that are looked at by themselves."""
+
+    steady_begin_s: Amount = number(
+        "s", "the steady-state slice begins, since the window began; empty where there is none"
+    )
+    steady_end_s: Amount = number("s", "the steady-state slice ends")
+    steady_from: str = text(
+        "in which rates the slice was found: delivered, or the storage's direction where no interface tells the others"
+    )
+    steady_delivered_mbps: Amount = number("Mb/s", "moved by the jobs over the steady-state slice")
+    steady_mbps: Amount = number("Mb/s", "carried by the storage servers over the steady-state slice")
+    steady_volatility_mbps: Amount = number("Mb/s", "sample standard deviation of that rate, of its single samples")
+    steady_peak_mbps: Amount = number("Mb/s", "highest rate carried in a single sample in that slice")
+    all_active_s: Amount = number("s", "last client's begin to first client's end; 0 if they were never all active")
+    all_active_share: Amount = number("1", "all_active_s over window_s", 4)
+    all_active_delivered_mbps: Amount = number("Mb/s", "moved by the jobs while all clients were active")
+    all_active_mbps: Amount = number("Mb/s", "carried by the storage servers while all clients were active")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How well a trial was sampled."""
+
+    samples: Count = count("samples of the storage servers in the window")
+    late_ticks: Count = count("ticks at which a sampler was late, as the samplers themselves say")
+    gaps: Count = count("intervals of the storage servers' samplers in the window with a sample missing")
+    longest_gap_s: Amount = number("s", "longest interval between two samples of a storage server in the window")
+    wraps: Count = count("wraps of 32-bit counters in all the trial's samples, corrected")
+    resets: Count = count("counters that began anew, in all the trial's samples")
+    samplers_cut: Count = count("samplers that ended without their last line (killed)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """What limited a trial."""
+
+    bottleneck: str = text("what limited the trial, by the rules of docs/bottlenecks.md")
+    bottleneck_evidence: str = text("why, with the numbers")
+    ceiling_mbps: Amount = number("Mb/s", "tightest known ceiling of the trial's way")
+    ceiling_from: str = text("what has that ceiling, and whether it was measured or stated")
+    efficiency: Amount = number("1", "delivered_mbps over ceiling_mbps", 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRow(OfTrial):
+    """A trial."""
+
+    trial_id: str = text("name of the trial's folder")
+    position: int = always("place of the trial in the plan's order")
+    state: str = text("complete; incomplete: a client was not ok, or samples or files are missing; running: not ended")
+    reasons: str = text("why it is incomplete, in words, separated by semicolons")
+    pool: str = text("pool of workers")
+    protocol: str = text("protocol by which the clients read or write")
+    direction: str = text("what the storage's interfaces do with the trial's bytes: sent, or received")
+    program: str = text("kind of client")
+    arranged: str = text("what the site has changed for the trial, on which host, as it was read back")
+    started: str = text("how the clients began: together, natural, every so many seconds, or in-turn")
+    placed: str = text("which workers the clients were meant for, and whether each was pinned to a core")
+    jobs_ok: Count = count("clients that ended ok")
+    jobs_failed: Count = count("clients that did not, for whatever reason")
+    submit_wall_ns: Count = count("clients submitted, by the job event log, since 1970 UTC", "ns")
+    go_wall_ns: Count = count(
+        "the window begins: go time of the gate (the first one), or the first client's begin", "ns"
+    )
+    end_wall_ns: Count = count("the window ends: last client's end", "ns")
+    window_s: Amount = number("s", "the window: go to last end")
+    wall_time_s: Amount = number("s", "submission to last end, the thesis' wall time")
+    wall_time_error_s: Amount = number(
+        "s", "by how much that may be wrong: half of what the job event log's stamps tell", 4
+    )
+    natural_skew_ms: Amount = number("ms", "first to last client's process start")
+    start_skew_ms: Amount = number(
+        "ms", "from least to most by which clients began after their go times; without a gate, first to last begin"
+    )
+    delivered_mbps: Amount = number("Mb/s", "moved by the jobs over the window")
+    client_mbps: Amount = number("Mb/s", "moved by a client over its own run time, mean over the clients")
+    summed_mbps: Amount = number("Mb/s", "the sum of what each client moved over its own run time")
+    mean_mbps: Amount = number("Mb/s", "carried by the storage servers over the window, the thesis' measure")
+    mean_error_mbps: Amount = number(
+        "Mb/s", "most by which mean_mbps may be wrong for what moved near the window's edges"
+    )
+    amplification: Amount = number("1", "bytes_server over what the jobs moved", 4)
+    volatility_mbps: Amount = number("Mb/s", "sample standard deviation of that rate, of single samples in the window")
+    volatility_5s_mbps: Amount = number("Mb/s", "the same of the rates over 5 s each, as in the thesis")
+    peak_mbps: Amount = number("Mb/s", "highest rate carried in a single sample in the window")
+    slices: Slices = part(Slices)
+    bytes_expected: Count = count("sizes of all replicas", "B")
+    bytes_app: Count = count("moved by the applications", "B")
+    bytes_client: Count = count("moved by the processes or client libraries", "B")
+    bytes_server: Count = count("carried by the storage servers' interfaces over the window", "B")
+    closure: Amount = number(
+        "1",
+        "bytes_server over what the clients moved (bytes_client, unless their kind says bytes_app), less 1: excess",
+        5,
+    )
+    events: Count = count("events read by all clients")
+    events_per_s: Amount = number("1/s", "events over the window")
+    cpu_s: Amount = number("s", "CPU time of all clients")
+    cpu_efficiency: Amount = number("1", "time in which the clients computed over the sum of their run times", 4)
+    sample_period_s: Amount = number("s", "period of the samplers")
+    resolution_s: Amount = number(
+        "s",
+        "how finely the storage servers' traffic is known: the period, or how often a driver refreshes its counters",
+    )
+    sampling: Sampling = part(Sampling)
+    resident_bytes: Count = count("bytes of the replicas still in the workers' page caches after the flush", "B")
+    bytes_late: Count = count(
+        "of what was written, received by the storage after the last end, beyond what it is at rest", "B"
+    )
+    looked_at: str = text("what of the files that were written was compared after the trial, and of how many")
+    left_behind: str = text("what the trial wrote and could not be removed; empty where nothing is left")
+    limit: Limit = part(Limit)
+    verdict: str = text("VALID, SUSPECT or INVALID, by the rules of docs/verdicts.md; running: not ended yet")
+    verdict_reasons: str = text("why it is not VALID, with what was measured, separated by semicolons")
+    idle_before_mbps: Amount = number(
+        "Mb/s", "carried by the storage servers before the window, while the samplers ran"
+    )
+    idle_after_mbps: Amount = number("Mb/s", "carried by the storage servers after the window, while the samplers ran")
+    clock_offset_ms: Amount = number("ms", "largest measured offset of a host's clock from the access point's")
+    conditions: str = text("digest of tuning and versions of all hosts; conditions.json has them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceRow(OfTrial):
+    """A resource along a trial's way."""
+
+    host: str = text("host whose it is; empty for a link, the clients and the machine that hosts share")
+    role: str = text("what the host does on the path; or wan, client, machine")
+    resource: str = text("what was used")
+    interface: str = text("interface whose it is, of those of the host; empty for what is no interface's")
+    value: Amount = number("", "how much of it was used, in the mean, while all clients were at work", 4)
+    unit: str = text("unit of value and ceiling")
+    ceiling: Amount = number("", "the most that there is of it", 4)
+    utilisation: Amount = number("1", "value over ceiling", 4)
+    ceiling_from: str = text("who says so: measured by iperf3, stated in [links], stated by the card, a CPU quota …")
+    on_the_way: str = text("yes: the trial's data passed there; no: sampled, but nothing to do with this trial")
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A value with its 95 % interval, as far as they are known."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """How far the interval reaches below and above the value; nowhere where there is none."""
+        if self.value is None or self.low is None or self.high is None:
+            return 0.0, 0.0
+        return max(self.value - self.low, 0.0), max(self.high - self.value, 0.0)
+
+
+@dataclass(frozen=True)
+class Mean(Bounded):
+    """A column of trials.csv over several trials."""
+
+    sd: float | None = None
+
+
+def bounded(
+    name: str, ends: str, unit: str, meaning: str, decimals: int = 3, of: str = "", single: str = ""
+) -> Bounded:
+    """The columns of a value and of its interval's ends, which are called after another name."""
+
+    def column(name: str, meaning: str) -> Column:
+        return Column(name, "number", unit, meaning, decimals)
+
+    interval = f"95 % interval of {of or name}"
+    columns: dict[Path, Column] = {
+        ("value",): column(name, meaning),
+        ("low",): column(f"{ends}low", f"{interval} begins{single}"),
+        ("high",): column(f"{ends}high", f"{interval} ends"),
+    }
+    return inner(columns, lambda values: Bounded(**values))
+
+
+# What summary.csv averages.
+SUMMARISED = (
+    "delivered_mbps", "client_mbps", "summed_mbps", "mean_mbps",
+    "amplification", "volatility_mbps", "volatility_5s_mbps", "peak_mbps",
+    "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps", "steady_peak_mbps", "all_active_share",
+    "all_active_delivered_mbps", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms", "natural_skew_ms",
+    "events_per_s", "cpu_efficiency", "efficiency",
+)  # fmt: skip
+
+
+def means() -> Mapping[str, Mean]:
+    """The columns of what is averaged, and the means by the names of what they are of."""
+    columns: dict[Path, Column] = {}
+    for of in (place.column for name, place in places(TrialRow).items() if name in SUMMARISED):
+        for part_of, suffix, meaning in (
+            ("value", "", f"mean over the trials of {of.name}: {of.meaning}"),
+            ("sd", "_sd", f"sample standard deviation over the trials of {of.name}"),
+            ("low", "_low", f"95 % interval of the mean of {of.name} begins; empty with a single trial"),
+            ("high", "_high", f"95 % interval of the mean of {of.name} ends"),
+        ):
+            columns[of.name, part_of] = Column(f"{of.name}{suffix}", "number", of.unit, meaning, of.decimals)
+    return inner(columns, lambda values: {name: Mean(**values.get(name, {})) for name in SUMMARISED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryRow(Row):
+    """The repetitions of a configuration and batch."""
+
+    configuration: str = text(CONFIGURATION)
+    levels: Mapping[str, Any] = factor_levels()
+    trials: Count = count("trials that count: complete and not INVALID; the rest is taken over them")
+    trials_left_out: Count = count("trials that do not count")
+    valid: Count = count("trials with the verdict VALID")
+    suspect: Count = count("trials with the verdict SUSPECT")
+    invalid: Count = count("trials with the verdict INVALID")
+    method: str = text("how the intervals were made: t, or bootstrap")
+    means: Mapping[str, Mean] = means()
+    by_valid: Bounded = bounded(
+        "delivered_valid_mbps", "delivered_valid_", "Mb/s",
+        "delivered_mbps over the VALID trials alone; empty where none is SUSPECT",
+    )  # fmt: skip
+    gain: Bounded = bounded(
+        "gain_mbps", "gain_", "Mb/s",
+        "delivered_mbps less that of the next smaller batch, over the repeats that both have",
+    )  # fmt: skip
+    growth: Bounded = bounded(
+        "growth",
+        "growth_",
+        "1",
+        "delivered_mbps over that of the next smaller batch, as the thesis' rate of increase",
+        4,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatioRow(Row):
+    """Two levels of a factor, all else being equal."""
+
+    factor: str = text("what is compared, all else being equal: access, workload, jobs, or an axis")
+    levels: Mapping[str, Any] = factor_levels()
+    against: str = text("the level of the factor that its level here is compared with")
+    metric: str = text("column of trials.csv that is compared")
+    ratio: Bounded = bounded(
+        "ratio", "", "1", "level over against: geometric mean over the pairs of trials of the same repeat", 4,
+        of="the ratio", single="; empty with a single pair",
+    )  # fmt: skip
+    pairs: Count = count("repeats of which both trials count")
+    by_valid: Bounded = bounded(
+        "valid_ratio", "valid_", "1", "ratio over the pairs of VALID trials alone; empty where all pairs are", 4,
+        single="; empty with a single pair",
+    )  # fmt: skip
+    valid_pairs: Count = count("repeats of which both trials are VALID")
+    method: str = text("how the interval was made: t, or bootstrap")
+
+
+# What ratios.csv compares.
+COMPARED = (RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", "events_per_s")
+
+FILES: dict[str, tuple[str, type[Row]]] = {
+    names.SAMPLES_CSV: ("host, interface and sample", SampleRow),
+    names.JOBS_CSV: ("client", JobRow),
+    names.TRIALS_CSV: ("trial", TrialRow),
+    names.RESOURCES_CSV: ("trial and resource along its way", ResourceRow),
+    names.SUMMARY_CSV: ("configuration and batch size", SummaryRow),
+    names.RATIOS_CSV: ("factor, metric and ordered pair of its levels, all else being equal", RatioRow),
+}
+
+
+def schema(axes: Sequence[Column] = (), further: Sequence[Column] = ()) -> dict[str, Any]:
+    """What schema.json says of the CSVs beside it; `further` columns stand at the end of samples.csv."""
+    more = {names.SAMPLES_CSV: further}
+    files = {
+        name: {
+            "one_row_per": one,
+            "columns": [
+                {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
+                for c in (*columns_of(table, axes), *more.get(name, ()))
+            ],
+        }
+        for name, (one, table) in FILES.items()
+    }
+    return {"schema_version": SCHEMA_VERSION, "encoding": "utf-8", "missing": "", "files": files}
