@@ -10,6 +10,8 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.test_truth import MTU, WIRE, WORKER, both, edit, moving, packets, samples
+from tierbench.postprocess.tables.columns import places
+from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.wrappers.client import Client
 
@@ -31,7 +33,7 @@ def moves(folder: Path, there: Any, here: Any, storage_way: str) -> None:
     samples(folder, host=WORKER, role="worker", **far)
 
 
-def mirrored(tmp_path: Path, there: Any, here: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def mirrored(tmp_path: Path, there: Any, here: Any) -> tuple[TrialRow, TrialRow]:
     """The tables of a trial that reads and of one that writes, in which all moves the other way."""
     rows = []
     for what, way in (("reads", "tx"), ("writes", "rx")):
@@ -46,10 +48,9 @@ def mirrored(tmp_path: Path, there: Any, here: Any) -> tuple[dict[str, Any], dic
 def test_a_trial_that_writes_has_the_numbers_of_one_that_reads(tmp_path: Path, course: Any) -> None:
     reading, writing = mirrored(tmp_path, course, WIRE)
     worded = {"bytes_late", "verdict_reasons", "bottleneck_evidence", "bottleneck", "direction"}
-    assert (reading.pop("direction"), writing.pop("direction")) == ("sent", "received")
-    assert {k: v for k, v in writing.items() if k not in worded} == {
-        k: v for k, v in reading.items() if k not in worded
-    }
+    assert (reading.direction, writing.direction) == ("sent", "received")
+    same = places(TrialRow).keys() - worded
+    assert {name: writing[name] for name in same} == {name: reading[name] for name in same}
 
 
 def test_a_clean_one_is_valid_and_its_slice_is_of_what_was_delivered(tmp_path: Path) -> None:
