@@ -1,0 +1,92 @@
+"""Trials that write, by the mount and by the bridge: what they say is what arrived, and nothing of theirs is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, outcome
+from tierbench.dags import names
+from tierbench.testbed.namespaces import wait_until
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import MOUNT_POINT, WRITABLE
+
+CLIENTS = 2
+SIZE_MB = 48
+WRITES = f"""
+name = "writes"
+question = "Does what was written arrive, and is it removed?"
+access = ["direct", "lan-xrootd"]
+batches = [{CLIENTS}]
+repeats = 2
+sample_period_s = 0.2
+retries = 0
+
+[workloads.write]
+client = "writer"
+replicas = "out"
+
+[replicas.out]
+kind = "written"
+size_mb = {SIZE_MB}
+check = "adler32"
+"""
+
+
+@pytest.fixture(scope="module")
+def written(access_point: AccessPoint) -> Iterator[Ran]:
+    """A trial by each way; then, while they write, a client of the third is removed and the fourth as a whole."""
+    access_point.define("writes", WRITES)
+    run = access_point.write("writes")
+    trials, log = Ran(0, run).trials, run / f"{names.EXPERIMENT_DAG}.dagman.out"
+    with ThreadPoolExecutor(1) as threads:
+        watched = threads.submit(access_point.tierbench, "submit", f"{HOME}/writes", check=False)
+        wait_until(partial(all_read, trials[2], CLIENTS), 180, "the third trial did not begin", log)
+        remove(access_point, f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1')
+        wait_until(partial(all_read, trials[3], CLIENTS), 180, "the fourth trial did not begin", log)
+        remove(access_point, f'regexp("{trials[3].name}$", Iwd) && JobUniverse == 7')
+        status = watched.result()
+    yield Ran(status, access_point.copy("writes"))
+
+
+def remove(access_point: AccessPoint, which: str) -> None:
+    access_point.command("condor_rm", "-constraint", which)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_was_written_is_what_the_storage_received(written: Ran, number: int) -> None:
+    row = written.rows(names.TRIALS_CSV)[number]
+    assert (row["state"], row["direction"]) == ("complete", "received")
+    assert int(row["bytes_app"]) == CLIENTS * SIZE_MB * 10**6
+    assert -0.002 < float(row["closure"]) < 0.05
+    assert "clients wrote" not in row["verdict_reasons"]  # less than that, or late
+    assert "none of the trial's own hosts" not in row["verdict_reasons"]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_it_was_read_again_and_compared(written: Ran, number: int) -> None:
+    assert written.rows(names.TRIALS_CSV)[number]["looked_at"] == f"adler32 of {CLIENTS} files"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_rate_is_that_of_the_workers_links(written: Ran, number: int) -> None:
+    rate = float(written.rows(names.TRIALS_CSV)[number]["delivered_mbps"])
+    assert 20 < rate < 205
+
+
+def test_trials_that_were_broken_off_say_why(written: Ran) -> None:
+    killed, removed = written.trials[2:]
+    assert "client 1 killed" in outcome(killed)["reasons"][0]
+    assert outcome(removed)["reasons"][0] == "the trial was removed"
+
+
+def test_nothing_that_was_written_is_left(written: Ran, testbed: Testbed) -> None:
+    assert [outcome(trial)["left"] for trial in written.trials] == [[], [], [], []]
+    assert testbed.host("vmuf").run("ls", "-A", f"{MOUNT_POINT}/{WRITABLE}").stdout == ""
+
+
+def test_the_turn_is_nobodys(written: Ran) -> None:
+    assert not (written.directory / names.TURN).exists()
