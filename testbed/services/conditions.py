@@ -18,7 +18,7 @@ BUCKET = "/usr/local/lib/tierbench/bucket.py"
 def words(host: Host, topology: Topology) -> tuple[str, ...]:
     """What a host of the testbed can change of itself; what a service can change there, that service offers."""
     if host.role == "wan":
-        return ("wan-rate", "wan-loss", "worker-rate", *(("rtt",) if topology.settings.rtt_ms else ()))
+        return ("wan-rate", "wan-loss", "worker-rate", *(("rtt", "worker-rtts") if topology.settings.rtt_ms else ()))
     return ("nic-rate", "congestion", "tcp-buffer", *(("read-ahead",) if host.mounts else ()))
 
 

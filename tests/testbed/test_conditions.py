@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, content, outcome
-from tests.testbed.test_network import iperf_mbps
+from tests.testbed.test_network import iperf_mbps, round_trip_ms
 from tierbench.dags import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
@@ -61,7 +61,7 @@ size_mb = 1
 
 
 @contextlib.contextmanager
-def held(host: RunningHost, word: str, value: int) -> Iterator[None]:
+def held(host: RunningHost, word: str, value: int | str) -> Iterator[None]:
     """While a host's helper holds a value."""
     command = host.command(["tierbench-arrange", "hold", word, str(value)])
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as helper:
@@ -173,6 +173,15 @@ def test_a_worker_receives_no_faster_than_is_arranged(testbed: Testbed) -> None:
     with held(wan, "worker-rate", 20):
         assert iperf_mbps(testbed.host("wn03"), testbed.host("vmuf"), 1) < 21
     assert arranged(wan, "worker-rate") == "100"
+
+
+def test_public_workers_can_be_at_distances_of_their_own(testbed: Testbed, usual_rtt_ms: str) -> None:
+    wan, workers = testbed.host("wan"), (testbed.host("wn03"), testbed.host("wn04"))
+    with held(wan, "worker-rtts", "5-14-47-60"):
+        apart = [round_trip_ms(worker, "oss.uf.test") for worker in workers]
+    assert apart == [pytest.approx(5, abs=2), pytest.approx(14, abs=2)]
+    alike = [round_trip_ms(worker, "oss.uf.test") for worker in workers]
+    assert alike == [pytest.approx(float(usual_rtt_ms), abs=2)] * 2
 
 
 def test_the_doctor_tries_processes_and_rates(access_point: AccessPoint) -> None:

@@ -254,6 +254,7 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
     access_point.define("missing", small("missing", batches=[1, 2]))
     access_point.define("by-hand", small("by-hand", *BY_HAND, batches=[2]))
     access_point.define("ungated", small("ungated", batches=[2], start="natural"))
+    access_point.define("begun", small("begun", batches=[2]) + BEGUN)
     access_point.define("until-known", small("until-known", replicas="middling", batches=[1], repeats=UNTIL_KNOWN))
     access_point.define("workflow", small("workflow", *BY_HAND, batches=[1]))
     access_point.define("stopped", small("stopped", "wan-xrootd-private", replicas="long", batches=[4]))
@@ -265,6 +266,7 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
         "by-hand": submit_by_hand,
         "workflow": submit_in_a_workflow,
         "ungated": lambda access_point: access_point.run("ungated"),
+        "begun": lambda access_point: access_point.run("begun"),
         "until-known": lambda access_point: access_point.run("until-known"),
     }
     with ThreadPoolExecutor() as threads:
@@ -508,6 +510,50 @@ def test_in_a_workflow_the_trials_come_between_the_steps(workflow: tuple[list[st
 def test_a_step_after_the_trials_has_their_tables(workflow: tuple[list[str], Ran]) -> None:
     _, run = workflow
     assert [row["state"] for row in run.rows(names.TRIALS_CSV)] == ["complete"] * len(BY_HAND)
+
+
+# Clients that do not begin together, placed and pinned
+
+BEGUN = """
+[axes.how.values]
+in-turn = { start = "in-turn", cores = "pinned" }
+one-by-one = { "start.every_s" = 2, placement = "one-worker" }
+"""
+
+
+@pytest.fixture(scope="module")
+def begun(courses: dict[str, Future[Ran]]) -> Ran:
+    return courses["begun"].result()
+
+
+def clients_of(ran: Ran, how: str) -> list[dict[str, str]]:
+    return [row for row in ran.rows(names.JOBS_CSV) if row["how"] == how]
+
+
+def test_however_clients_begin_their_trials_are_complete(begun: Ran) -> None:
+    rows = {(row["started"], row["placed"], row["state"]) for row in begun.rows(names.TRIALS_CSV)}
+    assert rows == {("in-turn", "as-matched, pinned", "complete"), ("every 2 s", "one-worker", "complete")}
+
+
+def test_in_turn_a_client_begins_when_the_one_before_has_ended(begun: Ran) -> None:
+    first, second = clients_of(begun, "in-turn")
+    assert int(second["begin_wall_ns"]) > int(first["end_wall_ns"])
+
+
+def test_one_by_one_a_client_is_told_to_begin_so_long_after_the_one_before(begun: Ran) -> None:
+    first, second = clients_of(begun, "one-by-one")
+    told = [int(row["begin_wall_ns"]) - float(row["begin_after_go_ms"]) * 1e6 for row in (first, second)]
+    assert told[1] - told[0] == pytest.approx(2e9, abs=1e6)
+
+
+def test_clients_on_one_worker_are(begun: Ran) -> None:
+    assert len({row["host"] for row in clients_of(begun, "one-by-one")}) == 1
+
+
+def test_a_pinned_client_has_a_core_of_its_own(begun: Ran) -> None:
+    pinned = [(row["host"], row["core"]) for row in clients_of(begun, "in-turn")]
+    assert "" not in {core for _, core in pinned}
+    assert len(set(pinned)) == len(pinned)
 
 
 # Without a gate

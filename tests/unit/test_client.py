@@ -514,7 +514,7 @@ def test_without_a_compiled_program_root_interprets_the_macro(job: Job) -> None:
     (job.folder / "told.json").rename(job.folder / "report")
     job.script("bin/root.exe", "echo ready; read go", f'echo "$@" > {job.folder}/arguments')
     job.run("root", options={"setup": "true"})
-    macro = f'root_read.C("{URL}","",0.0,false,true,"'
+    macro = f'root_read.C("{URL}","",0.0,false,1.0,true,"'
     assert macro in (job.folder / "arguments").read_text()
 
 

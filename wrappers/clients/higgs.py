@@ -13,7 +13,7 @@ class Higgs(Root):
     program = "higgs"
     kinds = ("higgs", "copies")
     usual_excess = 0.03
-    ships = ("higgs.C", "replica.h")
+    ships = ("higgs.C", "replica.h", "core.h")
     options = {
         "combinatorics": Option(20, 1, 10_000),
         "cpu_s_per_mb": Option(0.0, 0, 1000),  # 0: combinatorics says how much is computed

@@ -34,10 +34,11 @@ class Root(Client):
     memory_mb = 384
     usual_excess = 0.05
     remedy = "install ROOT there, or set options.setup of the workload to the line that makes it available"
-    ships: "tuple[str, ...]" = ("root_read.C", "replica.h")
+    ships: "tuple[str, ...]" = ("root_read.C", "replica.h", "core.h")
     options = {
         "cache_mb": Option(0.0, -1, 4096),  # 0: ROOT's default; -1: none
         "learn": Option(False),
+        "cpu_share": Option(1.0, 0.001, 1),  # of a core, that is taken for a whole one: a scale model's is slower
         "tree": Option("", kind="Tree"),  # the first one
         "setup": Option("", kind="Shell"),  # a line of shell that makes ROOT available, where it is not on the PATH
     }
@@ -57,7 +58,7 @@ class Root(Client):
 
     def arguments(self) -> "list[str | float | bool]":
         """The program's own, between the file to read and how it is to begin and report."""
-        return [self.job.options["tree"], self.job.options["cache_mb"], self.job.options["learn"]]
+        return [self.job.options[name] for name in ("tree", "cache_mb", "learn", "cpu_share")]
 
     def held_command(self) -> "list[str]":
         self.report = self.job.scratch / "report.json"
