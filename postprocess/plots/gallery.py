@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -100,9 +101,9 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
     papers = as_the_papers(results)
     # Where clients took turns there is no steady state, and between two turns nothing is sent.
     for metric in (RATE, STEADY, SENT, AMPLIFICATION) if results.rate == RATE.column else (SUMMED, AMPLIFICATION):
-        yield from _ladders(metric, sheets, papers)
+        yield from _ladders(_of(results, metric), sheets, papers)
     for sheet in sheets:
-        yield from _as_in_the_thesis(sheet, papers)
+        yield from _as_in_the_thesis(results, sheet, papers)
     if results.layout.x == JOBS:
         for sheet in sheets:
             yield from _slopes(sheet, papers)
@@ -123,6 +124,11 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
             " began to read. A mark is a trial.",
             start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, looks),
         )
+
+
+def _of(results: Results, metric: Metric) -> Metric:
+    """A metric as it is called in a run whose trials write."""
+    return dataclasses.replace(metric, label=results.worded(metric.label), papers=results.worded(metric.papers))
 
 
 def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
@@ -212,7 +218,7 @@ def interval_words(results: Results, column: str) -> str:
     return "over " + " or ".join(f"{period:g} s" for period in sorted(periods)) + " each"
 
 
-def _as_in_the_thesis(sheet: Sheet, papers: bool) -> Iterator[Picture]:
+def _as_in_the_thesis(results: Results, sheet: Sheet, papers: bool) -> Iterator[Picture]:
     column = volatility_column(sheet.rows)
     if any(row.means[column].value is not None for row in sheet.rows):
         interval = "of 5 s" if column == "volatility_5s_mbps" else "of the samples"
@@ -224,8 +230,8 @@ def _as_in_the_thesis(sheet: Sheet, papers: bool) -> Iterator[Picture]:
         yield Picture(
             f"volatility.{sheet.id}",
             _title("Rate and volatility", sheet),
-            called_batch(words, sheet.along) + named,
-            volatility_ladder(sheet.plots, SENT.label, column),
+            called_batch(results.worded(words), sheet.along) + named,
+            volatility_ladder(sheet.plots, _of(results, SENT).label, column),
         )
 
 
@@ -261,9 +267,9 @@ def _timelines(results: Results, panel: Panel, looks: dict[str, Look], papers: b
             if trial is None:
                 continue
             hosts = host_series(results.directory, trial, TIMELINE_STEPS)
-            sent = storage_series(hosts)
-            if sent is not None:
-                courses.append(Course(trial, looks[line], sent, delivered_series(hosts, trial)))
+            moved = storage_series(hosts)
+            if moved is not None:
+                courses.append(Course(trial, looks[line], moved, delivered_series(hosts, trial)))
             break
     if courses:
         lines, x = results.layout.lines, results.layout.x

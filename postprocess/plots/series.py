@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tierbench.dags import names
+from tierbench.dags.measure import COUNTERS, OTHER_WAY, SENT
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.course import course, with_window
 from tierbench.postprocess.measures.traffic import MEGABITS, resolution_s
@@ -29,16 +30,19 @@ class TimeSeries:
 
 @dataclass(frozen=True)
 class HostSeries:
-    """What a host's sampled interface sent, and received; of several interfaces each is named with its host."""
+    """What a host's sampled interface moved of a trial; of several interfaces each is named with its host.
+
+    On its way: what the storage does with the bytes, and what others send on. At the other end: what workers have.
+    """
 
     host: str
     role: str
-    sent_mbps: TimeSeries
-    received_mbps: TimeSeries
+    on_its_way_mbps: TimeSeries
+    other_end_mbps: TimeSeries
 
 
 def host_series(run: Path, trial: TrialRow, steps: int) -> list[HostSeries]:
-    """What each sampled host sent and received while a trial ran; hosts whose samples are unreadable are left out."""
+    """What each sampled host moved while a trial ran; hosts whose samples are unreadable are left out."""
     begin_ns, window_s = trial.go_wall_ns, trial.window_s
     if begin_ns is None or not window_s or window_s <= 0 or not trial.trial_id:
         return []
@@ -56,14 +60,16 @@ def host_series(run: Path, trial: TrialRow, steps: int) -> list[HostSeries]:
         # Of one role all have the same edges, so that they can be added up.
         alike = [other for other in sampled if other.samples.role == one.samples.role]
         step_s = max(resolution_s(alike), (window_s + LEAD_S + TAIL_S) / steps)
-        sent, received = (_moved(one, counter, begin_ns, window_s, step_s) for counter in ("tx_bytes", "rx_bytes"))
-        found.append(HostSeries(one.samples.named, one.samples.role, sent, received))
+        direction = trial.direction or SENT
+        own = direction if one.samples.role == "storage" else SENT
+        moved = {way: _moved(one, COUNTERS[way], begin_ns, window_s, step_s) for way in {own, OTHER_WAY[direction]}}
+        found.append(HostSeries(one.samples.named, one.samples.role, moved[own], moved[OTHER_WAY[direction]]))
     return found
 
 
 def busiest(hosts: list[HostSeries], others: int) -> list[HostSeries]:
-    """The storage servers, and of the other hosts those that sent most."""
-    rest = sorted((host for host in hosts if host.role != "storage"), key=_sent_in_all, reverse=True)
+    """The storage servers, and of the other hosts those that moved most."""
+    rest = sorted((host for host in hosts if host.role != "storage"), key=_moved_in_all, reverse=True)
     return [host for host in hosts if host.role == "storage"] + rest[:others]
 
 
@@ -75,27 +81,27 @@ def thinned(rate: TimeSeries, steps: int) -> TimeSeries:
     return TimeSeries(rate.edges[: whole + 1 : each], values)
 
 
-def _sent_in_all(host: HostSeries) -> float:
-    return float(np.nansum(host.sent_mbps.values))
+def _moved_in_all(host: HostSeries) -> float:
+    return float(np.nansum(host.on_its_way_mbps.values))
 
 
 def storage_series(hosts: list[HostSeries]) -> TimeSeries | None:
-    """What all storage servers sent together."""
-    servers = [host.sent_mbps for host in hosts if host.role == "storage"]
+    """What all storage servers moved together."""
+    servers = [host.on_its_way_mbps for host in hosts if host.role == "storage"]
     return TimeSeries(servers[0].edges, np.sum([server.values for server in servers], axis=0)) if servers else None
 
 
 def delivered_series(hosts: list[HostSeries], trial: TrialRow) -> TimeSeries | None:
-    """What the trial's jobs took in, where its tables could tell when that came."""
-    workers = [host.received_mbps for host in hosts if host.role == "worker"]
+    """What the trial's jobs moved, where its tables could tell when that came."""
+    workers = [host.other_end_mbps for host in hosts if host.role == "worker"]
     rate, window_s = trial.delivered_mbps, trial.window_s
     if not workers or not rate or window_s is None or trial.slices.all_active_delivered_mbps is None:
         return None
     edges = workers[0].edges
-    received: Numbers = np.sum([worker.values for worker in workers], axis=0)
+    moved: Numbers = np.sum([worker.values for worker in workers], axis=0)
     inside = (edges[:-1] >= 0) & (edges[1:] <= window_s)
-    level = float(np.nanmean(received[inside])) if np.isfinite(received[inside]).any() else 0.0
-    return TimeSeries(edges, received * (rate / level)) if level else None
+    level = float(np.nanmean(moved[inside])) if np.isfinite(moved[inside]).any() else 0.0
+    return TimeSeries(edges, moved * (rate / level)) if level else None
 
 
 def _moved(sampled: Sampled, counter: str, begin_ns: int, window_s: float, step_s: float) -> TimeSeries:

@@ -1,4 +1,4 @@
-"""Trials over time: what the jobs took in, and the rate at which the storage servers sent."""
+"""Trials over time: what the jobs moved, and the rate at which the storage servers did."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 from tierbench.postprocess.plots.canvas import canvas, legend
 from tierbench.postprocess.plots.series import TimeSeries
 from tierbench.postprocess.plots.style import GRID, INK, MUTED, Look
+from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
@@ -21,11 +22,11 @@ ROW_IN = 1.3
 
 @dataclass(frozen=True)
 class Course:
-    """One trial over time: what was sent, and what was delivered where that is known."""
+    """One trial over time: what the storage moved, and what was delivered where that is known."""
 
     trial: TrialRow
     look: Look
-    sent: TimeSeries
+    moved: TimeSeries
     delivered: TimeSeries | None = None
 
 
@@ -42,27 +43,34 @@ def timelines(courses: Sequence[Course]) -> Figure:
     """A panel for each trial, all to one scale."""
     figure, panels = canvas(0.5 + ROW_IN * len(courses), rows=len(courses), sharex=True, sharey=True)
     for axes, course in zip(panels, courses, strict=True):
-        trial, sent, taken = course.trial, course.sent, course.delivered
+        trial, moved, taken = course.trial, course.moved, course.delivered
         begin, end = trial.slices.steady_begin_s, trial.slices.steady_end_s
         if begin is not None and end is not None:
             axes.axvspan(begin, end, color=GRID, alpha=0.55, linewidth=0, gid="steady")
-        axes.stairs(sent.values, sent.edges, color=MUTED, linewidth=0.8, baseline=None)
+        axes.stairs(moved.values, moved.edges, color=MUTED, linewidth=0.8, baseline=None)
         if taken is not None:
             axes.stairs(taken.values, taken.edges, color=course.look.color, linewidth=1.4, baseline=None)
         for edge in (0.0, trial.window_s):
             if edge is not None:
                 axes.axvline(edge, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
         if trial.delivered_mbps is not None:
-            window_s = trial.window_s or float(sent.edges[-1])
+            window_s = trial.window_s or float(moved.edges[-1])
             axes.plot([0, window_s], [trial.delivered_mbps] * 2, color=INK, linewidth=1.1)
         axes.set_title(trial.trial, loc="left", pad=3)
         axes.set_ylim(bottom=0)
     panels[-1].set_xlabel("time since the window began [s]")
     figure.supylabel("rate [Mb/s]", fontsize=10)
+    by_storage = worded("sent by the storage", [course.trial.direction for course in courses])
     handles = [
         Line2D([], [], color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label="first begin, last end"),
         Line2D([], [], color=INK, linewidth=1.1, label="mean delivered"),
-        Line2D([], [], color=MUTED, linewidth=0.8, label="sent by the storage"),
+        Line2D(
+            [],
+            [],
+            color=MUTED,
+            linewidth=0.8,
+            label=by_storage,
+        ),
     ]
     if any(course.trial.slices.steady_end_s is not None for course in courses):
         handles.append(Patch(color=GRID, alpha=0.55, linewidth=0, label="steady state"))  # type: ignore[arg-type]

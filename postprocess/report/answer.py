@@ -50,7 +50,8 @@ def answer(results: Results, panel: Panel) -> Answer:
     deciding = rows_at(usable, results.at(panel, x=x))
     notes = [*contradiction, *waste(results, ranked), *_over_the_ladder(results, panel, x), *_along(results, panel)]
     notes += _wall_time(results, panel, x, ranked) if results.rate == RATE else []
-    return Answer(clear, sentence, (*notes, *_doubts(trials, deciding)))
+    notes = [*map(results.worded, notes)]
+    return Answer(clear, results.worded(sentence), (*notes, *_doubts(trials, deciding)))
 
 
 def sentences(results: Results) -> list[str]:

@@ -135,9 +135,11 @@ def _figure(picture: Saved, folder: str) -> Markup:
 def _legend_of_trials(results: Results) -> Iterator[Markup]:
     yield element(
         "p",
-        "In the order in which they ran: verdict, bottleneck where one was found, delivered rate, and over time what"
-        " the jobs took in (or, where that is not known, what the storage sent), each workload’s to one scale. Open a"
-        " trial for its numbers and a larger chart.",
+        results.worded(
+            "In the order in which they ran: verdict, bottleneck where one was found, delivered rate, and over time"
+            " what the jobs took in (or, where that is not known, what the storage sent), each workload’s to one scale."
+            " Open a trial for its numbers and a larger chart."
+        ),
         class_="note",
     )
     if any(not trial.verdict for trial in results.trials):

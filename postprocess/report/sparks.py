@@ -11,6 +11,7 @@ from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.plots.series import HostSeries, TimeSeries
 from tierbench.postprocess.report.markup import Markup, element
 from tierbench.postprocess.report.words import figures
+from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.rows import TrialRow
 
 SPARK = (132, 26)
@@ -31,14 +32,14 @@ def spark(rate: TimeSeries, top: float, color: str) -> Markup:
 def chart(hosts: Sequence[HostSeries], taken: TimeSeries | None, trial: TrialRow, color: str) -> Markup:
     """A trial over time: what its jobs took in, what hosts sent, the window, and the steady state if it is known."""
     ordered = sorted(hosts, key=lambda host: (host.role != "storage", host.host))
-    frame = _Frame.around([*(host.sent_mbps for host in ordered), *([taken] if taken else [])])
+    frame = _Frame.around([*(host.on_its_way_mbps for host in ordered), *([taken] if taken else [])])
     lines = [_line(host, _dashes(number, host), frame, color) for number, host in enumerate(ordered)]
     if taken:
         path = _steps(frame.x(taken.edges), frame.y(taken.values))
         lines.insert(0, element("path", d=path, style="stroke:var(--ink)"))
     parts = [*_steady(trial, frame), *_edges(trial, frame), *reversed(lines), *_scales(trial, frame)]
     drawing = element("svg", *parts, viewBox=f"0 0 {CHART[0]} {CHART[1]}", class_="chart", aria_hidden="true")
-    return element("figure", drawing, element("figcaption", *_key(ordered, taken is not None, color)))
+    return element("figure", drawing, element("figcaption", *_key(ordered, taken is not None, color, trial.direction)))
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class _Frame:
 
 
 def _line(host: HostSeries, dashes: str | None, frame: _Frame, color: str) -> Markup:
-    path = _steps(frame.x(host.sent_mbps.edges), frame.y(host.sent_mbps.values))
+    path = _steps(frame.x(host.on_its_way_mbps.edges), frame.y(host.on_its_way_mbps.values))
     return element("path", d=path, style=f"stroke:{_shade(host, color)}", stroke_dasharray=dashes)
 
 
@@ -91,12 +92,12 @@ def _scales(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
         yield element("text", word, x=frame.at(edge), y=CHART[1] - 5, text_anchor="middle")
 
 
-def _key(hosts: Sequence[HostSeries], delivered: bool, color: str) -> Iterator[Markup]:
+def _key(hosts: Sequence[HostSeries], delivered: bool, color: str, direction: str) -> Iterator[Markup]:
     if delivered:
         line = element("path", d="M0 4H22", style="stroke:var(--ink)")
         drawn = element("svg", line, viewBox="0 0 22 8", class_="key", aria_hidden="true")
-        yield element("span", drawn, " taken in by the jobs", class_="item")
-    yield Markup("Sent by ")
+        yield element("span", drawn, worded(" taken in by the jobs", [direction]), class_="item")
+    yield Markup(worded("Sent by ", [direction]) if all(host.role == "storage" for host in hosts) else "On its way at ")
     for number, host in enumerate(hosts):
         line = element(
             "path", d="M0 4H22", style=f"stroke:{_shade(host, color)}", stroke_dasharray=_dashes(number, host)

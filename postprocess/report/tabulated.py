@@ -46,7 +46,7 @@ def summary_table(results: Results) -> Markup:
         f"Means over the trials that count, VALID and SUSPECT, of each configuration and batch. Mb/s:"
         f" {TAKEN[results.rate]}; sent, volatility and peak: what the storage sent, the thesis’ measure."
     )
-    return table(heads, rows, words=2, caption=caption)
+    return table([*map(results.worded, heads)], rows, words=2, caption=results.worded(caption))
 
 
 def _valid_alone(row: SummaryRow) -> str:
@@ -101,7 +101,7 @@ def volatility_table(results: Results) -> Markup | None:
     interval = interval_words(results, column)
     counterpart = "Tables 6.1 and 6.2" if steady else "Table 6.1; the steady state, its Table 6.2, was not determined"
     caption = f"Standard deviation of the rates sent within a trial ({interval}), as the thesis’ {counterpart}."
-    return table(heads, cells, words=2, caption=caption)
+    return table([*map(results.worded, heads)], cells, words=2, caption=results.worded(caption))
 
 
 def link_table(results: Results) -> Markup | None:

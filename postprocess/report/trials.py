@@ -20,6 +20,7 @@ from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.report.markup import Markup, element, joined
 from tierbench.postprocess.report.sparks import chart, spark
 from tierbench.postprocess.report.words import figures, moment, percent
+from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.points import level_of
 from tierbench.postprocess.tables.results import Results, why
 from tierbench.postprocess.tables.rows import TrialRow
@@ -51,6 +52,7 @@ FACTS = (
     ("clock offset", "clock_offset_ms", "ms"),
     ("events", "events_per_s", "1/s"),
 )
+WRITTEN = (("looked at afterwards", "looked_at"), ("left behind", "left_behind"))
 SHARES = (
     ("efficiency", "efficiency"),
     ("all active for", "all_active_share"),
@@ -116,13 +118,18 @@ def _body(
         drawn = busiest(hosts, OTHERS)
         yield chart(drawn, taken, trial, color)
         if len(drawn) < len(hosts):
-            yield element("p", f"Not drawn: {len(hosts) - len(drawn)} hosts that sent less.", class_="note")
+            yield element("p", f"Not drawn: {len(hosts) - len(drawn)} hosts that moved less.", class_="note")
     elif trial.window_s:
         yield element("p", "No readable samples, so there is no course over time.", class_="note")
     facts = [(name, level_of(trial, name)) for name in results.factors if name not in BUILT_IN]
-    facts += [(name, figures(trial[column], unit)) for name, column, unit in FACTS if trial[column] is not None]
+    facts += [
+        (worded(name, [trial.direction]), figures(trial[column], unit))
+        for name, column, unit in FACTS
+        if trial[column] is not None
+    ]
     facts += [(name, percent(trial[column])) for name, column in SHARES if trial[column] is not None]
     facts += [(name, trial[name]) for name in ("started", "placed") if trial[name]]
+    facts += [(name, trial[column]) for name, column in WRITTEN if trial[column]]
     facts.append(("jobs ok", f"{trial.jobs_ok or 0} of {trial.jobs}"))
     if trial.limit.ceiling_from:
         facts.append(("ceiling from", trial.limit.ceiling_from))

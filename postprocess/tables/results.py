@@ -13,6 +13,7 @@ from tierbench.dags import names
 from tierbench.dags.layout import Layout
 from tierbench.dags.levels import ACCESS, Factor
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.factors import layout_of, run_factors
 from tierbench.postprocess.tables.points import Panel, Point, level_of, rows_at
 from tierbench.postprocess.tables.read import read_rows
@@ -52,6 +53,10 @@ class Results:
     @property
     def name(self) -> str:
         return self.directory.resolve().name
+
+    def worded(self, text: str) -> str:
+        """A text about its trials in the words for what they did: sent and taken in, or received and written."""
+        return worded(text, {trial.direction for trial in self.trials if ran(trial)})
 
     @property
     def rate(self) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.kinds import printable
 from tierbench.postprocess.tables.columns import Row
+from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.read import read_rows
 from tierbench.postprocess.tables.rows import RATE, SUMMED, SummaryRow, TrialRow
 from tierbench.starts import IN_TURN
@@ -60,20 +61,21 @@ def show(run: Path) -> str:
     trials, summary = read_rows(TrialRow, run / names.TRIALS_CSV), read_rows(SummaryRow, run / names.SUMMARY_CSV)
     reasons = [printable(f"{trial.trial}: {trial.verdict_reasons}") for trial in trials if trial.verdict_reasons]
     reasons += [f"{trial.trial}: left behind: {printable(trial.left_behind)}" for trial in trials if trial.left_behind]
+    directions = {trial.direction for trial in trials if trial.mean_mbps is not None}
     summed = any(trial.started == IN_TURN for trial in trials)
     parts = [
-        aligned(trials, _with_sum(TRIALS, summed)),
+        aligned(trials, _headed(TRIALS, summed, directions)),
         "\n".join(reasons),
-        aligned(summary, _with_sum(SUMMARY, summed)),
+        aligned(summary, _headed(SUMMARY, summed, directions)),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _with_sum(columns: Mapping[str, str], summed: bool) -> Mapping[str, str]:
-    """The columns, with the sum of the clients' own rates where clients have taken turns."""
+def _headed(columns: Mapping[str, str], summed: bool, directions: Collection[str]) -> Mapping[str, str]:
+    """The columns, with the sum of the clients' own rates where clients have taken turns, in the trials' words."""
     at = list(columns).index(RATE)
     names = [*list(columns)[:at], *([SUMMED] if summed else []), *list(columns)[at:]]
-    return {name: columns.get(name, "summed") for name in names}
+    return {name: worded(columns.get(name, "summed"), directions) for name in names}
 
 
 def aligned(rows: Sequence[Row], columns: Mapping[str, str]) -> str:

@@ -1,0 +1,24 @@
+"""A page and a table say received and written of trials that write, whatever else they say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tierbench.postprocess.tables.direction import worded
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "both"),
+    [
+        ("sent by the storage [Mb/s]", "received by the storage [Mb/s]", "carried by the storage [Mb/s]"),
+        ("sent / taken in", "received / written", "carried / moved"),
+        ("its jobs took in 5 Mb/s", "its jobs wrote 5 Mb/s", "its jobs moved 5 Mb/s"),
+        ("Sent by ", "Received by ", "Carried by "),
+        ("read ahead in vain, or sent again", "read ahead in vain, or sent again", "read ahead in vain, or sent again"),
+        ("absent, presented, consent", "absent, presented, consent", "absent, presented, consent"),
+    ],
+)
+def test_the_words_follow_the_direction(text: str, written: str, both: str) -> None:
+    assert worded(text, ["sent", ""]) == text
+    assert worded(text, ["received"]) == written
+    assert worded(text, ["received", "sent"]) == both
