@@ -19,6 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tierbench.site_configs.site import load_site
 from tierbench.testbed.check import Check, Way, ways
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.settings import Settings
@@ -79,7 +80,7 @@ def main() -> None:
             print(f"{name:<28} {iperf(hosts[client], hosts[server], streams):>6.0f}", flush=True)
         print(f"{'way':<20} {'streams':>7} {'Mb/s':>6} {'cores busy':>10}")
         files = check.make_files(arguments.mb, 16)
-        for way in ways(testbed.topology):
+        for way in ways(testbed.topology, load_site(testbed.site)):
             for paths in ([*files][:1], [*files]):
                 check.flush(way, files)
                 seconds, busy = measured(lambda way=way, paths=paths: read(hosts, way, paths))  # type: ignore[misc]

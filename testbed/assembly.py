@@ -16,7 +16,7 @@ from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.service import Hosts, waves
 from tierbench.testbed.services import SERVICES
-from tierbench.testbed.topology import Topology
+from tierbench.testbed.topology import WAN, Topology
 
 DELAY_LINE = "/usr/local/lib/tierbench/delayline.py"
 SOURCE = "/opt/tierbench"
@@ -62,7 +62,7 @@ def _stage(hosts: Hosts, topology: Topology, site: str) -> None:
         host.stage("/etc/hostname", host.name + "\n")
         host.stage(offered.INSTALLED, site)
         _stage_tierbench(host)
-    hosts["wan"].stage(DELAY_LINE, Path(__file__).with_name("delayline.py").read_bytes())
+    hosts[WAN].stage(DELAY_LINE, Path(__file__).with_name("delayline.py").read_bytes())
     for service in SERVICES:
         service.stage(hosts, topology)
 
@@ -86,7 +86,7 @@ def _stage_tierbench(host: RunningHost) -> None:
 
 
 def _wire(hosts: Hosts, topology: Topology) -> None:
-    wan, settings = hosts["wan"], topology.settings
+    wan, settings = hosts[WAN], topology.settings
     pids = {name: host.pid for name, host in hosts.items()}
     # From inside the wan's network, but with this machine's process numbers.
     subprocess.run(

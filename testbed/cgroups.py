@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -90,7 +91,7 @@ def _hands_down_cpu(root: Path, group: Path) -> bool:
 
 @contextlib.contextmanager
 def _trial_group(root: Path) -> Iterator[Path]:
-    group = root / f"tierbench-trial-{os.getpid()}"
+    group = root / f"tierbench-trial-{os.getpid()}-{threading.get_ident()}"
     group.mkdir()
     try:
         yield group

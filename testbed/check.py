@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from tierbench.errors import HostError
 from tierbench.site_configs.site import Site, load_site
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
+from tierbench.testbed.services.filesystem import DATA, STORAGE
+from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.templates import verbatim
 from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import DATA, USER, Host, Topology
+from tierbench.testbed.topology import USER, Host, Topology
 
 JOBS_SECONDS = 300
 THESIS_WAYS = ("lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct")
@@ -60,7 +61,7 @@ def ways(topology: Topology, site: Site) -> list[Way]:
     found = []
     for name in (way for way in THESIS_WAYS if way in site.access):
         access = site.access[name]
-        workers = tuple(host for host in topology.with_role("worker") if host.network_kind == access.pool)
+        workers = tuple(host for host in topology.workers if host.network_kind == access.pool)
         mounts = [host.fqdn for host in workers] if access.protocol == "file" else access.path
         found.append(Way(name, workers, access.prefix, tuple(fqdn.partition(".")[0] for fqdn in mounts)))
     return found
@@ -71,12 +72,8 @@ class Check:
 
     def __init__(self, testbed: Testbed) -> None:
         self.topology, self._hosts = testbed.topology, testbed.hosts
-        self._writer = self._only("wan-xrootd")
-        self._access_point = self._only("access-point")
-        self._storage = self._only("storage")
-
-    def _only(self, role: str) -> RunningHost:
-        return next(self._hosts[host.name] for host in self.topology.hosts if host.role == role)
+        self._writer = self._hosts[self.topology.writer.name]
+        self._access_point, self._storage = self._hosts[ACCESS_POINT], self._hosts[STORAGE]
 
     def make_files(self, megabytes: int, count: int) -> dict[str, str]:
         """Make files of random bytes on the remote file system; their paths and digests."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import FIRST_PORT, FIU, LAST_PORT, NETWORKS, PRIVATE, UF, Host, Nic, Topology
+from tierbench.testbed.topology import FIU, NETWORKS, PRIVATE, UF, Host, Nic, Topology
 
 # The NFQUEUE numbers of the two directions through the delay line.
 QUEUES = {UF: 0, FIU: 1}
@@ -81,10 +81,6 @@ def host_lines(host: Host, topology: Topology) -> Iterator[str]:
         yield from direct_routes(host, other, settings)
     if host.name == PRIVATE.router:
         yield "echo 1 >/proc/sys/net/ipv4/ip_forward"
-        # The gateway's ticket opens the remote file system to the gateway, not to those whose address it lends its own.
-        inner = next(nic for nic in host.nics if nic.network == PRIVATE)
-        ports = f"{FIRST_PORT}:{LAST_PORT}"
-        yield f"iptables-legacy -A FORWARD -i {inner.device} -p tcp --dport {ports} -j REJECT --reject-with tcp-reset"
         yield f"iptables-legacy -t nat -A POSTROUTING -s {PRIVATE.cidr} -o {first.device} -j MASQUERADE"
 
 

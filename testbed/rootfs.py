@@ -48,7 +48,7 @@ def recipe(settings: Settings) -> Recipe:
     """What a testbed with these settings needs."""
     own = (package for service in SERVICES for package in service.packages)
     of_some_suites = (package for service in SERVICES for package in service.more_packages(settings))
-    return Recipe(settings.suite, tuple(dict.fromkeys((*own, *DEBIAN_PACKAGES, *of_some_suites))))
+    return Recipe(settings.suite, tuple(sorted({*own, *DEBIAN_PACKAGES, *of_some_suites})))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tierbench.interrupts import ASKING, exit_status
 from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
+from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -29,7 +30,7 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
         make_parents(into)
     except OSError as error:
         raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
-    writer, access_point = (testbed.host(testbed.topology.with_role(r)[0].name) for r in ("wan-xrootd", "access-point"))
+    writer, access_point = testbed.host(testbed.topology.writer.name), testbed.host(ACCESS_POINT)
     if Path(experiment).is_file():
         experiment = _taken_along(Path(experiment), writer, access_point)
     there = _place(into)
@@ -50,7 +51,7 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
 
 def attach(testbed: Testbed, into: Path, say: Say) -> int:
     """Watch a run that goes on in the testbed, and bring it home when it has ended."""
-    access_point = testbed.host(testbed.topology.with_role("access-point")[0].name)
+    access_point = testbed.host(ACCESS_POINT)
     there = _place(into)
     if into.exists():
         raise ConfigError(f"{into}: is there already, so that run has come home")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tierbench.errors import HostError
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import Topology
+from tierbench.testbed.topology import Host, Topology
 
 Hosts = dict[str, RunningHost]
 
@@ -45,11 +45,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Service:
-    """Declared in each file of services/, which are listed there."""
+    """Declared in a file of services/."""
 
     name: str  # as it is told of while it starts; nothing is told of one without
     packages: tuple[str, ...] = ()  # Debian's, for all hosts: they share a root file system
     more_packages: Callable[[Settings], tuple[str, ...]] = lambda _: ()  # that only some suites have
+    machines: Callable[[Settings], tuple[Host, ...]] = lambda _: ()  # that are there for it alone
     after: tuple[Service, ...] = ()  # those whose answers it needs when it starts
     stage: Callable[[Hosts, Topology], None] = lambda *_: None  # before the hosts boot: their files
     start: Callable[[Hosts, Topology], None] = lambda *_: None  # and return when it answers

@@ -13,7 +13,7 @@ from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Finding, Hosts, Question
 from tierbench.testbed.services import SERVICES
 from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import Topology
+from tierbench.testbed.topology import WAN, Topology
 
 
 def findings(testbed: Testbed) -> list[Finding]:
@@ -26,7 +26,7 @@ def findings(testbed: Testbed) -> list[Finding]:
 
 
 def _questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
-    wan = hosts[topology.with_role("wan")[0].name]
+    wan = hosts[WAN]
     yield Question(wan, "delay", lambda: _delay(wan, topology))
     for host in hosts.values():
         yield Question(host, "host", partial(_running, host))

@@ -23,8 +23,9 @@ from tierbench.testbed.namespaces import Namespaces
 from tierbench.testbed.needs import check_kernel, check_privilege
 from tierbench.testbed.offered import offered
 from tierbench.testbed.rootfs import Say
+from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import Topology, topology
+from tierbench.testbed.topology import Topology
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 

@@ -5,29 +5,19 @@ oss   object server  ──┐                     ┌── ce    HTCondor acce
 mds   metadata       ──┤  uf ── wan ── fiu   ├── dgt   NAT gateway, LAN xrootd
 kdc   Kerberos       ──┤  delay, rate cap    ├── wn..  public workers
 vmuf  WAN xrootd     ──┘                     └── private ── wn.. private workers (behind dgt)
+
+Here are the machines that every site has, between the networks and on them; each of the others is a service's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from tierbench.testbed.settings import Settings
 
-REALM = "UF.TEST"
-TRUST_DOMAIN = "tierbench.test"
 USER = "bench"
-MOUNT_POINT = "/extenci"
-WRITABLE = "writes"  # the folder in it where trials write
-WRITES = f"{MOUNT_POINT}-{WRITABLE}"  # and where hosts that else may only read mount that folder alone
-XROOTDFS_ROOT = "/xrootd-fs"
-DATA = f"{MOUNT_POINT}/tierbench"
-FIRST_PORT, LAST_PORT = 9419, 9422  # of the remote file system's servers
-XROOTD_PORT = 1094
-KRB5_XROOTD_PORT = 1095
-
-Role = Literal["wan", "storage", "metadata", "kdc", "wan-xrootd", "gateway", "access-point", "worker"]
+WAN, GATEWAY = "wan", "dgt"
 
 
 @dataclass(frozen=True)
@@ -49,9 +39,9 @@ class Network:
 
 
 # 198.18.0.0/15 is set aside for benchmarks (RFC 2544): here it plays the public Internet.
-UF = Network("uf", "198.18.1", "uf.test", "wan")
-FIU = Network("fiu", "198.18.2", "fiu.test", "wan")
-PRIVATE = Network("private", "192.168.2", "private.fiu.test", "dgt")
+UF = Network("uf", "198.18.1", "uf.test", WAN)
+FIU = Network("fiu", "198.18.2", "fiu.test", WAN)
+PRIVATE = Network("private", "192.168.2", "private.fiu.test", GATEWAY)
 NETWORKS = (UF, FIU, PRIVATE)
 
 
@@ -74,8 +64,12 @@ class Host:
     """One machine of the testbed; its first interface is the one it is known by."""
 
     name: str
-    role: Role
     nics: tuple[Nic, ...] = ()
+    in_pool: bool = False  # of HTCondor: it runs jobs, or submits them
+    mounts: bool = False  # the remote file system, by a Kerberos principal of its own
+    principals: tuple[str, ...] = ()  # what it has Kerberos keys as, beside "host" where it mounts
+    is_worker: bool = False
+    is_writer: bool = False  # the benchmark's files are made there
 
     @property
     def fqdn(self) -> str:
@@ -94,20 +88,6 @@ class Host:
         """What the host advertises to HTCondor as its network."""
         return "private" if self.nics and self.nics[0].network == PRIVATE else "public"
 
-    @property
-    def mounts(self) -> bool:
-        """Whether the host mounts the remote file system: it has a Kerberos principal and a public name."""
-        return self.role in ("gateway", "wan-xrootd") or (self.role == "worker" and self.network_kind == "public")
-
-    @property
-    def is_server(self) -> bool:
-        """Whether it is one of the hosts along the data's way that are sampled and flushed by jobs."""
-        return self.role in ("storage", "wan-xrootd", "gateway")
-
-    @property
-    def in_pool(self) -> bool:
-        return self.role in ("access-point", "worker", "wan") or self.is_server
-
 
 @dataclass(frozen=True)
 class Topology:
@@ -116,13 +96,21 @@ class Topology:
     settings: Settings
     hosts: tuple[Host, ...]
 
+    def host(self, name: str) -> Host:
+        return next(host for host in self.hosts if host.name == name)
+
     @property
     def sited_hosts(self) -> list[Host]:
         """The hosts at the sites: all but the WAN between them."""
         return [host for host in self.hosts if host.nics]
 
-    def with_role(self, role: Role) -> list[Host]:
-        return [host for host in self.hosts if host.role == role]
+    @property
+    def workers(self) -> list[Host]:
+        return [host for host in self.hosts if host.is_worker]
+
+    @property
+    def writer(self) -> Host:
+        return next(host for host in self.hosts if host.is_writer)
 
     def etc_hosts(self) -> Iterator[str]:
         """The lines of /etc/hosts that serve as every host's name service."""
@@ -135,20 +123,13 @@ class Topology:
                 yield f"{nic.address} {host.name}.{nic.network.zone}{short}"
 
 
-def topology(settings: Settings) -> Topology:
-    """The hosts that the settings ask for."""
+def with_workers(settings: Settings, servers: Iterable[Host]) -> Topology:
+    """The hosts that the settings ask for, and these."""
     rate = settings.rates_mbps
-    hosts = [
-        Host("wan", "wan"),
-        Host("oss", "storage", (Nic("eth0", UF, 10, rate.storage),)),
-        Host("mds", "metadata", (Nic("eth0", UF, 11, rate.server),)),
-        Host("kdc", "kdc", (Nic("eth0", UF, 12, rate.server),)),
-        Host("vmuf", "wan-xrootd", (Nic("eth0", UF, 13, rate.server),)),
-        Host("dgt", "gateway", (Nic("eth0", FIU, 10, rate.server), Nic("eth1", PRIVATE, 1, rate.server))),
-        Host("ce", "access-point", (Nic("eth0", FIU, 11, rate.server), Nic("eth1", PRIVATE, 11, rate.server))),
-    ]
+    gateway = (Nic("eth0", FIU, 10, rate.server), Nic("eth1", PRIVATE, 1, rate.server))
+    hosts = [Host(WAN, in_pool=True), *servers, Host(GATEWAY, gateway, in_pool=True, mounts=True)]
     for index in range(settings.private_workers + settings.public_workers):
-        network = PRIVATE if index < settings.private_workers else FIU
-        nic = Nic("eth0", network, 101 + index, rate.worker)
-        hosts.append(Host(f"wn{index + 1:02d}", "worker", (nic,)))
+        public = index >= settings.private_workers
+        nic = Nic("eth0", FIU if public else PRIVATE, 101 + index, rate.worker)
+        hosts.append(Host(f"wn{index + 1:02d}", (nic,), in_pool=True, mounts=public, is_worker=True))
     return Topology(settings, tuple(hosts))

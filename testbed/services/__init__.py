@@ -1,9 +1,17 @@
-"""The services of the testbed, one file each: a new one is its file, and its line here."""
+"""The services of the testbed, which the files of this folder declare, and the hosts that there are with them."""
 
-from tierbench.testbed.services.conditions import CONDITIONS
-from tierbench.testbed.services.filesystem import MOUNTS, SERVERS
-from tierbench.testbed.services.htcondor import HTCONDOR
-from tierbench.testbed.services.kerberos import KERBEROS
-from tierbench.testbed.services.xrootd import XROOTD
+import pkgutil
+from importlib import import_module
 
-SERVICES = (HTCONDOR, XROOTD, KERBEROS, SERVERS, MOUNTS, CONDITIONS)
+from tierbench.testbed.service import Service
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.topology import Topology, with_workers
+
+_modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+_declared = [value for module in _modules for value in vars(module).values() if isinstance(value, Service)]
+SERVICES = tuple({id(service): service for service in _declared}.values())  # each once, who else may have imported it
+
+
+def topology(settings: Settings) -> Topology:
+    """The hosts of a testbed with such settings."""
+    return with_workers(settings, [host for service in SERVICES for host in service.machines(settings)])

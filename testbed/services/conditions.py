@@ -7,7 +7,7 @@ from importlib import resources
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Service
 from tierbench.testbed.templates import verbatim
-from tierbench.testbed.topology import USER, Host, Topology
+from tierbench.testbed.topology import USER, WAN, Host, Topology
 
 WORDS = "/etc/tierbench/arrange.d"
 HELPER = "/usr/local/sbin/tierbench-arrange"
@@ -17,7 +17,7 @@ BUCKET = "/usr/local/lib/tierbench/bucket.py"
 
 def words(host: Host, topology: Topology) -> tuple[str, ...]:
     """What a host of the testbed can change of itself; what a service can change there, that service offers."""
-    if host.role == "wan":
+    if host.name == WAN:
         return ("wan-rate", "wan-loss", "worker-rate", *(("rtt", "worker-rtts") if topology.settings.rtt_ms else ()))
     return ("nic-rate", "congestion", "tcp-buffer", *(("read-ahead",) if host.mounts else ()))
 

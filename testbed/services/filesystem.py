@@ -16,31 +16,33 @@ from functools import partial
 from tierbench.errors import HostError
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Question, Service
-from tierbench.testbed.services.kerberos import KERBEROS, principals
+from tierbench.testbed.services.kerberos import KERBEROS, REALM, principals
+from tierbench.testbed.settings import Settings
 from tierbench.testbed.templates import filled, verbatim
-from tierbench.testbed.topology import (
-    DATA,
-    FIRST_PORT,
-    FIU,
-    LAST_PORT,
-    MOUNT_POINT,
-    REALM,
-    UF,
-    USER,
-    WRITABLE,
-    WRITES,
-    Host,
-    Topology,
-)
+from tierbench.testbed.topology import FIU, GATEWAY, PRIVATE, UF, USER, Host, Nic, Topology
 
+METADATA, STORAGE = "mds", "oss"
+MOUNT_POINT = "/extenci"
+WRITABLE = "writes"  # the folder in it where trials write
+WRITES = f"{MOUNT_POINT}-{WRITABLE}"  # and where hosts that else may only read mount that folder alone
+DATA = f"{MOUNT_POINT}/tierbench"
+FIRST_PORT, LAST_PORT = 9419, 9422  # of the servers
 CHUNKS = "/var/lib/mfs/chunks"
 MOUNT_COMMAND = "/usr/local/sbin/mount-remote"
 START_SECONDS = 30.0  # on a busy machine; an idle one takes less than one
 
 
+def machines(settings: Settings) -> tuple[Host, ...]:
+    rate = settings.rates_mbps
+    return (
+        Host(STORAGE, (Nic("eth0", UF, 10, rate.storage),), in_pool=True, principals=("host",)),
+        Host(METADATA, (Nic("eth0", UF, 11, rate.server),), principals=("host",)),
+    )
+
+
 def servers(topology: Topology) -> tuple[Host, Host]:
     """The metadata server and the object server."""
-    return topology.with_role("metadata")[0], topology.with_role("storage")[0]
+    return topology.host(METADATA), topology.host(STORAGE)
 
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
@@ -101,6 +103,7 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
     oss.script([f"mkdir {CHUNKS}", "chown -R mfs:mfs /var/lib/mfs /etc/mfs/mfschunkserver.cfg"])
     mds.daemon("mfsmaster", "mfsmaster", "-f", "start")
     oss.daemon("mfschunkserver", "mfschunkserver", "-f", "start")
+    hosts[GATEWAY].script([closed_to_private_workers(hosts[GATEWAY].host)])
     known_hosts = ""
     for server in (mds, oss):
         server.script([
@@ -120,6 +123,13 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
         server.wait_until(partial(gate_answers, server), START_SECONDS, complaint, "sshd.log")
 
 
+def closed_to_private_workers(gateway: Host) -> str:
+    """The gateway's ticket opens the servers to the gateway, not to those whose address it lends its own."""
+    inner = next(nic.device for nic in gateway.nics if nic.network == PRIVATE)
+    ports = f"--dport {FIRST_PORT}:{LAST_PORT}"
+    return f"iptables-legacy -A FORWARD -i {inner} -p tcp {ports} -j REJECT --reject-with tcp-reset"
+
+
 def mount(host: RunningHost) -> None:
     """Mount the remote file system on one host, by its own ticket."""
     host.daemon("mount", MOUNT_COMMAND)
@@ -133,7 +143,7 @@ def mounted(host: RunningHost) -> bool:
 
 def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
     """Mount wherever it may be mounted; make the places for the benchmark's files, and for those that trials write."""
-    (writer,) = topology.with_role("wan-xrootd")
+    writer = topology.writer
     mount(hosts[writer.name])
     hosts[writer.name].script([
         # one copy of each file, since there is one object server
@@ -195,6 +205,7 @@ def questions_to_mounts(hosts: dict[str, RunningHost], topology: Topology) -> It
 
 SERVERS = Service(
     "file system servers",
+    machines=machines,
     packages=(
         "moosefs-master", "moosefs-chunkserver", "moosefs-client", "moosefs-cli",
         "openssh-server-gssapi", "openssh-client-gssapi",

@@ -9,8 +9,12 @@ from importlib import resources
 
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Question, Service
+from tierbench.testbed.settings import Settings
 from tierbench.testbed.templates import filled
-from tierbench.testbed.topology import TRUST_DOMAIN, USER, Host, Topology
+from tierbench.testbed.topology import FIU, PRIVATE, USER, Host, Nic, Topology
+
+ACCESS_POINT = "ce"
+TRUST_DOMAIN = "tierbench.test"
 
 CONFIG = "/etc/condor/config.d"
 START_SECONDS = 30.0
@@ -18,9 +22,15 @@ MANAGER_DAEMONS = "MASTER COLLECTOR NEGOTIATOR SCHEDD"
 EXECUTE_DAEMONS = "MASTER STARTD"
 
 
+def machines(settings: Settings) -> tuple[Host, ...]:
+    """The access point, with a leg in the private workers' network."""
+    rate = settings.rates_mbps.server
+    return (Host(ACCESS_POINT, (Nic("eth0", FIU, 11, rate), Nic("eth1", PRIVATE, 11, rate)), in_pool=True),)
+
+
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
     """Configure every host of the pool; workers with the very fragment that an admin would install."""
-    (access_point,) = topology.with_role("access-point")
+    access_point = topology.host(ACCESS_POINT)
     for host in topology.hosts:
         if not host.in_pool:
             continue
@@ -35,12 +45,12 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
         hosts[host.name].stage(f"{CONFIG}/10-testbed.conf", common)
         if host != access_point:
             hosts[host.name].stage(f"{CONFIG}/50-tierbench.conf", admin_fragment(host))
-    hosts[access_point.name].stage("/etc/condor/passwords.d/POOL", secrets.token_bytes(64), 0o600)
+    hosts[ACCESS_POINT].stage("/etc/condor/passwords.d/POOL", secrets.token_bytes(64), 0o600)
 
 
 def admin_fragment(host: Host) -> str:
     """What site-configs/htcondor gives the admin of such a host, with this host's network filled in."""
-    kind = "worker" if host.role == "worker" else "server"
+    kind = "worker" if host.is_worker else "server"
     fragments = resources.files("tierbench.site_configs") / "htcondor"
     text = (fragments / f"50-tierbench-{kind}.conf").read_text(encoding="utf-8")
     return text.replace('TierbenchNetwork = "public"', f'TierbenchNetwork = "{host.network_kind}"')
@@ -51,15 +61,14 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
 
     A startd that finds no collector tries again only at its next update, so the collector comes first.
     """
-    (access_point,) = topology.with_role("access-point")
-    manager = hosts[access_point.name]
+    manager = hosts[ACCESS_POINT]
     token = manager.run("condor_token_create", "-identity", f"condor@{TRUST_DOMAIN}").stdout
     # New bindings reject how an older HTCondor authenticates local users, so users here have tokens too.
     user_token = manager.run("condor_token_create", "-identity", f"{USER}@{TRUST_DOMAIN}").stdout
     tokens = f"/home/{USER}/.condor/tokens.d"
     manager.run("install", "-d", "-m", "700", f"/home/{USER}/.condor", tokens, user=USER)
     manager.put(f"{tokens}/pool", user_token, 0o600, user=USER)
-    members = [host.name for host in topology.hosts if host.in_pool and host != access_point]
+    members = [host.name for host in topology.hosts if host.in_pool and host.name != ACCESS_POINT]
     for name in [manager.name, *members]:
         host = hosts[name]
         host.put("/etc/condor/tokens.d/pool", token, 0o600)
@@ -72,8 +81,7 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
 
 def wait_until_complete(hosts: dict[str, RunningHost], topology: Topology) -> None:
     """Return when the scheduler and every worker have reported to the collector."""
-    (access_point,) = topology.with_role("access-point")
-    manager = hosts[access_point.name]
+    manager = hosts[ACCESS_POINT]
     expected = {host.fqdn for host in topology.hosts if host.in_pool}
     manager.wait_until(
         lambda: expected <= reporting(manager),
@@ -98,7 +106,7 @@ def in_pool(manager: RunningHost, host: RunningHost) -> bool:
 
 
 def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
-    manager = hosts[topology.with_role("access-point")[0].name]
+    manager = hosts[ACCESS_POINT]
     for host in topology.hosts:
         if host.in_pool:
             yield Question(hosts[host.name], "HTCondor", partial(in_pool, manager, hosts[host.name]), "in the pool")
@@ -106,6 +114,7 @@ def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Que
 
 HTCONDOR = Service(
     "HTCondor",
+    machines=machines,
     packages=("condor",),
     stage=stage,
     start=start,

@@ -8,30 +8,35 @@ from functools import partial
 
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Question, Service
+from tierbench.testbed.settings import Settings
 from tierbench.testbed.templates import filled
-from tierbench.testbed.topology import REALM, USER, Host, Topology
+from tierbench.testbed.topology import GATEWAY, UF, USER, Host, Nic, Topology
 
+REALM = "UF.TEST"
+KDC = "kdc"
 KEYTAB = "/etc/krb5.keytab"
 START_SECONDS = 30.0
 JOB_KEYTAB = f"/home/{USER}/jobs.keytab"
 
 
+def machines(settings: Settings) -> tuple[Host, ...]:
+    return (Host(KDC, (Nic("eth0", UF, 12, settings.rates_mbps.server),)),)
+
+
 def principals(host: Host) -> list[str]:
     """The names under which a host is known to the KDC; private workers have none."""
-    if host.role in ("storage", "metadata") or host.mounts:
-        names = [f"host/{host.fqdn}"]
-        return [*names, f"xrootd/{host.fqdn}"] if host.role == "wan-xrootd" else names
-    return []
+    services = dict.fromkeys([*(["host"] if host.mounts else []), *host.principals])
+    return [f"{service}/{host.fqdn}" for service in services]
 
 
 def user_principal(host: Host) -> str | None:
     """The principal of jobs on a public worker; it opens the Kerberized xrootd door."""
-    return f"jobs/{host.fqdn}" if host.role == "worker" and host.mounts else None
+    return f"jobs/{host.fqdn}" if host.is_worker and host.mounts else None
 
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
     """Every host knows the realm; only those that are given a keytab can take part in it."""
-    (kdc,) = topology.with_role("kdc")
+    kdc = topology.host(KDC)
     for host in hosts.values():
         if host.host.nics:
             host.stage("/etc/krb5.conf", filled("krb5.conf", realm=REALM, kdc=kdc.fqdn))
@@ -40,7 +45,7 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
 
 def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
     """Create the realm, start its KDC and hand out the keytabs."""
-    kdc = hosts[topology.with_role("kdc")[0].name]
+    kdc = hosts[KDC]
     kdc.run("kdb5_util", "create", "-s", "-r", REALM, "-P", secrets.token_urlsafe())
     commands = []
     keytabs = {}  # (host, path on it) -> file on the kdc
@@ -58,8 +63,7 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
     for (name, path), file in keytabs.items():
         hosts[name].put(path, kdc.read(file), mode=0o600, user=USER if path == JOB_KEYTAB else None)
     kdc.run("rm", *keytabs.values())
-    asker = hosts[topology.with_role("gateway")[0].name]
-    kdc.wait_until(partial(gives_tickets, asker), START_SECONDS, "the KDC gave no tickets", "krb5kdc.log")
+    kdc.wait_until(partial(gives_tickets, hosts[GATEWAY]), START_SECONDS, "the KDC gave no tickets", "krb5kdc.log")
 
 
 def gives_tickets(asker: RunningHost) -> bool:
@@ -67,13 +71,13 @@ def gives_tickets(asker: RunningHost) -> bool:
     return asker.succeeds("env", "KRB5CCNAME=MEMORY:ask", "kinit", "-k", f"host/{asker.host.fqdn}", timeout=5)
 
 
-def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
-    kdc, asker = (hosts[topology.with_role(role)[0].name] for role in ("kdc", "gateway"))
-    yield Question(kdc, "krb5kdc", partial(gives_tickets, asker), "gives tickets")
+def questions(hosts: dict[str, RunningHost], _: Topology) -> Iterator[Question]:
+    yield Question(hosts[KDC], "krb5kdc", partial(gives_tickets, hosts[GATEWAY]), "gives tickets")
 
 
 KERBEROS = Service(
     "Kerberos realm",
+    machines=machines,
     packages=("krb5-kdc", "krb5-admin-server", "krb5-user"),
     stage=stage,
     start=start,

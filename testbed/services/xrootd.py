@@ -12,24 +12,23 @@ from functools import partial
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Question, Service
 from tierbench.testbed.services.conditions import offer
-from tierbench.testbed.services.filesystem import MOUNTS
-from tierbench.testbed.services.kerberos import KEYTAB
+from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, WRITES
+from tierbench.testbed.services.kerberos import KEYTAB, REALM
+from tierbench.testbed.settings import Settings
 from tierbench.testbed.templates import filled
-from tierbench.testbed.topology import (
-    KRB5_XROOTD_PORT,
-    MOUNT_POINT,
-    PRIVATE,
-    REALM,
-    WRITES,
-    XROOTD_PORT,
-    XROOTDFS_ROOT,
-    Host,
-    Topology,
-)
+from tierbench.testbed.topology import GATEWAY, PRIVATE, UF, Host, Nic, Topology
 
+BESIDE_STORAGE = "vmuf"
+PORT, KRB5_PORT = 1094, 1095
+XROOTDFS_ROOT = "/xrootd-fs"
 START_SECONDS = 30.0
 XROOTD_KEYTAB = "/etc/xrootd/xrootd.keytab"
 XROOTDFS = XROOTDFS_ROOT + MOUNT_POINT  # a file has the same path there as in its xrootd URL
+
+
+def machines(settings: Settings) -> tuple[Host, ...]:
+    nic = Nic("eth0", UF, 13, settings.rates_mbps.server)
+    return (Host(BESIDE_STORAGE, (nic,), in_pool=True, mounts=True, principals=("xrootd",), is_writer=True),)
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ class Door:
 
 def doors(topology: Topology) -> list[Door]:
     """All xrootd servers of the testbed."""
-    (lan,), (wan,) = topology.with_role("gateway"), topology.with_role("wan-xrootd")
-    return [Door(lan, XROOTD_PORT), Door(wan, XROOTD_PORT), Door(wan, KRB5_XROOTD_PORT, kerberized=True)]
+    lan, wan = topology.host(GATEWAY), topology.host(BESIDE_STORAGE)
+    return [Door(lan, PORT), Door(wan, PORT), Door(wan, KRB5_PORT, kerberized=True)]
 
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
@@ -110,8 +109,7 @@ def answers(host: RunningHost, door: Door) -> bool:
 
 def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
     """Mount the LAN xrootd on every private worker, for programs that know only files."""
-    lan = topology.with_role("gateway")[0]
-    source = f"root://{lan.name}.{PRIVATE.zone}:{XROOTD_PORT}/{MOUNT_POINT}"
+    source = f"root://{GATEWAY}.{PRIVATE.zone}:{PORT}/{MOUNT_POINT}"
     workers = [hosts[host.name] for host in xrootdfs_workers(topology)]
     for worker in workers:
         worker.script([f"mkdir -p {XROOTDFS}"])
@@ -129,7 +127,7 @@ def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
 
 def xrootdfs_workers(topology: Topology) -> list[Host]:
     """The workers that mount the LAN xrootd through FUSE: the private ones, if there is such a client."""
-    return [host for host in topology.with_role("worker") if not host.mounts and topology.settings.has_xrootdfs]
+    return [host for host in topology.workers if not host.mounts and topology.settings.has_xrootdfs]
 
 
 def xrootdfs_answers(worker: RunningHost) -> bool:
@@ -147,6 +145,7 @@ def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Que
 
 XROOTD = Service(
     "xrootd servers, and their mounts on the private workers",
+    machines=machines,
     packages=("xrootd-server", "xrootd-client"),
     more_packages=lambda settings: ("xrootd-fuse",) if settings.has_xrootdfs else (),
     after=(MOUNTS,),

@@ -13,8 +13,8 @@ from tierbench.postprocess.tables.points import Panel
 from tierbench.postprocess.tables.results import read_results
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import filesystem
+from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import MOUNT_POINT
 
 EXPERIMENT = """
 name = "{name}"

@@ -8,9 +8,8 @@ import pytest
 
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import filesystem
-from tierbench.testbed.services.filesystem import MOUNT_COMMAND
+from tierbench.testbed.services.filesystem import MOUNT_COMMAND, MOUNT_POINT
 from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import MOUNT_POINT
 
 EMPTY_CACHE = ["env", "KRB5CCNAME=FILE:/run/empty.ccache"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tierbench.testbed.services.filesystem import DATA
 from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import DATA, USER
+from tierbench.testbed.topology import USER
 
 MAKE = """
 import ROOT

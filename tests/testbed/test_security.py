@@ -21,8 +21,9 @@ from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.run import _taken_along
 from tierbench.testbed.services import filesystem
+from tierbench.testbed.services.filesystem import FIRST_PORT, LAST_PORT, MOUNT_POINT
 from tierbench.testbed.testbed import Testbed, home
-from tierbench.testbed.topology import FIRST_PORT, LAST_PORT, MOUNT_POINT, USER
+from tierbench.testbed.topology import USER
 
 from .conftest import SETTINGS
 

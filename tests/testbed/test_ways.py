@@ -8,9 +8,10 @@ import pytest
 
 from tierbench.site_configs.site import load_site
 from tierbench.testbed.check import Check, Way, ways
+from tierbench.testbed.services import topology
+from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import SHIPPED, Testbed
-from tierbench.testbed.topology import MOUNT_POINT, topology
 
 MEGABYTES = 16
 WAYS = ways(topology(Settings()), load_site(SHIPPED))

@@ -11,8 +11,8 @@ import pytest
 from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, outcome
 from tierbench.dags import names
 from tierbench.testbed.namespaces import wait_until
+from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITABLE
 from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import MOUNT_POINT, WRITABLE
 
 CLIENTS = 2
 SIZE_MB = 48

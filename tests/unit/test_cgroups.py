@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tierbench.testbed import cgroups
-from tierbench.testbed.cgroups import Cgroup, Hierarchy, Means
+from tierbench.testbed.cgroups import MOUNTS, Cgroup, Hierarchy, Means, means_in
 
 
 @pytest.fixture
@@ -80,3 +82,10 @@ def test_a_hierarchy_that_cannot_be_written_to_is_no_means(tmp_path: Path) -> No
     gone = tmp_path / "gone"
     means = cgroups.means_in(f"cgroup {gone} cgroup ro,cpu,cpuacct 0 0\ncgroup2 {gone} cgroup2 ro 0 0\n")
     assert means.hierarchies == ()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes control groups")
+def test_who_asks_at_once_is_told_the_same() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: means_in(MOUNTS.read_text()), range(40)))
+    assert answers == [answers[0]] * 40

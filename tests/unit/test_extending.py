@@ -136,7 +136,8 @@ def test_a_condition_is_a_program_and_a_table(tmp_path: Path) -> None:
         word.chmod(0o755)
         helper = folder / "tierbench-arrange"
         text = (SITES / "tierbench-arrange").read_text().replace("/etc/tierbench/arrange.d", str(word.parent))
-        helper.write_text(text.replace("/run/tierbench-arrange", str(folder / "state")))
+        assert "/var/lib/tierbench-arrange" in text
+        helper.write_text(text.replace("/var/lib/tierbench-arrange", str(folder / "state")))
         helper.chmod(0o755)
         held = subprocess.run(
             [helper, "hold", condition.word, "1048576"], input="", capture_output=True, text=True, check=True
@@ -192,28 +193,31 @@ from pathlib import Path
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import recipe
 from tierbench.testbed.service import waves
-from tierbench.testbed.services import SERVICES
+from tierbench.testbed.services import SERVICES, topology
+from tierbench.testbed.services.kerberos import principals
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import topology
 settings = Settings()
 bed = topology(settings)
 hosts = {host.name: RunningHost(host, Path(host.name)) for host in bed.hosts}
 asked = [(question.host.name, question.thing) for service in SERVICES for question in service.questions(hosts, bed)]
 order = [[service.name for service in wave] for wave in waves(SERVICES)]
-print(json.dumps([recipe(settings).debian_packages, order, asked]))
+web = next(host for host in bed.hosts if host.name == "web")
+about = [web.fqdn, web.address, web.in_pool, principals(web)]
+print(json.dumps([recipe(settings).debian_packages, order, asked, about]))
 """
 
 
-def test_a_service_of_the_testbed_is_a_file_and_its_line(package: Package) -> None:
-    service, listed = texts("A service of the testbed")
-    package.write("testbed/services/web.py", service)
-    package.append("testbed/services/__init__.py", listed)
-    packages, order, asked = package.python(STARTED)
+def test_a_service_of_the_testbed_with_its_host_is_a_file(package: Package) -> None:
+    (service,) = texts("A service of the testbed")
+    package.write("testbed/services/web.py", service.replace('packages=("python3",)', 'packages=("lighttpd",)'))
+    packages, order, asked, about = package.python(STARTED)
     started = [name for wave in order for name in wave]
-    assert packages.index("python3") < packages.index("iproute2")  # a service's, before what all hosts have
+    assert "lighttpd" in packages
     assert started.index("web server") > started.index("mounts, by Kerberos ticket")
-    assert ["vmuf", "web"] in asked
-    assert len(package.touched) == 2
+    assert ["web", "web"] in asked
+    assert ["web", "mount"] in asked  # as on any other host that mounts
+    assert about == ["web.uf.test", "198.18.1.14", True, ["host/web.uf.test"]]
+    assert len(package.touched) == 1
 
 
 SAMPLED = """

@@ -12,8 +12,9 @@ from tierbench.errors import ConfigError
 from tierbench.site_configs import site as site_module
 from tierbench.site_configs.site import Pool, Site, find_site, load_site
 from tierbench.spec import read_toml
+from tierbench.testbed.services import topology
+from tierbench.testbed.services.xrootd import XROOTDFS_ROOT
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import XROOTDFS_ROOT, topology
 
 SITE = """
 name = "small"
@@ -167,7 +168,8 @@ def test_the_testbeds_site_names_hosts_of_its_topology() -> None:
     site = find_site("testbed")
     named = {sampler.host for sampler in site.samplers.values()}
     named |= {host for access in site.access.values() for host in access.path}
-    assert named <= {host.fqdn for host in topology(Settings()).hosts if host.is_server}
+    named |= {host for condition in site.conditions.values() for host in condition.hosts}
+    assert named <= {host.fqdn for host in topology(Settings()).hosts if host.in_pool and not host.is_worker}
 
 
 def test_the_testbeds_site_mounts_xrootd_where_the_testbed_does() -> None:

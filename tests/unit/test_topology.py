@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tierbench.testbed.network import host_lines, links, wan_lines
+from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Rates, Settings
-from tierbench.testbed.topology import PRIVATE, Topology, topology
+from tierbench.testbed.topology import PRIVATE, Topology
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def test_every_address_is_given_once() -> None:
 
 
 def test_private_workers_come_first_and_have_one_private_leg(small: Topology) -> None:
-    first, second, third = small.with_role("worker")
+    first, second, third = small.workers
     assert (first.fqdn, second.fqdn) == ("wn01.private.fiu.test", "wn02.private.fiu.test")
     assert third.fqdn == "wn03.fiu.test"
     assert first.nics[0].network == PRIVATE
@@ -39,13 +40,13 @@ def test_every_interface_is_plugged_in(small: Topology) -> None:
 
 def test_every_link_is_capped_at_both_ends() -> None:
     plan = topology(Settings(private_workers=1, public_workers=0, rates_mbps=Rates(worker=77)))
-    (worker,) = plan.with_role("worker")
+    (worker,) = plan.workers
     lines = [*wan_lines(plan), *host_lines(worker, plan)]
     assert sum("rate 77mbit" in line for line in lines) == 2
 
 
 def test_private_workers_reach_the_access_point_without_nat(small: Topology) -> None:
-    (worker, *_), (access_point,) = small.with_role("worker"), small.with_role("access-point")
+    (worker, *_), access_point = small.workers, small.host("ce")
     leg = access_point.nic_on(PRIVATE)
     assert leg
     assert any(
