@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 Direction = Literal["sent", "received"]
 
@@ -38,14 +37,10 @@ class Measure:
         return COUNTERS[self.far_direction]
 
 
+# By what a client declares to do; trial.json has its declaration.
 MEASURES = {
     "reads": Measure("read"),
     "writes": Measure("wrote", direction=RECEIVED),
     "copies": Measure("copied", far_end="storage"),
     "metadata": Measure("did", of="operations"),
 }
-
-
-def measure_of(traits: Mapping[str, Any]) -> Measure:
-    """By what a client declares to do; trial.json has its declaration."""
-    return MEASURES[traits["does"]]

@@ -69,13 +69,23 @@ def read_table(path: Path, where: str = "") -> dict[str, Any]:
 
 
 def typed(shape: type[T], content: Any, where: str) -> T:
-    """The content, if it has this shape; a dataclass is made from it, anything else is the content itself."""
+    """The content, if it has this shape; what is to be a dataclass is made one, anything else is the content itself."""
     problems = list(_problems(shape, content, ""))
     if problems:
         raise Damaged(f"{where} is damaged: {', '.join(problems[:3])}")
-    if dataclasses.is_dataclass(shape):
-        content = shape(**{name: content[name] for name in _fields(shape)[0] if name in content})
-    return typing.cast(T, content)
+    return typing.cast(T, _made(shape, content))
+
+
+def _made(hint: Any, value: Any) -> Any:
+    """A value that is as its type says, with the dataclasses in it made."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return hint(**{name: _made(kind, value[name]) for name, kind in _fields(hint)[0].items() if name in value})
+    if origin in (typing.Union, types.UnionType) and value is not None:
+        return _made(arguments[0], value)  # X | None, of records
+    if origin is list and dataclasses.is_dataclass(arguments[0]):
+        return [_made(arguments[0], item) for item in value]
+    return value
 
 
 def _problems(hint: Any, value: Any, key: str) -> Iterator[str]:

@@ -139,7 +139,7 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
 
 def usual_excess(data: TrialData, row: TrialRow, told: float) -> tuple[float, str]:
     """Which excess over what was told is explained, as a share of it, and by what."""
-    own = data.traits["usual_excess"]
+    own = data.traits.usual_excess
     own += (USUAL_BYTES_PER_CLIENT * row.jobs + _at_rest(data, row)) / told
     carried = moved_around(data)
     again = _sent_again(data, carried) / told
@@ -167,7 +167,7 @@ def _excess(data: TrialData, row: TrialRow, closure: float, told: int, carried: 
         yield Finding("foreign bytes", 100 * lost / told, elsewhere)
         return
     quiet = max((share for _, _, share in idle_rates(data, row)), default=0.0) <= (IDLE.suspect or 0.0)
-    rule = "excess bytes" if quiet and not data.traits["reads_whole"] else "foreign bytes"
+    rule = "excess bytes" if quiet and not data.traits.reads_whole else "foreign bytes"
     yield Finding(rule, 100 * (closure - share), words)
 
 
@@ -184,7 +184,7 @@ def _at_far_end(data: TrialData) -> Moved | None:
     if not data.far_end:
         return None
     stages = [data.far_end]
-    if data.trial["protocol"] != "file":
+    if data.trial.protocol != "file":
         stages += [[s for s in data.sampled if s.samples.role == role] for role in ("door", "gateway")]
     had = [together(data, stage, data.measure.far_direction) for stage in stages]
     if had[0] is None:
@@ -196,7 +196,7 @@ def _missing_at_workers(data: TrialData, told: int) -> Iterator[Finding]:
     """Workers that had less on the wire than their clients tell: no other client's excess hides a cache there."""
     for worker in by_host(sampled for sampled in data.sampled if sampled.samples.role == "worker"):
         host = worker[0].samples.host
-        its = sum(job.bytes_read or 0 for job in data.jobs if job.start.get("host") == host)
+        its = sum(job.bytes_read or 0 for job in data.jobs if job.host == host)
         had = together(data, worker, data.measure.far_direction) if its else None
         if had is not None:
             payload = had.payload(LEAST_HEADERS)

@@ -10,7 +10,7 @@ from tierbench.postprocess.records.trial import TrialData
 
 def settles(data: TrialData) -> bool:
     """Whether all that its clients wrote is on the storage when they end, as they declare."""
-    return data.traits.get("settles", True)
+    return data.traits.settles
 
 
 def bytes_late(data: TrialData) -> float | None:

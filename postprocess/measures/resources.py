@@ -96,19 +96,19 @@ def part(data: TrialData) -> Part | None:
 
 def _longest_turn(data: TrialData) -> Part | None:
     """The time in which that client was at work which took longest, but for its head."""
-    ended = [(job, job.ended_wall_ns) for job in data.jobs if job.go]
-    turns = [(last - job.go["wall_ns"], job) for job, last in ended if last is not None]
+    turns = [
+        (last - begin, begin, job) for job in data.jobs if (begin := job.begin_wall_ns) and (last := job.ended_wall_ns)
+    ]
     if not turns:
         return None
-    length, job = max(turns, key=lambda turn: turn[0])
-    begin = round(job.go["wall_ns"] + HEAD * length)
-    return Part(begin, job.go["wall_ns"] + length, f"while client {job.index} was at work alone")
+    length, begin, job = max(turns, key=lambda turn: turn[0])
+    return Part(round(begin + HEAD * length), begin + length, f"while client {job.index} was at work alone")
 
 
 def resources(data: TrialData, of: Part) -> list[Resource]:
     """All resources of a trial's sampled hosts, its links and its clients."""
     moved = sum(per_second(server, data.measure.counter, of, 8 / 1e6) or 0.0 for server in data.storage)
-    workers = {job.start.get("host") for job in data.jobs if job.start}
+    workers = data.client_hosts
     found: list[Resource] = []
     for interfaces in by_host(data.sampled):
         found += _of_host(interfaces, data, of, moved, workers)
@@ -117,7 +117,7 @@ def resources(data: TrialData, of: Part) -> list[Resource]:
 
 
 def _of_host(
-    interfaces: list[Sampled], data: TrialData, of: Part, moved: float, workers: set[str | None]
+    interfaces: list[Sampled], data: TrialData, of: Part, moved: float, workers: set[str]
 ) -> Iterator[Resource]:
     sampled = interfaces[0]
     samples = sampled.samples
@@ -172,8 +172,8 @@ def _of_workers_not_sampled(data: TrialData) -> Iterator[Resource]:
     """What the clients of a worker tell to have moved, where nobody has read its interface."""
     by_host: dict[str, float] = {}
     for job in data.jobs:
-        if job.bytes_read and job.run_s and "host" in job.start:
-            by_host[job.start["host"]] = by_host.get(job.start["host"], 0.0) + job.bytes_read * 8 / 1e6 / job.run_s
+        if job.bytes_read and job.run_s:
+            by_host[job.host] = by_host.get(job.host, 0.0) + job.bytes_read * 8 / 1e6 / job.run_s
     for host in sorted(by_host.keys() - {sampled.samples.host for sampled in data.sampled}):
         ceiling = data.ceilings.nic(host, "worker", {})
         if ceiling:

@@ -59,7 +59,7 @@ def longest_at_an_edge(data: TrialData, at_rest_mbps: float) -> Stall | None:
         return None
     first, last = (float(flow.times[place]) for place in (flow.busy[0], flow.busy[-1] + 1))
     pauses = [Stall(0.0, first)]
-    if data.trial["protocol"] == "file" or data.far_end:  # else a server may serve what it has read ahead
+    if data.trial.protocol == "file" or data.far_end:  # else a server may serve what it has read ahead
         pauses.append(Stall(last, float(flow.times[-1]) - last))
     waited = [Stall(pause.begin_s, min(pause.seconds, _most_waited_s(data, pause))) for pause in pauses]
     return max(waited, key=lambda pause: pause.seconds)
@@ -101,7 +101,7 @@ def _active(data: TrialData, begin_ns: int, times: Numbers) -> NDArray[np.bool_]
     for job in data.jobs:
         if job.go:
             ended = job.ended_wall_ns
-            active |= (times >= (job.go["wall_ns"] - begin_ns) / 1e9) & (
+            active |= (times >= (job.go.wall_ns - begin_ns) / 1e9) & (
                 ended is None or times < ((ended or 0) - begin_ns) / 1e9
             )
     return active if active.any() else ~active
@@ -112,7 +112,7 @@ def _expected_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
     expected: Numbers = np.zeros(len(times))
     for job in data.jobs:
         if job.bytes_read and job.run_s and job.go and job.ended_wall_ns is not None:
-            active = (times >= (job.go["wall_ns"] - begin_ns) / 1e9) & (times < (job.ended_wall_ns - begin_ns) / 1e9)
+            active = (times >= (job.go.wall_ns - begin_ns) / 1e9) & (times < (job.ended_wall_ns - begin_ns) / 1e9)
             expected += np.where(active, job.bytes_read * MEGABITS / job.run_s, 0.0)
     return expected
 
@@ -133,8 +133,9 @@ def _most_waited_s(data: TrialData, stall: Stall) -> float:
         job.run_s - (job.computing_s or 0.0)
         for job in data.jobs
         if job.run_s
+        and job.go
         and job.ended_wall_ns is not None
         and (job.ended_wall_ns - begin_ns) / 1e9 > stall.begin_s
-        and (job.go["wall_ns"] - begin_ns) / 1e9 < stall.begin_s + stall.seconds
+        and (job.go.wall_ns - begin_ns) / 1e9 < stall.begin_s + stall.seconds
     ]
     return max(0.0, min(waited, default=stall.seconds))

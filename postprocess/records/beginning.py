@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from dataclasses import dataclass, field
 
 from tierbench.starts import EVERY, IN_TURN, NATURAL, TOGETHER
-
-
-class StartRecord(TypedDict):
-    """The start, as trial.json has it."""
-
-    kind: str
-    every_s: float
-
-
-class PlacementRecord(TypedDict):
-    """The placement, as trial.json has it."""
-
-    asked: str
-    hosts: list[str]
-    pinned: bool
 
 
 @dataclass(frozen=True)
@@ -56,18 +39,15 @@ class Beginning:
         return f"every {self.every_s:g} s" if self.kind == EVERY else self.kind
 
 
-def beginning_of(trial: Mapping[str, Any]) -> Beginning:
-    """From trial.json; earlier versions knew but a gate, and none."""
-    if "start" in trial:
-        return Beginning(trial["start"]["kind"], trial["start"]["every_s"])
-    return Beginning(TOGETHER if trial.get("gate") else NATURAL)
+@dataclass(frozen=True)
+class Placement:
+    """The workers that clients were meant for, and whether each was to have a core of its own."""
 
+    asked: str = "as-matched"
+    hosts: list[str] = field(default_factory=list)
+    pinned: bool = False
 
-def placement_of(trial: Mapping[str, Any]) -> PlacementRecord:
-    """From trial.json; earlier versions left it to HTCondor."""
-    return trial.get("placement") or PlacementRecord(asked="as-matched", hosts=[], pinned=False)
-
-
-def placement_text(placement: PlacementRecord) -> str:
-    """As tables and reports have it."""
-    return placement["asked"] + (", pinned" if placement["pinned"] else "")
+    @property
+    def text(self) -> str:
+        """As tables and reports have it."""
+        return self.asked + (", pinned" if self.pinned else "")

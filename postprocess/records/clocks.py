@@ -7,7 +7,7 @@ step has compared the access point's own. Hosts with one boot id share one clock
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,12 +49,9 @@ def offsets(data: TrialData) -> list[Offset]:
     """The offsets of all hosts that have measured theirs."""
     if not data.clock:
         return []
-    own_low, own_high = data.clock["low_ns"], data.clock["high_ns"]
-    found = []
-    for host, (low, high) in _bounds(data).items():
-        low, high = low - own_high, high - own_low
-        found.append(Offset(host, (low + high) / 2e6, (high - low) / 2e6))
-    return found
+    own_low, own_high = data.clock.low_ns, data.clock.high_ns
+    apart = {host: (low - own_high, high - own_low) for host, (low, high) in _bounds(data).items()}
+    return [Offset(host, (low + high) / 2e6, (high - low) / 2e6) for host, (low, high) in apart.items()]
 
 
 def widest(data: TrialData, among: Collection[str] | None = None) -> Difference | None:
@@ -82,7 +79,7 @@ def most_apart_ms(data: TrialData, among: Collection[str]) -> float:
 
 def reading_and_storage(data: TrialData) -> set[str]:
     """The hosts whose clocks say what was sent in the window: those of clients set it, those of storage date bytes."""
-    return {server.samples.host for server in data.storage} | {str(job.start["host"]) for job in data.jobs if job.start}
+    return {server.samples.host for server in data.storage} | data.client_hosts
 
 
 def largest_offset(data: TrialData) -> Offset | None:
@@ -92,7 +89,7 @@ def largest_offset(data: TrialData) -> Offset | None:
 def not_compared(data: TrialData) -> list[str]:
     """Hosts that read or are storage and have not compared their clock; none if all of them share one clock."""
     boots = {(sampled.samples.host, sampled.samples.header.get("boot_id")) for sampled in data.storage}
-    boots |= {(str(job.start["host"]), job.start.get("boot_id")) for job in data.jobs if job.start}
+    boots |= {(job.host, job.start.boot_id) for job in data.jobs if job.start}
     if len({boot for _, boot in boots}) == 1 and all(boot for _, boot in boots):
         return []
     return sorted({host for host, _ in boots} - _bounds(data).keys())
@@ -117,8 +114,8 @@ def _client_moves(data: TrialData) -> dict[str, list[float]]:
     moves = defaultdict(list)
     for job in data.jobs:
         if job.start and job.end:
-            wall, mono = (job.end[clock] - job.start[clock] for clock in ("wall_ns", "mono_ns"))
-            moves[str(job.start["host"])].append((wall - mono) / 1e6)
+            moved_ns = job.end.wall_ns - job.start.wall_ns - (job.end.mono_ns - job.start.mono_ns)
+            moves[job.host].append(moved_ns / 1e6)
     return moves
 
 
@@ -134,16 +131,11 @@ def _bounds(data: TrialData) -> dict[str, Bounds]:
 
 def _measured(data: TrialData) -> dict[str, list[Bounds]]:
     """What each host has told of its wall clock against the access point's uptime."""
-    bounds = defaultdict(list)
-    for host, told in _told(data):
-        bounds[host].append((told["low_ns"], told["high_ns"]))
-    return bounds
-
-
-def _told(data: TrialData) -> Iterator[tuple[str, dict[str, int]]]:
+    bounds: dict[str, list[Bounds]] = defaultdict(list)
     for sampled in data.sampled:
-        for told in (sampled.samples.trailer or {}).get("clocks", []):
-            yield sampled.samples.host, told
+        clocks = sampled.samples.trailer.clocks if sampled.samples.trailer else []
+        bounds[sampled.samples.host] += [(clock.low_ns, clock.high_ns) for clock in clocks]
     for job in data.jobs:
         if job.start and job.clock:
-            yield str(job.start["host"]), job.clock
+            bounds[job.host].append((job.clock.low_ns, job.clock.high_ns))
+    return {host: pairs for host, pairs in bounds.items() if pairs}

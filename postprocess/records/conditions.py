@@ -23,7 +23,7 @@ def conditions(data: TrialData) -> dict[str, Any]:
     """What a trial's conditions.json says."""
     hosts = _settings(data)
     boots = {sampled.samples.host: sampled.samples.header.get("boot_id") for sampled in data.sampled}
-    boots |= {str(job.start["host"]): job.start.get("boot_id") for job in data.jobs if job.start}
+    boots |= {job.host: job.start.boot_id for job in data.jobs if job.start}
     return {"format": FORMAT, "digest": digest(hosts), "hosts": hosts, "boot_ids": boots}
 
 
@@ -31,11 +31,10 @@ def _settings(data: TrialData) -> Hosts:
     hosts: Hosts = defaultdict(dict)
     for job in data.jobs:
         if job.start:
-            mine = hosts[str(job.start["host"])]
+            mine = hosts[job.host]
             mine["role"] = "worker"
-            mine.update({f"client.{name}": job.start[name] for name in FROM_START if job.start.get(name)})
-            detail = job.end.get("detail") or {}
-            mine.update({f"client.{name}": detail[name] for name in FROM_DETAIL if detail.get(name)})
+            mine.update({f"client.{name}": told for name in FROM_START if (told := getattr(job.start, name))})
+            mine.update({f"client.{name}": job.detail[name] for name in FROM_DETAIL if job.detail.get(name)})
     for sampled in data.sampled:
         header = sampled.samples.header
         mine = hosts[sampled.samples.host]

@@ -3,95 +3,139 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 from tierbench import stored
 from tierbench.dags import names
 from tierbench.stored import Damaged
 
-Event = dict[str, Any]
-
 OWN = b'{"event": '  # what each record begins with
 MOST_APART_NS = 60 * 10**9  # a clock that was set by more, or a time that is damaged: nothing can be said of it
 
 
-class Named(TypedDict):
-    """Any record."""
+@dataclass(frozen=True)
+class Named:
+    """What a record is of."""
 
     event: str
 
 
-class Told(Named):
-    """A record with its times."""
+@dataclass(frozen=True)
+class Record(Named):
+    """Any record, with its times."""
 
     wall_ns: int
     mono_ns: int
 
 
-class Start(Told):
+@dataclass(frozen=True)
+class Start(Record):
     """A client is there, and knows its replica."""
 
     host: str
     url: str
-    slot: NotRequired[str | None]
-    boot_id: NotRequired[str | None]
-    client: NotRequired[str]
-    expected_bytes: NotRequired[int | None]
+    slot: str | None = None
+    boot_id: str | None = None
+    client: str = ""
+    expected_bytes: int | None = None
+    kernel: Any = None
+    python: Any = None
+    condor: Any = None
 
 
-class Clock(Told):
+@dataclass(frozen=True)
+class Clock(Record):
     """How its wall clock stands to the access point's uptime."""
 
     low_ns: int
     high_ns: int
 
 
-class Go(Told):
+@dataclass(frozen=True)
+class Go(Record):
     """It has begun."""
 
-    go_wall_ns: NotRequired[int | None]
-    core: NotRequired[int | None]
+    go_wall_ns: int | None = None
+    core: int | None = None
 
 
-class End(Told):
+@dataclass(frozen=True)
+class End(Record):
     """What became of it."""
 
     status: str
-    message: NotRequired[str | None]
-    opened_wall_ns: NotRequired[int | None]
-    first_byte_wall_ns: NotRequired[int | None]
-    bytes_app: NotRequired[int | None]
-    bytes_client: NotRequired[int | None]
-    bytes_source: NotRequired[str | None]
-    events: NotRequired[int | None]
-    cpu_user_s: NotRequired[float | None]
-    cpu_system_s: NotRequired[float | None]
-    exit_status: NotRequired[int | None]
-    detail: NotRequired[dict[str, Any] | None]
+    message: str | None = None
+    opened_wall_ns: int | None = None
+    first_byte_wall_ns: int | None = None
+    bytes_app: int | None = None
+    bytes_client: int | None = None
+    bytes_source: str | None = None
+    events: int | None = None
+    cpu_user_s: float | None = None
+    cpu_system_s: float | None = None
+    exit_status: int | None = None
+    detail: dict[str, Any] | None = None
 
 
-KINDS: dict[str, type[Told]] = {"start": Start, "clock": Clock, "go": Go, "end": End}
+KINDS: dict[str, type[Record]] = {"start": Start, "clock": Clock, "go": Go, "end": End}
 
 
 @dataclass(frozen=True)
 class Job:
-    """One client's last start, by its events; empty ones where it did not get that far."""
+    """One client's last start, by its records; None where it did not get that far."""
 
     index: int
     starts: int = 0
-    start: Event = field(default_factory=dict)
-    clock: Event = field(default_factory=dict)
-    go: Event = field(default_factory=dict)
-    end: Event = field(default_factory=dict)
+    start: Start | None = None
+    clock: Clock | None = None
+    go: Go | None = None
+    end: End | None = None
     damage: tuple[str, ...] = ()  # of records that are left out
+
+    @property
+    def host(self) -> str:
+        """Where it ran; empty where it never started."""
+        return self.start.host if self.start else ""
+
+    @property
+    def begin_wall_ns(self) -> int | None:
+        return self.go.wall_ns if self.go else None
+
+    @property
+    def go_wall_ns(self) -> int | None:
+        """When it was told to begin, if it was."""
+        return self.go.go_wall_ns if self.go else None
+
+    @property
+    def first_byte_wall_ns(self) -> int | None:
+        return self.end.first_byte_wall_ns if self.end else None
+
+    @property
+    def expected_bytes(self) -> int | None:
+        return self.start.expected_bytes if self.start else None
+
+    @property
+    def bytes_app(self) -> int | None:
+        """What the application says that it moved."""
+        return self.end.bytes_app if self.end else None
+
+    @property
+    def bytes_client(self) -> int | None:
+        """What its process, or the client library, says that it moved."""
+        return self.end.bytes_client if self.end else None
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What only this kind of client has to tell."""
+        return (self.end.detail if self.end else None) or {}
 
     @property
     def status(self) -> str:
         if not self.start:
             return "never-started"
-        return str(self.end.get("status") or "failed") if self.end else "lost"
+        return (self.end.status or "failed") if self.end else "lost"
 
     @property
     def ok(self) -> bool:
@@ -100,58 +144,50 @@ class Job:
     @property
     def run_s(self) -> float | None:
         """From its begin to its end."""
-        if "mono_ns" in self.go and "mono_ns" in self.end:
-            return float(self.end["mono_ns"] - self.go["mono_ns"]) / 1e9
-        return None
+        return (self.end.mono_ns - self.go.mono_ns) / 1e9 if self.go and self.end else None
 
     @property
     def late_ns(self) -> int | None:
         """How long after its go time it began, where it was given one."""
-        if self.go.get("go_wall_ns"):
-            return int(self.go["wall_ns"] - self.go["go_wall_ns"])
-        return None
+        return self.go.wall_ns - self.go.go_wall_ns if self.go and self.go.go_wall_ns else None
 
     @property
     def ended_wall_ns(self) -> int | None:
         """When it ended by the wall clock as that was at its begin, carried on by the clock that nobody sets."""
-        if "mono_ns" in self.go and "mono_ns" in self.end:
-            ended: int = self.go["wall_ns"] + self.end["mono_ns"] - self.go["mono_ns"]
-            return ended
-        return self.end.get("wall_ns")
+        if self.end is None:
+            return None
+        return self.go.wall_ns + self.end.mono_ns - self.go.mono_ns if self.go else self.end.wall_ns
 
     @property
     def bytes_taken(self) -> int | None:
         """What the application moved from or to storage; by its process, where it does not count itself."""
-        app: int | None = self.end.get("bytes_app")
-        process: int | None = self.end.get("bytes_client")
-        return process if app is None else app
+        return self.bytes_client if self.bytes_app is None else self.bytes_app
 
     @property
     def bytes_read(self) -> int | None:
         """What it moved from or to storage: the smaller of two counts, since either can have other things in it."""
-        told = [self.end.get("bytes_app"), self.end.get("bytes_client")]
-        return min((count for count in told if count), default=None)
+        return min((count for count in (self.bytes_app, self.bytes_client) if count), default=None)
 
     @property
     def has_work(self) -> bool:
         """Whether there was anything for it to move: of those that write one file one may do it for all."""
-        return bool(self.start.get("expected_bytes") != 0)
+        return self.expected_bytes != 0
 
     @property
     def reads(self) -> int | None:
         """How often it asked for data, where it tells."""
-        calls = (self.end.get("detail") or {}).get("read_calls")
+        calls = self.detail.get("read_calls")
         return calls if isinstance(calls, int) and calls > 0 else None
 
     @property
     def computing_s(self) -> float | None:
         """For how long it computed: its CPU time; in a scale model what that is on a core of the model's speed."""
-        told = (self.end.get("detail") or {}).get("computed_s")
-        return self.cpu_s if told is None else float(told)
+        computed_s = self.detail.get("computed_s")
+        return self.cpu_s if computed_s is None else float(computed_s)
 
     @property
     def cpu_s(self) -> float | None:
-        times = [self.end.get("cpu_user_s"), self.end.get("cpu_system_s")]
+        times = [self.end.cpu_user_s, self.end.cpu_system_s] if self.end else []
         known = [float(time) for time in times if time is not None]
         return sum(known) if known else None
 
@@ -163,22 +199,22 @@ def read_jobs(trial: Path, count: int) -> list[Job]:
 
 def _read_job(path: Path, index: int) -> Job:
     starts = 0
-    last: dict[str, Event] = {}
+    last: dict[str, Any] = {}
     damage: list[str] = []
     for line in _lines(path, damage):
         try:
-            event = _event(line, last)
+            record = _record(line, last)
         except Damaged as error:
             damage.append(str(error))
             continue
-        if event["event"] == "start":
+        if record.event == "start":
             starts += 1
             last = {}
-        last[event["event"]] = event
-    if last.get("end", {}).get("status") == "ok" and "go" not in last:
+        last[record.event] = record
+    job = Job(index, starts, **{kind: last.get(kind) for kind in KINDS}, damage=())
+    if job.ok and not job.go:
         damage.append("an end without a begin")
-    kept = {kind: last.get(kind, {}) for kind in KINDS}
-    return Job(index, starts, **kept, damage=tuple(damage))
+    return replace(job, damage=tuple(damage))
 
 
 def _lines(path: Path, damage: list[str]) -> list[bytes]:
@@ -194,16 +230,15 @@ def _lines(path: Path, damage: list[str]) -> list[bytes]:
     return [line for line in lines if line.startswith(OWN)]
 
 
-def _event(line: bytes, before: Mapping[str, Event]) -> Event:
+def _record(line: bytes, before: Mapping[str, Record]) -> Record:
     """A client's record, if it is whole and goes on where those before it have ended."""
-    event = stored.parse_as(Event, line, "a record")
-    kind = stored.typed(Named, event, "a record")["event"]
+    content = stored.parse_as(dict[str, Any], line, "a record")
+    kind = stored.typed(Named, content, "a record").event
     where = f'its record "{kind}"'
-    stored.typed(KINDS.get(kind, Told), event, where)
+    record = stored.typed(KINDS.get(kind, Record), content, where)
     start = before.get("start")
     if start and kind != "start":
-        wall, mono = (event[clock] - start[clock] for clock in ("wall_ns", "mono_ns"))
-        earlier = max(one["mono_ns"] for one in before.values())
-        if event["mono_ns"] < earlier or abs(wall - mono) > MOST_APART_NS:
+        moved_ns = record.wall_ns - start.wall_ns - (record.mono_ns - start.mono_ns)
+        if record.mono_ns < max(one.mono_ns for one in before.values()) or abs(moved_ns) > MOST_APART_NS:
             raise Damaged(f"{where} is damaged: its times are not those of the records before it")
-    return event
+    return record

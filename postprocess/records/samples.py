@@ -72,20 +72,22 @@ class Header(TypedDict):
     tuning: NotRequired[dict[str, str | None] | None]
 
 
-class Bounds(TypedDict):
+@dataclass(frozen=True)
+class Bounds:
     """Between which two times a wall clock is ahead of the access point's uptime."""
 
     low_ns: int
     high_ns: int
 
 
-class Trailer(TypedDict):
+@dataclass(frozen=True)
+class Trailer:
     """A sampler's last words."""
 
-    records: NotRequired[int]
-    late_ticks: NotRequired[int]
-    missed_ticks: NotRequired[int]
-    clocks: NotRequired[list[Bounds]]
+    records: int | None = None
+    late_ticks: int | None = None
+    missed_ticks: int = 0
+    clocks: list[Bounds] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Samples:
 
     header: dict[str, Any]
     columns: dict[str, Integers]
-    trailer: dict[str, Any] | None
+    trailer: Trailer | None
     damage: str | None
     cut: bool = False  # the damage is only that its last record is not whole, as where a sampler was ended
     card: Mapping[str, Any] = field(default_factory=dict)  # what the header says of the interface
@@ -186,14 +188,14 @@ def _columns_of(interface: str, columns: Mapping[str, Integers]) -> dict[str, In
     return {plain(name): values for name, values in columns.items() if name.partition(".")[2] in ("", interface)}
 
 
-def _damage(mono_ns: Integers, count: int, rest: int, trailer: dict[str, Any] | None) -> str | None:
+def _damage(mono_ns: Integers, count: int, rest: int, trailer: Trailer | None) -> str | None:
     """What is wrong with a file whose records have been read as far as they are sound."""
     if len(mono_ns) < count:
         return f"record {len(mono_ns) + 1} of {count} is damaged; it and what follows are left out"
     if rest:
         return f"the last record is cut off, after {count} whole ones"
-    if trailer and trailer.get("records", count) != count:
-        return f"holds {count} records, but the sampler wrote {trailer['records']}"
+    if trailer and trailer.records not in (None, count):
+        return f"holds {count} records, but the sampler wrote {trailer.records}"
     return None
 
 
@@ -262,7 +264,7 @@ def _only_numbers(records: Bytes, blank: Booleans, after: Integers) -> Booleans:
     return np.asarray(fine[:, :-1].all(axis=1))
 
 
-def _trailer(file: BinaryIO, begin: int) -> tuple[dict[str, Any] | None, int, str | None]:
+def _trailer(file: BinaryIO, begin: int) -> tuple[Trailer | None, int, str | None]:
     """The sampler's last words, if it had time for them, where its records end, and what is wrong with the words."""
     end = file.seek(0, os.SEEK_END)
     tail_begin = max(begin, end - LONGEST_TRAILER)
@@ -273,7 +275,7 @@ def _trailer(file: BinaryIO, begin: int) -> tuple[dict[str, Any] | None, int, st
         return None, end, None
     records_end, words = tail_begin + brace, tail[brace:]
     try:
-        return dict(stored.parse_as(Trailer, words, "its trailer")), records_end, None
+        return stored.parse_as(Trailer, words, "its trailer"), records_end, None
     except Damaged as error:  # without its end it was killed while it wrote them
         return None, records_end, str(error) if words.endswith(b"\n") else None
 

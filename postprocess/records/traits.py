@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NotRequired, TypedDict, cast
+from dataclasses import dataclass
 
+from tierbench import stored
 from tierbench.dags.clients import shipped_clients
 from tierbench.wrappers.client import Client
 
 
-class Traits(TypedDict):
+@dataclass(frozen=True)
+class Traits:
     """The declaration, as trial.json has it."""
 
     does: str
     reads_whole: bool
     usual_excess: float
     taken_in: str
-    settles: NotRequired[bool]
+    settles: bool = True
 
 
-def traits_of(trial: Mapping[str, Any]) -> Traits:
-    """From trial.json; of one written before it had them, what its client declares now."""
-    if "traits" in trial:
-        return cast(Traits, trial["traits"])
-    file = shipped_clients().get(trial["client"])
-    return cast(Traits, (file.client if file else Client).traits())
+def declared_now(client: str) -> Traits:
+    """What a client declares now, for trials that were written before they had it."""
+    file = shipped_clients().get(client)
+    return stored.typed(Traits, (file.client if file else Client).traits(), client)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from tierbench import stored
 from tierbench.dags import names
-from tierbench.dags.measure import Measure, measure_of
+from tierbench.dags.measure import Measure
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
 from tierbench.postprocess.measures.ceilings import Ceilings, read_ceilings
-from tierbench.postprocess.records.beginning import Beginning, PlacementRecord, StartRecord, beginning_of
+from tierbench.postprocess.records.beginning import Beginning
+from tierbench.postprocess.records.definition import Definition, OfPool, read_definition
 from tierbench.postprocess.records.increments import Intervals, intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
 from tierbench.postprocess.records.roles import role_of
 from tierbench.postprocess.records.samples import Bounds, Samples, UnreadableSamples, read_samples
-from tierbench.postprocess.records.traits import Traits, traits_of
+from tierbench.postprocess.records.traits import Traits
 from tierbench.starts import begin_of
 from tierbench.stored import Damaged
 from tierbench.submit.trial.held import held
@@ -29,98 +30,42 @@ T = TypeVar("T")
 Tell = Callable[[str], None]
 
 LONGEST_S = 8 * 86_400  # a trial may last a week
-MOST_JOBS = 1_000_000  # as a set has replicas
 QUARTER_HOUR_S = 900
 LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
 SUBMITTED, EXECUTING = "000", "001"
 
 
-class FlushedHosts(TypedDict):
-    """How caches were to be emptied, and on which hosts."""
-
-    strategy: str
-    hosts: list[str]
-
-
-class SampledHost(TypedDict):
-    """A host that was to be sampled."""
-
-    host: str
-    role: str
-
-
-class OfPool(TypedDict):
-    """What of another trial's trial.json is needed here."""
-
-    pool: str
-    workers: list[str]
-
-
-class Definition(OfPool):
-    """What of trial.json is needed here."""
-
-    id: str
-    name: str
-    index: int
-    configuration: str
-    access: str
-    workload: str
-    client: str
-    traits: NotRequired[Traits]
-    jobs: int
-    repeat: int
-    levels: NotRequired[dict[str, Any]]
-    protocol: str
-    flush: FlushedHosts
-    samplers: list[SampledHost]
-    sample_period_s: float
-    start: NotRequired[StartRecord]
-    gate: NotRequired[bool]  # of earlier versions
-    placement: NotRequired[PlacementRecord]
-    bytes: int | None
-    conditions: NotRequired[list[Arranged]]
-    writes: NotRequired[dict[str, Any] | None]
-
-
-class Arranged(TypedDict):
-    """What a host had to change for the trial."""
-
-    name: str
-    condition: str
-    host: str
-    value: str
-    unit: str
-    tolerance_pct: float
-    link: str | None
-
-
-class Planned(TypedDict):
+@dataclass(frozen=True)
+class Planned:
     """What of plan.json is needed here."""
 
     trials: list[dict[str, Any]]
     configurations: list[dict[str, Any]]
 
 
-class Go(TypedDict):
+@dataclass(frozen=True)
+class Go:
     """go.json: when the clients were told to begin."""
 
     go_wall_ns: int
-    step_ns: NotRequired[int]
-    turns_wall_ns: NotRequired[list[int]]
+    step_ns: int = 0
+    turns_wall_ns: list[int] | None = None
 
 
-class FlushReport(TypedDict):
+@dataclass(frozen=True)
+class FlushReport:
     """What a host's flush has left in its page cache, if it could look."""
 
-    resident_after_bytes: NotRequired[int | None]
+    resident_after_bytes: int | None = None
 
 
-class PlaceReport(TypedDict):
+@dataclass(frozen=True)
+class PlaceReport:
     """What the job that looked through the files that were written has found."""
 
     status: str
-    checked: NotRequired[int]
-    check: NotRequired[str]
+    checked: int = 0
+    check: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,7 +80,7 @@ class Sampled:
 class TrialData:
     """A trial's definition and what it left behind."""
 
-    trial: dict[str, Any]
+    trial: Definition
     jobs: list[Job]
     sampled: list[Sampled]
     go_wall_ns: int | None
@@ -158,7 +103,7 @@ class TrialData:
     def all_active_ns(self) -> tuple[int, int] | None:
         """From the last client's begin to the first one's end; not known unless all of them told both."""
         working = [job for job in self.jobs if job.has_work]
-        begins = [job.go["wall_ns"] for job in working if job.go]
+        begins = [job.go.wall_ns for job in working if job.go]
         ends = [job.ended_wall_ns for job in working if job.ended_wall_ns is not None]
         if not working or not len(begins) == len(ends) == len(working):
             return None
@@ -167,17 +112,17 @@ class TrialData:
     @property
     def start(self) -> Beginning:
         """How its clients were to begin."""
-        return beginning_of(self.trial)
+        return self.trial.begin
 
     @property
     def traits(self) -> Traits:
         """What its client declares."""
-        return traits_of(self.trial)
+        return self.trial.declared
 
     @property
     def measure(self) -> Measure:
         """What its rates are of, and which way its bytes go."""
-        return measure_of(self.traits)
+        return self.trial.measure
 
     @property
     def storage(self) -> list[Sampled]:
@@ -190,16 +135,21 @@ class TrialData:
         return self.workers_at_work if self.measure.far_end == "workers" else self.storage
 
     @property
+    def client_hosts(self) -> set[str]:
+        """The hosts that clients ran on."""
+        return {job.host for job in self.jobs if job.start}
+
+    @property
     def workers_at_work(self) -> list[Sampled]:
         """The workers that clients ran on; none unless each of them was sampled."""
-        hosts = {str(job.start["host"]) for job in self.jobs if job.start}
+        hosts = self.client_hosts
         workers = [s for s in self.sampled if s.samples.role == "worker" and s.samples.host in hosts]
         return workers if {worker.samples.host for worker in workers} == hosts else []
 
     @property
     def begin_ns(self) -> int | None:
         """The window begins at the go time, or where there is none with the first client's begin."""
-        begins: list[int] = [job.go["wall_ns"] for job in self.jobs if job.go]
+        begins = [job.go.wall_ns for job in self.jobs if job.go]
         return self.go_wall_ns or min(begins, default=None)
 
     @property
@@ -219,16 +169,16 @@ class TrialData:
 
 def by_host(sampled: Iterable[Sampled]) -> list[list[Sampled]]:
     """The interfaces of each host: what is the host's own, all of them have."""
-    found: dict[str, list[Sampled]] = {}
+    hosts: dict[str, list[Sampled]] = {}
     for one in sampled:
-        found.setdefault(one.samples.host, []).append(one)
-    return list(found.values())
+        hosts.setdefault(one.samples.host, []).append(one)
+    return list(hosts.values())
 
 
 def read_trial(folder: Path) -> TrialData:
     """All that is in a trial's folder."""
     try:
-        trial = _definition(folder / names.TRIAL)
+        trial = read_definition(folder / names.TRIAL)
     except Damaged as error:
         return _unread(folder, error)
     troubles: list[str] = []
@@ -237,33 +187,33 @@ def read_trial(folder: Path) -> TrialData:
     def found(shape: type[T], path: Path) -> T | None:
         return _found(shape, path, troubles.append)
 
-    jobs = read_jobs(folder, trial["jobs"])
+    jobs = read_jobs(folder, trial.jobs)
     troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
     submitted, submit_error_s = _submission(folder / names.CLIENTS_LOG, jobs, lacking)
     go = found(Go, folder / names.GO)
     troubles += _other_go_times(go, jobs)
     outcome = read_outcome(folder)
-    conditions = held(folder, trial) if any(job.starts for job in jobs) else []
+    conditions = held(folder, asdict(trial)) if any(job.starts for job in jobs) else []
     troubles += [trouble for one in conditions if (trouble := one.trouble() or one.unproven())]
-    told: list[int] = [job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")]
+    told = [job.go_wall_ns for job in jobs if job.go_wall_ns]
     return TrialData(
         trial,
         jobs,
-        _read_all_samples(folder / names.SAMPLES, trial, troubles, lacking),
-        go_wall_ns=go["go_wall_ns"] if go else min(told, default=None),
+        _read_all_samples(folder / names.SAMPLES, trial.roles, troubles, lacking),
+        go_wall_ns=go.go_wall_ns if go else min(told, default=None),
         submit_wall_ns=submitted,
         submit_error_s=submit_error_s,
-        resident_bytes=_resident_bytes(folder, trial, found),
+        resident_bytes=_resident_bytes(folder, trial.flush.hosts, found),
         outcome=_outcome_reasons(outcome or Outcome()),
         at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
         troubles=troubles,
         lacking=lacking,
-        writes=bool(trial.get("writes")),
+        writes=bool(trial.writes),
         left=(outcome or Outcome()).left,
         looked_at=_looked_at(found(PlaceReport, folder / names.CLEARED)),
         other_pools=_other_pools(folder, trial, jobs),
         clock=found(Bounds, folder / names.CLOCK),
-        ceilings=read_ceilings(folder.absolute().parents[1], trial["pool"], lacking.append).under(
+        ceilings=read_ceilings(folder.absolute().parents[1], trial.pool, lacking.append).under(
             {
                 role_of(one.condition["link"]): one.number
                 for one in conditions
@@ -279,14 +229,22 @@ def _unread(folder: Path, damage: Damaged) -> TrialData:
     run = folder.absolute().parents[1]
     try:
         plan = stored.read_as(Planned, run / names.PLAN)
-        planned = next(trial for trial in plan["trials"] if trial["id"] == folder.name)
-        configuration = next(one for one in plan["configurations"] if one["id"] == planned["configuration"])
+        planned = next(trial for trial in plan.trials if trial["id"] == folder.name)
+        configuration = next(one for one in plan.configurations if one["id"] == planned["configuration"])
     except (FileNotFoundError, Damaged, StopIteration, KeyError):
         raise damage from None
-    name, nothing = configuration["name"], {"workers": [], "samplers": [], "sample_period_s": 0.0}
-    trial = {**configuration, **planned, **nothing, "configuration": name, "flush": {"strategy": "", "hosts": []}}
-    stored.typed(Definition, trial, str(run / names.PLAN))
-    return TrialData(trial, [], [], None, None, None, outcome=[str(damage)], troubles=[])
+    nothing = {"workers": [], "samplers": [], "sample_period_s": 0.0, "flush": {}}
+    trial = {**configuration, **planned, **nothing, "configuration": configuration["name"]}
+    return TrialData(
+        stored.typed(Definition, trial, str(run / names.PLAN)),
+        [],
+        [],
+        None,
+        None,
+        None,
+        outcome=[str(damage)],
+        troubles=[],
+    )
 
 
 def was_skipped(folder: Path) -> bool:
@@ -302,18 +260,6 @@ def _outcome_reasons(outcome: Outcome) -> list[str]:
     return [reason for place, reason in enumerate(outcome.reasons) if not (place and reason.startswith("client "))]
 
 
-def _definition(path: Path) -> dict[str, Any]:
-    try:
-        trial = stored.read_as(Definition, path)
-        if not 0 < trial["jobs"] <= MOST_JOBS or trial["sample_period_s"] <= 0:
-            raise Damaged(f"{path} is damaged: {trial['jobs']} jobs, sampled each {trial['sample_period_s']:g} s")
-        return dict(trial)
-    except FileNotFoundError:
-        raise Damaged(f"{path} is not there; is {path.parent} a trial's folder of a run directory?") from None
-    except Damaged as error:
-        raise Damaged(f"{error}; `tierbench write` makes it anew in another directory") from None
-
-
 def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
     """What a file of the trial says; None where it is not there, or damaged, which is told."""
     try:
@@ -326,39 +272,36 @@ def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
 
 
 def _looked_at(report: PlaceReport | None) -> str:
-    if report is None or report["status"] != "ok":
-        return ""
-    return f"{report.get('check', '')} of {report.get('checked', 0)} files"
+    return f"{report.check} of {report.checked} files" if report and report.status == "ok" else ""
 
 
-def _other_go_times(go: Any, jobs: list[Job]) -> list[str]:
+def _other_go_times(go: Go | None, jobs: list[Job]) -> list[str]:
     """Clients must all have been given one go time, the gate's, or each the one that is meant for it."""
-    told = {job.index: job.go["go_wall_ns"] for job in jobs if job.go.get("go_wall_ns")}
+    told = {job.index: job.go_wall_ns for job in jobs if job.go_wall_ns}
     if go is None:
         given = set(told.values())
     else:
-        common = go["go_wall_ns"]
-        given = {common, *(time - (begin_of(go, client) or common) + common for client, time in told.items())}
+        common, orders = go.go_wall_ns, {name: value for name, value in asdict(go).items() if value is not None}
+        given = {common, *(time - (begin_of(orders, client) or common) + common for client, time in told.items())}
     return [f"the gate and the clients tell {len(given)} different go times"] if len(given) > 1 else []
 
 
-def _other_pools(folder: Path, trial: dict[str, Any], jobs: list[Job]) -> dict[str, str]:
+def _other_pools(folder: Path, trial: Definition, jobs: list[Job]) -> dict[str, str]:
     """The pools, by the run's other trials, of workers where clients ran that are not in the trial's own."""
-    strangers = {str(job.start.get("host")) for job in jobs if job.start} - set(trial["workers"])
-    found: dict[str, str] = {}
-    if not strangers or not trial["workers"]:
-        return found
+    strangers = {job.host for job in jobs if job.start} - set(trial.workers)
+    pools: dict[str, str] = {}
+    if not strangers or not trial.workers:
+        return pools
     for path in sorted(folder.absolute().parent.glob(f"*/{names.TRIAL}")):
         other = _found(OfPool, path, lambda _: None)
-        if other and other["pool"] != trial["pool"]:
-            found |= dict.fromkeys(strangers & set(other["workers"]), other["pool"])
-    return found
+        if other and other.pool != trial.pool:
+            pools |= dict.fromkeys(strangers & set(other.workers), other.pool)
+    return pools
 
 
-def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str], lacking: list[str]) -> list[Sampled]:
+def _read_all_samples(folder: Path, roles: Mapping[str, str], troubles: list[str], lacking: list[str]) -> list[Sampled]:
     """All hosts' samples; what is wrong with a storage server's is a trouble, with another's it is lacking."""
     sampled = []
-    roles = {sampler["host"]: role_of(sampler["role"]) for sampler in trial["samplers"]}
 
     def tell(host: str, words: str) -> None:
         (troubles if roles.get(host, "storage") == "storage" else lacking).append(words)
@@ -381,12 +324,11 @@ def _read_all_samples(folder: Path, trial: dict[str, Any], troubles: list[str], 
     return sampled
 
 
-def _resident_bytes(folder: Path, trial: dict[str, Any], found: Callable[..., FlushReport | None]) -> int | None:
+def _resident_bytes(folder: Path, hosts: list[str], found: Callable[..., FlushReport | None]) -> int | None:
     """What the flush left in all the workers' page caches; not known unless each of them told."""
-    reports = [found(FlushReport, folder / names.flush_report(host)) for host in trial["flush"]["hosts"]]
-    told = [report.get("resident_after_bytes") if report else None for report in reports]
-    known = [left for left in told if left is not None]
-    return sum(known) if known and len(known) == len(told) else None
+    reports = [found(FlushReport, folder / names.flush_report(host)) for host in hosts]
+    left = [report.resident_after_bytes for report in reports if report and report.resident_after_bytes is not None]
+    return sum(left) if left and len(left) == len(hosts) else None
 
 
 def _submission(log: Path, jobs: list[Job], lacking: list[str]) -> tuple[int | None, float | None]:
@@ -415,7 +357,7 @@ def _submission(log: Path, jobs: list[Job], lacking: list[str]) -> tuple[int | N
                 lacking.append(f"{log.name} is damaged: {error}")
                 return None, None
             first[kind] = stamp + errors_s[kind]
-    starts: list[int] = [job.start["wall_ns"] for job in jobs if job.start]
+    starts = [job.start.wall_ns for job in jobs if job.start]
     if not starts or not first.keys() >= {SUBMITTED, EXECUTING}:
         return None, None
     zone_s = round((min(starts) / 1e9 - first[EXECUTING]) / QUARTER_HOUR_S) * QUARTER_HOUR_S

@@ -11,7 +11,8 @@ from typing import Any, NotRequired, TypedDict
 from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.layout import Layout, Report, layout
-from tierbench.dags.levels import BUILT_IN, JOBS, SIMULTANEOUS, Factor, is_level, level_text
+from tierbench.dags.levels import BUILT_IN, JOBS, SIMULTANEOUS, Factor, Levels, is_level, level_text
+from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.tables.columns import Column, Row
 from tierbench.stored import Damaged
 
@@ -118,18 +119,17 @@ def axis_column(axis: Factor) -> Column:
     return Column(axis.name, "integer" if whole else "number" if axis.numeric else "text", "", meaning)
 
 
-def levels_on_axes(trial: Mapping[str, Any]) -> dict[str, str]:
-    """A trial's level of each axis, by its own record, as tables have it."""
-    levels = trial.get("levels", {})
+def levels_on_axes(levels: Levels) -> dict[str, str]:
+    """A trial's level of each axis, of those in its own record, as tables have it."""
     return {name: level_text(level) for name, level in levels.items() if name not in BUILT_IN}
 
 
-def check_levels(trial: Mapping[str, Any], axes: Sequence[Factor]) -> None:
+def check_levels(trial: Definition, axes: Sequence[Factor]) -> None:
     """A trial has a level of each of the run's axes, and of no other."""
-    levels = levels_on_axes(trial)
+    levels = levels_on_axes(trial.levels)
     if list(levels) != [axis.name for axis in axes] or any(levels[axis.name] not in axis.texts for axis in axes):
         told = " ".join(f"{name}={level}" for name, level in levels.items()) or "none"
-        raise Damaged(f"{trial['id']}: {names.TRIAL} is damaged: its levels ({told}) are not of the plan's factors")
+        raise Damaged(f"{trial.id}: {names.TRIAL} is damaged: its levels ({told}) are not of the plan's factors")
 
 
 def order(axes: Sequence[Factor]) -> Callable[[Row, str], Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tierbench.dags.levels import BUILT_IN
+from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.dags.measure import Measure
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.delivered import delivered
@@ -24,7 +24,7 @@ from tierbench.postprocess.measures.edges import mean_error_mbps
 from tierbench.postprocess.measures.late import bytes_late
 from tierbench.postprocess.measures.slices import slices
 from tierbench.postprocess.measures.traffic import resolution_s, traffic
-from tierbench.postprocess.records.beginning import placement_of, placement_text
+from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.increments import Booleans, Intervals
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
@@ -35,53 +35,53 @@ from tierbench.postprocess.verdict.counted import RUNNING
 CLIENTS_NAMED = 8
 
 
-def leading(trial: dict[str, Any]) -> dict[str, Any]:
+def leading(trial: Definition) -> dict[str, Any]:
     """What the rows of all tables of a trial begin with, as what they are made with."""
-    levels = {**{name: trial[name] for name in BUILT_IN}, **levels_on_axes(trial)}
-    return {
-        "trial": trial["name"],
-        "configuration": trial["configuration"],
-        "levels": levels,
-        "repeat": trial["repeat"],
-    }
+    levels = {ACCESS: trial.access, WORKLOAD: trial.workload, JOBS: trial.jobs, **levels_on_axes(trial.levels)}
+    return {"trial": trial.name, "configuration": trial.configuration, "levels": levels, "repeat": trial.repeat}
 
 
-def job_row(trial: dict[str, Any], job: Job) -> JobRow:
+def job_row(trial: Definition, job: Job) -> JobRow:
     """A client's row of jobs.csv."""
     start, go, end = job.start, job.go, job.end
-    begin = go.get("wall_ns")
-    return JobRow(
+    row = JobRow(
         **leading(trial),
         client=job.index,
-        host=start.get("host", ""),
-        slot=start.get("slot") or "",
-        core=go.get("core"),
-        program=start.get("client", trial["client"]),
+        program=trial.client,
         status=job.status,
-        message=end.get("message") or "",
-        url=start.get("url", ""),
         starts=job.starts,
-        start_wall_ns=start.get("wall_ns"),
-        begin_wall_ns=begin,
-        opened_wall_ns=end.get("opened_wall_ns"),
-        first_byte_wall_ns=end.get("first_byte_wall_ns"),
-        end_wall_ns=end.get("wall_ns"),
+        begin_wall_ns=job.begin_wall_ns,
         begin_after_go_ms=_times(1e-6, job.late_ns),
-        open_s=_times(1e-9, _difference(end.get("opened_wall_ns"), begin)),
-        first_byte_s=_times(1e-9, _difference(end.get("first_byte_wall_ns"), begin)),
         run_s=job.run_s,
-        bytes_expected=start.get("expected_bytes"),
-        bytes_app=end.get("bytes_app"),
-        bytes_client=end.get("bytes_client"),
-        bytes_source=end.get("bytes_source") or "",
-        rate_mbps=_times(8e-6, _ratio(end.get("bytes_app"), job.run_s)),
-        events=end.get("events"),
-        events_per_s=_ratio(end.get("events"), job.run_s),
-        cpu_user_s=end.get("cpu_user_s"),
-        cpu_system_s=end.get("cpu_system_s"),
+        bytes_expected=job.expected_bytes,
+        rate_mbps=_times(8e-6, _ratio(job.bytes_app, job.run_s)),
         cpu_efficiency=_ratio(job.computing_s, job.run_s),
-        exit_status=end.get("exit_status"),
-        detail=json.dumps(end["detail"], sort_keys=True) if end.get("detail") else "",
+        detail=json.dumps(job.detail, sort_keys=True) if job.detail else "",
+    )
+    if start:
+        program = start.client or trial.client
+        row = replace(row, host=start.host, slot=start.slot or "", program=program, url=start.url)
+        row = replace(row, start_wall_ns=start.wall_ns)
+    if go:
+        row = replace(row, core=go.core)
+    if end is None:
+        return row
+    return replace(
+        row,
+        message=end.message or "",
+        opened_wall_ns=end.opened_wall_ns,
+        first_byte_wall_ns=end.first_byte_wall_ns,
+        end_wall_ns=end.wall_ns,
+        open_s=_times(1e-9, _difference(end.opened_wall_ns, job.begin_wall_ns)),
+        first_byte_s=_times(1e-9, _difference(end.first_byte_wall_ns, job.begin_wall_ns)),
+        bytes_app=end.bytes_app,
+        bytes_client=end.bytes_client,
+        bytes_source=end.bytes_source or "",
+        events=end.events,
+        events_per_s=_ratio(end.events, job.run_s),
+        cpu_user_s=end.cpu_user_s,
+        cpu_system_s=end.cpu_system_s,
+        exit_status=end.exit_status,
     )
 
 
@@ -96,20 +96,20 @@ def trial_row(data: TrialData) -> TrialRow:
     reasons = _reasons(data)
     ok = sum(job.ok for job in jobs)
     compared = _sum(jobs, _taken_in(data))
-    events = _sum(jobs, _end("events"))
+    events = _sum(jobs, lambda job: job.end and job.end.events)
     return TrialRow(
         **leading(trial),
-        trial_id=trial["id"],
-        position=trial["index"],
+        trial_id=trial.id,
+        position=trial.index,
         state=RUNNING if data.at_work else "incomplete" if reasons else "complete",
         reasons="; ".join(reasons),
-        pool=trial["pool"],
-        protocol=trial["protocol"],
+        pool=trial.pool,
+        protocol=trial.protocol,
         direction=data.measure.direction,
-        program=trial["client"],
+        program=trial.client,
         arranged="; ".join(data.arranged),
         started=data.start.text,
-        placed=placement_text(placement_of(trial)),
+        placed=trial.placement.text,
         jobs_ok=ok,
         jobs_failed=len(jobs) - ok,
         submit_wall_ns=data.submit_wall_ns,
@@ -118,8 +118,8 @@ def trial_row(data: TrialData) -> TrialRow:
         window_s=window_s,
         wall_time_s=_times(1e-9, _difference(end, data.submit_wall_ns)),
         wall_time_error_s=data.submit_error_s,
-        natural_skew_ms=_spread_ms(job.start.get("wall_ns") for job in jobs),
-        start_skew_ms=_spread_ms(job.late_ns if data.start.gated else job.go.get("wall_ns") for job in jobs),
+        natural_skew_ms=_spread_ms(job.start.wall_ns for job in jobs if job.start),
+        start_skew_ms=_spread_ms(job.late_ns if data.start.gated else job.begin_wall_ns for job in jobs),
         delivered_mbps=taken.mbps,
         client_mbps=taken.client_mbps,
         summed_mbps=taken.summed_mbps,
@@ -130,16 +130,16 @@ def trial_row(data: TrialData) -> TrialRow:
         volatility_5s_mbps=carried.volatility_5s_mbps,
         peak_mbps=carried.peak_mbps,
         slices=slices(data, taken, limit.ceiling_mbps),
-        bytes_expected=trial["bytes"] or _sum(jobs, lambda job: job.start.get("expected_bytes")),
-        bytes_app=_sum(jobs, _end("bytes_app")),
-        bytes_client=_sum(jobs, _end("bytes_client")),
+        bytes_expected=trial.bytes or _sum(jobs, lambda job: job.expected_bytes),
+        bytes_app=_sum(jobs, lambda job: job.bytes_app),
+        bytes_client=_sum(jobs, lambda job: job.bytes_client),
         bytes_server=None if carried.bytes is None else round(carried.bytes),
         closure=_plus(-1, _ratio(carried.bytes, compared)),
         events=events,
         events_per_s=_ratio(events, window_s),
         cpu_s=_sum(jobs, lambda job: job.cpu_s),
         cpu_efficiency=_ratio(_sum(jobs, lambda job: job.computing_s), _sum(jobs, lambda job: job.run_s)),
-        sample_period_s=trial["sample_period_s"],
+        sample_period_s=trial.sample_period_s,
         resolution_s=resolution_s(data.storage) if data.storage else None,
         sampling=_sampling(data),
         resident_bytes=data.resident_bytes,
@@ -154,7 +154,7 @@ def _sampling(data: TrialData) -> Sampling:
     """How well the trial was sampled."""
     hosts = by_host(data.sampled)
     trailers = [interfaces[0].samples.trailer for interfaces in hosts]
-    late = [trailer["late_ticks"] for trailer in trailers if trailer and "late_ticks" in trailer]
+    late = [trailer.late_ticks for trailer in trailers if trailer and trailer.late_ticks is not None]
     sampling = Sampling(
         late_ticks=sum(late) if late else None,
         wraps=sum(_intervals_with(interfaces, lambda one: one.wrap) for interfaces in hosts),
@@ -196,7 +196,7 @@ def _reasons(data: TrialData) -> list[str]:
         reasons.append("the gate never opened")
     if data.end_ns is None and any(job.end for job in data.jobs):
         reasons.append("the last client ended before the window began, or more than a week after")
-    if not data.storage and not any(sampler["role"] == "storage" for sampler in data.trial["samplers"]):
+    if not data.storage and "storage" not in data.trial.roles.values():
         reasons.append("no storage server was sampled")
     for server in by_host(data.storage):
         reasons += uncovered(server, data.begin_ns, data.end_ns, data.measure)
@@ -227,14 +227,10 @@ def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None,
     return reasons
 
 
-def _end(name: str) -> Callable[[Job], Any]:
-    return lambda job: job.end.get(name)
-
-
 def _taken_in(data: TrialData) -> Callable[[Job], Any]:
     """What a client took in, as the wire is compared with, by the count that it declares to be right for that."""
-    count = data.traits["taken_in"]
-    return lambda job: job.end.get(count) or job.end.get("bytes_app")
+    counted = data.traits.taken_in
+    return lambda job: getattr(job.end, counted, None) or job.bytes_app
 
 
 def _sum(jobs: Iterable[Job], what: Callable[[Job], Any]) -> Any:

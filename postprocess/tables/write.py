@@ -102,7 +102,7 @@ def trial_tables(
     data = read_trial(folder)
     if axes is not None:
         check_levels(data.trial, axes)
-    columns = [Column(name, "text", "", "") for name in levels_on_axes(data.trial)]
+    columns = [Column(name, "text", "", "") for name in levels_on_axes(data.trial.levels)]
     _write_samples(folder / names.SAMPLES_CSV, data, columns, further_columns([folder]) if further is None else further)
     _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs], columns)
     _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)), columns)

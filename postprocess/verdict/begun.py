@@ -6,10 +6,8 @@ import itertools
 import statistics
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from tierbench.postprocess.abridged import abridged
-from tierbench.postprocess.records.beginning import placement_of
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Finding
@@ -37,26 +35,22 @@ def _together(data: TrialData, row: TrialRow) -> Iterator[Finding]:
 
 
 def _told(data: TrialData) -> Iterator[Finding]:
-    after = {
-        job.index: (job.go["wall_ns"] - job.go["go_wall_ns"]) / 1e6 for job in data.jobs if job.go.get("go_wall_ns")
-    }
+    after = {job.index: job.late_ns / 1e6 for job in data.jobs if job.late_ns is not None}
     if not after:
         return
     last = max(after, key=lambda index: after[index])
     yield Finding("late begin", after[last], f"client {last} began {after[last]:.1f} ms after the go")
-    before = {
-        job.index: max(-after[job.index], (job.go["go_wall_ns"] - job.end["first_byte_wall_ns"]) / 1e6)
-        if job.end.get("first_byte_wall_ns")
-        else -after[job.index]
-        for job in data.jobs
-        if job.index in after
-    }
+    before = {client: -late_ms for client, late_ms in after.items()}
+    for job in data.jobs:
+        if job.go_wall_ns and job.first_byte_wall_ns:
+            early_ms = (job.go_wall_ns - job.first_byte_wall_ns) / 1e6
+            before[job.index] = max(before[job.index], early_ms)
     first = max(before, key=lambda index: before[index])
     yield Finding("early begin", before[first], f"client {first} read {before[first]:.1f} ms before the go")
 
 
 def _fast(data: TrialData) -> Iterator[Finding]:
-    rates = {job.index: job.end["bytes_app"] * 8e-6 / job.run_s for job in data.jobs if job.ok and _rated(job)}
+    rates = {job.index: job.bytes_app * 8e-6 / job.run_s for job in data.jobs if job.ok and job.run_s and job.bytes_app}
     if len(rates) < 2:
         return
     usual, fastest = statistics.median_low(rates.values()), max(rates, key=lambda index: rates[index])
@@ -70,7 +64,7 @@ def _alone(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     """For how long more than one client was at work, where each was to have the way for itself."""
     if not row.window_s:
         return
-    ends = [(job.go["wall_ns"], job.ended_wall_ns) for job in data.jobs if job.go and job.ended_wall_ns is not None]
+    ends = [(job.go.wall_ns, job.ended_wall_ns) for job in data.jobs if job.go and job.ended_wall_ns is not None]
     changes = sorted([(begin, 1) for begin, _ in ends] + [(end or 0, -1) for _, end in ends])
     active, shared_ns = 0, 0
     for (when, change), (then, _) in itertools.pairwise(changes):
@@ -82,19 +76,15 @@ def _alone(data: TrialData, row: TrialRow) -> Iterator[Finding]:
 
 
 def _placed(data: TrialData) -> Iterator[Finding]:
-    placement = placement_of(data.trial)
-    meant = dict(enumerate(placement["hosts"]))
-    ran = {job.index: str(job.start["host"]) for job in data.jobs if job.start}
+    placement = data.trial.placement
+    meant = dict(enumerate(placement.hosts))
+    ran = {job.index: job.host for job in data.jobs if job.start}
     astray = [client for client, host in ran.items() if meant.get(client, host) != host]
     where = ", ".join(abridged([f"client {client} on {ran[client]}, not {meant[client]}" for client in astray]))
     yield Finding("wrong place", len(astray), f"{len(astray)} clients did not run where they were placed: {where}")
-    if placement["pinned"]:
-        cores = {job.index: (ran[job.index], job.go.get("core")) for job in data.jobs if job.go and job.index in ran}
+    if placement.pinned:
+        cores = {job.index: (ran[job.index], job.go.core) for job in data.jobs if job.go and job.index in ran}
         taken = Counter(cores.values())
         free = [client for client, core in cores.items() if core[1] is None or taken[core] > 1]
         words = f"{len(free)} clients had no core of their own: {', '.join(abridged([str(one) for one in free]))}"
         yield Finding("not pinned", len(free), words)
-
-
-def _rated(job: Any) -> bool:
-    return bool(job.run_s and job.end.get("bytes_app"))

@@ -58,14 +58,14 @@ def _caches(data: TrialData, row: TrialRow) -> Iterator[Finding]:
         yield Finding(
             "resident pages", 100 * left / whole, f"{closure.mb(left)} of the replicas were in memory after the flush"
         )
-    flush = data.trial["flush"]
-    if flush["strategy"] == "none":
+    flush = data.trial.flush
+    if flush.strategy == "none":
         yield Finding("caches not proven cold", 1, "no cache was flushed")
-    elif flush["hosts"] and left is None:
+    elif flush.hosts and left is None:
         yield Finding(
             "caches not proven cold",
-            len(flush["hosts"]),
-            f"not all of {len(flush['hosts'])} flushes could tell what was left in memory",
+            len(flush.hosts),
+            f"not all of {len(flush.hosts)} flushes could tell what was left in memory",
         )
 
 
@@ -73,8 +73,8 @@ def _caches(data: TrialData, row: TrialRow) -> Iterator[Finding]:
 
 
 def _clients(data: TrialData, row: TrialRow) -> Iterator[Finding]:
-    workers = data.trial["workers"]
-    hosts = [str(job.start["host"]) for job in data.jobs if job.start]
+    workers = data.trial.workers
+    hosts = [job.host for job in data.jobs if job.start]
     strangers = Counter(host for host in hosts if host not in workers) if workers else Counter[str]()
     for rule, elsewhere, where in (
         ("wrong worker", True, f"outside the pool {row.pool}"),
@@ -83,7 +83,7 @@ def _clients(data: TrialData, row: TrialRow) -> Iterator[Finding]:
         these = {host: clients for host, clients in strangers.items() if (host in data.other_pools) == elsewhere}
         count = sum(these.values())
         yield Finding(rule, count, f"{count} clients ran on {', '.join(abridged(sorted(these)))}, {where}")
-    readers = Counter(str(job.start["url"]) for job in data.jobs if job.start and data.measure.did == "read")
+    readers = Counter(job.start.url for job in data.jobs if job.start and data.measure.did == "read")
     shared = [url for url, clients in readers.items() if clients > 1]
     count = sum(readers[url] for url in shared)
     yield Finding("shared replica", count, f"{count} clients read {', '.join(shared[:3])} between them")
@@ -93,9 +93,9 @@ def _clients(data: TrialData, row: TrialRow) -> Iterator[Finding]:
 
 def _counts(data: TrialData) -> Iterator[Finding]:
     """Two counts of the same bytes, and one count of files that are alike: a wrong one would be in the rate."""
-    counted = [job for job in data.jobs if job.ok and job.end.get("bytes_app") is not None]
-    for job in counted:
-        app, process = job.end["bytes_app"], job.end.get("bytes_client")
+    counted = [(job, job.bytes_app) for job in data.jobs if job.ok and job.bytes_app is not None]
+    for job, app in counted:
+        process = job.bytes_client
         if process:
             above = 100 * ((app - OWN_BYTES) / process - 1)
             yield Finding(
@@ -103,11 +103,7 @@ def _counts(data: TrialData) -> Iterator[Finding]:
                 above,
                 f"client {job.index} took in {closure.mb(app)}, its process {closure.mb(process)}",
             )
-    shares = {
-        job.index: 100 * job.end["bytes_app"] / job.start["expected_bytes"]
-        for job in counted
-        if job.start.get("expected_bytes")
-    }
+    shares = {job.index: 100 * app / job.expected_bytes for job, app in counted if job.expected_bytes}
     if len(shares) > 1:
         usual = statistics.median_low(shares.values())
         odd = max(shares, key=lambda index: abs(shares[index] - usual))
@@ -137,7 +133,7 @@ def _sampling(data: TrialData, row: TrialRow) -> Iterator[Finding]:
         if interfaces[0].samples.role != "storage":
             lacking += uncovered(interfaces, begin, end, data.measure)
     yield Finding("host not covered", len(lacking), ", ".join(abridged(lacking)))
-    period_s = data.trial["sample_period_s"]
+    period_s = data.trial.sample_period_s
     if window_s and data.storage:
         yield _few(period_s, row.resolution_s or period_s, window_s)
         if row.mean_error_mbps is not None and row.mean_mbps:
@@ -157,9 +153,9 @@ def _few(period_s: float, resolution_s: float, window_s: float) -> Finding:
 
 def _late(samples: Samples) -> tuple[int, int]:
     """Late ticks and all ticks: as the sampler counted them, or where it has left no trailer by their times."""
-    told = samples.trailer or {}
-    if "late_ticks" in told:
-        return told["late_ticks"], len(samples) + told.get("missed_ticks", 0)
+    trailer = samples.trailer
+    if trailer and trailer.late_ticks is not None:
+        return trailer.late_ticks, len(samples) + trailer.missed_ticks
     period_ns = round(samples.period_s * 1e9)
     number, after = np.divmod(samples.columns["mono_ns"] - samples.header["clock_mono_ns"], period_ns)
     missed = int(np.maximum(np.diff(number) - 1, 0).sum())
@@ -207,7 +203,7 @@ def _stall(data: TrialData, row: TrialRow) -> Iterator[Finding]:
         share = 100 * stall.seconds / row.window_s
         words = f"the storage {data.measure.direction} nothing for {stall.seconds:.1f} s while clients were at work,"
         words += f" {share:.0f} % of the window, from {stall.begin_s:.1f} s on"
-        if data.trial["protocol"] != "file" and not data.far_end:  # a server may have read ahead
+        if data.trial.protocol != "file" and not data.far_end:  # a server may have read ahead
             share = min(share, BY_NAME["stall"].invalid or share)
             words += f", and what their workers {data.measure.far_direction} then is not known"
         yield Finding("stall", share, words)
@@ -243,7 +239,7 @@ def _clocks(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     matter = clocks.reading_and_storage(data)
     largest = clocks.widest(data)
     if largest:
-        periods = largest.proven_ms / 1e3 / data.trial["sample_period_s"]
+        periods = largest.proven_ms / 1e3 / data.trial.sample_period_s
         yield Finding("clock offset", periods, f"{_apart(largest)}, {periods:.1f} periods")
     if between := clocks.widest(data, matter):
         errors.append((between.proven_ms, _apart(between)))

@@ -85,7 +85,7 @@ def test_what_the_sampler_writes_is_read(path, tmp_path):
         subprocess.run([*command, "--max-seconds=0.3"], stdout=file, check=True, timeout=20)
     samples = read_samples(path)
     assert samples.damage is None
-    assert len(samples) == samples.trailer["records"]
+    assert len(samples) == samples.trailer.records
     assert (np.diff(samples.time_ns) > 0).all()
 
 

@@ -1,0 +1,114 @@
+"""What of a trial's trial.json is needed to read what the trial has left, and to judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tierbench import stored
+from tierbench.dags.measure import MEASURES, Measure
+from tierbench.postprocess.records.beginning import Beginning, Placement
+from tierbench.postprocess.records.roles import role_of
+from tierbench.postprocess.records.traits import Traits, declared_now
+from tierbench.starts import NATURAL, TOGETHER
+from tierbench.stored import Damaged
+
+MOST_JOBS = 1_000_000  # as a set has replicas
+
+
+@dataclass(frozen=True)
+class FlushedHosts:
+    """How caches were to be emptied, and on which hosts."""
+
+    strategy: str = ""
+    hosts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SampledHost:
+    """A host that was to be sampled."""
+
+    host: str
+    role: str
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """What a host had to change for the trial."""
+
+    name: str
+    condition: str
+    host: str
+    value: str
+    unit: str
+    tolerance_pct: float
+    link: str | None
+
+
+@dataclass(frozen=True)
+class OfPool:
+    """The workers of a trial's pool."""
+
+    pool: str
+    workers: list[str]
+
+
+@dataclass(frozen=True)
+class Definition(OfPool):
+    """A trial as it was planned; what has a default is not there in trials of earlier versions."""
+
+    id: str
+    name: str
+    index: int
+    configuration: str
+    access: str
+    workload: str
+    client: str
+    jobs: int
+    repeat: int
+    protocol: str
+    flush: FlushedHosts
+    samplers: list[SampledHost]
+    sample_period_s: float
+    bytes: int | None
+    traits: Traits | None = None
+    levels: dict[str, Any] = field(default_factory=dict)
+    start: Beginning | None = None
+    gate: bool = False  # of earlier versions, which knew no other start but none
+    placement: Placement = field(default_factory=Placement)
+    conditions: list[Arranged] = field(default_factory=list)
+    writes: dict[str, Any] | None = None
+
+    @property
+    def begin(self) -> Beginning:
+        """How its clients were to begin."""
+        return self.start or Beginning(TOGETHER if self.gate else NATURAL)
+
+    @property
+    def declared(self) -> Traits:
+        """What its client declares."""
+        return self.traits or declared_now(self.client)
+
+    @property
+    def measure(self) -> Measure:
+        """What its rates are of, and which way its bytes go."""
+        return MEASURES[self.declared.does]
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """What each sampled host does on the way of the data."""
+        return {sampler.host: role_of(sampler.role) for sampler in self.samplers}
+
+
+def read_definition(path: Path) -> Definition:
+    """The trial.json of a trial."""
+    try:
+        trial = stored.read_as(Definition, path)
+        if not 0 < trial.jobs <= MOST_JOBS or trial.sample_period_s <= 0:
+            raise Damaged(f"{path} is damaged: {trial.jobs} jobs, sampled each {trial.sample_period_s:g} s")
+        return trial
+    except FileNotFoundError:
+        raise Damaged(f"{path} is not there; is {path.parent} a trial's folder of a run directory?") from None
+    except Damaged as error:
+        raise Damaged(f"{error}; `tierbench write` makes it anew in another directory") from None
