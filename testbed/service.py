@@ -14,7 +14,7 @@ Hosts = dict[str, RunningHost]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Reply:
     """One thing on one host, whether it is well, and what was seen."""
 
     host: str
@@ -32,7 +32,7 @@ class Question:
     ask: Callable[[], bool | str]
     yes: str = "answers"
 
-    def put(self) -> Finding:
+    def put(self) -> Reply:
         try:
             seen = self.ask()
         except HostError as error:
@@ -40,7 +40,7 @@ class Question:
         else:
             well = bool(seen)
             seen = seen if isinstance(seen, str) else self.yes if seen else "does not answer"
-        return Finding(self.host.name, self.thing, well, seen)
+        return Reply(self.host.name, self.thing, well, seen)
 
 
 @dataclass(frozen=True)

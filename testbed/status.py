@@ -10,13 +10,13 @@ from tierbench.errors import HostError
 from tierbench.testbed import assembly
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
-from tierbench.testbed.service import Finding, Hosts, Question
+from tierbench.testbed.service import Hosts, Question, Reply
 from tierbench.testbed.services import SERVICES
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import WAN, Topology
 
 
-def findings(testbed: Testbed) -> list[Finding]:
+def findings(testbed: Testbed) -> list[Reply]:
     """All findings, host by host in the topology's order."""
     topology, hosts = testbed.topology, testbed.hosts
     with ThreadPoolExecutor(8) as pool:

@@ -54,7 +54,7 @@ class Clients:
 
 
 @dataclass(frozen=True)
-class Suspect:
+class Candidate:
     """A resource with its label, how full it is, and that in words; full if it is at its ceiling."""
 
     label: str
@@ -107,23 +107,23 @@ def resource_rows(data: TrialData, leading: Mapping[str, Any]) -> Iterator[Resou
 
 def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
     """The label of a trial, and why."""
-    suspects = sorted(_suspects(used, clients), key=lambda suspect: suspect.use, reverse=True)
-    full = [suspect for suspect in suspects if suspect.full]
+    candidates = sorted(_candidates(used, clients), key=lambda candidate: candidate.use, reverse=True)
+    full = [candidate for candidate in candidates if candidate.full]
     sent_again = _sent_again(used)
     if full:
         words = [full[0].words, *(f"also full: {other.words}" for other in full[1:])]
-        others = [suspect for suspect in suspects if not suspect.full][:2]
+        others = [candidate for candidate in candidates if not candidate.full][:2]
         words += [f"next: {other.words}" for other in others]
         return full[0].label, "; ".join([*words, *sent_again])
-    busiest = "; ".join(suspect.words for suspect in suspects[:3]) or "no ceiling is known"
-    waiting = _latency(suspects, clients)
+    busiest = "; ".join(candidate.words for candidate in candidates[:3]) or "no ceiling is known"
+    waiting = _latency(candidates, clients)
     if waiting:
         return LATENCY, "; ".join([waiting, f"busiest: {busiest}", *sent_again])
     known = ["nothing that is known of is full", busiest, *_shared(used), *_why_not(clients), *sent_again]
     return UNEXPLAINED, "; ".join(known)
 
 
-def _suspects(used: Sequence[Resource], clients: Clients) -> Iterator[Suspect]:
+def _candidates(used: Sequence[Resource], clients: Clients) -> Iterator[Candidate]:
     used = [r for r in used if r.on_the_way or r.role == "machine"]
     cpu_bound = clients.cpu_efficiency is not None and clients.cpu_efficiency >= CLIENT_FULL
     for role in ("storage", "gateway", "door", "worker"):
@@ -137,14 +137,14 @@ def _suspects(used: Sequence[Resource], clients: Clients) -> Iterator[Suspect]:
             words = (
                 f"the WAN link carried {r.value:.1f} of {r.ceiling:.1f} Mb/s ({_percent(r.utilisation)}), {r.source}"
             )
-            yield Suspect(WAN, r.utilisation, words, r.utilisation >= LINK_FULL)
+            yield Candidate(WAN, r.utilisation, words, r.utilisation >= LINK_FULL)
         if r.role == "client" and r.utilisation is not None:
             words = f"the clients used {_percent(r.utilisation)} of a core each"
-            yield Suspect(CLIENT, r.utilisation, words, r.utilisation >= CLIENT_FULL)
+            yield Candidate(CLIENT, r.utilisation, words, r.utilisation >= CLIENT_FULL)
     yield from _machine(used, cpu_bound)
 
 
-def _nic(role: str, used: Iterable[Resource]) -> Iterator[Suspect]:
+def _nic(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
     """A role's interfaces."""
     ways = {}
     for direction in ("NIC sent", "NIC received"):
@@ -164,7 +164,7 @@ def _nic(role: str, used: Iterable[Resource]) -> Iterator[Suspect]:
     words = f"{_hosts(role, known)}{_interface(known) if beside else ''} {moved}, {known[0].source}{among}"
     if use < LINK_FULL and is_full:
         words += f", in {_percent(often)} of the samples at the ceiling"
-    yield Suspect(NIC[role], use, words, is_full)
+    yield Candidate(NIC[role], use, words, is_full)
 
 
 def _fullest(role: str, known: Sequence[Resource]) -> Sequence[Resource]:
@@ -176,7 +176,7 @@ def _fullest(role: str, known: Sequence[Resource]) -> Sequence[Resource]:
     return known if role == "worker" else sorted(known, key=lambda r: r.utilisation or 0.0)[-1:]
 
 
-def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Suspect]:
+def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
     """A role's processors and disks; the fullest kind of use is told."""
     thresholds = {
         "CPU": CPU_FULL,
@@ -197,12 +197,12 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Suspect]:
             if known[0].unit == "cores":
                 words += f" ({_percent(use)}{_throttled(mine)})"
             is_full = use >= threshold or (known[0].unit == "cores" and _held_back_much(use, mine))
-            found.append((use / threshold, Suspect(CPU[role], use, words, is_full)))
+            found.append((use / threshold, Candidate(CPU[role], use, words, is_full)))
     if found:
         yield max(found, key=lambda pair: (pair[1].full, pair[0]))[1]
 
 
-def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Suspect]:
+def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Candidate]:
     """Where hosts share a machine and it is full: the role that uses most of it, if one does."""
     machine = next((r for r in used if r.role == "machine" and r.utilisation is not None), None)
     if machine is None or (machine.utilisation or 0) < MACHINE_FULL:
@@ -215,7 +215,7 @@ def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Suspect]:
         words = (
             f"the machine that all hosts share is {_percent(use)} busy, {cores:.2f} cores of it with the {WHO[role]}"
         )
-        yield Suspect(CLIENT if role == "worker" and cpu_bound else CPU[role], use, words, True)
+        yield Candidate(CLIENT if role == "worker" and cpu_bound else CPU[role], use, words, True)
 
 
 def _shared(used: Sequence[Resource]) -> Iterator[str]:
@@ -226,12 +226,12 @@ def _shared(used: Sequence[Resource]) -> Iterator[str]:
             yield f"the machine that all hosts share is {r.value:.0f} % busy, {cores:.2f} cores of it by sampled hosts"
 
 
-def _latency(suspects: Sequence[Suspect], clients: Clients) -> str:
+def _latency(candidates: Sequence[Candidate], clients: Clients) -> str:
     """Why it is latency, if it is: all waits, nothing works, and what is on its way is as much as is asked for."""
     in_flight = _in_flight(clients)
     if in_flight is None or clients.rtt_ms is None or clients.rtt_ms < LEAST_RTT_MS:
         return ""
-    if any(suspect.use > IDLE for suspect in suspects) or (clients.cpu_efficiency or 0.0) > WAITING:
+    if any(candidate.use > IDLE for candidate in candidates) or (clients.cpu_efficiency or 0.0) > WAITING:
         return ""
     mbps = (clients.mbps or 0.0) / clients.jobs
     trips = (clients.wait_per_read_ms or 0.0) / clients.rtt_ms

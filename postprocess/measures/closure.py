@@ -18,7 +18,7 @@ from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS, idle_rates
 from tierbench.postprocess.measures.late import bytes_late, settles
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.tables.rows import TrialRow
-from tierbench.postprocess.verdict.rules import BY_NAME, USUAL_BYTES_PER_CLIENT, Finding
+from tierbench.postprocess.verdict.rules import BY_NAME, USUAL_BYTES_PER_CLIENT, Evidence
 
 HEADERS = 66  # bytes of Ethernet, IP and TCP with time stamps
 LEAST_HEADERS = 54  # without them
@@ -42,7 +42,7 @@ class Moved:
         return self.bytes - headers * self.packets
 
 
-def findings(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def findings(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     """What the rules about bytes look at; whose rate is of something else has told no bytes to compare."""
     if data.measure.of != "bytes":
         return
@@ -58,7 +58,7 @@ def findings(data: TrialData, row: TrialRow) -> Iterator[Finding]:
         yield from _excess(data, row, row.closure, told, carried)
 
 
-def _not_compared(data: TrialData, carried: Moved | None) -> Iterator[Finding]:
+def _not_compared(data: TrialData, carried: Moved | None) -> Iterator[Evidence]:
     """What would have to be known for bytes to be compared."""
     measure = data.measure
     silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
@@ -69,10 +69,10 @@ def _not_compared(data: TrialData, carried: Moved | None) -> Iterator[Finding]:
     if measure.far_end == "storage":
         other_end = together(data, data.far_end, measure.far_direction)
         unknown["what the other end of the copies had is not known"] = other_end is None
-    yield from (Finding("bytes not compared", count, words) for words, count in unknown.items())
+    yield from (Evidence("bytes not compared", count, words) for words, count in unknown.items())
 
 
-def _missing(data: TrialData, told: int) -> Iterator[Finding]:
+def _missing(data: TrialData, told: int) -> Iterator[Evidence]:
     """What the clients tell and the storage did not move; of what was written, also what came late."""
     for direction in _both_ends(data):
         moved_there = together(data, data.storage, direction)
@@ -82,14 +82,14 @@ def _missing(data: TrialData, told: int) -> Iterator[Finding]:
         words = f"the storage {direction} {mb(payload)} of {mb(told)} that the clients {data.measure.did}"
         missing = 100 * (1 - payload / told)
         if settles(data):
-            yield Finding("missing bytes", missing, words)
+            yield Evidence("missing bytes", missing, words)
         else:
             words += ", and the rest was in a cache still when the sampling ended"
-            yield Finding("bytes not compared", missing > (MISSING.suspect or 0.0), words)
+            yield Evidence("bytes not compared", missing > (MISSING.suspect or 0.0), words)
     late = bytes_late(data)
     if late is not None and settles(data):
         words = f"{mb(late)} of what the clients wrote reached the storage after the last end"
-        yield Finding("written late", 100 * late / told, words)
+        yield Evidence("written late", 100 * late / told, words)
 
 
 def bytes_told(data: TrialData) -> int:
@@ -150,7 +150,7 @@ def usual_excess(data: TrialData, row: TrialRow, told: float) -> tuple[float, st
     return own + headers + again, f"are usual, {headers:.1%} of them {whose}, {again:.1%} sent again"
 
 
-def _excess(data: TrialData, row: TrialRow, closure: float, told: int, carried: Moved | None) -> Iterator[Finding]:
+def _excess(data: TrialData, row: TrialRow, closure: float, told: int, carried: Moved | None) -> Iterator[Evidence]:
     share, explained = usual_excess(data, row, told)
     direction, far_direction, did = data.measure.direction, data.measure.far_direction, data.measure.did
     beyond = f"{closure:+.1%} beyond what was {_done(did)}"
@@ -159,16 +159,16 @@ def _excess(data: TrialData, row: TrialRow, closure: float, told: int, carried: 
     if far is not None and carried is not None:
         lost = carried.payload(HEADERS) - far.payload(HEADERS) - _sent_again(data, carried) - _at_rest(data, row)
         compared = f"{words}, and the trial's own hosts {far_direction} {mb(far.bytes)} of {mb(carried.bytes)}"
-        yield Finding("excess bytes", 100 * (closure - share), compared)
+        yield Evidence("excess bytes", 100 * (closure - share), compared)
         if data.measure.far_end == "storage":  # somebody else may be at either end
             lost = max(lost, far.payload(HEADERS) - carried.payload(HEADERS) - _at_rest(data, row))
         whence = "reached" if direction == SENT else "came from"
         elsewhere = f"{mb(max(lost, 0.0))} of what the storage {direction} {whence} none of the trial's own hosts"
-        yield Finding("foreign bytes", 100 * lost / told, elsewhere)
+        yield Evidence("foreign bytes", 100 * lost / told, elsewhere)
         return
     quiet = max((share for _, _, share in idle_rates(data, row)), default=0.0) <= (IDLE.suspect or 0.0)
     rule = "excess bytes" if quiet and not data.traits.reads_whole else "foreign bytes"
-    yield Finding(rule, 100 * (closure - share), words)
+    yield Evidence(rule, 100 * (closure - share), words)
 
 
 def _done(did: str) -> str:
@@ -192,7 +192,7 @@ def _at_far_end(data: TrialData) -> Moved | None:
     return max((each for each in had if each is not None), key=lambda each: each.payload(HEADERS))
 
 
-def _missing_at_workers(data: TrialData, told: int) -> Iterator[Finding]:
+def _missing_at_workers(data: TrialData, told: int) -> Iterator[Evidence]:
     """Workers that had less on the wire than their clients tell: no other client's excess hides a cache there."""
     for worker in by_host(sampled for sampled in data.sampled if sampled.samples.role == "worker"):
         host = worker[0].samples.host
@@ -202,7 +202,7 @@ def _missing_at_workers(data: TrialData, told: int) -> Iterator[Finding]:
             payload = had.payload(LEAST_HEADERS)
             moved_there = f"{data.measure.far_direction} {mb(payload)}"
             words = f"{host} {moved_there} of {mb(its)} that its clients {data.measure.did}"
-            yield Finding("missing at a worker", 100 * (its - payload) / told, words)
+            yield Evidence("missing at a worker", 100 * (its - payload) / told, words)
 
 
 def _sent_again(data: TrialData, carried: Moved | None) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
 from tierbench.postprocess.tables.rows import Limit, TrialRow
 from tierbench.postprocess.verdict.counted import counts
-from tierbench.postprocess.verdict.rules import Finding
+from tierbench.postprocess.verdict.rules import Evidence
 from tierbench.starts import IN_TURN
 
 FEWEST = 3  # repetitions; of two nobody knows which one is odd
@@ -19,7 +19,7 @@ OF_EXCESS = 0.1  # of the usual excess: a way that wastes much does not waste ju
 ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
 
 
-def unlike_repetitions(trials: Iterable[TrialRow]) -> dict[str, Finding]:
+def unlike_repetitions(trials: Iterable[TrialRow]) -> dict[str, Evidence]:
     """Trials whose closure is not that of their repetitions, by their names: there the usual excess is measured."""
     unlike = {}
     for repetitions in _grouped(trials, lambda trial: (trial.configuration, trial.jobs)):
@@ -31,7 +31,7 @@ def unlike_repetitions(trials: Iterable[TrialRow]) -> dict[str, Finding]:
             if trial.closure is not None:
                 beyond = 100 * (abs(trial.closure - usual) - OF_EXCESS * abs(usual))
                 words = f"the storage sent {trial.closure:+.1%} beyond what was read, its repetitions {usual:+.1%}"
-                unlike[trial.trial] = Finding("unlike its repetitions", beyond, words)
+                unlike[trial.trial] = Evidence("unlike its repetitions", beyond, words)
     return unlike
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.tables.rows import TrialRow
-from tierbench.postprocess.verdict.rules import Finding
+from tierbench.postprocess.verdict.rules import Evidence
 
 
-def findings(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def findings(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     """All of it that the kind of start and the placement ask for."""
     if data.start.overlapping:
         yield from _together(data, row)
@@ -26,30 +26,30 @@ def findings(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     yield from _placed(data)
 
 
-def _together(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def _together(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     share = row.slices.all_active_share
     if row.jobs < 2 or share is None:
         return
     words = f"all clients {data.measure.did} together for {row.slices.all_active_s:.1f} s, {share:.0%} of the window"
-    yield Finding("not all active", 100 * (1 - share), words)
+    yield Evidence("not all active", 100 * (1 - share), words)
 
 
-def _told(data: TrialData) -> Iterator[Finding]:
+def _told(data: TrialData) -> Iterator[Evidence]:
     after = {job.index: job.late_ns / 1e6 for job in data.jobs if job.late_ns is not None}
     if not after:
         return
     last = max(after, key=lambda index: after[index])
-    yield Finding("late begin", after[last], f"client {last} began {after[last]:.1f} ms after the go")
+    yield Evidence("late begin", after[last], f"client {last} began {after[last]:.1f} ms after the go")
     before = {client: -late_ms for client, late_ms in after.items()}
     for job in data.jobs:
         if job.go_wall_ns and job.first_byte_wall_ns:
             early_ms = (job.go_wall_ns - job.first_byte_wall_ns) / 1e6
             before[job.index] = max(before[job.index], early_ms)
     first = max(before, key=lambda index: before[index])
-    yield Finding("early begin", before[first], f"client {first} read {before[first]:.1f} ms before the go")
+    yield Evidence("early begin", before[first], f"client {first} read {before[first]:.1f} ms before the go")
 
 
-def _fast(data: TrialData) -> Iterator[Finding]:
+def _fast(data: TrialData) -> Iterator[Evidence]:
     rates = {job.index: job.bytes_app * 8e-6 / job.run_s for job in data.jobs if job.ok and job.run_s and job.bytes_app}
     if len(rates) < 2:
         return
@@ -57,10 +57,10 @@ def _fast(data: TrialData) -> Iterator[Finding]:
     if usual:
         times = rates[fastest] / usual
         words = f"client {fastest} read at {rates[fastest]:.1f} Mb/s, {times:.1f} times the median of {usual:.1f}"
-        yield Finding("fast client", times, words)
+        yield Evidence("fast client", times, words)
 
 
-def _alone(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def _alone(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     """For how long more than one client was at work, where each was to have the way for itself."""
     if not row.window_s:
         return
@@ -72,19 +72,19 @@ def _alone(data: TrialData, row: TrialRow) -> Iterator[Finding]:
         shared_ns += then - when if active > 1 else 0
     share = shared_ns / 1e7 / row.window_s
     words = f"more than one client read for {shared_ns / 1e9:.2f} s, {share:.1f} % of the window"
-    yield Finding("not alone", share, words)
+    yield Evidence("not alone", share, words)
 
 
-def _placed(data: TrialData) -> Iterator[Finding]:
+def _placed(data: TrialData) -> Iterator[Evidence]:
     placement = data.trial.placement
     meant = dict(enumerate(placement.hosts))
     ran = {job.index: job.host for job in data.jobs if job.start}
     astray = [client for client, host in ran.items() if meant.get(client, host) != host]
     where = ", ".join(abridged([f"client {client} on {ran[client]}, not {meant[client]}" for client in astray]))
-    yield Finding("wrong place", len(astray), f"{len(astray)} clients did not run where they were placed: {where}")
+    yield Evidence("wrong place", len(astray), f"{len(astray)} clients did not run where they were placed: {where}")
     if placement.pinned:
         cores = {job.index: (ran[job.index], job.go.core) for job in data.jobs if job.go and job.index in ran}
         taken = Counter(cores.values())
         free = [client for client, core in cores.items() if core[1] is None or taken[core] > 1]
         words = f"{len(free)} clients had no core of their own: {', '.join(abridged([str(one) for one in free]))}"
-        yield Finding("not pinned", len(free), words)
+        yield Evidence("not pinned", len(free), words)

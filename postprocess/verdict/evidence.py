@@ -18,13 +18,13 @@ from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.tables.metrics import uncovered
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict import begun
-from tierbench.postprocess.verdict.rules import BY_NAME, Finding
+from tierbench.postprocess.verdict.rules import BY_NAME, Evidence
 
 OWN_BYTES = 65_536  # that a process takes in beside its file's
 BELONGS_TO_THE_OTHER = 5.0  # % of what moves one way: acknowledgements and requests
 
 
-def findings(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def findings(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     """All that can be measured of a trial; what is not known is no finding, unless a rule is about that."""
     yield from closure.findings(data, row)
     yield from _other_direction(data)
@@ -37,32 +37,32 @@ def findings(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     yield from _ceiling(row)
 
 
-def _ceiling(row: TrialRow) -> Iterator[Finding]:
+def _ceiling(row: TrialRow) -> Iterator[Evidence]:
     """Of what the jobs took in: as a measured ceiling it is without headers, and without what never reached them."""
     if not row.limit.ceiling_mbps or not row.delivered_mbps:
         return
     above = 100 * (row.delivered_mbps / row.limit.ceiling_mbps - 1)
     where = f" ({row.limit.ceiling_from})" if row.limit.ceiling_from else ""
     words = f"the jobs took in {row.delivered_mbps:.1f} Mb/s, over a ceiling of {row.limit.ceiling_mbps:.1f}{where}"
-    yield Finding("above the ceiling", above, words)
+    yield Evidence("above the ceiling", above, words)
 
 
 # -- caches ----------------------------------------------------------------------------------------------
 
 
-def _caches(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def _caches(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     if data.measure.did != "read":  # else nothing of what the trial moves was in a cache before
         return
     left, whole = row.resident_bytes, row.bytes_expected
     if left is not None and whole:
-        yield Finding(
+        yield Evidence(
             "resident pages", 100 * left / whole, f"{closure.mb(left)} of the replicas were in memory after the flush"
         )
     flush = data.trial.flush
     if flush.strategy == "none":
-        yield Finding("caches not proven cold", 1, "no cache was flushed")
+        yield Evidence("caches not proven cold", 1, "no cache was flushed")
     elif flush.hosts and left is None:
-        yield Finding(
+        yield Evidence(
             "caches not proven cold",
             len(flush.hosts),
             f"not all of {len(flush.hosts)} flushes could tell what was left in memory",
@@ -72,7 +72,7 @@ def _caches(data: TrialData, row: TrialRow) -> Iterator[Finding]:
 # -- clients ---------------------------------------------------------------------------------------------
 
 
-def _clients(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def _clients(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     workers = data.trial.workers
     hosts = [job.host for job in data.jobs if job.start]
     strangers = Counter(host for host in hosts if host not in workers) if workers else Counter[str]()
@@ -82,23 +82,23 @@ def _clients(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     ):
         these = {host: clients for host, clients in strangers.items() if (host in data.other_pools) == elsewhere}
         count = sum(these.values())
-        yield Finding(rule, count, f"{count} clients ran on {', '.join(abridged(sorted(these)))}, {where}")
+        yield Evidence(rule, count, f"{count} clients ran on {', '.join(abridged(sorted(these)))}, {where}")
     readers = Counter(job.start.url for job in data.jobs if job.start and data.measure.did == "read")
     shared = [url for url, clients in readers.items() if clients > 1]
     count = sum(readers[url] for url in shared)
-    yield Finding("shared replica", count, f"{count} clients read {', '.join(shared[:3])} between them")
+    yield Evidence("shared replica", count, f"{count} clients read {', '.join(shared[:3])} between them")
     yield from begun.findings(data, row)
     yield from _counts(data)
 
 
-def _counts(data: TrialData) -> Iterator[Finding]:
+def _counts(data: TrialData) -> Iterator[Evidence]:
     """Two counts of the same bytes, and one count of files that are alike: a wrong one would be in the rate."""
     counted = [(job, job.bytes_app) for job in data.jobs if job.ok and job.bytes_app is not None]
     for job, app in counted:
         process = job.bytes_client
         if process:
             above = 100 * ((app - OWN_BYTES) / process - 1)
-            yield Finding(
+            yield Evidence(
                 "counts apart",
                 above,
                 f"client {job.index} took in {closure.mb(app)}, its process {closure.mb(process)}",
@@ -108,23 +108,23 @@ def _counts(data: TrialData) -> Iterator[Finding]:
         usual = statistics.median_low(shares.values())
         odd = max(shares, key=lambda index: abs(shares[index] - usual))
         words = f"client {odd} took in {shares[odd]:.1f} % of its file, where {usual:.1f} % is usual"
-        yield Finding("counts apart", abs(shares[odd] - usual), words)
+        yield Evidence("counts apart", abs(shares[odd] - usual), words)
 
 
 # -- samplers --------------------------------------------------------------------------------------------
 
 
-def _sampling(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def _sampling(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     begin, end, window_s = data.begin_ns, data.end_ns, row.window_s
     for sampled in data.sampled:
         resets = int(sampled.intervals.reset.sum())
-        yield Finding("counter began anew", resets, f"a counter of {sampled.samples.named} began anew {resets} times")
+        yield Evidence("counter began anew", resets, f"a counter of {sampled.samples.named} began anew {resets} times")
     for sampled, *_ in by_host(data.sampled):
         host = sampled.samples.host
         late, ticks = _late(sampled.samples)
         if ticks:
             share = 100 * late / ticks
-            yield Finding("late ticks", share, f"{host}'s sampler was late {late} times of {ticks}, {share:.1f} %")
+            yield Evidence("late ticks", share, f"{host}'s sampler was late {late} times of {ticks}, {share:.1f} %")
         if begin is None or end is None or len(sampled.samples) < 2:
             continue
         yield from _gaps(sampled, begin, end)
@@ -132,23 +132,23 @@ def _sampling(data: TrialData, row: TrialRow) -> Iterator[Finding]:
     for interfaces in by_host(data.sampled):
         if interfaces[0].samples.role != "storage":
             lacking += uncovered(interfaces, begin, end, data.measure)
-    yield Finding("host not covered", len(lacking), ", ".join(abridged(lacking)))
+    yield Evidence("host not covered", len(lacking), ", ".join(abridged(lacking)))
     period_s = data.trial.sample_period_s
     if window_s and data.storage:
         yield _few(period_s, row.resolution_s or period_s, window_s)
         if row.mean_error_mbps is not None and row.mean_mbps:
             share = 100 * row.mean_error_mbps / row.mean_mbps
             words = f"what moved near the window's edges may be up to {row.mean_error_mbps:.1f} Mb/s of the mean"
-            yield Finding("uncertain edges", share, f"{words}, {share:.1f} %")
+            yield Evidence("uncertain edges", share, f"{words}, {share:.1f} %")
 
 
-def _few(period_s: float, resolution_s: float, window_s: float) -> Finding:
+def _few(period_s: float, resolution_s: float, window_s: float) -> Evidence:
     share = 100 * max(period_s, resolution_s) / window_s
     if resolution_s > period_s:
         words = f"the storage's counters are refreshed every {resolution_s:.2g} s, {share:.1f} % of the window"
     else:
         words = f"a sampling period of {period_s:g} s is {share:.1f} % of the window"
-    return Finding("few samples", share, words)
+    return Evidence("few samples", share, words)
 
 
 def _late(samples: Samples) -> tuple[int, int]:
@@ -162,39 +162,39 @@ def _late(samples: Samples) -> tuple[int, int]:
     return int((after > period_ns / 2).sum()) + missed, len(samples) + missed
 
 
-def _gaps(sampled: Sampled, begin_ns: int, end_ns: int) -> Iterator[Finding]:
+def _gaps(sampled: Sampled, begin_ns: int, end_ns: int) -> Iterator[Evidence]:
     times, seconds = sampled.samples.time_ns, sampled.intervals.seconds[1:]
     touching = (times[1:] > begin_ns) & (times[:-1] < end_ns)
     longest = float(seconds[touching].max(initial=0))
     periods, host = longest / sampled.samples.period_s, sampled.samples.host
     words = f"{host}'s sampler had no sample for {longest:.2f} s, {periods:.1f} periods"
-    yield Finding("sampler gap", periods, words)
+    yield Evidence("sampler gap", periods, words)
     if sampled.samples.role == "storage":
         within = np.minimum(times[1:], end_ns) - np.maximum(times[:-1], begin_ns)
         blind_s = float(within[touching & sampled.intervals.gap[1:]].sum()) / 1e9
         share = 100 * blind_s / ((end_ns - begin_ns) / 1e9)
-        yield Finding(
+        yield Evidence(
             "sampler pause", share, f"{host}'s samples have gaps over {blind_s:.2f} s, {share:.0f} % of the window"
         )
 
 
-def _idle(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def _idle(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     known = idle_rates(data, row)
     if not known and row.mean_mbps is not None:
-        yield Finding("idle traffic unknown", 1, "the storage's traffic without clients is not known")
+        yield Evidence("idle traffic unknown", 1, "the storage's traffic without clients is not known")
     direction = data.measure.direction
     if known and row.mean_mbps:
         mbps, when, share = max(known)
         what = f"the storage {direction} {mbps:.2f} Mb/s {when} the trial"
         words = f"{what}, {share:.1f} % of its rate in it beyond the usual"
-        yield Finding("idle traffic", share, words)
+        yield Evidence("idle traffic", share, words)
         least, when, _ = min(known)
         share = 100 * least / row.mean_mbps
         words = f"the storage {direction} {least:.2f} Mb/s {when} the trial, at rest, {share:.1f} % of its rate in it"
-        yield Finding("slow beside rest", share, words)
+        yield Evidence("slow beside rest", share, words)
 
 
-def _stall(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def _stall(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     if data.measure.of != "bytes":  # what it does need not go through the storage's interfaces
         return
     at_rest = min([mbps for mbps in (row.idle_before_mbps, row.idle_after_mbps) if mbps is not None], default=0.0)
@@ -206,16 +206,16 @@ def _stall(data: TrialData, row: TrialRow) -> Iterator[Finding]:
         if data.trial.protocol != "file" and not data.far_end:  # a server may have read ahead
             share = min(share, BY_NAME["stall"].invalid or share)
             words += f", and what their workers {data.measure.far_direction} then is not known"
-        yield Finding("stall", share, words)
+        yield Evidence("stall", share, words)
     edge = longest_at_an_edge(data, at_rest)
     if edge and row.window_s:
         share = 100 * edge.seconds / row.window_s
         when = "from the go on" if edge.begin_s == 0 else "before the last end"
         words = f"nothing moved for {edge.seconds:.1f} s {when} while clients were active, {share:.0f} % of the window"
-        yield Finding("still at an edge", share, words)
+        yield Evidence("still at an edge", share, words)
 
 
-def _other_direction(data: TrialData) -> Iterator[Finding]:
+def _other_direction(data: TrialData) -> Iterator[Evidence]:
     """What the storage moved the other way in the window, beyond what belongs to the trial and what moves at rest."""
     measure = data.measure
     if data.window_ns is None or not data.storage or measure.of != "bytes" or measure.far_end == "storage":
@@ -228,37 +228,37 @@ def _other_direction(data: TrialData) -> Iterator[Finding]:
     at_rest = MOST_AT_REST_MBPS * 1e6 / 8 * window_s * len(by_host(data.storage))
     share = 100 * (back.bytes - at_rest) / carried.bytes - BELONGS_TO_THE_OTHER
     moved = f"{closure.mb(back.bytes)} while it {measure.direction} {closure.mb(carried.bytes)}"
-    yield Finding("other direction", share, f"the storage {measure.far_direction} {moved}")
+    yield Evidence("other direction", share, f"the storage {measure.far_direction} {moved}")
 
 
 # -- clocks ----------------------------------------------------------------------------------------------
 
 
-def _clocks(data: TrialData, row: TrialRow) -> Iterator[Finding]:
+def _clocks(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     errors: list[tuple[float, str]] = []
     matter = clocks.reading_and_storage(data)
     largest = clocks.widest(data)
     if largest:
         periods = largest.proven_ms / 1e3 / data.trial.sample_period_s
-        yield Finding("clock offset", periods, f"{_apart(largest)}, {periods:.1f} periods")
+        yield Evidence("clock offset", periods, f"{_apart(largest)}, {periods:.1f} periods")
     if between := clocks.widest(data, matter):
         errors.append((between.proven_ms, _apart(between)))
     steps = clocks.steps_ms(data)
     if steps:
         host = max(steps, key=lambda name: steps[name])
-        yield Finding("clock step", steps[host], _set(host, steps[host]))
+        yield Evidence("clock step", steps[host], _set(host, steps[host]))
     errors += [(step, _set(host, step)) for host, step in steps.items() if host in matter]
     if errors and row.window_s:
         error_ms, words = max(errors)
         share = error_ms / 10 / row.window_s
-        yield Finding("clock error", share, f"{words}, {share:.1f} % of the window")
+        yield Evidence("clock error", share, f"{words}, {share:.1f} % of the window")
     if row.window_s:
         possible = clocks.most_apart_ms(data, matter)
         share = possible / 10 / row.window_s
         words = f"the clocks of storage and workers can be {possible:.0f} ms apart, {share:.1f} % of the window"
-        yield Finding("clock comparison", share, words)
+        yield Evidence("clock comparison", share, words)
     unknown = clocks.not_compared(data)
-    yield Finding("clock not compared", len(unknown), f"the clock of {', '.join(abridged(unknown))} was not compared")
+    yield Evidence("clock not compared", len(unknown), f"the clock of {', '.join(abridged(unknown))} was not compared")
 
 
 def _apart(clocks_of: clocks.Difference) -> str:

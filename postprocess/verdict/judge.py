@@ -14,7 +14,7 @@ from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict import alike
 from tierbench.postprocess.verdict.counted import INVALID, RUNNING, SUSPECT, VALID
 from tierbench.postprocess.verdict.evidence import findings
-from tierbench.postprocess.verdict.rules import BY_NAME, Finding
+from tierbench.postprocess.verdict.rules import BY_NAME, Evidence
 
 
 def judge(data: TrialData, row: TrialRow) -> TrialRow:
@@ -40,7 +40,7 @@ def judge(data: TrialData, row: TrialRow) -> TrialRow:
 def judge_run(rows: Sequence[TrialRow], hosts: Mapping[str, Mapping[str, Any]]) -> list[TrialRow]:
     """The rows of trials.csv when the trials, and their conditions by their names, have been compared."""
     measured = {
-        name: [Finding("other conditions", len(settings), ", ".join(abridged(settings)))]
+        name: [Evidence("other conditions", len(settings), ", ".join(abridged(settings)))]
         for name, settings in conditions.differences(hosts).items()
     }
     for name, finding in alike.unlike_repetitions(rows).items():
@@ -48,7 +48,7 @@ def judge_run(rows: Sequence[TrialRow], hosts: Mapping[str, Mapping[str, Any]]) 
     return alike.with_rates_that_add_up(_with_findings(row, measured[row.trial]) for row in rows)
 
 
-def _with_findings(row: TrialRow, further: list[Finding]) -> TrialRow:
+def _with_findings(row: TrialRow, further: list[Evidence]) -> TrialRow:
     """A trial's row when more has been found out about it."""
     reasons = list(_reasons(further))
     if not reasons:
@@ -57,7 +57,7 @@ def _with_findings(row: TrialRow, further: list[Finding]) -> TrialRow:
     return replace(row, verdict=verdict, verdict_reasons="; ".join(filter(None, [row.verdict_reasons, *reasons])))
 
 
-def of_finding(finding: Finding) -> str:
+def of_finding(finding: Evidence) -> str:
     """The verdict to which one finding leads."""
     rule = BY_NAME[finding.rule]
     if rule.invalid is not None and finding.value > rule.invalid:
@@ -65,7 +65,7 @@ def of_finding(finding: Finding) -> str:
     return SUSPECT if rule.suspect is not None and finding.value > rule.suspect else VALID
 
 
-def of_reason(finding: Finding) -> str:
+def of_reason(finding: Evidence) -> str:
     """What was measured, how much of it is allowed, and what to do."""
     rule = BY_NAME[finding.rule]
     limit = rule.suspect if rule.suspect is not None else rule.invalid
@@ -73,7 +73,7 @@ def of_reason(finding: Finding) -> str:
     return f"{finding.words}{allowed}: {rule.remedy}"
 
 
-def _reasons(findings: Iterable[Finding]) -> list[str]:
+def _reasons(findings: Iterable[Evidence]) -> list[str]:
     """The reasons of all findings that count, what makes the trial invalid before what makes it suspect."""
     counting = [(of_finding(finding), finding) for finding in findings]
     return [of_reason(finding) for wanted in (INVALID, SUSPECT) for verdict, finding in counting if verdict == wanted]

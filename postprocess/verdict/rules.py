@@ -18,7 +18,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Evidence:
     """What was measured for a rule, in the rule's unit and in words."""
 
     rule: str

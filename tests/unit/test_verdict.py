@@ -14,7 +14,7 @@ from tierbench.postprocess.tables.terminal import show
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.postprocess.verdict.evidence import findings
 from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, judge, of_finding, of_reason
-from tierbench.postprocess.verdict.rules import RULES, Finding
+from tierbench.postprocess.verdict.rules import RULES, Evidence
 
 DOCUMENT = Path(__file__).parents[2] / "docs/verdicts.md"
 OSS = synthetic.OSS
@@ -448,4 +448,4 @@ def test_each_rule_has_a_case_here():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons(rule):
-    assert ";" not in of_reason(Finding(rule.name, 1e9, "measured"))
+    assert ";" not in of_reason(Evidence(rule.name, 1e9, "measured"))
