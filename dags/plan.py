@@ -266,6 +266,11 @@ def _problems(site: Site, experiment: Experiment, use: Use) -> Iterator[str]:
             f'workloads.{use.name}: access "{use.access}" takes whole files, not parts of one; write by a mount, or'
             f" replicas.{use.replicas.name} by another pattern"
         )
+    elif site.access[use.access].to and not use.workload.declared.third_party:
+        yield (
+            f'workloads.{use.name}: access "{use.access}" leads from server to server, and client'
+            f' "{use.workload.client}" cannot have anything copied there'
+        )
 
 
 def _served(site: Site, access: str) -> bool:

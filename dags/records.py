@@ -37,7 +37,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         "access": configuration.access,
         "workload": configuration.workload,
         "client": configuration.client,
-        "traits": workload.declared.traits(dataclasses.asdict(workload.options)),
+        "traits": _traits(access, workload),
         "jobs": trial.jobs,
         "repeat": trial.repeat,
         "levels": trial.levels,
@@ -64,7 +64,13 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         },
         "limits": limits(experiment, trial.jobs).to_json(),
         "until_known": isinstance(experiment.repeats, Until),
-        "options": {**_options(configuration.workload, workload), "scale": site.scale, "core": site.core},
+        "copied_to": access.to.host if access.to else None,
+        "options": {
+            **_options(configuration.workload, workload),
+            "scale": site.scale,
+            "core": site.core,
+            "to": access.to.url if access.to else "",
+        },
         "bytes": trial.bytes,
         "work": dataclasses.asdict(trial.work),
         "writes": _outbox(access, plan, trial, run),
@@ -81,6 +87,12 @@ def _outbox(access: Access, plan: Plan, trial: Trial, run: str) -> dict[str, Any
         return None
     outbox = names.outbox(access.writes, run, trial.id)
     return {"under": access.url(access.writes), "url": access.url(outbox), "bytes": trial.bytes, "check": written.check}
+
+
+def _traits(access: Access, workload: Workload) -> dict[str, Any]:
+    """What its client declares; by a way that leads to another server it copies."""
+    declared = workload.declared.traits(dataclasses.asdict(workload.options))
+    return {**declared, "does": "copies"} if access.to else declared
 
 
 class ReplicaLists:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import ClassVar, Literal
@@ -109,6 +110,33 @@ class RandomReplicas(Replicas):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DoublingReplicas(Replicas):
+    """Files of random bytes, each twice as large as the one before: from size_mb to up_to_mb, and so on again."""
+
+    kind: Literal["doubling"]
+    up_to_mb: float = bounded(dataclasses.MISSING, 0.001, 10_000_000)
+
+    def __post_init__(self) -> None:
+        if self.up_to_mb < self.size_mb:
+            raise ValueError(f"up_to_mb: must be size_mb, {self.size_mb:g}, or more, not {self.up_to_mb:g}")
+
+    @property
+    def suffix(self) -> str:
+        return RandomReplicas.SUFFIX
+
+    @property
+    def sizes(self) -> list[int]:
+        """Of the files in turn, in bytes."""
+        steps = round(math.log2(self.up_to_mb / self.size_mb))
+        return [round(self.size_mb * 1_000_000) << step for step in range(steps + 1)]
+
+    @property
+    def nominal_bytes(self) -> int:
+        """Their mean."""
+        return sum(self.sizes) // len(self.sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
 class WrittenFiles(RandomReplicas):
     """What each client writes, in a place of its trial's own, where it is removed after the trial.
 
@@ -127,5 +155,6 @@ KINDS: dict[str, type[Replicas]] = {
     "higgs": HiggsReplicas,
     "copies": CopiedReplicas,
     "random": RandomReplicas,
+    "doubling": DoublingReplicas,
     "written": WrittenFiles,
 }

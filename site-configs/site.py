@@ -60,8 +60,21 @@ class Kerberos:
 
 
 @dataclass(frozen=True)
+class Destination:
+    """Where clients have the replicas copied to, from server to server, and which of the sampled hosts that is."""
+
+    prefix: Prefix
+    folder: AbsolutePath
+    host: Host
+
+    @property
+    def url(self) -> str:
+        return self.prefix.rstrip("/") + self.folder
+
+
+@dataclass(frozen=True)
 class Access:
-    """A way from the workers of one pool to the replicas."""
+    """A way from the workers of one pool to the replicas, or by their word from there to another server."""
 
     pool: Key
     protocol: Key  # "xrootd", "file", or any that a client declares
@@ -70,6 +83,7 @@ class Access:
     path: tuple[Host, ...] = ()
     kerberos: Kerberos | None = None
     writes: AbsolutePath | None = None
+    to: Destination | None = None
 
     def __post_init__(self) -> None:
         if self.writes is not None and self.protocol not in CLEARED:
@@ -221,6 +235,7 @@ def _problems(site: Site) -> Iterator[str]:
         yield 'samplers: at least one must have role = "storage", which is what the rates are taken from; none has'
     if storage and site.storage.sampled is not None and site.storage.sampled not in storage:
         yield unknown("storage.sampled", site.storage.sampled, storage)
+    yield from _copied_unseen(site)
     yield from _sampled_twice(site)
     yield from _flushed_outside(site)
 
@@ -229,6 +244,14 @@ def _share(one: str, other: str) -> bool:
     """Whether one path leads into the other."""
     first, second = PurePath(one), PurePath(other)
     return first.is_relative_to(second) or second.is_relative_to(first)
+
+
+def _copied_unseen(site: Site) -> Iterator[str]:
+    """Hosts that files are copied to, and whose counters nobody reads."""
+    hosts = [sampler.host for sampler in site.samplers.values()]
+    for name, access in site.access.items():
+        if access.to and access.to.host not in hosts:
+            yield unknown(f"access.{name}.to.host", access.to.host, hosts)
 
 
 def _flushed_outside(site: Site) -> Iterator[str]:

@@ -15,7 +15,15 @@ from typing import TypedDict
 import tierbench.wrappers
 from tierbench import stored
 from tierbench.dags import names
-from tierbench.dags.replicas import CopiedReplicas, Entry, HiggsReplicas, RandomReplicas, Replicas, TreeReplicas
+from tierbench.dags.replicas import (
+    CopiedReplicas,
+    DoublingReplicas,
+    Entry,
+    HiggsReplicas,
+    RandomReplicas,
+    Replicas,
+    TreeReplicas,
+)
 from tierbench.errors import TierbenchError
 from tierbench.submit import catalogue, programs
 from tierbench.submit.catalogue import Additions, Catalogue, adding
@@ -143,6 +151,8 @@ def _write(replicas: Replicas, path: Path, number: int) -> int | None:
             shutil.copyfile(sources[(number - 1) % len(sources)], path)
         case RandomReplicas():
             _write_random(path, replicas.nominal_bytes)
+        case DoublingReplicas():
+            _write_random(path, replicas.sizes[(number - 1) % len(replicas.sizes)])
     return None
 
 

@@ -57,6 +57,7 @@ class Client:
     kinds: "tuple[str, ...] | None" = None  # of the replicas that it can read; None: any
     options: "ClassVar[Mapping[str, Option]]" = {}
     memory_mb = 128  # which HTCondor is asked for
+    third_party = False  # whether it has files copied from server to server, where a way leads to another one
     reads_whole = False  # from end to end, so there is nothing that is read ahead in vain
     usual_excess = 0.10  # what the storage sends beyond what is read, headers apart, as a share (docs/runs.md)
     taken_in = "bytes_client"  # the count of its record that is compared with what the storage sent
@@ -67,6 +68,7 @@ class Client:
     FOR_ALL: "ClassVar[Mapping[str, Option]]" = {
         "environment": Option({}),
         "scale": Option(1.0, 0.000001, 1_000_000),  # the site's: its rates relative to those that it stands for
+        "to": Option(""),  # the access's: the folder's URL that files are copied to, from server to server
         "core": Option(1.0, 0.0001, 1),  # the site's: the share of a core that stands for one of a worker's
     }
 
@@ -80,7 +82,7 @@ class Client:
     def traits(cls, options: "Mapping[str, Any] | None" = None) -> "dict[str, Any]":
         """What those who read its records later must know of it, with these options."""
         declared = {name: getattr(cls, name) for name in ("does", "reads_whole", "usual_excess", "taken_in")}
-        return {**declared, "settles": cls.settles(options or {})}
+        return {**declared, "settles": cls.settles(options or {}), "at_once": cls.at_once(options or {})}
 
     @classmethod
     def settles(cls, options: "Mapping[str, Any]") -> bool:
@@ -100,6 +102,11 @@ class Client:
     @classmethod
     def several(cls, options: "Mapping[str, Any]") -> int:
         """How many files one of its processes can read, one after the other."""
+        return 1
+
+    @classmethod
+    def at_once(cls, options: "Mapping[str, Any]") -> int:
+        """How many files each of its processes has under way."""
         return 1
 
     @classmethod
@@ -144,8 +151,9 @@ class Client:
     def outcome(self, run: Run) -> "dict[str, Any]":
         """The keys of the record's end: status, message, bytes_app, and whatever else is known.
 
-        Of several files, each that was read or failed is told in `fetches`, in their order: as status, message, bytes
-        and seconds. Where time is over it is asked of a process that was ended meanwhile.
+        Of several files, each that was read or failed is told in `fetches`, in their order or with its place in it
+        (file): as status, message, bytes and seconds, None where it cannot tell. What else it counts stands in detail's
+        `counts`, which are added up. Where time is over it is asked of a process that was ended meanwhile.
         """
         raise NotImplementedError
 

@@ -4,6 +4,7 @@ It is started and held as any client's process. All that it starts is in its pro
 nothing behind; and if the wrapper is gone, which it notices by its standard input, it ends the group itself.
 """
 
+import collections
 import contextlib
 import json
 import os
@@ -60,12 +61,12 @@ class Crew(Client):
             message = f"{told['failed']} of {count} fetches failed, at first: {message}"
         if told["stopped"]:
             status, message = "killed", f"{told['cut']} fetches were broken off"
-        work = {
-            key: told[key] for key in told if key not in ("first_failure", "bytes", "bytes_client", "end", "stopped")
-        }
+        others = ("first_failure", "bytes", "bytes_client", "end", "stopped", "counts")
+        work = {key: told[key] for key in told if key not in others}
         return {
             "status": status, "message": message, "ended": told["end"], "work": work,
             "bytes_app": told["bytes"], "bytes_client": told["bytes_client"], "bytes_source": "fetches",
+            "detail": {"counts": told["counts"]} if told["counts"] else {},
         }  # fmt: skip
 
 
@@ -150,12 +151,13 @@ class _Hand:
     def fetches(self, end: "dict[str, Any]", ended: float) -> "Iterator[Fetch]":
         """What became of the files that it took: as it tells of each, or of the one that it was at."""
         each = end.get("fetches", [])
-        for number, one in enumerate(each):
+        told = {one.pop("file", number): one for number, one in enumerate(each)}
+        for number, one in told.items():
             yield Fetch(self.taken[number], **one)
         read = taken_in(end)
         rest = None if read is None else read - sum(one["bytes"] for one in each)
         is_cut = self.was_cut and end["status"] != "ok"
-        for place in self.taken[len(each) :]:
+        for place in [place for number, place in enumerate(self.taken) if number not in told]:
             yield Fetch(place, "cut" if is_cut else end["status"], end["message"], rest, ended - self.begun)
             if is_cut:
                 return
@@ -183,6 +185,7 @@ class _Leader:
             job = Job(*files[0], task["options"], folder)
             self.hands.append(_Hand(kind(job), folder, share))
         self.tally = Tally()
+        self.counts: collections.Counter[str] = collections.Counter()
         self.bytes_client: int | None = 0
         self.running: dict[int, _Hand] = {}
         self.resting: list[_Hand] = []
@@ -237,6 +240,7 @@ class _Leader:
         return {
             **self.tally.told(), "first_failure": self.tally.first_failure, "processes": len(self.hands),
             "bytes": self.tally.bytes, "bytes_client": self.bytes_client, "end": self.end, "stopped": self.stopped,
+            "counts": dict(self.counts),
             "first_begin_wall_ns": self.first_begin, "last_begin_wall_ns": self.last_begin,
         }  # fmt: skip
 
@@ -279,6 +283,7 @@ class _Leader:
         failed, ended, end = self.tally.failed, time.monotonic(), hand.client.outcome(run)
         for fetch in hand.fetches(end, ended):
             self.tally.add(fetch)
+        self.counts.update(end.get("detail", {}).get("counts", {}))
         process = end.get("bytes_client")
         self.bytes_client = None if process is None or self.bytes_client is None else self.bytes_client + process
         hand.begun = ended

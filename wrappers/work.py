@@ -43,7 +43,7 @@ class Fetch(NamedTuple):
     status: str  # a client's, or "cut": it was under way when time was over
     message: str
     bytes: "int | None"
-    seconds: float  # from its intended start: the go, or the end of the one before
+    seconds: "float | None"  # from its intended start: the go, or the end of the one before; None: it is not known
 
 
 class Tally:
@@ -64,7 +64,7 @@ class Tally:
         self.most[fetch.file] = max(self.most.get(fetch.file, 0), fetch.bytes or 0)
         if fetch.status == "ok":
             self.whole.add(fetch.file)
-            self.latencies.append(fetch.seconds)
+            self.latencies += [] if fetch.seconds is None else [fetch.seconds]
         elif fetch.status != "cut":
             self.first_failure = self.first_failure or [fetch.status, fetch.message]
             is_new = fetch.message not in self.messages

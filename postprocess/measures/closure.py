@@ -74,12 +74,12 @@ def _not_compared(data: TrialData, carried: Moved | None) -> Iterator[Evidence]:
 
 def _missing(data: TrialData, told: int) -> Iterator[Evidence]:
     """What the clients tell and the storage did not move; of what was written, also what came late."""
-    for direction in _both_ends(data):
-        moved_there = together(data, data.storage, direction)
+    for who, hosts, direction in _both_ends(data):
+        moved_there = together(data, hosts, direction)
         if moved_there is None:
             continue
         payload = moved_there.payload(LEAST_HEADERS)
-        words = f"the storage {direction} {mb(payload)} of {mb(told)} that the clients {data.measure.did}"
+        words = f"{who} {direction} {mb(payload)} of {mb(told)} that the clients {data.measure.did}"
         missing = 100 * (1 - payload / told)
         if settles(data):
             yield Evidence("missing bytes", missing, words)
@@ -102,10 +102,13 @@ def moved_around(data: TrialData) -> Moved | None:
     return together(data, data.storage, data.measure.direction)
 
 
-def _both_ends(data: TrialData) -> tuple[str, ...]:
-    """Which ways the storage must have moved what was told: of copies it is both ends."""
+def _both_ends(data: TrialData) -> Iterator[tuple[str, list[Sampled], str]]:
+    """Who must have moved what was told, which way: of copies it is the servers at both ends."""
     measure = data.measure
-    return (measure.direction,) if measure.far_end == "workers" else (measure.direction, measure.far_direction)
+    yield "the storage", data.storage, measure.direction
+    if measure.far_end == "storage":
+        who = data.trial.copied_to or "the storage"
+        yield who, data.far_end, measure.far_direction
 
 
 def together(data: TrialData, hosts: list[Sampled], direction: str) -> Moved | None:

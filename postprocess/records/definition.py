@@ -79,6 +79,7 @@ class Definition(OfPool):
     placement: Placement = field(default_factory=Placement)
     conditions: list[Arranged] = field(default_factory=list)
     writes: dict[str, Any] | None = None
+    copied_to: str | None = None  # the host that its way leads to, where its clients copy from server to server
 
     @property
     def begin(self) -> Beginning:

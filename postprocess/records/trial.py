@@ -132,7 +132,10 @@ class TrialData:
     @property
     def far_end(self) -> list[Sampled]:
         """Who has the trial's bytes at the end that is not the measured one; none unless all of it was sampled."""
-        return self.workers_at_work if self.measure.far_end == "workers" else self.storage
+        if self.measure.far_end == "workers":
+            return self.workers_at_work
+        host = self.trial.copied_to
+        return [s for s in self.sampled if s.samples.host == host] if host else self.storage
 
     @property
     def client_hosts(self) -> set[str]:

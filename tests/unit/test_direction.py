@@ -84,13 +84,17 @@ def test_somebody_who_reads_meanwhile(tmp_path: Path) -> None:
 # -- copies from storage to storage ------------------------------------------------------------------------
 
 
-def copied(folder: Path, sent: Any, received: Any) -> dict[str, Any]:
-    """One storage server sends, another receives, and the clients only steer."""
+def copied(folder: Path, sent: Any, received: Any, role: str = "storage") -> dict[str, Any]:
+    """One storage server sends, another server receives, and the clients only steer."""
     does(folder, "copies")
-    sampler = {"interface": "eth0", "role": "storage", "via": "pool"}
-    edit(folder, samplers=[{"host": host, **sampler} for host in (synthetic.OSS, OTHER)])
+    sampler = {"interface": "eth0", "via": "pool"}
+    edit(
+        folder,
+        copied_to=None if role == "storage" else OTHER,
+        samplers=[{"host": synthetic.OSS, "role": "storage", **sampler}, {"host": OTHER, "role": role, **sampler}],
+    )
     samples(folder, tx_bytes=sent, tx_packets=packets(sent))
-    samples(folder, host=OTHER, rx_bytes=received, rx_packets=packets(received))
+    samples(folder, host=OTHER, role=role, rx_bytes=received, rx_packets=packets(received))
     return trial_tables(folder)
 
 
@@ -99,16 +103,18 @@ def folder(tmp_path: Path) -> Path:
     return synthetic.write_trial(tmp_path)
 
 
-def test_copies_are_closed_by_both_ends(folder: Path) -> None:
-    row = copied(folder, WIRE, WIRE)
+@pytest.mark.parametrize("role", ["storage", "gateway"])  # or wherever the way leads to
+def test_copies_are_closed_by_both_ends(folder: Path, role: str) -> None:
+    row = copied(folder, WIRE, WIRE, role)
     assert (row["verdict"], row["verdict_reasons"]) == ("VALID", "")
     assert row["mean_mbps"] == pytest.approx(400 / 1.02 * MTU / 1434, rel=1e-3)
     assert row["delivered_mbps"] == pytest.approx(400 / 1.02, rel=1e-3)
 
 
+@pytest.mark.parametrize("role", ["storage", "gateway"])
 @pytest.mark.parametrize(("sent", "received"), [(WIRE, moving(100, 0, 20)), (moving(100, 0, 20), WIRE)])
-def test_an_end_of_a_copy_that_moved_less_is_told(folder: Path, sent: Any, received: Any) -> None:
-    row = copied(folder, sent, received)
+def test_an_end_of_a_copy_that_moved_less_is_told(folder: Path, sent: Any, received: Any, role: str) -> None:
+    row = copied(folder, sent, received, role)
     assert row["verdict"] == "INVALID"
     assert "that the clients copied" in row["verdict_reasons"]
 

@@ -17,7 +17,8 @@ from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
 from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import Site, find_site
+from tierbench.kinds import AbsolutePath, Host, Prefix
+from tierbench.site_configs.site import Destination, Site, find_site
 
 Catalogues = Mapping[str, Mapping[str, Entry]]
 
@@ -137,6 +138,13 @@ def test_an_access_that_the_site_does_not_offer_comes_with_a_guess(site: Site, q
     asking = dataclasses.replace(quick, access=("lan-xrotd",))
     with pytest.raises(ConfigError, match=r'quick at site testbed: access: there is no "lan-xrotd" \(did you mean'):
         expand(site, asking, POOL)
+
+
+def test_a_client_that_cannot_have_files_copied_is_kept_from_ways_that_lead_on(site: Site, quick: Experiment) -> None:
+    to = Destination(Prefix("root://far.test:1094/"), AbsolutePath("/in"), Host("dgt.fiu.test"))
+    access = {name: dataclasses.replace(one, to=to) for name, one in site.access.items()}
+    with pytest.raises(ConfigError, match=r'"lan-xrootd" leads from server to server, and client "root" cannot'):
+        expand(dataclasses.replace(site, access=access), quick, POOL)
 
 
 def test_a_client_is_kept_from_a_protocol_that_it_does_not_speak(site: Site, quick: Experiment) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.dags.replicas import Entry, RandomReplicas
+from tierbench.dags.replicas import DoublingReplicas, Entry, RandomReplicas
 from tierbench.errors import BusyError, TierbenchError
 from tierbench.submit import catalogue
 from tierbench.submit.replication import make, verify
 
+DOUBLING = DoublingReplicas(name="twice", kind="doubling", count=5, size_mb=0.001, up_to_mb=0.004)
 SET = RandomReplicas(name="noise", kind="random", count=12, size_mb=0.001)
 
 
@@ -52,6 +53,14 @@ def test_the_catalogue_says_what_each_file_holds(storage: Path) -> None:
 
 def test_a_sound_set_is_verified(storage: Path) -> None:
     assert list(verify(SET, storage, 2)) == []
+
+
+def test_files_of_doubling_sizes_begin_again_after_the_largest(tmp_path: Path) -> None:
+    (tmp_path / "mount").mkdir()
+    make(DOUBLING, tmp_path / "mount/replicas", 2, quiet)
+    made = [tmp_path / "mount/replicas" / DOUBLING.folder / name for name in DOUBLING.files]
+    assert [path.stat().st_size for path in made] == [1000, 2000, 4000, 1000, 2000]
+    assert DOUBLING.nominal_bytes == 7000 // 3
 
 
 def overwrite(storage: Path) -> None:

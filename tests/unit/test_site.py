@@ -107,6 +107,11 @@ def test_the_testbeds_own_table_is_left_to_it(load: Load) -> None:
         ('== "public"\'', '= "public"\'', r"pools\.all\.requirements: must be one ClassAd expression"),
         ('"public"\'', '"public") || (true\'', r"pools\.all\.requirements: must be one ClassAd expression"),
         ('name = "small"', 'name = "small"\nscale = 0', r"scale: must be"),
+        (
+            "[storage]",
+            '[access.bridge.to]\nprefix = "ftp://far.example:2811/"\nfolder = "/in"\nhost = "far.example"\n[storage]',
+            r'access\.bridge\.to\.host: there is no "far\.example"',
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(load: Load, old: str, new: str, complaint: str) -> None:

@@ -1,0 +1,85 @@
+"""What the client makes of globus-url-copy's own words, recorded with real servers: four files of 1 to 4 kB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierbench.wrappers.arguments import Replica
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Job
+from tierbench.wrappers.clients.gridftp import Gridftp
+
+SAID = Path(__file__).parent / "data/gridftp"
+SOURCE, TO = "ftp://vmuf.uf.test:2811/extenci/tierbench/t", "ftp://dgt.fiu.test:2811/gridftp"
+FILES = [Replica(f"{SOURCE}/f{number}.dat", 1000 * number, None) for number in (1, 2, 3, 4)]
+
+
+def client(folder: Path, files: list[Replica] = FILES, **options: Any) -> Gridftp:
+    first, *others = files
+    return Gridftp(Job(*first, Gridftp.with_defaults(options), folder, tuple(others)))
+
+
+def outcome(folder: Path, said: str, exit_status: int = 0, files: list[Replica] = FILES, **options: Any) -> Any:
+    (folder / "stderr").write_text((SAID / f"{said}.txt").read_text())
+    run = Run(exit_status, 0, 0, None, 0, 0, 0.0, 0.0, 0, "", 0)
+    return client(folder, files, **options).outcome(run)
+
+
+def per_file(end: Any) -> dict[str, int]:
+    return {verb: end["detail"]["counts"].get(verb, 0) for verb in ("SIZE", "ALLO", "STOR", "RETR")}
+
+
+def test_a_third_party_copy_takes_four_commands_a_file(tmp_path: Path) -> None:
+    end = outcome(tmp_path, "list", to=TO)
+    assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 10_000, None)
+    assert per_file(end) == {"SIZE": 4, "ALLO": 4, "STOR": 4, "RETR": 4}  # as the 100G paper saw by tcpdump
+
+
+def test_pipelining_does_without_two_of_them(tmp_path: Path) -> None:
+    end = outcome(tmp_path, "list-pp", to=TO, pipelining=True)
+    assert per_file(end) == {"SIZE": 0, "ALLO": 0, "STOR": 4, "RETR": 4}  # the paper, section IV B
+
+
+@pytest.mark.parametrize(("said", "waits"), [("list-pp", True), ("directory-pp-cc2", False)])
+def test_only_in_a_directory_is_a_command_sent_before_the_file_before_has_come(said: str, waits: bool) -> None:
+    lines = (SAID / f"{said}.txt").read_text().split("debug: ")
+    stored = [number for number, line in enumerate(lines) if "\nSTOR " in line]
+    came = [number for number, line in enumerate(lines) if line.startswith(f"response from {TO}") and "\n226 " in line]
+    assert (stored[1] > came[0]) is waits  # the paper's Figures 10 and 11
+
+
+def test_the_files_of_a_directory_are_told_by_several_sessions(tmp_path: Path) -> None:
+    end = outcome(tmp_path, "directory-pp-cc2", to=TO, directory=True, sessions=2, pipelining=True)
+    assert (end["status"], end["bytes_app"]) == ("ok", 10_000)
+    assert [fetch["bytes"] for fetch in end["fetches"]] == [1000, 2000, 3000, 4000]
+
+
+def test_a_directory_of_more_files_than_the_jobs_is_refused(tmp_path: Path) -> None:
+    end = outcome(tmp_path, "directory-pp-cc2", files=FILES[:2], to=TO, directory=True)
+    assert end["status"] == "failed"
+    assert "the directory has 4 files, and 2 were planned" in end["message"]
+
+
+def test_a_file_that_is_not_there_is_told_in_the_servers_words(tmp_path: Path) -> None:
+    files = [*FILES[:2], Replica(f"{SOURCE}/fnone.dat", 3000, None), FILES[3]]
+    end = outcome(tmp_path, "missing", 1, files)
+    assert (end["status"], len(end["fetches"])) == ("short-read", 2)
+    assert "Unable to open file /extenci/tierbench/t/fnone.dat" in end["message"]
+
+
+def test_another_size_than_planned_is_no_success(tmp_path: Path) -> None:
+    longer = [FILES[0]._replace(bytes=1500), *FILES[1:]]
+    end = outcome(tmp_path, "list", files=longer, to=TO)
+    assert (end["status"], end["fetches"][0]["status"]) == ("short-read", "short-read")
+    assert end["message"] == f"{TO}/f1.dat has 1000 of 1500 bytes"
+
+
+def test_what_is_fetched_goes_nowhere_and_what_is_copied_where_the_way_leads(tmp_path: Path) -> None:
+    assert client(tmp_path).command()[-2:] == ["-f", str(tmp_path / "pairs")]
+    assert (tmp_path / "pairs").read_text().splitlines()[1] == f"{FILES[1].url} file:///dev/null"
+    client(tmp_path, to=TO).command()
+    assert (tmp_path / "pairs").read_text().splitlines()[1] == f"{FILES[1].url} {TO}/f2.dat"
+    assert client(tmp_path, to=TO, directory=True).command()[-2:] == [f"{SOURCE}/", f"{TO}/t/"]

@@ -1,0 +1,145 @@
+"""globus-url-copy fetches files from a GridFTP server, or has one server send them to another (third party)."""
+
+import collections
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.failure import Failure
+
+MOST_FILES = 2000  # that one process is given
+SCHEMES = ("ftp://", "gsiftp://")
+OTHERS = 1  # files beside the replicas in their directory: the catalogue
+# What -dbg tells: on which file's URL, and what was said.
+SENT = re.compile(r"^debug: sending command to \S+:\n([A-Z]+)", re.MULTILINE)
+WHOLE = re.compile(r"^debug: response from (\S+):\n226 ", re.MULTILINE)
+MARKER = re.compile(
+    r"^debug: response from (\S+):\n112-.*\n(?: .*\n)*? Stripe Index: (\d+)\n Stripe Bytes Transferred: (\d+)",
+    re.MULTILINE,
+)
+TOOK = re.compile(r"^debug: data callback, no error, .*\blength (\d+),", re.MULTILINE)
+COMPLAINT = re.compile(r"^error: (.*(?:\n.+)*)", re.MULTILINE)
+
+
+class Gridftp(Client):
+    """All files of a process by one globus-url-copy: fetched to nowhere, or copied where the way leads to."""
+
+    protocols = ("gridftp",)
+    third_party = True
+    reads_whole = True
+    usual_excess = 0.01
+    taken_in = "bytes_app"  # what goes from server to server its process never sees
+    memory_mb = 64
+    programs = ("globus-url-copy",)
+    remedy = "install globus-gass-copy-progs there"
+    options = {
+        "streams": Option(1, 1, 64),  # -p: TCP connections for the data of a file
+        "sessions": Option(1, 1, 64),  # -cc: control connections, each at a file of its own
+        "pipelining": Option(False),  # -pp: commands for the next files are sent before this one is there
+        "directory": Option(False),  # the files are asked for as their directory, which must hold these and no others
+        "together": Option(True),  # by one program; else each file by one of its own
+        "fast": Option(True),  # -fast: the next file by the same data connection
+        "tcp_buffer_kb": Option(0, 0, 1_048_576),  # -tcp-bs; 0: as the hosts' kernels see fit
+    }
+
+    @classmethod
+    def several(cls, options: "Mapping[str, Any]") -> int:
+        return MOST_FILES if options["together"] else 1
+
+    @classmethod
+    def at_once(cls, options: "Mapping[str, Any]") -> int:
+        return int(options.get("sessions", 1))
+
+    @classmethod
+    def check(cls, options: "Mapping[str, Any]") -> None:
+        if options["directory"] and not options["together"]:
+            raise ValueError("directory: is asked for as a whole, which together = false rules out")
+
+    def prepare(self) -> None:
+        if not self.job.url.startswith(SCHEMES):
+            raise Failure("wrong-protocol", f"globus-url-copy is to fetch by GridFTP, not {self.job.url}")
+
+    def command(self) -> "list[str]":
+        options = self.job.options
+        # It looks its own name up, and may not find it.
+        said = ["env", f"GLOBUS_HOSTNAME={socket.getfqdn()}", "globus-url-copy", "-dbg", "-nodcau"]
+        said += ["-p", str(options["streams"]), "-cc", str(options["sessions"])]
+        said += ["-fast"] if options["fast"] else []
+        said += ["-pp"] if options["pipelining"] else []
+        said += ["-tcp-bs", str(1024 * options["tcp_buffer_kb"])] if options["tcp_buffer_kb"] else []
+        if options["directory"]:
+            folder = self.job.url.rpartition("/")[0]
+            return [*said, "-r", "-cd", f"{folder}/", f"{self._into(folder)}/"]
+        pairs = self.job.scratch / "pairs"
+        pairs.write_text("".join(f"{url} {self._target(url)}\n" for url, _ in self._files()))
+        return [*said, "-f", str(pairs)]
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        told = (self.job.scratch / "stderr").read_text(errors="replace")  # all of it, where `run` has its end
+        fetches = list(self._fetches(told))
+        whole = sum(fetch["bytes"] for fetch in fetches)
+        took = None if self.job.options["to"] else sum(map(int, TOOK.findall(told)))
+        counts = collections.Counter(SENT.findall(told))
+        status, message = self._judged(run, fetches, whole if took is None else took, told, counts["RETR"])
+        return {
+            "status": status, "message": message, "bytes_app": whole if took is None else took, "bytes_client": took,
+            "bytes_source": "globus-url-copy", "fetches": fetches, "detail": {"counts": dict(counts)},
+        }  # fmt: skip
+
+    def _judged(
+        self, run: Run, fetches: "list[dict[str, Any]]", moved: int, told: str, asked_for: int
+    ) -> "tuple[str, str]":
+        files = self._files()
+        complaint = COMPLAINT.search(told)
+        words = " ".join(complaint.group(1).split()) if complaint else run.last_words
+        if run.exit_status:
+            judged = self.judged(run._replace(stderr=words), moved)
+            return judged["status"], judged["message"]
+        wrong = next((fetch for fetch in fetches if fetch["status"] != "ok"), None)
+        if wrong:
+            return wrong["status"], wrong["message"]
+        if len(fetches) < len(files):
+            return "short-read", f"{len(fetches)} of {len(files)} files are told to be whole"
+        if self.job.options["directory"] and asked_for > len(files) + OTHERS:
+            return (
+                "failed",
+                f"the directory has {asked_for} files, and {len(files)} were planned: let one job have them all",
+            )
+        expected = sum(size or 0 for _, size in files)
+        if all(size is not None for _, size in files) and moved != expected:
+            return ("short-read" if moved < expected else "failed"), f"read {moved} of {expected} bytes"
+        return "ok", ""
+
+    def _fetches(self, told: str) -> "Iterator[dict[str, Any]]":
+        """The files that are told to be whole, with the bytes that the server which took each has told of it."""
+        whole = collections.Counter(WHOLE.findall(told))
+        marked = collections.defaultdict(dict)  # type: dict[str, dict[str, int]]
+        for url, stripe, count in MARKER.findall(told):
+            marked[url][stripe] = int(count)  # the last one counts
+        for number, (url, expected) in enumerate(self._files()):
+            at = self._target(url) if self.job.options["to"] else url
+            if not whole[at]:
+                continue
+            whole[at] -= 1
+            size = sum(marked[at].values()) if at in marked else (expected or 0)
+            off = expected is not None and size != expected
+            message = f"{at} has {size} of {expected} bytes" if off else ""
+            status = "ok" if not off else "short-read" if size < (expected or 0) else "failed"
+            yield {"file": number, "status": status, "message": message, "bytes": size, "seconds": None}
+
+    def _files(self) -> "list[tuple[str, int | None]]":
+        return [(self.job.url, self.job.expected_bytes), *((other.url, other.bytes) for other in self.job.others)]
+
+    def _target(self, url: str) -> str:
+        folder, _, name = url.rpartition("/")
+        if self.job.options["directory"]:
+            return f"{self._into(folder)}/{name}"
+        to = self.job.options["to"]
+        return f"{to}/{name}" if to else "file:///dev/null"
+
+    def _into(self, folder: str) -> str:
+        to = self.job.options["to"] or f"file://{self.job.scratch}/copied"
+        return f"{to}/{folder.rpartition('/')[2]}"
