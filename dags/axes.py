@@ -17,7 +17,20 @@ from tierbench.spec import build
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 CONDITIONS = "conditions"
 # What is the same for all trials of an experiment, so that no axis can set it.
-COMMON = ("name", "question", "access", "batches", "repeats", "seed", "retries", "axes", "except", "report", "extends")
+COMMON = (
+    "name",
+    "question",
+    "access",
+    "batches",
+    "repeats",
+    "seed",
+    "retries",
+    "axes",
+    "except",
+    "report",
+    "extends",
+    "measure",
+)
 
 Tables = dict[str, Any]
 

@@ -23,6 +23,7 @@ from tierbench.dags.clients import ClientFile, find_client_file, is_path, shippe
 from tierbench.dags.layout import Report
 from tierbench.dags.layout import problems as report_problems
 from tierbench.dags.levels import Level, Levels, is_level, named_levels
+from tierbench.dags.measure import MEASURES
 from tierbench.dags.placement import AS_MATCHED, Dealt, Placement, Way
 from tierbench.dags.repeats import MOST, Until
 from tierbench.dags.replicas import KINDS, Replicas, WrittenFiles
@@ -57,6 +58,7 @@ class Experiment(WorkKeys):
     retries: int = bounded(1, 0, 100)
     time_limit_s: int = bounded(7200, 1, 604_800)
     slot_limit_s: int = bounded(1200, 10, 604_800)
+    measure: Literal["bytes", "events", "operations"] = "bytes"
     stall_limit_s: int = bounded(300, 5, 604_800)
     conditions: dict[str, Any] = field(default_factory=dict)
     report: Report = field(default_factory=Report)
@@ -390,6 +392,8 @@ def _problems(experiment: Experiment) -> Iterator[str]:
             yield unknown(f"{key}.replicas", workload.replicas, experiment.replicas)
         else:
             yield from _reading_problems(experiment, name)
+        if MEASURES[workload.declared.does].of == "operations" != experiment.measure:
+            yield f'measure: client "{workload.client}" of {key} counts no bytes; say measure = "operations"'
         for option, path in workload.option_files.items():
             if path and not Path(path).is_file():
                 yield f"{key}.options.{option}: {path}: no such file"

@@ -12,14 +12,14 @@ from tierbench.dags.repeats import Repeats, Until
 from tierbench.errors import ConfigError
 from tierbench.postprocess.measures.uncertainty import mean_interval
 from tierbench.postprocess.tables.read import read_rows
-from tierbench.postprocess.tables.rows import RATE, TrialRow
+from tierbench.postprocess.tables.rows import RATE, RATE_OF, TrialRow
 from tierbench.postprocess.verdict.counted import counts, values_of
 from tierbench.spec import build
 
 
-def enough(trials: Iterable[TrialRow], rule: Repeats) -> bool:
+def enough(trials: Iterable[TrialRow], rule: Repeats, rate: str = RATE) -> bool:
     """Whether these trials of one configuration and batch, rows of trials.csv, satisfy the rule."""
-    values = values_of((row for row in trials if counts(row)), RATE)
+    values = values_of((row for row in trials if counts(row)), rate)
     if isinstance(rule, int):
         return len(values) >= rule
     if len(values) < rule.at_least:
@@ -45,7 +45,8 @@ def enough_before(run: Path, trial_id: str) -> bool:
         and trial["repeat"] < planned["repeat"]
     ]
     measured = [read_rows(TrialRow, run / names.trial_directory(trial) / names.TRIALS_CSV) for trial in before]
-    return enough([row for rows in measured for row in rows], rule)
+    rate = RATE_OF[_read(run / names.EXPERIMENT).get("measure") or "bytes"]
+    return enough([row for rows in measured for row in rows], rule, rate)
 
 
 def _rule(run: Path) -> Repeats:

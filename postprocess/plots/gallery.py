@@ -72,6 +72,7 @@ WINDOW = Metric(
     of_papers=False,
 )
 EVENTS = Metric("events_per_s", "events", "Event rate", "events of all jobs [1/s]", "")
+OPERATIONS = Metric("operations_per_s", "operations", "Rate of operations", "operations of all jobs [1/s]", "")
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
             yield from _slopes(sheet, papers)
         for sheet in sheets:
             yield from _gains(sheet)
-    for metric in (WALL_TIME, WINDOW, EVENTS):
+    for metric in (WALL_TIME, WINDOW, EVENTS, OPERATIONS):
         yield from _ladders(metric, sheets, papers)
     shown = _shown(results.panels)
     for panel in shown:

@@ -73,6 +73,7 @@ class End(Record):
     bytes_client: int | None = None
     bytes_source: str | None = None
     events: int | None = None
+    operations: int | None = None
     cpu_user_s: float | None = None
     cpu_system_s: float | None = None
     exit_status: int | None = None

@@ -11,7 +11,7 @@ from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import between, counted, figures, listed, span
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results, why
-from tierbench.postprocess.tables.rows import RATE, Bounded, RatioRow, SummaryRow, TrialRow
+from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, Bounded, RatioRow, SummaryRow, TrialRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, UNJUDGED, counts, verdict
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
@@ -25,6 +25,9 @@ class Answer:
     clear: bool
     sentence: str
     notes: tuple[str, ...]
+
+
+DID = {EVENTS: "went through", OPERATIONS: "did"}
 
 
 def answer(results: Results, panel: Panel) -> Answer:
@@ -106,7 +109,7 @@ def _name(results: Results, row: SummaryRow) -> str:
 
 def _compared(results: Results, ranked: list[SummaryRow], ratios: dict[str, RatioRow], where: str) -> tuple[bool, str]:
     first, others = ranked[0], ranked[1:]
-    rate = f"its jobs took in {figures(first.means[results.rate].value, 'Mb/s')}"
+    rate = f"its jobs {DID.get(results.rate, 'took in')} {figures(first.means[results.rate].value, results.unit)}"
     factors = {name: row.ratio for name, row in _by_name(results, others, ratios) if row.ratio.interval}
     best, names = _name(results, first), [_name(results, other) for other in others]
     if not all(name in factors for name in names):
@@ -178,7 +181,9 @@ def _of_95(low: float, high: float) -> str:
 
 
 def _plain(results: Results, others: list[SummaryRow]) -> str:
-    return listed([f"{_name(results, other)} {figures(other.means[results.rate].value, 'Mb/s')}" for other in others])
+    return listed(
+        [f"{_name(results, other)} {figures(other.means[results.rate].value, results.unit)}" for other in others]
+    )
 
 
 def _why_not(ranked: list[SummaryRow], ratios: dict[str, RatioRow]) -> str:
@@ -195,7 +200,7 @@ def _alone(results: Results, row: SummaryRow) -> str:
     lines = results.layout.lines
     other = "batch" if lines == JOBS else lines
     return (
-        f"{_name(results, row)} delivered {figures(rate.value, 'Mb/s')}{interval};"
+        f"{_name(results, row)} {DID.get(results.rate, 'delivered')} {figures(rate.value, results.unit)}{interval};"
         f" no other {other} has trials to compare it with."
     )
 

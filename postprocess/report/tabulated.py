@@ -13,14 +13,19 @@ from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, TIMES, between, figures, percent, span
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import RATE, SENT, SUMMED, RatioRow, SummaryRow
+from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, SENT, SUMMED, RatioRow, SummaryRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, counts, verdict
 
 TAKEN = {
     RATE: "what the jobs took in, all together and each",
     SUMMED: "what each job took in while it read, summed, and in the mean",
+    EVENTS: "the events that all jobs together went through in a second",
+    OPERATIONS: "the operations that all jobs together did in a second",
 }
-COMPARED = {RATE: "Rate delivered by", SUMMED: "Sum of the clients’ own rates by"}
+COMPARED = {
+    RATE: "Rate delivered by", SUMMED: "Sum of the clients’ own rates by", EVENTS: "Events per second by",
+    OPERATIONS: "Operations per second by",
+}  # fmt: skip
 REST = (
     "client_mbps", "mean_mbps", "amplification", "volatility_mbps", "peak_mbps", "window_s", "wall_time_s",
     "events_per_s",
@@ -31,7 +36,7 @@ def summary_table(results: Results) -> Markup:
     """One row for each configuration and batch."""
     bounded = any(row.means[results.rate].low is not None for row in results.summary)
     doubted = results.rate == RATE and any(row.by_valid.value is not None for row in results.summary)
-    heads = [*_factors(results), "trials", "Mb/s", "95 % interval" if bounded else "± trials"]
+    heads = [*_factors(results), "trials", results.unit, "95 % interval" if bounded else "± trials"]
     heads += ["VALID alone"] if doubted else []
     heads += ["a client", "sent", "sent / taken in", "volatility", "peak", "window s", "wall s", "events/s"]
     rows = []

@@ -51,6 +51,7 @@ FACTS = (
     ("idle after", "idle_after_mbps", "Mb/s"),
     ("clock offset", "clock_offset_ms", "ms"),
     ("events", "events_per_s", "1/s"),
+    ("operations", "operations_per_s", "1/s"),
 )
 WRITTEN = (("looked at afterwards", "looked_at"), ("left behind", "left_behind"))
 SHARES = (
@@ -93,7 +94,7 @@ def _trial(results: Results, trial: TrialRow, look: Look, top: float) -> Markup:
         "summary",
         badge(word),
         element("span", trial.trial, class_="name"),
-        element("span", figures(trial[results.rate], "Mb/s"), class_="rate"),
+        element("span", figures(trial[results.rate], results.unit), class_="rate"),
         spark(short, top, color) if short and np.isfinite(short.values).any() else element("span", class_="spark"),
         element("span", trial.limit.bottleneck, class_="bottleneck", title="bottleneck")
         if trial.limit.bottleneck

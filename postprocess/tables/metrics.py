@@ -79,6 +79,8 @@ def job_row(trial: Definition, job: Job) -> JobRow:
         bytes_source=end.bytes_source or "",
         events=end.events,
         events_per_s=_ratio(end.events, job.run_s),
+        operations=end.operations,
+        operations_per_s=_ratio(end.operations, job.run_s),
         cpu_user_s=end.cpu_user_s,
         cpu_system_s=end.cpu_system_s,
         exit_status=end.exit_status,
@@ -97,6 +99,7 @@ def trial_row(data: TrialData) -> TrialRow:
     ok = sum(job.ok for job in jobs)
     compared = _sum(jobs, _taken_in(data))
     events = _sum(jobs, lambda job: job.end and job.end.events)
+    operations = _sum(jobs, lambda job: job.end and job.end.operations)
     return TrialRow(
         **leading(trial),
         trial_id=trial.id,
@@ -137,6 +140,8 @@ def trial_row(data: TrialData) -> TrialRow:
         closure=_plus(-1, _ratio(carried.bytes, compared)),
         events=events,
         events_per_s=_ratio(events, window_s),
+        operations=operations,
+        operations_per_s=_ratio(operations, window_s),
         cpu_s=_sum(jobs, lambda job: job.cpu_s),
         cpu_efficiency=_ratio(_sum(jobs, lambda job: job.computing_s), _sum(jobs, lambda job: job.run_s)),
         sample_period_s=trial.sample_period_s,

@@ -19,8 +19,10 @@ from tierbench.postprocess.tables.points import Panel, Point, level_of, rows_at
 from tierbench.postprocess.tables.read import read_rows
 from tierbench.postprocess.tables.rows import (
     RATE,
+    RATE_OF,
     SCHEMA_VERSION,
     SUMMED,
+    UNITS,
     RatioRow,
     ResourceRow,
     SummaryRow,
@@ -60,8 +62,15 @@ class Results:
 
     @property
     def rate(self) -> str:
-        """The column that its trials are compared by: where clients have taken turns, the sum of their own rates."""
+        """The column that its trials are compared by: what the experiment measures; of turns the sum of the rates."""
+        if (measure := self.experiment.get("measure") or "bytes") != "bytes":
+            return RATE_OF[measure]
         return SUMMED if any(trial.started == IN_TURN for trial in self.trials) else RATE
+
+    @property
+    def unit(self) -> str:
+        """Of that column."""
+        return UNITS[self.rate]
 
     @property
     def accesses(self) -> list[str]:

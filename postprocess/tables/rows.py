@@ -28,6 +28,10 @@ SCHEMA_VERSION = 4
 RATE, SENT = "delivered_mbps", "mean_mbps"
 # Where clients take turns: what they would take in together if none was in another's way.
 SUMMED = "summed_mbps"
+# What an experiment may ask to have compared instead of bytes, by its `measure`; and the rates' units.
+EVENTS, OPERATIONS = "events_per_s", "operations_per_s"
+RATE_OF = {"bytes": RATE, "events": EVENTS, "operations": OPERATIONS}
+UNITS = {RATE: "Mb/s", SUMMED: "Mb/s", EVENTS: "events/s", OPERATIONS: "operations/s"}
 
 CONFIGURATION = "way of access and workload, as access/workload, and the level of each axis"
 
@@ -109,6 +113,8 @@ class JobRow(OfTrial):
     rate_mbps: Amount = number("Mb/s", "bytes_app over run_s")
     events: Count = count("events read")
     events_per_s: Amount = number("1/s", "events over run_s")
+    operations: Count = count("operations done on files, by a client that counts them")
+    operations_per_s: Amount = number("1/s", "operations over run_s")
     cpu_user_s: Amount = number("s", "CPU time in user mode")
     cpu_system_s: Amount = number("s", "CPU time in the kernel")
     cpu_efficiency: Amount = number("1", "time in which it computed over run_s", 4)
@@ -215,6 +221,8 @@ class TrialRow(OfTrial):
     )
     events: Count = count("events read by all clients")
     events_per_s: Amount = number("1/s", "events over the window")
+    operations: Count = count("operations done on files by all clients")
+    operations_per_s: Amount = number("1/s", "operations over the window")
     cpu_s: Amount = number("s", "CPU time of all clients")
     cpu_efficiency: Amount = number("1", "time in which the clients computed over the sum of their run times", 4)
     sample_period_s: Amount = number("s", "period of the samplers")
@@ -306,7 +314,7 @@ SUMMARISED = (
     "amplification", "volatility_mbps", "volatility_5s_mbps", "peak_mbps",
     "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps", "steady_peak_mbps", "all_active_share",
     "all_active_delivered_mbps", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms", "natural_skew_ms",
-    "events_per_s", "cpu_efficiency", "efficiency",
+    "events_per_s", "operations_per_s", "cpu_efficiency", "efficiency",
 )  # fmt: skip
 
 
@@ -376,7 +384,7 @@ class RatioRow(Row):
 
 
 # What ratios.csv compares.
-COMPARED = (RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", "events_per_s")
+COMPARED = (RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", EVENTS, OPERATIONS)
 
 FILES: dict[str, tuple[str, type[Row]]] = {
     names.SAMPLES_CSV: ("host, interface and sample", SampleRow),

@@ -59,6 +59,7 @@ def test_who_has_nothing_to_write_is_done(job: Job) -> None:
     job.offer(job.folder / "written", 0)
     end = job.end("writer")
     assert (end["status"], end["bytes_app"]) == ("ok", 0)
+    assert not (job.folder / "written").exists()  # another one makes it
 
 
 @pytest.mark.parametrize(("url", "words"), [("/dev/full", "No space left"), ("/nowhere/file", "No such file")])

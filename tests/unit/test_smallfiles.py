@@ -1,0 +1,61 @@
+"""Small files: a tree of its own, the operations that were asked for, and an experiment that compares their rate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.test_client import Job
+from tests.unit.test_writes import POOL, WRITING
+from tierbench.dags.experiment import load_experiment
+from tierbench.dags.plan import expand
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import find_site
+
+SHAPE = {
+    "directories": 12, "files": 60, "links": 3, "opens": 10, "reads": 11, "stats": 20, "lstats": 30, "readlinks": 5,
+}  # fmt: skip
+KINDS = ("open", "read", "stat", "lstat", "readlink")
+SIZE = 60_000
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    job = Job(tmp_path)
+    job.offer(tmp_path / "mine", SIZE)
+    return job
+
+
+def test_it_makes_its_tree_and_does_all_that_was_asked_for(job: Job) -> None:
+    end = job.end("smallfiles", options=SHAPE)
+    assert (end["status"], end["operations"]) == ("ok", 76)
+    assert sorted(end["detail"].keys() - {"peak_rss_kb"}) == sorted(f"{kind}_s" for kind in KINDS)
+    root = job.folder / "mine.tree"
+    found = Counter("link" if p.is_symlink() else "folder" if p.is_dir() else "file" for p in root.rglob("*"))
+    assert found == {"folder": 11, "file": 60, "link": 3}
+    assert sum(p.stat().st_size for p in root.rglob("f*")) == SIZE
+    assert end["bytes_app"] == 11 * SIZE // 60
+
+
+def test_a_tree_that_cannot_be_made_is_told(job: Job) -> None:
+    job.offer("/proc/nowhere/mine", SIZE)
+    end: dict[str, Any] = job.end("smallfiles", options=SHAPE)
+    assert end["status"] == "failed"
+
+
+def experiment(tmp_path: Path, *changes: tuple[str, str]) -> Any:
+    text = WRITING.replace('"writer"', '"smallfiles"').replace(', "lan-xrootd"', "")
+    for old, new in changes:
+        text = text.replace(old, new)
+    (tmp_path / "small.toml").write_text(text)
+    return load_experiment(tmp_path / "small.toml")
+
+
+def test_what_it_counts_has_to_be_what_is_compared(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='say measure = "operations"'):
+        experiment(tmp_path)
+    asked = experiment(tmp_path, ("repeats = 1", 'repeats = 1\nmeasure = "operations"'))
+    assert len(expand(find_site("testbed"), asked, POOL).trials) == 1
