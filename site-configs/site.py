@@ -9,13 +9,14 @@ from typing import Literal
 
 from tierbench.definitions import find, misnamed, unknown
 from tierbench.errors import ConfigError
-from tierbench.kinds import AbsolutePath, Host, Interface, Key, Line, Name, Prefix, Principal, Requirements
+from tierbench.kinds import AbsolutePath, Host, Interface, Key, Line, Name, Prefix, Principal, Proxy, Requirements
 from tierbench.spec import bounded, build, read_toml
 
 SHIPPED = Path(__file__).parent
 INSTALLED = Path("/etc/tierbench")  # sites of this machine, which go before those that come with tierbench
 
 CLEARED = ("file", "xrootd")  # protocols by which wrappers/outbox.py can look through what was written, and remove it
+NO_PROXY = Proxy("")
 DOOR = "root://"  # the second slash of root://host//path belongs to the path
 
 
@@ -84,6 +85,7 @@ class Access:
     kerberos: Kerberos | None = None
     writes: AbsolutePath | None = None
     to: Destination | None = None
+    proxy: Proxy = NO_PROXY  # by which clients reach the server
 
     def __post_init__(self) -> None:
         if self.writes is not None and self.protocol not in CLEARED:
@@ -98,6 +100,9 @@ class Access:
                 f'prefix: must be a server\'s "scheme://host:port/" for "{self.protocol}", not "{self.prefix}";'
                 f' what is mounted has protocol "file"'
             )
+
+        if self.proxy and self.protocol != "http":
+            raise ValueError(f'proxy: is for protocol "http", not "{self.protocol}"')
 
     def url(self, path: str) -> str:
         """How a client names the file that has this absolute path on the storage."""

@@ -200,7 +200,8 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
         door = access.prefix.removeprefix("root://").rstrip("/")
         yield Question("xrootd", f"access {name}", {"door": door, "paths": paths})
     elif access.protocol != "file":
-        yield Question("server", f"access {name}", {"url": access.prefix})
+        url = f"http://{access.proxy}/" if access.proxy else access.prefix
+        yield Question("server", f"access {name}", {"url": url})
     else:
         seen = [(access.url(path), count) for path, count in paths]
         yield Question("files", f"access {name}", {"paths": seen})

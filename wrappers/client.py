@@ -69,11 +69,14 @@ class Client:
         "environment": Option({}),
         "scale": Option(1.0, 0.000001, 1_000_000),  # the site's: its rates relative to those that it stands for
         "to": Option(""),  # the access's: the folder's URL that files are copied to, from server to server
+        "proxy": Option(""),  # the access's: host:port
         "core": Option(1.0, 0.0001, 1),  # the site's: the share of a core that stands for one of a worker's
     }
 
     # Whether a process that has read and written so many bytes has its first data; None: that cannot be seen.
     has_begun: "Callable[[int, int], bool] | None" = None
+
+    keeps_time = False  # whether its process waits by itself until the go that it is told
 
     def __init__(self, job: Job) -> None:
         self.job = job

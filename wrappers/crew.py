@@ -35,7 +35,9 @@ SIGNALS = (signal.SIGALRM, signal.SIGTERM)
 
 
 class Crew(Client):
-    """To the wrapper, a client like any other."""
+    """To the wrapper, a client like any other, but that it is told of the go ahead of it."""
+
+    keeps_time = True
 
     def __init__(self, kind: "type[Client]", name: str, files: "list[Replica]", work: Work, job: Job) -> None:
         super().__init__(job)
@@ -142,6 +144,10 @@ class _Hand:
             words = self.stderr.read_text(errors="replace").strip().splitlines()
             raise Failure("failed", words[-1] if words else f"exit status {self.process.wait()}")
         self.before = io_of(str(self.process.pid))
+        self.process.stdout.close()
+        # From here on it is stopped: lines to so many would go out one by one, while the first ones are at work.
+        os.kill(self.process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def release(self) -> None:
         with contextlib.suppress(BrokenPipeError):  # it has died, which its end will tell
@@ -152,10 +158,14 @@ class _Hand:
         """What became of the files that it took: as it tells of each, or of the one that it was at."""
         each = end.get("fetches", [])
         told = {one.pop("file", number): one for number, one in enumerate(each)}
-        for number, one in told.items():
-            yield Fetch(self.taken[number], **one)
         read = taken_in(end)
         rest = None if read is None else read - sum(one["bytes"] for one in each)
+        # What came before the first one began, as it was told when the last one ended, is time of the first one.
+        told_at = ended + self.stderr.stat().st_mtime - time.time() if each else ended
+        before = max(0.0, told_at - self.begun - sum(one["seconds"] for one in each))
+        for number, one in told.items():
+            yield Fetch(self.taken[number], **{**one, "seconds": one["seconds"] + before})
+            before = 0.0
         is_cut = self.was_cut and end["status"] != "ok"
         for place in [place for number, place in enumerate(self.taken) if number not in told]:
             yield Fetch(place, "cut" if is_cut else end["status"], end["message"], rest, ended - self.begun)
@@ -204,13 +214,14 @@ class _Leader:
     def release(self, go_wall_ns: int) -> None:
         signal.signal(signal.SIGALRM, self._on_time_over)
         signal.signal(signal.SIGTERM, self._on_stop)
-        self.first_begin, _ = now()
         for hand in self.hands:
-            hand.begun = time.monotonic()
             hand.release()
+        time.sleep(max(0.0, go_wall_ns / 1e9 - time.time()))
+        self.first_begin, begun = now()
+        os.killpg(0, signal.SIGCONT)  # all at once
         self.last_begin, _ = now()
         for hand in self.hands:
-            hand.process.stdout.close()
+            hand.begun = begun / 1e9
         if self.for_s is not None:
             signal.setitimer(signal.ITIMER_REAL, max(0.001, go_wall_ns / 1e9 + self.for_s - time.time()))
 

@@ -30,19 +30,19 @@ class Gate:
         except NoChirp as error:
             raise Failure("no-gate", str(error)) from None
 
-    def wait(self) -> int:
-        """Return at the wall-clock time that the gate gives, which is returned."""
-        go = self._ask_for_go()
+    def wait_until(self, go_wall_ns: int) -> None:
+        """Return at this time by the wall clock."""
         while True:
-            left = go / 1e9 - time.time()
+            left = go_wall_ns / 1e9 - time.time()
             if left <= 0:
-                return go
+                return
             if left > self.patience_s:
                 raise Failure("no-gate", f"the go time is {left:.0f} s ahead of this host's clock")
             self.interrupts.check()
             time.sleep(left if left < 0.02 else min(left - 0.01, POLL_S))
 
-    def _ask_for_go(self) -> int:
+    def ask_for_go(self) -> int:
+        """Say that this client is ready, and return the wall-clock time of the common begin when it is known."""
         deadline, announced, trouble = time.monotonic() + self.patience_s, False, "no go came"
         away = 0  # clients before whose ends this one's turn does not come
         pause = POLL_S * (0.6 + 0.4 * (self.index * 0.618034 % 1))  # the clients are not to ask in step

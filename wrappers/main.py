@@ -106,14 +106,17 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
             compare_clocks(record, interrupts)
         go = None
         if arguments.gate:
-            patience_s = arguments.gate_timeout
-            go = Gate(arguments.gate, arguments.index, patience_s, scratch, record, interrupts).wait()
+            gate = Gate(arguments.gate, arguments.index, arguments.gate_timeout, scratch, record, interrupts)
+            go = gate.ask_for_go()
+            if client.keeps_time:
+                child.release(go)
+            gate.wait_until(go)
         awake = now()
         if go is not None:
             time.sleep(max(0.0, go / 1e9 + SETTLE_S - time.time()))
         interrupts.check()
         pinned: dict[str, Any] = {"core": core_of(child.pid)} if arguments.pin else {}
-        released = child.release(go)
+        released = go if go is not None and client.keeps_time else child.release(go)
 
         def tell() -> int:
             return record.write("go", *awake, go_wall_ns=go, released_wall_ns=released, **pinned)

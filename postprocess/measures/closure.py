@@ -74,13 +74,15 @@ def _not_compared(data: TrialData, carried: Moved | None) -> Iterator[Evidence]:
 
 def _missing(data: TrialData, told: int) -> Iterator[Evidence]:
     """What the clients tell and the storage did not move; of what was written, also what came late."""
+    once = bytes_once(data) if data.trial.reads_again else told
     for who, hosts, direction in _both_ends(data):
         moved_there = together(data, hosts, direction)
-        if moved_there is None:
+        if moved_there is None or not once:
             continue
         payload = moved_there.payload(LEAST_HEADERS)
-        words = f"{who} {direction} {mb(payload)} of {mb(told)} that the clients {data.measure.did}"
-        missing = 100 * (1 - payload / told)
+        words = f"{who} {direction} {mb(payload)} of {mb(once)} that the clients {data.measure.did}"
+        words += ", each file counted once" if data.trial.reads_again else ""
+        missing = 100 * (1 - payload / once)
         if settles(data):
             yield Evidence("missing bytes", missing, words)
         else:
@@ -95,6 +97,11 @@ def _missing(data: TrialData, told: int) -> Iterator[Evidence]:
 def bytes_told(data: TrialData) -> int:
     """What all clients together read, wrote or copied, as far as they tell."""
     return sum(job.bytes_read or 0 for job in data.jobs)
+
+
+def bytes_once(data: TrialData) -> int:
+    """The same of each file's first reading: later ones may be served by a cache, where files are read again."""
+    return sum(job.bytes_once or 0 for job in data.jobs)
 
 
 def moved_around(data: TrialData) -> Moved | None:
@@ -199,7 +206,8 @@ def _missing_at_workers(data: TrialData, told: int) -> Iterator[Evidence]:
     """Workers that had less on the wire than their clients tell: no other client's excess hides a cache there."""
     for worker in by_host(sampled for sampled in data.sampled if sampled.samples.role == "worker"):
         host = worker[0].samples.host
-        its = sum(job.bytes_read or 0 for job in data.jobs if job.host == host)
+        cached = data.trial.reads_again and data.trial.protocol == "file"  # by the worker's own mount
+        its = sum((job.bytes_once if cached else job.bytes_read) or 0 for job in data.jobs if job.host == host)
         had = together(data, worker, data.measure.far_direction) if its else None
         if had is not None:
             payload = had.payload(LEAST_HEADERS)

@@ -35,7 +35,9 @@ def idle_rates(data: TrialData, row: TrialRow) -> list[tuple[float, str, float]]
     for when, mbps in (("before", row.idle_before_mbps), ("after", row.idle_after_mbps)):
         if mbps is not None:
             beyond = max(0.0, mbps - MOST_AT_REST_MBPS * len(by_host(data.storage)))
-            rates.append((mbps, when, 100 * beyond / row.mean_mbps if row.mean_mbps else 0.0))
+            # Where caches serve what is read again, the storage's rate is the lesser part of what was measured.
+            rate = max(row.mean_mbps or 0.0, (row.delivered_mbps or 0.0) if data.trial.reads_again else 0.0)
+            rates.append((mbps, when, 100 * beyond / rate if rate else 0.0))
     return rates
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tierbench import stored
 from tierbench.dags.measure import MEASURES, Measure
+from tierbench.dags.work import Work
 from tierbench.postprocess.records.beginning import Beginning, Placement
 from tierbench.postprocess.records.roles import role_of
 from tierbench.postprocess.records.traits import Traits, declared_now
@@ -80,6 +81,7 @@ class Definition(OfPool):
     conditions: list[Arranged] = field(default_factory=list)
     writes: dict[str, Any] | None = None
     copied_to: str | None = None  # the host that its way leads to, where its clients copy from server to server
+    work: Work = field(default_factory=Work)
 
     @property
     def begin(self) -> Beginning:
@@ -95,6 +97,11 @@ class Definition(OfPool):
     def measure(self) -> Measure:
         """What its rates are of, and which way its bytes go."""
         return MEASURES[self.declared.does]
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether files are read again and again, so that caches are meant to serve them."""
+        return self.work.for_s is not None and self.declared.does == "reads"
 
     @property
     def roles(self) -> dict[str, str]:

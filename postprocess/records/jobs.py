@@ -62,6 +62,22 @@ class Go(Record):
 
 
 @dataclass(frozen=True)
+class WorkDone:
+    """What a job of many fetches has done."""
+
+    processes: int
+    files: int
+    fetches: int
+    failed: int
+    cut: int
+    failures: dict[str, int]
+    bytes_once: int
+    latency_s: dict[str, float | None]
+    latency_classes: dict[str, int]
+    last_begin_wall_ns: int
+
+
+@dataclass(frozen=True)
 class End(Record):
     """What became of it."""
 
@@ -78,6 +94,7 @@ class End(Record):
     cpu_system_s: float | None = None
     exit_status: int | None = None
     detail: dict[str, Any] | None = None
+    work: WorkDone | None = None
 
 
 KINDS: dict[str, type[Record]] = {"start": Start, "clock": Clock, "go": Go, "end": End}
@@ -153,6 +170,13 @@ class Job:
         return self.go.wall_ns - self.go.go_wall_ns if self.go and self.go.go_wall_ns else None
 
     @property
+    def last_late_ns(self) -> int | None:
+        """The same of the last of its processes."""
+        if self.late_ns is None or self.work is None or self.go_wall_ns is None:
+            return self.late_ns
+        return max(self.late_ns, self.work.last_begin_wall_ns - self.go_wall_ns)
+
+    @property
     def ended_wall_ns(self) -> int | None:
         """When it ended by the wall clock as that was at its begin, carried on by the clock that nobody sets."""
         if self.end is None:
@@ -168,6 +192,16 @@ class Job:
     def bytes_read(self) -> int | None:
         """What it moved from or to storage: the smaller of two counts, since either can have other things in it."""
         return min((count for count in (self.bytes_app, self.bytes_client) if count), default=None)
+
+    @property
+    def work(self) -> WorkDone | None:
+        """Its fetches, if it did more than read a file once."""
+        return self.end.work if self.end else None
+
+    @property
+    def bytes_once(self) -> int | None:
+        """What it read of its files, each counted once, however often it was read."""
+        return self.work.bytes_once if self.work else self.bytes_read
 
     @property
     def has_work(self) -> bool:

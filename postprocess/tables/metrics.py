@@ -21,6 +21,7 @@ from tierbench.dags.measure import Measure
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.edges import mean_error_mbps
+from tierbench.postprocess.measures.fetches import cached_share, of_job, of_jobs
 from tierbench.postprocess.measures.late import bytes_late
 from tierbench.postprocess.measures.slices import slices
 from tierbench.postprocess.measures.traffic import resolution_s, traffic
@@ -48,6 +49,7 @@ def job_row(trial: Definition, job: Job) -> JobRow:
         **leading(trial),
         client=job.index,
         program=trial.client,
+        fetched=of_job(job),
         status=job.status,
         starts=job.starts,
         begin_wall_ns=job.begin_wall_ns,
@@ -64,6 +66,9 @@ def job_row(trial: Definition, job: Job) -> JobRow:
         row = replace(row, start_wall_ns=start.wall_ns)
     if go:
         row = replace(row, core=go.core)
+    if job.work:
+        last = _times(1e-6, job.last_late_ns)
+        row = replace(row, processes=job.work.processes, files=job.work.files, last_begin_after_go_ms=last)
     if end is None:
         return row
     return replace(
@@ -138,6 +143,12 @@ def trial_row(data: TrialData) -> TrialRow:
         bytes_client=_sum(jobs, lambda job: job.bytes_client),
         bytes_server=None if carried.bytes is None else round(carried.bytes),
         closure=_plus(-1, _ratio(carried.bytes, compared)),
+        job_files=trial.work.files_per_job,
+        job_processes=trial.work.processes,
+        job_for_s=trial.work.for_s,
+        job_order=trial.work.order,
+        fetched=of_jobs(jobs, window_s),
+        cached_share=cached_share(data, carried.bytes, taken.bytes),
         events=events,
         events_per_s=_ratio(events, window_s),
         operations=operations,

@@ -85,6 +85,20 @@ class SampleRow(OfTrial):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fetches:
+    """The readings of files by jobs that do many; empty where each job reads a file once."""
+
+    fetches: Count = count("readings of a file that went well")
+    fetch_failures: Count = count("readings of a file that did not")
+    fetches_cut: Count = count("readings that were under way when the given time was over")
+    fetches_per_s: Amount = number("1/s", "fetches over the time that they took together")
+    latency_p50_s: Amount = number("s", "median time of a fetch, from when it was meant to begin", 6)
+    latency_p95_s: Amount = number("s", "time within which 95 % of the fetches were done", 6)
+    latency_p99_s: Amount = number("s", "time within which 99 % of the fetches were done", 6)
+    latency_max_s: Amount = number("s", "longest time of a fetch", 6)
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobRow(OfTrial):
     """A client."""
 
@@ -111,6 +125,10 @@ class JobRow(OfTrial):
     bytes_client: Count = count("bytes the process or the client library read, or wrote", "B")
     bytes_source: str = text("who counted bytes_client")
     rate_mbps: Amount = number("Mb/s", "bytes_app over run_s")
+    processes: Count = count("processes at once, and the next ones: empty for a job that reads one file once")
+    files: Count = count("files that were read whole, each counted once")
+    last_begin_after_go_ms: Amount = number("ms", "begin of the last of its processes relative to the go time")
+    fetched: Fetches = part(Fetches)
     events: Count = count("events read")
     events_per_s: Amount = number("1/s", "events over run_s")
     operations: Count = count("operations done on files, by a client that counts them")
@@ -219,6 +237,12 @@ class TrialRow(OfTrial):
         "bytes_server over what the clients moved (bytes_client, unless their kind says bytes_app), less 1: excess",
         5,
     )
+    job_files: Count = count("files of each job, which are its own")
+    job_processes: Count = count("processes of each job")
+    job_for_s: Amount = number("s", "for so long each job reads its files again and again; empty: once")
+    job_order: str = text("listed; or shuffled: the files of each job in an order of its own")
+    fetched: Fetches = part(Fetches)
+    cached_share: Amount = number("1", "of what was read again and again, the share that the storage did not send", 4)
     events: Count = count("events read by all clients")
     events_per_s: Amount = number("1/s", "events over the window")
     operations: Count = count("operations done on files by all clients")
@@ -314,6 +338,7 @@ SUMMARISED = (
     "amplification", "volatility_mbps", "volatility_5s_mbps", "peak_mbps",
     "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps", "steady_peak_mbps", "all_active_share",
     "all_active_delivered_mbps", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms", "natural_skew_ms",
+    "fetches_per_s", "latency_p50_s", "latency_p95_s", "latency_p99_s",
     "events_per_s", "operations_per_s", "cpu_efficiency", "efficiency",
 )  # fmt: skip
 
@@ -384,7 +409,10 @@ class RatioRow(Row):
 
 
 # What ratios.csv compares.
-COMPARED = (RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", EVENTS, OPERATIONS)
+COMPARED = (
+    RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", EVENTS, OPERATIONS,
+    "fetches_per_s", "latency_p50_s", "latency_p99_s",
+)  # fmt: skip
 
 FILES: dict[str, tuple[str, type[Row]]] = {
     names.SAMPLES_CSV: ("host, interface and sample", SampleRow),

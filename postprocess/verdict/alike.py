@@ -28,7 +28,7 @@ def unlike_repetitions(trials: Iterable[TrialRow]) -> dict[str, Evidence]:
             continue
         usual = statistics.median(closures)
         for trial in repetitions:
-            if trial.closure is not None:
+            if trial.closure is not None and trial.job_for_s is None:
                 beyond = 100 * (abs(trial.closure - usual) - OF_EXCESS * abs(usual))
                 words = f"the storage sent {trial.closure:+.1%} beyond what was read, its repetitions {usual:+.1%}"
                 unlike[trial.trial] = Evidence("unlike its repetitions", beyond, words)

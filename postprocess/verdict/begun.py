@@ -38,8 +38,9 @@ def _told(data: TrialData) -> Iterator[Evidence]:
     after = {job.index: job.late_ns / 1e6 for job in data.jobs if job.late_ns is not None}
     if not after:
         return
-    last = max(after, key=lambda index: after[index])
-    yield Evidence("late begin", after[last], f"client {last} began {after[last]:.1f} ms after the go")
+    latest = {job.index: late / 1e6 for job in data.jobs if (late := job.last_late_ns) is not None}
+    last = max(latest, key=lambda index: latest[index])
+    yield Evidence("late begin", latest[last], f"client {last} began {latest[last]:.1f} ms after the go")
     before = {client: -late_ms for client, late_ms in after.items()}
     for job in data.jobs:
         if job.go_wall_ns and job.first_byte_wall_ns:

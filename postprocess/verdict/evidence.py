@@ -87,8 +87,21 @@ def _clients(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     shared = [url for url, clients in readers.items() if clients > 1]
     count = sum(readers[url] for url in shared)
     yield Evidence("shared replica", count, f"{count} clients read {', '.join(shared[:3])} between them")
+    yield from _fetches(data)
     yield from begun.findings(data, row)
     yield from _counts(data)
+
+
+def _fetches(data: TrialData) -> Iterator[Evidence]:
+    if not data.trial.reads_again:
+        return  # any that failed has made its job fail
+    done = [job.work for job in data.jobs if job.work]
+    failed = sum(one.failed for one in done)
+    messages = sum((Counter(one.failures) for one in done), Counter[str]())
+    if failed:
+        count = failed + sum(one.fetches for one in done)
+        often = ", ".join(f"{times} times {message}" for message, times in messages.most_common(2))
+        yield Evidence("failed fetches", 100 * failed / count, f"{failed} of {count} fetches failed: {often}")
 
 
 def _counts(data: TrialData) -> Iterator[Evidence]:
@@ -191,7 +204,8 @@ def _idle(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
         least, when, _ = min(known)
         share = 100 * least / row.mean_mbps
         words = f"the storage {direction} {least:.2f} Mb/s {when} the trial, at rest, {share:.1f} % of its rate in it"
-        yield Evidence("slow beside rest", share, words)
+        if not data.trial.reads_again:  # its caches are meant to leave the storage at rest
+            yield Evidence("slow beside rest", share, words)
 
 
 def _stall(data: TrialData, row: TrialRow) -> Iterator[Evidence]:

@@ -94,6 +94,12 @@ RULES = (
         "the count is wrong, or the replicas are not alike: see bytes_app and bytes_client in jobs.csv",
     ),
     Rule(
+        "failed fetches",
+        "readings of a file that failed, of jobs that read again and again for a given time",
+        "% of all", 0, 1,
+        "see the clients' records for the first messages: a server that is asked by so many may refuse some",
+    ),
+    Rule(
         "fast client",
         "the fastest client's rate over the median, where all began at one instant",
         "times", 5, None,

@@ -230,5 +230,5 @@ def test_the_worker_takes_the_options_that_a_workload_has(name: str) -> None:
     table = {"client": name, "replicas": "r", "options": needed}
     options = dataclasses.asdict(build(workload_class(shipped_clients()[name]), table, "test").options)
     as_read = json.loads(json.dumps(options))
-    of_every_client = {"environment": {}, "scale": 1.0, "core": 1.0}
+    of_every_client = {"environment": {}, "scale": 1.0, "core": 1.0, "proxy": "", "to": ""}
     assert find_client(name).with_defaults(as_read) == {**as_read, **of_every_client}

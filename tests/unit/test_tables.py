@@ -9,8 +9,8 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.tables.columns import columns_of
-from tierbench.postprocess.tables.rows import FILES
+from tierbench.postprocess.tables.columns import columns_of, places
+from tierbench.postprocess.tables.rows import FILES, Fetches
 from tierbench.postprocess.tables.terminal import show
 from tierbench.postprocess.tables.write import tables, trial_tables
 
@@ -67,7 +67,8 @@ def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_c
     trial_tables(folder)
     [row] = rows(folder / "trials.csv")
     assert [name for name, value in row.items() if not value] == [
-        "reasons", "arranged", "steady_delivered_mbps", "all_active_delivered_mbps", "operations", "operations_per_s",
+        "reasons", "arranged", "steady_delivered_mbps", "all_active_delivered_mbps",
+        "job_for_s", *places(Fetches), "cached_share", "operations", "operations_per_s",
         "resident_bytes", "bytes_late", "looked_at", "left_behind",
         "ceiling_mbps", "ceiling_from", "efficiency", "verdict_reasons",
     ]  # fmt: skip

@@ -24,10 +24,7 @@ class Http(Client):
     memory_mb = 64
     programs = ("curl",)
     remedy = "install curl there"
-    options = {
-        "reuse": Option(True),  # whether a process keeps its connection for its next files
-        "proxy": Option("", kind="Proxy"),  # host:port
-    }
+    options = {"reuse": Option(True)}  # whether a process keeps its connection for its next files
 
     @classmethod
     def further_memory(cls, options: "Mapping[str, Any]") -> float:

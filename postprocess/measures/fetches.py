@@ -1,0 +1,61 @@
+"""The single readings of files by jobs that do many: how many, how often they failed, and how long they took."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from tierbench.postprocess.records.jobs import Job, WorkDone
+from tierbench.postprocess.records.trial import TrialData
+from tierbench.postprocess.tables.rows import Fetches
+from tierbench.wrappers.work import PERCENTILES, latency_of
+
+
+def of_job(job: Job) -> Fetches:
+    """A job's own."""
+    return _fetches([job.work], job.work.latency_s, job.run_s) if job.work else Fetches()
+
+
+def of_jobs(jobs: Iterable[Job], window_s: float | None) -> Fetches:
+    """All jobs' together; of their latencies the jobs tell but the classes, and the longest."""
+    done = [job.work for job in jobs if job.work]
+    if not done:
+        return Fetches()
+    classes: Counter[int] = Counter()
+    for one in done:
+        classes.update({int(number): count for number, count in one.latency_classes.items()})
+    latencies = {name: _percentile(classes, share) for name, share in PERCENTILES.items()}
+    longest = max((one.latency_s.get("max") or 0.0 for one in done), default=0.0) or None
+    return _fetches(done, {**latencies, "max": longest}, window_s)
+
+
+def _fetches(done: Sequence[WorkDone], latencies: Mapping[str, float | None], seconds: float | None) -> Fetches:
+    fetches = sum(one.fetches for one in done)
+    return Fetches(
+        fetches=fetches,
+        fetch_failures=sum(one.failed for one in done),
+        fetches_cut=sum(one.cut for one in done),
+        fetches_per_s=fetches / seconds if seconds else None,
+        latency_p50_s=latencies["p50"],
+        latency_p95_s=latencies["p95"],
+        latency_p99_s=latencies["p99"],
+        latency_max_s=latencies["max"],
+    )
+
+
+def cached_share(data: TrialData, carried_bytes: float | None, taken_bytes: int | None) -> float | None:
+    """Of what was read again and again, the share that the storage did not send."""
+    if not data.trial.reads_again or carried_bytes is None or not taken_bytes:
+        return None
+    return max(0.0, 1 - carried_bytes / taken_bytes)
+
+
+def _percentile(classes: Counter[int], share: float) -> float | None:
+    """The middle of the class that has it."""
+    wanted, so_far = math.ceil(share * classes.total()), 0
+    for number in sorted(classes):
+        so_far += classes[number]
+        if so_far >= wanted:
+            return latency_of(number)
+    return None

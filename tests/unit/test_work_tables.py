@@ -1,0 +1,106 @@
+"""What becomes of jobs that read several files, or again and again: their columns, and what the verdict says."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.dags import names
+from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.tables.write import trial_tables
+
+SIZE = 10_000_000  # of each client of the synthetic trial's, which the storage has sent
+
+
+def work_done(**changes: Any) -> dict[str, Any]:
+    """What a job of two processes tells that has read four files, each once."""
+    done: dict[str, Any] = {
+        "processes": 2, "files": 4, "fetches": 4, "failed": 0, "cut": 0, "failures": {}, "bytes_once": SIZE,
+        "latency_s": {"p50": 0.1, "p95": 0.2, "p99": 0.2, "max": 0.2},
+        "latency_classes": {"581": 3, "616": 1}, "first_begin_wall_ns": 0, "last_begin_wall_ns": 0,
+    }  # fmt: skip
+    return {**done, **changes}
+
+
+class Trial:
+    """The synthetic trial, whose clients tell of work."""
+
+    def __init__(self, directory: Path) -> None:
+        synthetic.write_trial(directory)
+        (self.folder,) = directory.glob("trials/*")
+
+    def with_work(self, definition: dict[str, Any], *done: dict[str, Any], times: float = 1) -> TrialRow:
+        """The trial's row, when its jobs were to do this and each has told that; of the bytes so many times as much."""
+        path = self.folder / names.TRIAL
+        path.write_text(json.dumps({**json.loads(path.read_text()), "work": definition}))
+        for number, path in enumerate(sorted((self.folder / "clients").glob("*.jsonl"))):
+            events = [json.loads(line) for line in path.read_text().splitlines()]
+            go = next(event for event in events if event["event"] == "go")
+            for event in events:
+                if event["event"] == "end":
+                    once = event["bytes_app"]
+                    told = dict(done[number % len(done)])
+                    told["bytes_once"] = once
+                    told["last_begin_wall_ns"] += go["go_wall_ns"] or go["wall_ns"]
+                    told["first_begin_wall_ns"] = told["last_begin_wall_ns"]
+                    event["work"] = told
+                    event["bytes_app"] = event["bytes_client"] = round(once * times)
+                if event["event"] == "start" and definition.get("for_s"):
+                    event["expected_bytes"] = None
+            path.write_text("".join(json.dumps(event) + "\n" for event in events))
+        return trial_tables(self.folder)
+
+    def jobs(self) -> list[dict[str, str]]:
+        with (self.folder / names.JOBS_CSV).open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    return Trial(tmp_path)
+
+
+def test_a_jobs_fetches_are_in_its_row(trial: Trial) -> None:
+    trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
+    row = trial.jobs()[0]
+    assert (row["processes"], row["files"], row["fetches"], row["fetch_failures"]) == ("2", "4", "4", "0")
+    assert float(row["latency_p95_s"]) == 0.2
+
+
+def test_a_trials_latencies_are_those_of_all_its_jobs_fetches(trial: Trial) -> None:
+    row = trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
+    assert (row["job_files"], row["job_processes"], row["job_for_s"]) == (4, 2, None)
+    assert row["fetches"] == 4 * row["jobs"]
+    assert row["latency_p50_s"] == pytest.approx(0.1, rel=0.02)
+    assert row["latency_p99_s"] == pytest.approx(0.2, rel=0.02)
+
+
+def test_files_that_are_read_again_may_come_from_a_cache(trial: Trial) -> None:
+    row = trial.with_work({"files_per_job": 4, "for_s": 20}, work_done(), times=4)
+    assert row["verdict"] != "INVALID"
+    assert row["cached_share"] == pytest.approx(0.75, abs=0.02)
+
+
+def test_files_that_are_read_once_may_not(trial: Trial) -> None:
+    row = trial.with_work({"files_per_job": 4}, work_done(), times=4)
+    assert "missing" in row["verdict_reasons"] or "sent" in row["verdict_reasons"]
+    assert (row["verdict"], row["cached_share"]) == ("INVALID", None)
+
+
+@pytest.mark.parametrize(("failed", "verdict"), [(1, "SUSPECT"), (10, "INVALID")])
+def test_failed_fetches_are_told_by_their_share(trial: Trial, failed: int, verdict: str) -> None:
+    done = work_done(fetches=400, failed=failed, failures={"(7) refused": failed})
+    row = trial.with_work({"for_s": 20}, done, times=2)
+    assert row["verdict"] == verdict
+    assert "fetches failed" in row["verdict_reasons"]
+    assert "(7) refused" in row["verdict_reasons"]
+
+
+def test_the_last_of_its_processes_is_when_a_client_began(trial: Trial) -> None:
+    row = trial.with_work({"for_s": 20}, work_done(last_begin_wall_ns=80_000_000), times=2)
+    assert "began 80.0 ms after the go" in row["verdict_reasons"]
