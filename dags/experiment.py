@@ -195,7 +195,7 @@ def load_experiment(path: Path) -> Experiment:
     misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, factors)]
     if misnamed_factors:
         raise ConfigError("\n".join(f"{source}: {problem}" for problem in misnamed_factors))
-    first = dataclasses.replace(first, claims=read_claims(_lineage(path)))
+    first = dataclasses.replace(first, claims=read_claims(lineage(path)))
     return dataclasses.replace(first, axes=axes, left_out=left_out, variants=tuple(variants)) if axes else first
 
 
@@ -244,25 +244,6 @@ def _tables(value: Any) -> dict[str, dict[str, Any]]:
     return {k: v for k, v in value.items() if isinstance(v, dict)} if isinstance(value, Mapping) else {}
 
 
-def definition_files(path: Path) -> list[Path]:
-    """All the files that a user's experiment is made of: its own, those that it extends, what its clients bring."""
-    experiment = load_experiment(path)
-    files = [*_extended(path)]
-    for client in experiment.client_files:
-        if client.name not in shipped_clients():
-            files += [client.path, *client.ships]
-    files += [Path(file) for use in experiment.uses() for file in use.workload.option_files.values() if file]
-    return list(dict.fromkeys(file.resolve() for file in files))
-
-
-def _extended(path: Path) -> Iterator[Path]:
-    """A file and those that it extends, as far as they are the user's own."""
-    yield path
-    base = str(read_toml(path).get("extends", ""))
-    if base and base not in shipped_experiments():
-        yield from _extended(path.parent / base)
-
-
 class _Attempts:
     """Collects what is wrong with several parts of a file, so that all of it can be said at once."""
 
@@ -299,12 +280,12 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     return _merged(base_tables, tables), f"{path} (extends {base})"
 
 
-def _lineage(path: Path) -> Iterator[Path]:
+def lineage(path: Path) -> Iterator[Path]:
     """An experiment's file, and those that it extends."""
     yield path
     base = read_toml(path).get("extends")
     if base is not None:
-        yield from _lineage(path.parent / find("experiment", SHIPPED, base))
+        yield from lineage(path.parent / find("experiment", SHIPPED, base))
 
 
 def _with_files(tables: dict[str, Any], below: Mapping[str, Any], source: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path, PurePosixPath
 
 from tierbench.dags import names
-from tierbench.dags.experiment import definition_files
+from tierbench.dags.bundle import bundle
 from tierbench.errors import ConfigError, HostError
 from tierbench.interrupts import ASKING, exit_status
 from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
@@ -121,12 +121,9 @@ def _commands_of(pid: int) -> list[int]:
 
 def _taken_along(definition: Path, *hosts: RunningHost) -> str:
     """Copy an experiment of the user's to the hosts, with its clients and their files; its path there."""
-    files = definition_files(definition)
-    root = Path(os.path.commonpath([file.parent for file in files]))
-    there = PurePosixPath(HOME, definition.stem)
+    copies = bundle(definition, PurePosixPath(HOME, definition.stem))
     for host in hosts:
-        for file in files:
-            copy = there / file.relative_to(root)
-            host.run("mkdir", "-p", str(copy.parent), user=USER)
-            host.put(str(copy), file.read_bytes(), user=USER)
-    return str(there / definition.resolve().relative_to(root))
+        for place, content in copies.items():
+            host.run("mkdir", "-p", str(place.parent), user=USER)
+            host.put(str(place), content, user=USER)
+    return str(next(iter(copies)))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.testbed.runs import content
+from tierbench.dags import names
 from tierbench.testbed.run import run
 from tierbench.testbed.testbed import Testbed
 
@@ -45,15 +47,35 @@ kind = "random"
 count = 2
 size_mb = 24
 """
+REFERENCE = """
+paper = "Somebody"
+
+[[claims]]
+says = "more jobs take more"
+source = "Table 1"
+metric = "delivered_mbps"
+unit = "Mb/s"
+factor = "jobs"
+at = { access = "direct", workload = "own", jobs = 2 }
+against = 1
+values = [2.0, 1.0]
+"""
 
 
 @pytest.fixture(scope="module")
-def rows(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, str]]]:
+def ran(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the experiment, which is brought to the testbed with what is beside it."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "cat_it.py").write_text(CLIENT)
-    (folder / "outside.toml").write_text(EXPERIMENT)
+    (folder / "outside.toml").write_text(EXPERIMENT.replace("./cat_it.py", f"{folder}/cat_it.py"))
+    (folder / "outside.reference.toml").write_text(REFERENCE)
     run(testbed, str(folder / "outside.toml"), folder / "run", lambda words: print(words, file=sys.stderr))
-    return {name: _rows(folder / "run" / name) for name in ("jobs.csv", "trials.csv")}
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def rows(ran: Path) -> dict[str, list[dict[str, str]]]:
+    return {name: _rows(ran / name) for name in ("jobs.csv", "trials.csv")}
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -69,3 +91,7 @@ def test_its_bytes_are_closed_with_the_storages(rows: dict[str, list[dict[str, s
     (trial,) = rows["trials.csv"]
     assert trial["verdict"] != "INVALID", trial["verdict_reasons"]
     assert 0 <= float(trial["closure"]) < 0.12
+
+
+def test_what_a_paper_found_goes_along(ran: Path) -> None:
+    assert [claim["paper"] for claim in content(ran / names.EXPERIMENT)["claims"]] == ["Somebody"]

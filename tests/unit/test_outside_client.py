@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.shipped import PYTHON
-from tierbench.dags.experiment import Experiment, definition_files, load_experiment
+from tierbench.dags.bundle import bundle
+from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
@@ -62,6 +64,21 @@ count = 2
 size_mb = 1
 """
 WORKERS = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
+
+
+REFERENCE = """
+paper = "Somebody"
+
+[[claims]]
+says = "more jobs end faster"
+source = "Table 1"
+metric = "delivered_mbps"
+unit = "Mb/s"
+factor = "jobs"
+at = { access = "direct", jobs = 2 }
+against = 1
+values = [2.0, 1.0]
+"""
 
 
 @dataclass
@@ -143,10 +160,27 @@ def test_a_variant_elsewhere_finds_it(users: Users) -> None:
     assert load_experiment(variant).workloads["own"].client == "tail_of"
 
 
-def test_all_that_it_brings_goes_along_to_a_testbed(users: Users) -> None:
-    variant = users.put("elsewhere/more.toml", 'extends = "../tailed.toml"\nname = "more"\n')
-    taken = {str(path.relative_to(users.folder.resolve())) for path in definition_files(variant)}
-    assert taken == {"elsewhere/more.toml", "tailed.toml", "tail_of.py", "tailed.h", "list.txt"}
+@pytest.mark.parametrize("absolute", [False, True])
+def test_all_that_it_brings_goes_along_to_another_machine(
+    users: Users, tmp_path_factory: pytest.TempPathFactory, absolute: bool
+) -> None:
+    here = f"{users.folder}/" if absolute else ""
+    own = EXPERIMENT.replace("./tail_of.py", f"{here or './'}tail_of.py").replace('"list.txt"', f'"{here}list.txt"')
+    users.put("tailed.toml", own)
+    users.put("tailed.reference.toml", REFERENCE)
+    variant = users.put("elsewhere/more.toml", f'extends = "{here or "../"}tailed.toml"\nname = "more"\n')
+    before, there = load_experiment(variant), tmp_path_factory.mktemp("there")
+    copies = bundle(variant, PurePosixPath(there))
+    for place, content in copies.items():
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        Path(place).write_bytes(content)
+    shutil.rmtree(users.folder)
+    after = load_experiment(Path(next(iter(copies))))
+    assert (after.name, after.claims) == ("more", before.claims)
+    assert len(after.claims) == 1
+    assert [str(file.path) for file in after.client_files] == [f"{there}/tail_of.py"]
+    beside = {"tailed.toml", "tailed.reference.toml", "tail_of.py", "tailed.h", "list.txt"}
+    assert {str(place.relative_to(there)) for place in copies} == {"elsewhere/more.toml", *beside}
 
 
 def test_its_memory_is_asked_for(users: Users) -> None:
