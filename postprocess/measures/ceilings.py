@@ -46,18 +46,22 @@ class Ceilings:
     rtt_ms: float | None = None
     rtt_source: str = ""
 
-    def under(self, arranged: Mapping[str, float]) -> Ceilings:
-        """What is known when some of it was changed for a trial."""
-        links = {link: Ceiling(rate, ARRANGED) for link, rate in arranged.items() if link != "rtt_ms"}
-        rtt_ms = arranged.get("rtt_ms")
-        changed = dataclasses.replace(self, links={**self.links, **links})
-        return changed if rtt_ms is None else dataclasses.replace(changed, rtt_ms=rtt_ms, rtt_source=ARRANGED)
+    def under(self, arranged: Mapping[str, float | None]) -> Ceilings:
+        """What is known when some of it was changed for a trial; of what is no number then, nothing."""
+        kept = {link: ceiling for link, ceiling in self.links.items() if link not in arranged}
+        links = {link: Ceiling(to, ARRANGED) for link, to in arranged.items() if link != "rtt_ms" and to is not None}
+        changed = dataclasses.replace(self, links={**kept, **links})
+        if "rtt_ms" not in arranged:
+            return changed
+        return dataclasses.replace(changed, rtt_ms=arranged["rtt_ms"], rtt_source=ARRANGED)
 
     def nic(self, host: str, role: str, card: Mapping[str, Any]) -> Ceiling | None:
         """The ceiling of an interface: as measured, else the lower of what is stated and what a real card can do."""
         speed = card.get("link_speed_mbps") if card.get("link_speed_real") else None
         own = Ceiling(float(speed), DRIVER) if speed else None
-        known = self.hosts.get(host) or self.links.get(role)
+        link = self.links.get(role)
+        changed = link is not None and link.source == ARRANGED  # after the hosts were measured
+        known = link if changed else self.hosts.get(host) or link
         if own and (known is None or (known.source == STATED and own.mbps < known.mbps)):
             return own
         return known

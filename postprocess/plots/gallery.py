@@ -47,7 +47,7 @@ class Metric:
 
 
 RATE = Metric(tables.RATE, "rate", "Delivered rate", "taken in by the jobs [Mb/s]", "")
-SUMMED = Metric(tables.SUMMED, "rate", "Rates of the clients, summed", "each while it read, summed [Mb/s]", "")
+SUMMED = Metric(tables.SUMMED, "rate", "Rates of the clients, summed", "each while at work, summed [Mb/s]", "")
 SENT = Metric(
     tables.SENT, "sent", "Transfer rate of the storage", "sent by the storage [Mb/s]",
     "Corresponds to the thesis’ Figures 5-1 and 5-4 and the CHEP paper’s Figures 2 and 3.",
@@ -104,7 +104,7 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
     for metric in (RATE, STEADY, SENT, AMPLIFICATION) if results.rate == RATE.column else (SUMMED, AMPLIFICATION):
         yield from _ladders(_of(results, metric), sheets, papers)
     for sheet in sheets:
-        yield from _as_in_the_thesis(results, sheet, papers)
+        yield from _as_in_the_thesis(results, sheet, papers) if results.rate == RATE.column else ()
     if results.layout.x == JOBS:
         for sheet in sheets:
             yield from _slopes(sheet, papers)

@@ -217,11 +217,7 @@ def read_trial(folder: Path) -> TrialData:
         other_pools=_other_pools(folder, trial, jobs),
         clock=found(Bounds, folder / names.CLOCK),
         ceilings=read_ceilings(folder.absolute().parents[1], trial.pool, lacking.append).under(
-            {
-                role_of(one.condition["link"]): one.number
-                for one in conditions
-                if one.condition["link"] and one.number is not None
-            }
+            {role_of(one.condition["link"]): one.number for one in conditions if one.condition["link"]}
         ),
         arranged=[f"{one.name}: {one.now} {one.condition['unit']}".strip() for one in conditions],
     )

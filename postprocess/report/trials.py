@@ -34,7 +34,7 @@ FACTS = (
     ("wall time", "wall_time_s", "s"),
     ("taken in by the jobs", "delivered_mbps", "Mb/s"),
     ("by each of them", "client_mbps", "Mb/s"),
-    ("each while it read, summed", "summed_mbps", "Mb/s"),
+    ("each while at work, summed", "summed_mbps", "Mb/s"),
     ("sent by the storage", "mean_mbps", "Mb/s"),
     ("sent: wrong by at most", "mean_error_mbps", "Mb/s"),
     ("sent / taken in", "amplification", ""),

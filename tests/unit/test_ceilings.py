@@ -114,3 +114,17 @@ def test_a_line_that_is_not_understood_is_passed_over(odd: Any) -> None:
     stated = {"storage": 8_000}
     found = links_from(stated, [odd, line("gateway", 7650, "dgt")], "private")
     assert found.links["storage"].mbps == 7650
+
+
+@pytest.mark.parametrize(("changes", "mbps"), [({}, 95), ({"worker": 1000.0}, 1000), ({"storage": 50.0}, 95)])
+def test_what_was_measured_before_a_link_was_changed_is_not_its_ceiling(changes: dict[str, float], mbps: float) -> None:
+    stated = {"wan": 1000, "storage": 800, "gateway": 1000, "worker": 100}
+    known = links_from(stated, [line("worker", 190, "wn03", "wn04")], "private").under(changes)
+    found = known.nic("wn03", "worker", {})
+    assert found is not None
+    assert found.mbps == mbps
+
+
+def test_a_distance_that_is_not_one_for_all_workers_is_not_known() -> None:
+    known = links_from({"wan": 1000}, [line("gateway", 760, "dgt")], "private").under({"rtt_ms": None})
+    assert known.rtt_ms is None
