@@ -29,6 +29,7 @@ BESIDE = 0.45  # of the way to the next series: where the trials stand beside th
 BESIDE_EACH_OTHER, MOST_TICKS = 2, 6  # small figures in a row, if their axes have no more marks than these
 SMALL_IN, TITLE_ROW_IN = 1.85, 0.17  # a small figure's height, and what each line of its title adds
 TITLE_LETTERS = 26  # on a line, where two figures are side by side
+LABEL_LETTERS = 17  # on a line along a small figure's height
 
 INTERVAL = "95 % interval of the mean over the trials of a batch"
 SPREAD = "standard deviation over the trials of a batch"
@@ -182,7 +183,8 @@ def drawn(
     if len(plots) == 1:
         panels[0].set_ylabel(label)
     else:
-        figure.supylabel(label, fontsize=10)
+        for axes in panels[: len(plots) : columns]:
+            axes.set_ylabel(_in_lines(label, LABEL_LETTERS))
         for axes in panels[: len(plots) - columns]:
             axes.set_xlabel("")
     if from_zero:

@@ -116,7 +116,7 @@ def experiment_tables(pset: Path) -> dict[str, Any]:
     reads = {"dd": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files")}
     reads |= {"writer": ("mount", "written")}  # smallfiles counts operations, which no experiment mixes with bytes
     workloads = {}
-    for client in CLIENTS.keys() - {"smallfiles"}:
+    for client in sorted(CLIENTS.keys() - {"smallfiles"}):
         access, replicas = reads.get(client, ("bridge", "copies"))
         workloads[client] = {
             "client": client, "replicas": replicas, "access": [access], "options": options.get(client, {}),

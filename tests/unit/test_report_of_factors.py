@@ -77,6 +77,19 @@ def test_panels_of_a_workload_share_a_figure_to_one_scale(drawn):
     assert first.get_ylim() == second.get_ylim()
 
 
+def test_the_label_of_small_figures_is_along_them_and_not_in_the_legend(drawn):
+    with canvas.style():
+        for name in ("rate.root", "amplification.root", "volatility.root", "wall-time.root"):
+            figure = drawn[name].figure
+            figure.draw_without_rendering()
+            first, (legend,) = figure.axes[0], figure.legends
+            label = first.yaxis.get_label().get_window_extent()
+            assert first.get_ylabel()
+            assert figure.get_supylabel() == ""
+            assert not label.overlaps(legend.get_window_extent())
+            assert figure.bbox.y0 <= label.y0 < label.y1 <= first.get_tightbbox().y1
+
+
 def test_titles_side_by_side_leave_each_other_alone(tmp_path):
     axes = {"rtt_ms": {1: 1, 9: 0.5}, "readahead_kb": {0: 1, 4096: 1.2}, "dataset": {"small": 1, "large": 2}}
     results = read(tmp_path, dataclasses.replace(LATENCY, axes=axes, report={}))
