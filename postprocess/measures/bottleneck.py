@@ -296,7 +296,7 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
             each = [[nic for server in each for nic in server]]
         if known := [_side_by_side(host) for host in each if host and all(host)]:
             yield WHO[role], min(known, key=lambda ceiling: ceiling.mbps)
-    workers = data.client_hosts
+    workers = data.taking_hosts
     each = [nics(host, "worker") for host in sorted(workers)]
     if each and all(all(host) for host in each):
         yield f"{len(each)} workers' interfaces", _side_by_side([nic for host in each for nic in host])

@@ -108,7 +108,7 @@ def _longest_turn(data: TrialData) -> Part | None:
 def resources(data: TrialData, of: Part) -> list[Resource]:
     """All resources of a trial's sampled hosts, its links and its clients."""
     moved = sum(per_second(server, data.measure.counter, of, 8 / 1e6) or 0.0 for server in data.storage)
-    workers = data.client_hosts
+    workers = data.taking_hosts
     found: list[Resource] = []
     for interfaces in by_host(data.sampled):
         found += _of_host(interfaces, data, of, moved, workers)
@@ -172,7 +172,7 @@ def _of_workers_not_sampled(data: TrialData) -> Iterator[Resource]:
     """What the clients of a worker tell to have moved, where nobody has read its interface."""
     by_host: dict[str, float] = {}
     for job in data.jobs:
-        if job.bytes_read and job.run_s:
+        if job.bytes_read and job.run_s and job.host in data.taking_hosts:
             by_host[job.host] = by_host.get(job.host, 0.0) + job.bytes_read * 8 / 1e6 / job.run_s
     for host in sorted(by_host.keys() - {sampled.samples.host for sampled in data.sampled}):
         ceiling = data.ceilings.nic(host, "worker", {})

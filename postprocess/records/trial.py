@@ -143,6 +143,11 @@ class TrialData:
         return {job.host for job in self.jobs if job.start}
 
     @property
+    def taking_hosts(self) -> set[str]:
+        """The same as far as the data go through them: what servers copy among themselves does not."""
+        return self.client_hosts if self.measure.far_end == "workers" else set()
+
+    @property
     def workers_at_work(self) -> list[Sampled]:
         """The workers that clients ran on; none unless each of them was sampled."""
         hosts = self.client_hosts

@@ -111,6 +111,13 @@ def test_copies_are_closed_by_both_ends(folder: Path, role: str) -> None:
     assert row["delivered_mbps"] == pytest.approx(400 / 1.02, rel=1e-3)
 
 
+def test_what_workers_can_receive_limits_no_copy_between_servers(folder: Path) -> None:
+    (folder.parents[1] / "site.json").write_text(json.dumps({"links": {"worker": 10}}))
+    does(folder, "reads")
+    assert "workers" in trial_tables(folder)["ceiling_from"]
+    assert "workers" not in copied(folder, WIRE, WIRE)["ceiling_from"]
+
+
 @pytest.mark.parametrize("role", ["storage", "gateway"])
 @pytest.mark.parametrize(("sent", "received"), [(WIRE, moving(100, 0, 20)), (moving(100, 0, 20), WIRE)])
 def test_an_end_of_a_copy_that_moved_less_is_told(folder: Path, sent: Any, received: Any, role: str) -> None:
