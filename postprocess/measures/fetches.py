@@ -44,6 +44,14 @@ def _fetches(done: Sequence[WorkDone], latencies: Mapping[str, float | None], se
     )
 
 
+def each_s(data: TrialData, window_s: float | None) -> float | None:
+    """What a file has cost whoever was at it: the window of all who had one under way, over the files."""
+    done = [job.work for job in data.jobs if job.work]
+    fetches = sum(one.fetches for one in done)
+    under_way = sum(one.processes for one in done) * data.trial.declared.at_once
+    return window_s * under_way / fetches if window_s and fetches else None
+
+
 def cached_share(data: TrialData, carried_bytes: float | None, taken_bytes: int | None) -> float | None:
     """Of what was read again and again, the share that the storage did not send."""
     if not data.trial.reads_again or carried_bytes is None or not taken_bytes:

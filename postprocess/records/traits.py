@@ -18,6 +18,7 @@ class Traits:
     usual_excess: float
     taken_in: str
     settles: bool = True
+    at_once: int = 1
 
 
 def declared_now(client: str) -> Traits:

@@ -21,7 +21,7 @@ from tierbench.dags.measure import Measure
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.edges import mean_error_mbps
-from tierbench.postprocess.measures.fetches import cached_share, of_job, of_jobs
+from tierbench.postprocess.measures.fetches import cached_share, each_s, of_job, of_jobs
 from tierbench.postprocess.measures.late import bytes_late
 from tierbench.postprocess.measures.slices import slices
 from tierbench.postprocess.measures.traffic import resolution_s, traffic
@@ -105,6 +105,7 @@ def trial_row(data: TrialData) -> TrialRow:
     compared = _sum(jobs, _taken_in(data))
     events = _sum(jobs, lambda job: job.end and job.end.events)
     operations = _sum(jobs, lambda job: job.end and job.end.operations)
+    fetch_s = each_s(data, window_s)
     return TrialRow(
         **leading(trial),
         trial_id=trial.id,
@@ -148,6 +149,8 @@ def trial_row(data: TrialData) -> TrialRow:
         job_for_s=trial.work.for_s,
         job_order=trial.work.order,
         fetched=of_jobs(jobs, window_s),
+        fetch_s=fetch_s,
+        round_trips_per_fetch=_ratio(fetch_s, _times(1e-3, data.ceilings.rtt_ms)),
         cached_share=cached_share(data, carried.bytes, taken.bytes),
         events=events,
         events_per_s=_ratio(events, window_s),

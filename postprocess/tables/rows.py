@@ -242,6 +242,10 @@ class TrialRow(OfTrial):
     job_for_s: Amount = number("s", "for so long each job reads its files again and again; empty: once")
     job_order: str = text("listed; or shuffled: the files of each job in an order of its own")
     fetched: Fetches = part(Fetches)
+    fetch_s: Amount = number(
+        "s", "time of a file, with its share of logging in: window times those under way, over fetches", 4
+    )
+    round_trips_per_fetch: Amount = number("1", "fetch_s over the round-trip time, where that is known", 2)
     cached_share: Amount = number("1", "of what was read again and again, the share that the storage did not send", 4)
     events: Count = count("events read by all clients")
     events_per_s: Amount = number("1/s", "events over the window")
@@ -338,7 +342,7 @@ SUMMARISED = (
     "amplification", "volatility_mbps", "volatility_5s_mbps", "peak_mbps",
     "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps", "steady_peak_mbps", "all_active_share",
     "all_active_delivered_mbps", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms", "natural_skew_ms",
-    "fetches_per_s", "latency_p50_s", "latency_p95_s", "latency_p99_s",
+    "fetches_per_s", "latency_p50_s", "latency_p95_s", "latency_p99_s", "fetch_s", "round_trips_per_fetch",
     "events_per_s", "operations_per_s", "cpu_efficiency", "efficiency",
 )  # fmt: skip
 
@@ -411,7 +415,7 @@ class RatioRow(Row):
 # What ratios.csv compares.
 COMPARED = (
     RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", EVENTS, OPERATIONS,
-    "fetches_per_s", "latency_p50_s", "latency_p99_s",
+    "fetches_per_s", "latency_p50_s", "latency_p99_s", "fetch_s",
 )  # fmt: skip
 
 FILES: dict[str, tuple[str, type[Row]]] = {

@@ -13,6 +13,7 @@ from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
+from tierbench.wrappers.client import Client
 
 SIZE = 10_000_000  # of each client of the synthetic trial's, which the storage has sent
 
@@ -63,6 +64,16 @@ class Trial:
 @pytest.fixture
 def trial(tmp_path: Path) -> Trial:
     return Trial(tmp_path)
+
+
+def test_what_a_file_costs_is_by_all_that_were_under_way_and_in_round_trips(trial: Trial) -> None:
+    (trial.folder.parents[1] / names.SITE).write_text(json.dumps({"links": {"rtt_ms": 50}}))
+    path = trial.folder / names.TRIAL
+    definition = json.loads(path.read_text())
+    path.write_text(json.dumps({**definition, "traits": {**Client.traits(), "at_once": 3}}))
+    row = trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
+    assert row.fetch_s == pytest.approx((row.window_s or 0) * 2 * 3 / 4)  # of any number of jobs
+    assert row.round_trips_per_fetch == pytest.approx((row.fetch_s or 0) / 0.05)
 
 
 def test_a_jobs_fetches_are_in_its_row(trial: Trial) -> None:
