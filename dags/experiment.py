@@ -34,6 +34,7 @@ from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
 from tierbench.kinds import Key, Line, LocalFile, Name, printable
 from tierbench.spec import bounded, build, derived, read_toml
+from tierbench.starts import IN_TURN
 
 SHIPPED = Path(__file__).parent / "experiments"
 
@@ -365,6 +366,11 @@ def _problems(experiment: Experiment) -> Iterator[str]:
     yield from _namesakes(experiment.workloads)
     yield from _list_problems("access", experiment.access)
     yield from _list_problems("batches", experiment.batches)
+    if experiment.start == IN_TURN and experiment.measure != "bytes":
+        yield (
+            f"start: what clients get in turn is summed in bytes, not in {experiment.measure}, whose rate over"
+            ' a window with all turns would say nothing; choose another start, or measure = "bytes"'
+        )
     for name, workload in experiment.workloads.items():
         key = f"workloads.{name}"
         yield from _list_problems(f"{key}.access", experiment.access_of(name))

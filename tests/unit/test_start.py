@@ -60,6 +60,7 @@ def test_each_kind_of_start_can_be_asked_for(tmp_path, text, start):
         ("start = { every_s = 0 }", r"every_s: must be in 0\.05"),
         ("start = true", 'one of "together", "natural", "in-turn" or a table, not true'),
         ("gate = false", "gate: unknown key"),
+        ('start = "in-turn"\nmeasure = "events"', "summed in bytes, not in events"),
     ],
 )
 def test_another_is_refused_with_what_is_possible(tmp_path, text, told):
