@@ -60,6 +60,9 @@ def command_line() -> argparse.Namespace:
     parser.add_argument(
         "--own-cpu", type=Path, default=OWN_CPU, metavar="DIR", help=f"the host's own CPU account (default {OWN_CPU})"
     )
+    parser.add_argument(
+        "--squid", default="127.0.0.1:3128", metavar="HOST:PORT", help="where Squid would listen (default %(default)s)"
+    )
     options = parser.parse_args()
     if not 0.001 <= options.period <= 3600:
         parser.error(f"--period must be in 0.001 to 3600 seconds, not {options.period}")

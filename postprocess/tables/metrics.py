@@ -21,7 +21,7 @@ from tierbench.dags.measure import Measure
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.edges import mean_error_mbps
-from tierbench.postprocess.measures.fetches import cached_share, each_s, of_job, of_jobs
+from tierbench.postprocess.measures.fetches import cached_share, each_s, hit_share, of_job, of_jobs
 from tierbench.postprocess.measures.late import bytes_late
 from tierbench.postprocess.measures.slices import slices
 from tierbench.postprocess.measures.traffic import resolution_s, traffic
@@ -152,6 +152,7 @@ def trial_row(data: TrialData) -> TrialRow:
         fetch_s=fetch_s,
         round_trips_per_fetch=_ratio(fetch_s, _times(1e-3, data.ceilings.rtt_ms)),
         cached_share=cached_share(data, carried.bytes, taken.bytes),
+        hit_share=hit_share(data),
         events=events,
         events_per_s=_ratio(events, window_s),
         operations=operations,

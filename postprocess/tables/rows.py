@@ -247,6 +247,7 @@ class TrialRow(OfTrial):
     )
     round_trips_per_fetch: Amount = number("1", "fetch_s over the round-trip time, where that is known", 2)
     cached_share: Amount = number("1", "of what was read again and again, the share that the storage did not send", 4)
+    hit_share: Amount = number("1", "of the requests to Squid, the share served from its cache, by its counters", 4)
     events: Count = count("events read by all clients")
     events_per_s: Amount = number("1/s", "events over the window")
     operations: Count = count("operations done on files by all clients")

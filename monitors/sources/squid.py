@@ -1,0 +1,54 @@
+"""Squid's own counters, where one listens on this host when sampling begins."""
+
+import argparse
+import re
+import socket
+import threading
+import time
+
+from tierbench.monitors.source import Column, Source
+
+ASK = b"GET /squid-internal-mgr/counters HTTP/1.0\r\nHost: %s\r\n\r\n"
+PATIENCE_S = 2.0
+PAUSE_S = 0.2  # between two questions: Squid adds up what its processes count
+NAMES = ("client_http.requests", "client_http.hits", "client_http.kbytes_out", "server.all.kbytes_in")
+
+
+class Squid(Source):
+    """What its cache manager tells; asked beside the sampling, which must not wait for it."""
+
+    columns = (
+        Column("squid_requests", 14, "requests", "counter", "namespace"),
+        Column("squid_hits", 14, "requests", "counter", "namespace"),
+        Column("squid_sent_kb", 16, "KiB", "counter", "namespace"),
+        Column("squid_fetched_kb", 16, "KiB", "counter", "namespace"),
+    )
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        host, _, port = options.squid.rpartition(":")
+        self.address = (host, int(port))
+        self.latest = self._asked()
+        if min(self.latest) >= 0:
+            threading.Thread(target=self._keep_asking, daemon=True).start()
+
+    def read(self) -> "tuple[int, ...]":
+        return self.latest
+
+    def _keep_asking(self) -> None:
+        while True:
+            time.sleep(PAUSE_S)
+            self.latest = self._asked()
+
+    def _asked(self) -> "tuple[int, ...]":
+        """The counters as they are now; all unknown where it does not answer."""
+        answer = b""
+        try:
+            with socket.create_connection(self.address, PATIENCE_S) as connection:
+                connection.settimeout(PATIENCE_S)
+                connection.sendall(ASK % self.address[0].encode())
+                for piece in iter(lambda: connection.recv(65536), b""):
+                    answer += piece
+        except OSError:
+            pass
+        counted = dict(re.findall(r"^(\S+) = (\d+)", answer.decode(errors="replace"), re.M))
+        return tuple(int(counted.get(name, -1)) for name in NAMES)

@@ -1,0 +1,75 @@
+"""Jobs of several files and processes, once and for a given time, by HTTP from the web server and through Squid."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.testbed.runs import AccessPoint, Ran
+from tierbench.testbed.testbed import Testbed
+
+EXPERIMENT = """
+name = "fetched"
+question = "Are files fetched once, and again and again?"
+access = ["wan-http", "lan-squid"]
+batches = [2]
+repeats = 1
+sample_period_s = 0.2
+files_per_job = 8
+
+[workloads.fetch]
+client = "http"
+replicas = "plain"
+
+[replicas.plain]
+kind = "random"
+count = 48
+size_mb = 0.5
+
+[axes.how.values]
+once = { processes = 4 }
+again = { processes = 16, for_s = 4 }
+
+[[except]]
+where = { access = "lan-squid", how = "once" }
+because = "what Squid does for it is seen when files are fetched again"
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(access_point: AccessPoint) -> Ran:
+    access_point.define("fetched", EXPERIMENT)
+    access_point.make_replicas("fetched")
+    return access_point.run("fetched")
+
+
+def trial(ran: Ran, access: str, how: str) -> dict[str, str]:
+    return next(row for row in ran.rows("trials.csv") if (row["access"], row["how"]) == (access, how))
+
+
+def test_all_jobs_have_done_their_work(ran: Ran) -> None:
+    assert {row["status"] for row in ran.rows("jobs.csv")} == {"ok"}
+
+
+def test_each_file_of_a_list_is_read_once_and_its_bytes_are_the_storages(ran: Ran) -> None:
+    once = trial(ran, "wan-http", "once")
+    assert (once["fetches"], once["fetch_failures"], once["bytes_app"]) == ("16", "0", "8000000")
+    assert 0 <= float(once["closure"]) < 0.2, once["verdict_reasons"]
+
+
+@pytest.mark.parametrize("access", ["wan-http", "lan-squid"])
+def test_files_that_are_read_again_and_again_come_from_caches_and_that_is_no_fault(ran: Ran, access: str) -> None:
+    again = trial(ran, access, "again")
+    assert int(again["fetches"]) > 16
+    assert float(again["cached_share"]) > 0.5
+    assert "missing" not in again["verdict_reasons"]
+    assert "a cache was warm" not in again["verdict_reasons"]
+
+
+def test_the_window_is_the_given_time(ran: Ran) -> None:
+    assert 4 <= float(trial(ran, "wan-http", "again")["window_s"]) < 6
+
+
+def test_no_process_is_left(ran: Ran, testbed: Testbed) -> None:
+    assert ran.status == 0
+    for host in ("wn01", "wn02", "wn03", "wn04"):
+        assert testbed.host(host).run("pgrep", "-x", "curl", check=False).stdout == ""
