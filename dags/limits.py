@@ -6,37 +6,15 @@ a client ends its own reading, then the gate ends the trial, then HTCondor remov
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass
 
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.start import Every
 from tierbench.starts import IN_TURN
+from tierbench.trials import Limits
 
 PREPARE_S = 600  # from a slot to READY: files sent, a ticket, ROOT or CMSSW set up
 GRACE_S = 60  # by so much what stands outside is more patient than what stands inside
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Seconds; the first three are the experiment's own, the others follow from them."""
-
-    slot_s: int  # a job waits for a slot
-    read_s: int  # a client reads, by its own clock
-    stall_s: int  # the storage moves nothing while clients read
-    ready_s: int  # the gate waits for all clients to be ready
-    go_s: int  # a client that is ready waits for the go
-    end_s: int  # the last end is waited for, after the go
-    job_s: int  # a client, flush or sampler runs, by HTCondor's clock
-    gate_s: int  # the gate itself runs, by HTCondor's clock
-    turn_s: int  # a trial keeps the turn from the next one
-    samplers_s: int = 60  # the gate waits for samplers of other hosts than storage when all else is ready
-    away_s: int = 60  # a client's worker does not answer HTCondor
-    stop_s: int = 30  # jobs that were told to end take to do so
-
-    def to_json(self) -> dict[str, int]:
-        return dataclasses.asdict(self)
 
 
 def limits(experiment: Experiment, jobs: int) -> Limits:

@@ -62,7 +62,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
             "hosts": places(experiment.placement, plan.pools[access.pool], trial.jobs),
             "pinned": experiment.cores == "pinned",
         },
-        "limits": limits(experiment, trial.jobs).to_json(),
+        "limits": limits(experiment, trial.jobs)._asdict(),
         "until_known": isinstance(experiment.repeats, Until),
         "copied_to": access.to.host if access.to else None,
         "options": {

@@ -1,8 +1,9 @@
 """JSON that a program has left on disk: read here alone, and by one policy for damage.
 
 A text is damaged if it is no JSON, if a number in it is not finite or does not fit 64 bits, or if it lacks what its
-shape (a dataclass or a TypedDict) says that it holds, of that type. What else it holds is let pass. Damage is told as
-one `Damaged` that says where and what; a file that is not there is no damage, and raises FileNotFoundError.
+shape (a dataclass, a NamedTuple or a TypedDict) says that it holds, of that type. What else it holds is let pass.
+Damage is told as one `Damaged` that says where and what; a file that is not there is no damage, and raises
+FileNotFoundError.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def read_table(path: Path, where: str = "") -> dict[str, Any]:
 
 
 def typed(shape: type[T], content: Any, where: str) -> T:
-    """The content, if it has this shape; what is to be a dataclass is made one, anything else is the content itself."""
+    """The content, if it has this shape; records that can be made are, anything else is the content itself."""
     problems = list(_problems(shape, content, ""))
     if problems:
         raise Damaged(f"{where} is damaged: {', '.join(problems[:3])}")
@@ -79,11 +80,11 @@ def typed(shape: type[T], content: Any, where: str) -> T:
 def _made(hint: Any, value: Any) -> Any:
     """A value that is as its type says, with the dataclasses in it made."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if _is_made(hint):
         return hint(**{name: _made(kind, value[name]) for name, kind in _fields(hint)[0].items() if name in value})
     if origin in (typing.Union, types.UnionType) and value is not None:
         return _made(arguments[0], value)  # X | None, of records
-    if origin is list and dataclasses.is_dataclass(arguments[0]):
+    if origin is list and _is_made(arguments[0]):
         return [_made(arguments[0], item) for item in value]
     return value
 
@@ -94,12 +95,17 @@ def _problems(hint: Any, value: Any, key: str) -> Iterator[str]:
     if origin in (typing.Union, types.UnionType):
         if all(any(True for _ in _problems(one, value, key)) for one in arguments):
             yield _wrong(arguments[0], value, key)
-    elif typing.is_typeddict(hint) or dataclasses.is_dataclass(hint):
+    elif typing.is_typeddict(hint) or _is_made(hint):
         yield from _record_problems(hint, value, key)
     elif origin in (list, dict):
         yield from _item_problems(origin, arguments[-1], value, key)
     elif not (hint is Any or type(value) is hint or (hint is float and type(value) is int)):
         yield _wrong(hint, value, key)
+
+
+def _is_made(hint: Any) -> bool:
+    """Whether a record is made to be read by its attributes."""
+    return isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "_field_defaults"))
 
 
 def _item_problems(kind: Any, hint: Any, value: Any, key: str) -> Iterator[str]:
@@ -130,6 +136,8 @@ def _fields(shape: Any) -> tuple[dict[str, Any], frozenset[str]]:
     if typing.is_typeddict(shape):  # whose __required_keys__ are wrong where annotations are texts, as here
         extras = typing.get_type_hints(shape, include_extras=True)
         return hints, frozenset(name for name in hints if typing.get_origin(extras[name]) is not typing.NotRequired)
+    if not dataclasses.is_dataclass(shape):
+        return hints, frozenset(hints) - shape._field_defaults.keys()
     missing = dataclasses.MISSING
     needed = [one.name for one in dataclasses.fields(shape) if one.default is missing is one.default_factory]
     return hints, frozenset(needed)

@@ -14,6 +14,7 @@ from tierbench.postprocess.records.roles import role_of
 from tierbench.postprocess.records.traits import Traits, declared_now
 from tierbench.starts import NATURAL, TOGETHER
 from tierbench.stored import Damaged
+from tierbench.trials import Condition
 
 MOST_JOBS = 1_000_000  # as a set has replicas
 
@@ -32,19 +33,6 @@ class SampledHost:
 
     host: str
     role: str
-
-
-@dataclass(frozen=True)
-class Arranged:
-    """What a host had to change for the trial."""
-
-    name: str
-    condition: str
-    host: str
-    value: str
-    unit: str
-    tolerance_pct: float
-    link: str | None
 
 
 @dataclass(frozen=True)
@@ -78,7 +66,7 @@ class Definition(OfPool):
     start: Beginning | None = None
     gate: bool = False  # of earlier versions, which knew no other start but none
     placement: Placement = field(default_factory=Placement)
-    conditions: list[Arranged] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
     writes: dict[str, Any] | None = None
     copied_to: str | None = None  # the host that its way leads to, where its clients copy from server to server
     work: Work = field(default_factory=Work)

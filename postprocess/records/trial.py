@@ -201,7 +201,7 @@ def read_trial(folder: Path) -> TrialData:
     go = found(Go, folder / names.GO)
     troubles += _other_go_times(go, jobs)
     outcome = read_outcome(folder)
-    conditions = held(folder, asdict(trial)) if any(job.starts for job in jobs) else []
+    conditions = held(folder, trial.conditions) if any(job.starts for job in jobs) else []
     troubles += [trouble for one in conditions if (trouble := one.trouble() or one.unproven())]
     told = [job.go_wall_ns for job in jobs if job.go_wall_ns]
     return TrialData(
@@ -222,9 +222,9 @@ def read_trial(folder: Path) -> TrialData:
         other_pools=_other_pools(folder, trial, jobs),
         clock=found(Bounds, folder / names.CLOCK),
         ceilings=read_ceilings(folder.absolute().parents[1], trial.pool, lacking.append).under(
-            {role_of(one.condition["link"]): one.number for one in conditions if one.condition["link"]}
+            {role_of(one.condition.link): one.number for one in conditions if one.condition.link}
         ),
-        arranged=[f"{one.name}: {one.now} {one.condition['unit']}".strip() for one in conditions],
+        arranged=[f"{one.name}: {one.now} {one.condition.unit}".strip() for one in conditions],
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from tierbench.submit.trial.causes import last_record
 from tierbench.submit.trial.joblog import Cluster
+from tierbench.trials import Trial
 
 SLOT_SECONDS = 120.0  # for it to find a slot; the pool has just had all of the trial's clients
 RUN_SECONDS = 900.0
@@ -31,12 +32,11 @@ class Cleared(NamedTuple):
     left: "list[str]"
 
 
-def clear(trial: "dict[str, Any]") -> Cleared:
+def clear(trial: Trial) -> Cleared:
     """Have the outbox of the trial here looked through and removed, if it may have come to have one."""
-    writes = trial.get("writes")
-    if not writes or not Path(LOG).exists():
+    if not trial.writes or not Path(LOG).exists():
         return Cleared([], [])
-    whole = expected(trial["jobs"]) if trial["traits"]["does"] == "writes" else []
+    whole = expected(trial.jobs) if trial.does == "writes" else []
     Path(EXPECTED).write_text("".join(whole), encoding="utf-8")
     trouble, elsewhere = "", ""
     for _ in range(TRIES):
@@ -46,7 +46,7 @@ def clear(trial: "dict[str, Any]") -> Cleared:
             told = [f"{report['wrong_files']} files are not as they were written: {', '.join(report['wrong'])}"]
             return Cleared(told if report["wrong_files"] else [], left if report["left_files"] else [])
         elsewhere = slot.rpartition("@")[2] or elsewhere
-    return Cleared([], [f"{writes['url']}: {trouble}"])
+    return Cleared([], [f"{trial.writes['url']}: {trouble}"])
 
 
 def expected(jobs: int) -> "list[str]":
@@ -71,15 +71,14 @@ def expected(jobs: int) -> "list[str]":
     ]
 
 
-def one_try(trial: "dict[str, Any]", elsewhere: str) -> "tuple[dict[str, Any], str, str]":
+def one_try(trial: Trial, elsewhere: str) -> "tuple[dict[str, Any], str, str]":
     """The report, if a job has made it, or why not; and the slot that it had."""
     with contextlib.suppress(FileNotFoundError):
         Path(REPORT).unlink()
-    requirements = trial["requirements"]
+    requirements = trial.requirements
     if elsewhere:
         requirements = f'({requirements}) && Machine != "{elsewhere}"'
-    kerberos = trial.get("kerberos")
-    flags = "--principal {principal} --keytab {keytab}".format(**kerberos) if kerberos else ""
+    flags = "--principal {principal} --keytab {keytab}".format(**trial.kerberos) if trial.kerberos else ""
     macros = {
         "step": "clear", "flags": f"--expected {Path(EXPECTED).name} {flags}", "files": f", {EXPECTED}",
         "pool_requirements": requirements, "slot_limit": round(SLOT_SECONDS), "run_limit": round(RUN_SECONDS),

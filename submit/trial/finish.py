@@ -18,13 +18,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from tierbench.submit.trial.causes import client_reasons
 from tierbench.submit.trial.clearing import clear
 from tierbench.submit.trial.held import wait_until_undone
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.room import give_up_reserve
+from tierbench.trials import Trial, read_trial
 
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
@@ -35,13 +35,13 @@ REMOVED = "4"  # DAGMan's word for "somebody has removed me"
 
 def main(dag_status: str, failed_nodes: str) -> int:
     try:
-        trial = json.loads(Path("trial.json").read_text(encoding="utf-8"))
+        trial = read_trial(Path())
     except (OSError, ValueError) as error:
         print(f"finish: trial.json: {error}", file=sys.stderr)
         return 2
     give_up_reserve(Path())
     # Who reads on does it in the next trial's time, so the turn is passed when all have gone.
-    stuck = see_out(trial["limits"]["stop_s"])
+    stuck = see_out(trial.limits.stop_s)
     if not Path("samples").exists():  # it was waiting for its turn
         pass_the_turn()
         if Path("not-needed").exists():
@@ -50,7 +50,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
         if dag_status == REMOVED:
             return 1  # nothing has happened that could be told
     Path("stop").write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
-    stuck += wait_until_undone(Path(), trial, trial["limits"]["stop_s"])
+    stuck += wait_until_undone(Path(), trial.conditions, trial.limits.stop_s)
     cleared = clear(trial)
     pass_the_turn()
     unfinished = wait_for_samplers(trial)
@@ -58,16 +58,16 @@ def main(dag_status: str, failed_nodes: str) -> int:
 
     reasons = ["the trial was removed"] if dag_status == REMOVED else []
     reasons += called_off()
-    causes = client_reasons(trial["jobs"])
+    causes = client_reasons(trial.jobs)
     reasons += causes + stuck + cleared.wrong
     # Without another host's samples the mean stands; the tables say whether they cover the window.
-    storage = {sampler["host"] for sampler in trial["samplers"] if sampler["role"] == "storage"}
+    storage = {sampler.host for sampler in trial.samplers if sampler.of_storage}
     reasons += [f"the sampler on {host} did not end in order" for host in unfinished if host in storage]
     if failed_nodes != "0" and not reasons:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
     again = bool(reasons) and dag_status != REMOVED and tries_left() > 0
     record("incomplete" if reasons else "complete", reasons, again, cleared.left)
-    if make_tables() and trial["until_known"]:
+    if make_tables() and trial.until_known:
         spare_later_trials(trial)
     for words in reasons + ["left behind: " + left for left in cleared.left]:
         print(ascii(words))
@@ -128,12 +128,12 @@ def tries_left() -> int:
         return 0
 
 
-def wait_for_samplers(trial: "dict[str, Any]") -> "list[str]":
+def wait_for_samplers(trial: Trial) -> "list[str]":
     """Give the samplers time to see the stop file; the hosts whose data have no proper end by then."""
     deadline = time.monotonic() + STOP_SECONDS
     while True:
         # One over ssh sees no stop file: it ends, without a trailer, when DAGMan removes its node after us.
-        awaited = [sampler["host"] for sampler in trial["samplers"] if sampler["via"] == "pool"]
+        awaited = [sampler.host for sampler in trial.samplers if sampler.via == "pool"]
         unfinished = [host for host in awaited if not ended(host)]
         if not unfinished or time.monotonic() > deadline:
             return unfinished
@@ -161,10 +161,10 @@ def make_tables() -> bool:
     return tierbench is not None and subprocess.call([tierbench, "tables", "--trial", "."]) == 0
 
 
-def spare_later_trials(trial: "dict[str, Any]") -> None:
+def spare_later_trials(trial: Trial) -> None:
     """If this configuration's batch has been measured often enough, its later trials need not be run."""
-    alike = trial["id"][: -len(str(trial["repeat"]))]
-    later = [path for path in Path("..").glob(alike + "*") if repeat_of(path) > trial["repeat"]]
+    alike = trial.id[: -len(str(trial.repeat))]
+    later = [path for path in Path("..").glob(alike + "*") if repeat_of(path) > trial.repeat]
     if later and subprocess.call(["tierbench", "enough", "../..", min(later, key=repeat_of).name]) == 0:
         for path in later:
             (path / "not-needed").touch()

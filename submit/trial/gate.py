@@ -33,7 +33,7 @@ def let_go(watched: Watched) -> None:
     gather(watched)
     if not the_go() and not watched.ended >= watched.everybody:
         give_go(watched)
-    if watched.start["kind"] == IN_TURN:
+    if watched.start.kind == IN_TURN:
         give_turns(watched)
 
 
@@ -41,9 +41,9 @@ def give_go(watched: Watched) -> None:
     lead = LEAD_SECONDS + LEAD_SECONDS_PER_CLIENT * len(watched.everybody)
     at = ahead(lead)
     go = {"format": 1, "go_wall_ns": at, "starts": watched.cluster.starts}
-    if watched.start["kind"] == EVERY:
-        go["step_ns"] = int(watched.start["every_s"] * 1e9)
-    elif watched.start["kind"] == IN_TURN:
+    if watched.start.kind == EVERY:
+        go["step_ns"] = int(watched.start.every_s * 1e9)
+    elif watched.start.kind == IN_TURN:
         go["turns_wall_ns"] = [at]
     write("go.json", json.dumps(go))
     watched.tell("", 0.0)

@@ -5,8 +5,11 @@ Runs with the trial's scripts, on Python 3.6 or newer.
 
 import json
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from tierbench.trials import Condition
 
 POLL_SECONDS = 0.1
 
@@ -14,10 +17,10 @@ POLL_SECONDS = 0.1
 class Held:
     """One host's condition: whether it is held as asked, why not, and whether it was undone."""
 
-    def __init__(self, trial: Path, condition: "dict[str, Any]") -> None:
+    def __init__(self, trial: Path, condition: Condition) -> None:
         self.condition = condition
-        self.name = str(condition["condition"] + " on " + condition["host"])
-        self.path = trial / "arranged" / f"{condition['name']}.jsonl"
+        self.name = condition.condition + " on " + condition.host
+        self.path = trial / "arranged" / f"{condition.name}.jsonl"
 
     @property
     def begun(self) -> bool:
@@ -45,7 +48,7 @@ class Held:
         if "failed" in records:
             return f"{self.name} could not be arranged: {records['failed'].get('message')}"
         if "arranged" in records and not self.is_as_asked(str(records["arranged"].get("now"))):
-            asked, unit = self.condition["value"], self.condition["unit"]
+            asked, unit = self.condition.value, self.condition.unit
             return f"{self.name} is {records['arranged'].get('now')} {unit} where {asked} {unit} were asked for"
         return ""
 
@@ -67,9 +70,9 @@ class Held:
         return "" if self.now else f"nothing says that {self.name} was arranged"
 
     def is_as_asked(self, value: str) -> bool:
-        asked = self.condition["value"]
+        asked = self.condition.value
         try:
-            allowed = self.condition["tolerance_pct"] / 100 * abs(float(asked))
+            allowed = self.condition.tolerance_pct / 100 * abs(float(asked))
             return abs(float(value) - float(asked)) <= float(allowed)
         except ValueError:
             return bool(value == asked)
@@ -89,23 +92,23 @@ class Held:
         return "arranged" not in records
 
 
-def held(trial: Path, definition: "dict[str, Any]") -> "list[Held]":
+def held(trial: Path, conditions: "Iterable[Condition]") -> "list[Held]":
     """All that is arranged for a trial."""
-    return [Held(trial, condition) for condition in definition.get("conditions", ())]
+    return [Held(trial, condition) for condition in conditions]
 
 
-def wait_until_settled(trial: Path, definition: "dict[str, Any]", seconds: float) -> None:
+def wait_until_settled(trial: Path, conditions: "list[Condition]", seconds: float) -> None:
     """Return when each host has said how it went, or time is over: the gate judges."""
     deadline = time.monotonic() + seconds
-    while not all(one.settled for one in held(trial, definition)) and time.monotonic() < deadline:
+    while not all(one.settled for one in held(trial, conditions)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
 
 
-def wait_until_undone(trial: Path, definition: "dict[str, Any]", seconds: float) -> "list[str]":
+def wait_until_undone(trial: Path, conditions: "list[Condition]", seconds: float) -> "list[str]":
     """Return when each host has undone its change, or time is over; in words, what was not undone."""
     deadline = time.monotonic() + seconds
     while True:
-        left = [one for one in held(trial, definition) if not one.undone]
+        left = [one for one in held(trial, conditions) if not one.undone]
         if not left or time.monotonic() > deadline:
             return [f"nothing says that {one.name} was restored; who asks for it next does that first" for one in left]
         time.sleep(POLL_SECONDS)

@@ -36,17 +36,17 @@ def stop(watched: Watched) -> None:
         return  # DAGMan removes us with the others
     see_end(watched, starts)
     # One interval is under way when the last client ends, and the next one shall be whole.
-    idle = max(IDLE_SECONDS, 2 * watched.trial["sample_period_s"] + SETTLE_SECONDS)
-    if watched.trial.get("writes"):
+    idle = max(IDLE_SECONDS, 2 * watched.trial.sample_period_s + SETTLE_SECONDS)
+    if watched.trial.writes:
         # The next trial must not meet the looking through and removing of what was written: the last step passes it.
         time.sleep(idle)
         stop_services()
         return
-    if watched.trial["conditions"]:
+    if watched.trial.conditions:
         # The next trial must not meet them, so it waits until they are undone.
         time.sleep(idle)
         stop_services()
-        wait_until_undone(Path(), watched.trial, watched.limits["stop_s"])
+        wait_until_undone(Path(), watched.trial.conditions, watched.limits.stop_s)
         pass_the_turn()
         return
     # The next trial takes seconds to begin, in which this one sees the storage idle; what it takes more, it waits for.
@@ -58,7 +58,7 @@ def stop(watched: Watched) -> None:
 
 def see_begin(watched: Watched) -> "dict[int, int]":
     """Wait for the go, or without a gate for all to begin; how often each was started by then."""
-    if not watched.gated:
+    if not watched.start.gated:
         gather(watched)
         return dict(watched.cluster.starts)
     while not the_go() and not watched.ended >= watched.everybody:
@@ -83,13 +83,13 @@ def see_end(watched: Watched, starts: "dict[int, int]") -> None:
         restarted = [number for number in left if watched.cluster.starts.get(number, 0) > starts.get(number, 1)]
         if restarted:
             raise CalledOff(f"{clients(restarted)} began anew, on {watched.cluster.slots[restarted[0]]}")
-        if time.time() - go > watched.limits["end_s"]:
+        if time.time() - go > watched.limits.end_s:
             raise CalledOff(
-                f"{who} had not ended {watched.limits['end_s']} s after the go: neither the time limit of"
-                f" {watched.limits['read_s']} s nor anything else has ended the reading"
+                f"{who} had not ended {watched.limits.end_s} s after the go: neither the time limit of"
+                f" {watched.limits.read_s} s nor anything else has ended the reading"
             )
         still = watched.moving.still_s()
-        if still > watched.limits["stall_s"]:
+        if still > watched.limits.stall_s:
             # A worker that was lost before is the cause, and not the storage.
             cause = f"{watched.absent}; since then " if watched.absent else ""
             raise CalledOff(

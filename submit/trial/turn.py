@@ -18,16 +18,15 @@ exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or t
 
 import contextlib
 import fcntl
-import json
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.held import wait_until_settled
 from tierbench.submit.trial.room import hold_reserve, wait_for_room
+from tierbench.trials import Sampler, read_trial
 
 FILLED = ("clients", "samples", "flush", "arranged", "outbox")
 POLL_SECONDS = 0.1
@@ -68,11 +67,11 @@ def main(arguments: "list[str]") -> int:
 
 
 def wait_for(awaited: "list[str]", trial: Path) -> None:
-    definition = json.loads((trial / "trial.json").read_text(encoding="utf-8")) if awaited else {}
     if "arranged" in awaited:
-        wait_until_settled(trial, definition, definition["limits"]["ready_s"])
+        planned = read_trial(trial)
+        wait_until_settled(trial, planned.conditions, planned.limits.ready_s)
     if "sampled" in awaited:
-        wait_for_samplers(trial, definition["samplers"])
+        wait_for_samplers(trial, read_trial(trial).samplers)
 
 
 class Turn:
@@ -127,9 +126,9 @@ class Turn:
     def _is_over(self, trial: Path) -> bool:
         """Whether a trial has kept the turn for longer than anything in it may take."""
         try:
-            limit = json.loads((trial / "trial.json").read_text())["limits"]["turn_s"]
+            limit = read_trial(trial).limits.turn_s
             return bool(time.time() - self.file.stat().st_mtime > limit)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError):
             return False
 
     def _is_gone(self, trial: Path) -> bool:
@@ -140,16 +139,16 @@ class Turn:
         return now - self.last_seen.setdefault(trial, now) > PATIENCE_SECONDS
 
 
-def wait_for_samplers(trial: Path, samplers: "list[dict[str, Any]]") -> None:
+def wait_for_samplers(trial: Path, samplers: "list[Sampler]") -> None:
     deadline = time.monotonic() + SAMPLERS_SECONDS
     while not all(sampling(trial, sampler) for sampler in samplers) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
 
 
-def sampling(trial: Path, sampler: "dict[str, Any]") -> bool:
+def sampling(trial: Path, sampler: Sampler) -> bool:
     """Whether a sampler has written more than its header."""
     try:
-        with (trial / "samples" / (sampler["host"] + ".samples")).open("rb") as file:
+        with (trial / "samples" / (sampler.host + ".samples")).open("rb") as file:
             return bool(file.readline() and file.readline())
     except FileNotFoundError:
         return False

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tierbench.starts import NATURAL, begin_of
+from tierbench.starts import begin_of
 from tierbench.submit.lastsamples import RECEIVED, SENT, counted, last_samples
 from tierbench.submit.trial.held import held
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.room import free_bytes, give_up_reserve, is_low
+from tierbench.trials import Sampler, Trial, read_trial
 
 DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
 POLL_SECONDS = 0.1
@@ -33,7 +34,7 @@ class CalledOff(Exception):
 def watch(step: "Callable[[Watched], None]") -> int:
     """Run a step of the trial whose directory this is; if it cannot go on call the trial off. Its exit status."""
     try:
-        trial = json.loads(Path("trial.json").read_text(encoding="utf-8"))
+        trial = read_trial(Path())
     except (OSError, ValueError) as error:
         print(f"{Path(sys.argv[0]).stem}: trial.json: {error}", file=sys.stderr)
         return NO_TRIAL
@@ -58,12 +59,12 @@ def gather(watched: "Watched") -> None:
         now = time.monotonic()
         if not unready and not indispensable:
             all_ready = all_ready or now
-            if not lacking or now - all_ready > watched.limits["samplers_s"]:
+            if not lacking or now - all_ready > watched.limits.samplers_s:
                 return
         waited = unready + ["samples of " + host for host, _ in lacking]
         watched.tell(", ".join(first(waited)), now - began)
-        if now - began > watched.limits["ready_s"]:
-            raise CalledOff(f"not ready after {watched.limits['ready_s']} s: {', '.join(first(waited))}")
+        if now - began > watched.limits.ready_s:
+            raise CalledOff(f"not ready after {watched.limits.ready_s} s: {', '.join(first(waited))}")
         time.sleep(POLL_SECONDS)
 
 
@@ -75,7 +76,7 @@ def call_off(watched: "Watched", reason: str) -> None:
     if go and not watched.waiting:
         return
     write("go.json", json.dumps({"format": 1, **go, "called_off": reason}))
-    deadline = time.monotonic() + watched.limits["stop_s"]
+    deadline = time.monotonic() + watched.limits.stop_s
     while watched.cluster.left & watched.cluster.starts.keys() and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
         watched.read_on()
@@ -97,18 +98,15 @@ def is_called_off() -> bool:
 class Watched:
     """The trial, as its files on the access point tell of it."""
 
-    def __init__(self, trial: "dict[str, Any]") -> None:
-        self.trial = trial
-        self.limits = trial["limits"]  # type: dict[str, int]
-        self.start = trial["start"]
-        self.gated = self.start["kind"] != NATURAL
-        self.everybody = set(range(trial["jobs"]))
+    def __init__(self, trial: Trial) -> None:
+        self.trial, self.limits, self.start = trial, trial.limits, trial.start
+        self.everybody = set(range(trial.jobs))
         self.cluster, self.flushes = Cluster(Path("clients.log")), Cluster(Path("flush.log"))
         self.outbox = Cluster(Path("outbox.log"))
-        self.held, self.arranging = held(Path(), trial), Cluster(Path("arrange.log"))
+        self.held, self.arranging = held(Path(), trial.conditions), Cluster(Path("arrange.log"))
         self.samplers = {via: Cluster(Path(log)) for via, log in SAMPLER_LOGS.items()}
         self.records = Records(self.everybody)
-        self.moving = Moving([s["host"] for s in trial["samplers"] if s["role"] == "storage"])
+        self.moving = Moving([sampler.host for sampler in trial.samplers if sampler.of_storage])
         self.starts = {}  # type: dict[int, int]  # how often each client had been started when it was let go
         self.looked = 0.0
         self.awaited = self.absent = ""
@@ -153,23 +151,23 @@ class Watched:
 
     def unready(self) -> "list[str]":
         """What the go waits for, beside samples."""
-        begun = self.cluster.ready if self.gated else self.cluster.starts.keys()
+        begun = self.cluster.ready if self.start.gated else self.cluster.starts.keys()
         unready = sorted(self.everybody - begun - self.ended)
         idle = [number for number in unready if number not in self.cluster.starts]
-        hosts = [host for host in self.trial["flush"]["hosts"] if not flushed(host)]
+        hosts = [host for host in self.trial.flushed if not flushed(host)]
         return [
             *([clients(idle) + " without a slot"] if idle else []),
             *([clients([number for number in unready if number not in idle])] if len(idle) < len(unready) else []),
             *(["the flush on " + ", ".join(first(hosts))] if hosts else []),
-            *(["the outbox"] if self.trial.get("writes") and not made().get("status") else []),
+            *(["the outbox"] if self.trial.writes and not made().get("status") else []),
             *(one.name for one in self.held if not one.settled),
         ]
 
     def unsampled(self) -> "list[tuple[str, str]]":
         """The hosts whose samplers have not seen the idle storage for a moment yet, and their roles."""
-        if not self.gated:
+        if not self.start.gated:
             return []  # the clients' node waits for them, before it is submitted
-        return [(s["host"], s["role"]) for s in self.trial["samplers"] if not sampled_idle(s)]
+        return [(sampler.host, sampler.role) for sampler in self.trial.samplers if not sampled_idle(sampler)]
 
     def tell(self, what: str, seconds: float) -> None:
         """Leave word, for whoever watches, of a wait that lasts; a worker that is away comes before all else."""
@@ -186,12 +184,12 @@ class Watched:
                 continue
             self.absent = self.absent or f"client {number}, which {away.why}"
             # Before the go it may begin anew, on another worker too.
-            patience = self.limits["away_s"] if away.may_return else TOLD_SECONDS
-            if time.monotonic() - away.since > patience and (Path("go.json").exists() or not self.gated):
+            patience = self.limits.away_s if away.may_return else TOLD_SECONDS
+            if time.monotonic() - away.since > patience and (Path("go.json").exists() or not self.start.gated):
                 raise CalledOff(f"client {number} {away.why}")
 
     def _check_flushes(self) -> None:
-        hosts = self.trial["flush"]["hosts"]
+        hosts = self.trial.flushed
         for number, why in self.flushes.ended.items():
             if not flushed(hosts[number]):
                 see = f"see flush/{hosts[number]}.err and flush.log"
@@ -219,10 +217,10 @@ class Watched:
     def _check_samplers(self) -> None:
         """A storage server's sampler that has ended before it delivered anything is not waited for."""
         for via, log in self.samplers.items():
-            hosts = [s for s in self.trial["samplers"] if s["via"] == via]
+            samplers = [sampler for sampler in self.trial.samplers if sampler.via == via]
             for number, why in log.ended.items():
-                host = hosts[number]["host"]
-                if hosts[number]["role"] == "storage" and not last_samples(sample_file(host), 1):
+                host = samplers[number].host
+                if samplers[number].of_storage and not last_samples(sample_file(host), 1):
                     raise CalledOff(f"the sampler on {host} {why or 'ended'}; see samples/{host}.err")
 
 
@@ -295,11 +293,10 @@ def made() -> "dict[str, Any]":
     return report if isinstance(report, dict) else {}
 
 
-def sampled_idle(sampler: "dict[str, Any]") -> bool:
+def sampled_idle(sampler: Sampler) -> bool:
     """Whether a sampler has delivered; a storage server's for long enough to know its rate at rest."""
-    wanted = 1 if sampler["role"] != "storage" else 2
-    records = last_samples(sample_file(sampler["host"]), wanted)
-    return len(records) == wanted
+    wanted = 2 if sampler.of_storage else 1
+    return len(last_samples(sample_file(sampler.host), wanted)) == wanted
 
 
 def sample_file(host: str) -> Path:

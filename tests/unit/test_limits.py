@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tierbench.dags.experiment import find_experiment
-from tierbench.dags.limits import Limits, limits
+from tierbench.dags.limits import limits
 from tierbench.dags.start import Every
+from tierbench.trials import Limits
 
 
 def of(jobs: int = 4, **changes: Any) -> Limits:

@@ -88,7 +88,9 @@ def test_a_trial_that_has_its_turn_has_the_folders_that_its_jobs_write_to(trials
 
 
 def test_clients_without_a_gate_wait_for_the_samplers(trials: Trials) -> None:
-    (trials["first"] / names.TRIAL).write_text('{"samplers": [{"host": "oss"}]}')
+    (trials["first"] / names.TRIAL).write_text(
+        '{"jobs": 1, "limits": {}, "samplers": [{"host": "oss", "role": "storage", "via": "pool"}]}'
+    )
     clients = trials.take("first", "sampled")
     wait_until((trials["first"] / names.SAMPLES).exists)
     assert waits(clients)
