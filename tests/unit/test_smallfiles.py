@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_client import Job
+from tests.unit.client_process import Job
 from tests.unit.test_writes import POOL, WRITING
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.unit.client_process import events, is_running, until
 from tests.unit.shipped import PYTHON, ship
-from tests.unit.test_client import events, is_running, until
 
 SIZE = 100_001
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_client import Job
+from tests.unit.client_process import Job
 
 SIZE = 3_000_001
 

@@ -1,0 +1,44 @@
+"""What several files of tests start: a client in a job, and the sampler."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.client_process import Job
+from tests.unit.sampler_process import Start
+from tests.unit.shipped import PYTHON, ship
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "host.samples"
+
+
+@pytest.fixture
+def start(tmp_path: Path, out: Path) -> Iterator[Start]:
+    """Starts the sampler in an empty folder, on loopback at 50 Hz unless told otherwise."""
+    started: list[subprocess.Popen[bytes]] = []
+    folder = tmp_path / "job"
+    folder.mkdir()
+
+    def start(*options: str, stdout: int | None = None, script: Path | None = None) -> subprocess.Popen[bytes]:
+        usual = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.02"]
+        command = [PYTHON, str(script or ship(tmp_path, "sampler.py")), *usual, *options]
+        with out.open("wb") as file:
+            process = subprocess.Popen(command, cwd=folder, stdout=stdout or file, stderr=subprocess.PIPE)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()

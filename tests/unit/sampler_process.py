@@ -1,0 +1,56 @@
+"""The sampler, run as the process it is on a host: what it writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 20
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@dataclass
+class Samples:
+    """A sample file, read the plain way."""
+
+    header: dict[str, Any]
+    lines: list[bytes]
+    trailer: dict[str, Any]
+
+    def __getitem__(self, column: str) -> list[int]:
+        names = [c["name"] for c in self.header["columns"]]
+        return [int(line.split()[names.index(column)]) for line in self.lines]
+
+    def ticks(self) -> list[int]:
+        """The number of the deadline that each record belongs to."""
+        origin, period_ns = self.header["clock_mono_ns"], self.header["period_s"] * 1e9
+        return [int((mono - origin) // period_ns) for mono in self["mono_ns"]]
+
+
+def read(path: Path) -> Samples:
+    first, *lines = path.read_bytes().splitlines(keepends=True)
+    trailer = json.loads(lines.pop()) if lines and lines[-1].startswith(b"{") else {}
+    return Samples(json.loads(first), lines, trailer)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+def finish(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    _, stderr = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, stderr.decode()
+
+
+def records_in(out: Path, count: int) -> Callable[[], bool]:
+    return lambda: out.read_bytes().count(b"\n") > count

@@ -1,0 +1,179 @@
+"""How a client waits at the gate and keeps to a core, and what it tells the access point and asks of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.client_process import SIZE, Job, events, until
+from tierbench.wrappers.cores import CLAIM
+
+
+def open_gate(path: Path, seconds_ahead: float) -> int:
+    go = int((time.time() + seconds_ahead) * 1e9)
+    unfinished = path.with_suffix(".new")
+    unfinished.write_text(json.dumps({"format": 1, "go_wall_ns": go}))
+    unfinished.rename(path)
+    return go
+
+
+def test_a_client_begins_at_the_go_time_and_not_before(job: Job) -> None:
+    process = job.start("dd", "--gate", "go.json")
+    go = open_gate(job.folder / "go.json", 1.5)
+    record = events(process)
+    late_ns = record["go"]["wall_ns"] - go
+    assert 0 <= late_ns < 50e6
+    assert record["go"]["go_wall_ns"] == go
+
+
+def test_a_client_is_ready_with_its_process_started_and_held(job: Job) -> None:
+    record_of_start = job.folder / "began"
+    job.script("bin/dd", f"date +%s%N > {record_of_start}")
+    process = job.start("dd", "--gate", "go.json")
+    go = open_gate(job.folder / "go.json", 1.5)
+    assert events(process)["ready"]["wall_ns"] < go
+    assert int(record_of_start.read_text()) >= go
+
+
+def test_no_go_within_the_patience_is_recorded(job: Job) -> None:
+    assert job.end("dd", "--gate", "go.json", "--gate-timeout", "0.5")["status"] == "no-gate"
+
+
+def test_a_go_far_ahead_of_the_clock_is_not_waited_for(job: Job) -> None:
+    open_gate(job.folder / "go.json", 7200)
+    end = job.end("dd", "--gate", "go.json", "--gate-timeout", "60")
+    assert (end["status"], "ahead of this host's clock" in end["message"]) == ("no-gate", True)
+
+
+def test_a_client_killed_at_the_gate_says_so(job: Job) -> None:
+    process = job.start("dd", "--gate", "go.json")
+    assert process.stdout
+    process.stdout.readline(), process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert events(process)["end"]["status"] == "killed"
+
+
+@pytest.mark.parametrize("go", [{"step_ns": 10**9}, {"turns_wall_ns": [0, 10**9]}], ids=["every second", "in turn"])
+def test_a_client_begins_at_its_own_time(job: Job, go: dict[str, Any]) -> None:
+    (job.folder / "replicas.txt").write_text(f"nothing\t0\n{job.replica}\t{SIZE}\n")
+    process = job.start("dd", "--gate", "go.json", "--index", "1")
+    common = time.time_ns() + 10**9
+    turns = {"turns_wall_ns": [common + turn for turn in go.get("turns_wall_ns", ())]}
+    unfinished = job.folder / "go.new"
+    unfinished.write_text(
+        json.dumps({"format": 1, "go_wall_ns": common, **go, **(turns if turns["turns_wall_ns"] else {})})
+    )
+    unfinished.rename(job.folder / "go.json")
+    begun = events(process)["go"]
+    assert begun["go_wall_ns"] == common + 10**9
+    assert 0 <= begun["wall_ns"] - begun["go_wall_ns"] < 50e6
+
+
+def test_a_client_whose_turn_has_not_come_waits_for_it(job: Job) -> None:
+    (job.folder / "replicas.txt").write_text(f"nothing\t0\n{job.replica}\t{SIZE}\n")
+    now = time.time_ns()
+    (job.folder / "go.json").write_text(json.dumps({"format": 1, "go_wall_ns": now, "turns_wall_ns": [now]}))
+    end = job.end("dd", "--gate", "go.json", "--gate-timeout", "1", "--index", "1")
+    assert end["status"] == "no-gate"
+
+
+def claimed(core: int) -> socket.socket | None:
+    """A core that is taken, by this test or by whoever has it already."""
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(CLAIM.format(core))
+    except OSError:
+        claim.close()
+        return None
+    return claim
+
+
+def test_a_pinned_client_and_its_process_keep_to_one_core(job: Job) -> None:
+    seen = job.folder / "seen"
+    job.script("bin/dd", f"sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status > {seen}")
+    deadline = time.monotonic() + 60
+    while "go" not in (record := job.run("dd", "--pin")):  # another test's client may have the cores
+        assert time.monotonic() < deadline, record
+    assert seen.read_text().strip() == str(record["go"]["core"])
+
+
+def test_where_each_core_is_taken_the_client_says_so(job: Job) -> None:
+    claims = [claimed(core) for core in os.sched_getaffinity(0)]
+    end = job.end("dd", "--pin")
+    for claim in filter(None, claims):
+        claim.close()
+    assert (end["status"], "has a client already" in end["message"]) == ("not-pinned", True)
+
+
+HTCHIRP = """
+import os, shutil, time
+class HTChirp:  # a stand-in for HTCondor's module: the access point is the folder ap/
+    class ChirpError(Exception): pass
+    class DoesntExist(ChirpError): pass
+    class Busy(ChirpError): pass
+    def __init__(self): open("ap/connected", "a").write("x")
+    def connect(self): pass
+    def ulog(self, text): open("ap/log", "a").write(text + "\\n")
+    def fetch(self, name, copy):
+        if os.path.exists("ap/trouble"):
+            os.remove("ap/trouble")
+            raise self.Busy("busy")
+        if not os.path.exists("ap/" + name): raise self.DoesntExist("no " + name)
+        shutil.copyfile("ap/" + name, copy)
+    def _open(self, name, flags):
+        if not os.path.exists("ap/uptime"): raise self.DoesntExist("no " + name)
+        return 3
+    def _read(self, file, length, offset): return b"%.2f 0.00\\n" % (time.monotonic() + 1000)
+    def _close(self, file): pass
+"""
+
+
+@pytest.fixture
+def access_point(job: Job) -> Path:
+    """The job runs in HTCondor, with an access point to talk to."""
+    (job.folder / "htchirp.py").write_text(HTCHIRP)
+    (job.folder / ".chirp.config").touch()
+    (job.folder / "ap").mkdir()
+    return job.folder / "ap"
+
+
+def test_in_a_job_the_access_point_is_told_and_asked(job: Job, access_point: Path) -> None:
+    process = job.start("dd", "--gate", "go.json")
+    until((access_point / "log").exists)
+    open_gate(access_point / "go.json", 0.5)
+    assert events(process)["end"]["status"] == "ok"
+    assert (access_point / "log").read_text() == "TIERBENCH READY 0\n"
+
+
+def test_a_conversation_that_breaks_off_is_taken_up_again(job: Job, access_point: Path) -> None:
+    (access_point / "trouble").touch()
+    open_gate(access_point / "go.json", 0.5)
+    assert job.end("dd", "--gate", "go.json")["status"] == "ok"
+    assert (access_point / "connected").read_text() == "xxx"  # one of them to compare the clocks
+
+
+def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job: Job, access_point: Path) -> None:
+    (access_point / "uptime").touch()
+    clock = job.run("dd")["clock"]
+    true_ns = clock["wall_ns"] - clock["mono_ns"] - 1000e9
+    assert clock["low_ns"] - 6e6 <= true_ns <= clock["high_ns"] + 6e6  # the stand-in rounds, a kernel cuts off
+    assert clock["high_ns"] - clock["low_ns"] < 50e6
+
+
+def test_an_access_point_without_uptime_is_no_harm(job: Job, access_point: Path) -> None:
+    assert access_point
+    said = job.run("dd")
+    assert ("clock" in said, said["end"]["status"]) == (False, "ok")
+
+
+def test_in_a_job_the_gate_takes_htchirp(job: Job) -> None:
+    (job.folder / ".chirp.config").touch()
+    end = job.end("dd", "--gate", "go.json")
+    assert (end["status"], "htchirp.py" in end["message"]) == ("no-gate", True)

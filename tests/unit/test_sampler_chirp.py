@@ -1,0 +1,124 @@
+"""The sampler as a job: it asks the access point whether to stop, and for its clock."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.sampler_process import Start, finish, read, until
+from tests.unit.shipped import ship
+
+AHEAD_S = 1000.0  # the access point's uptime, over our monotonic clock
+
+
+class AccessPoint(threading.Thread):
+    """The far end of chirp, as far as a sampler speaks with it."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.open: list[socket.socket] = []
+        self.logged: list[str] = []
+        self.requests = 0
+        self.stop = self.hangs_up = False
+
+    def run(self) -> None:
+        while True:
+            try:
+                connection, _ = self.server.accept()
+            except OSError:
+                return
+            self.open.append(connection)
+            with contextlib.suppress(OSError), connection, connection.makefile("rb") as lines:
+                for line in lines:
+                    connection.sendall(self.reply(line.decode()).encode())
+                    if self.hangs_up:
+                        break
+
+    def reply(self, line: str) -> str:
+        command, _, argument = line.strip().partition(" ")
+        self.requests += 1
+        if command == "ulog":
+            self.logged.append(argument.replace("\\ ", " "))
+        if command == "open":
+            return "3\n0 0 33060 1 0 0 0 0 0 0 0 0 0\n"  # a descriptor, and what stat says
+        if command == "pread":
+            uptime = f"{time.monotonic() + AHEAD_S:.2f} 0.00\n"
+            return f"{len(uptime)}\n{uptime}"
+        absent = command == "getfile" and not self.stop
+        return "-3\n" if absent else "0\n"
+
+    def close(self) -> None:
+        self.server.shutdown(socket.SHUT_RDWR)
+        for connection in self.open:  # which the sampler keeps
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.server.close()
+        self.join()
+
+
+class TestChirp:
+    @pytest.fixture
+    def access_point(self, tmp_path: Path) -> Iterator[AccessPoint]:
+        access_point = AccessPoint()
+        config = f"127.0.0.1 {access_point.server.getsockname()[1]} cookie\n"
+        (tmp_path / "job" / ".chirp.config").write_text(config, encoding="ascii")
+        access_point.start()
+        yield access_point
+        access_point.close()
+
+    @pytest.fixture
+    def shipped(self, tmp_path: Path) -> Path:
+        """The sampler with htchirp.py beside it, as HTCondor lays them out."""
+        return ship(tmp_path, "sampler.py", "htchirp.py") / "sampler.py"
+
+    def test_it_announces_itself_in_the_event_log(
+        self, start: Start, shipped: Path, access_point: AccessPoint, out: Path
+    ) -> None:
+        start(script=shipped)
+        until(lambda: access_point.logged)
+        assert access_point.logged == [f"TIERBENCH SAMPLING {read(out).header['host']}"]
+
+    def test_the_access_points_stop_file_ends_it(
+        self, start: Start, shipped: Path, access_point: AccessPoint, out: Path
+    ) -> None:
+        process = start("--stop-file", "stop", script=shipped)
+        until(lambda: access_point.logged)
+        access_point.stop = True
+        assert (finish(process)[0], read(out).trailer["reason"]) == (0, "stop")
+
+    def test_its_clock_is_compared_with_the_access_points_uptime_at_both_ends(
+        self, start: Start, shipped: Path, access_point: AccessPoint, out: Path
+    ) -> None:
+        process = start("--stop-file", "stop", script=shipped)
+        until(lambda: access_point.logged)
+        access_point.stop = True
+        finish(process)
+        true_ns = (time.time() - time.monotonic() - AHEAD_S) * 1e9
+        begin, end = read(out).trailer["clocks"]
+        assert begin["wall_ns"] < end["wall_ns"]
+        for clock in (begin, end):  # the uptime comes in steps of 10 ms, and is rounded here where a kernel cuts it off
+            assert clock["low_ns"] - 6e6 <= true_ns <= clock["high_ns"] + 6e6
+            assert clock["high_ns"] - clock["low_ns"] < 50e6
+
+    def test_a_closed_connection_does_not_make_it_spin(
+        self, start: Start, shipped: Path, access_point: AccessPoint
+    ) -> None:
+        access_point.hangs_up = True
+        process = start("--period", "1", "--stop-file", "stop", script=shipped)
+        until(lambda: access_point.requests >= 2)
+        before = cpu_seconds(process.pid)
+        time.sleep(1.5)
+        assert cpu_seconds(process.pid) - before < 0.75
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
