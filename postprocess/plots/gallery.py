@@ -25,6 +25,7 @@ from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.plots.timeline import Course, timelines, typical
 from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
 from tierbench.postprocess.tables import rows as tables
+from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.points import Panel, level_name, rows_at
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.tables.rows import SummaryRow, TrialRow
@@ -95,6 +96,9 @@ class Sheet:
     def along(self) -> str:
         return self.plots[0].along.name
 
+    def worded(self, text: str) -> str:
+        return worded(text, {trial.direction for trial in self.trials})
+
 
 def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
     """Every figure for which the run has the data."""
@@ -102,9 +106,9 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
     papers = as_the_papers(results)
     # Where clients took turns there is no steady state, and between two turns nothing is sent.
     for metric in (RATE, STEADY, SENT, AMPLIFICATION) if results.rate == RATE.column else (SUMMED, AMPLIFICATION):
-        yield from _ladders(_of(results, metric), sheets, papers)
+        yield from _ladders(metric, sheets, papers)
     for sheet in sheets:
-        yield from _as_in_the_thesis(results, sheet, papers) if results.rate == RATE.column else ()
+        yield from _as_in_the_thesis(sheet, papers) if results.rate == RATE.column else ()
     if results.layout.x == JOBS:
         for sheet in sheets:
             yield from _slopes(sheet, papers)
@@ -127,9 +131,9 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
         )
 
 
-def _of(results: Results, metric: Metric) -> Metric:
-    """A metric as it is called in a run whose trials write."""
-    return dataclasses.replace(metric, label=results.worded(metric.label), papers=results.worded(metric.papers))
+def _of(sheet: Sheet, metric: Metric) -> Metric:
+    """A metric as it is called where trials write."""
+    return dataclasses.replace(metric, label=sheet.worded(metric.label), papers=sheet.worded(metric.papers))
 
 
 def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
@@ -185,7 +189,7 @@ def _ladders(metric: Metric, sheets: Sequence[Sheet], papers: bool) -> Iterator[
     """A metric's figures, of all that have it."""
     for sheet in sheets:
         if any(trial[metric.column] is not None for trial in sheet.trials):
-            yield ladder_picture(metric, sheet, papers)
+            yield ladder_picture(_of(sheet, metric), sheet, papers)
 
 
 def ladder_picture(metric: Metric, sheet: Sheet, papers: bool = False) -> Picture:
@@ -219,7 +223,7 @@ def interval_words(results: Results, column: str) -> str:
     return "over " + " or ".join(f"{period:g} s" for period in sorted(periods)) + " each"
 
 
-def _as_in_the_thesis(results: Results, sheet: Sheet, papers: bool) -> Iterator[Picture]:
+def _as_in_the_thesis(sheet: Sheet, papers: bool) -> Iterator[Picture]:
     column = volatility_column(sheet.rows)
     if any(row.means[column].value is not None for row in sheet.rows):
         interval = "of 5 s" if column == "volatility_5s_mbps" else "of the samples"
@@ -231,8 +235,8 @@ def _as_in_the_thesis(results: Results, sheet: Sheet, papers: bool) -> Iterator[
         yield Picture(
             f"volatility.{sheet.id}",
             _title("Rate and volatility", sheet),
-            called_batch(results.worded(words), sheet.along) + named,
-            volatility_ladder(sheet.plots, _of(results, SENT).label, column),
+            called_batch(sheet.worded(words), sheet.along) + named,
+            volatility_ladder(sheet.plots, _of(sheet, SENT).label, column),
         )
 
 

@@ -9,6 +9,7 @@ from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import between, counted, figures, listed, span
+from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results, why
 from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, Bounded, RatioRow, SummaryRow, TrialRow
@@ -53,8 +54,9 @@ def answer(results: Results, panel: Panel) -> Answer:
     deciding = rows_at(usable, results.at(panel, x=x))
     notes = [*contradiction, *waste(results, ranked), *_over_the_ladder(results, panel, x), *_along(results, panel)]
     notes += _wall_time(results, panel, x, ranked) if results.rate == RATE else []
-    notes = [*map(results.worded, notes)]
-    return Answer(clear, results.worded(sentence), (*notes, *_doubts(trials, deciding)))
+    directions = {trial.direction for trial in usable}
+    notes = [worded(note, directions) for note in notes]
+    return Answer(clear, worded(sentence, directions), (*notes, *_doubts(trials, deciding)))
 
 
 def sentences(results: Results) -> list[str]:

@@ -47,7 +47,9 @@ def _told(data: TrialData) -> Iterator[Evidence]:
             early_ms = (job.go_wall_ns - job.first_byte_wall_ns) / 1e6
             before[job.index] = max(before[job.index], early_ms)
     first = max(before, key=lambda index: before[index])
-    yield Evidence("early begin", before[first], f"client {first} read {before[first]:.1f} ms before the go")
+    yield Evidence(
+        "early begin", before[first], f"client {first} {data.measure.did} {before[first]:.1f} ms before the go"
+    )
 
 
 def _fast(data: TrialData) -> Iterator[Evidence]:
@@ -57,7 +59,8 @@ def _fast(data: TrialData) -> Iterator[Evidence]:
     usual, fastest = statistics.median_low(rates.values()), max(rates, key=lambda index: rates[index])
     if usual:
         times = rates[fastest] / usual
-        words = f"client {fastest} read at {rates[fastest]:.1f} Mb/s, {times:.1f} times the median of {usual:.1f}"
+        rate = f"client {fastest} {data.measure.did} at {rates[fastest]:.1f} Mb/s"
+        words = f"{rate}, {times:.1f} times the median of {usual:.1f}"
         yield Evidence("fast client", times, words)
 
 
