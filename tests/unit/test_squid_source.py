@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_client import until
+from tests.unit.client_process import until
 from tierbench.monitors.sources.squid import Squid
 
 
