@@ -43,8 +43,8 @@ def reference_of(experiment: Path) -> Path:
 
 
 def read_claims(experiments: Iterable[Path]) -> tuple[Claim, ...]:
-    """The claims beside an experiment and those that it extends."""
-    return tuple(claim for path in map(reference_of, experiments) if path.is_file() for claim in _claims(path))
+    """The claims beside an experiment, or else beside the nearest of those that it extends."""
+    return next((tuple(_claims(path)) for path in map(reference_of, experiments) if path.is_file()), ())
 
 
 def _claims(path: Path) -> list[Claim]:

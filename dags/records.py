@@ -66,7 +66,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         "until_known": isinstance(experiment.repeats, Until),
         "copied_to": access.to.host if access.to else None,
         "options": {
-            **_options(configuration.workload, workload),
+            **_options(configuration.workload, workload, access),
             "scale": site.scale,
             "core": site.core,
             "to": access.to.url if access.to else "",
@@ -149,8 +149,8 @@ def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
     return rows([where + file for file in replicas.files], sizes, *checksums)
 
 
-def _options(name: str, workload: Workload) -> Mapping[str, Any]:
-    environment = {
+def _options(name: str, workload: Workload, access: Access) -> Mapping[str, Any]:
+    environment = dict(access.environment) | {
         variable: value.told if isinstance(value, Secret) else value for variable, value in workload.environment.items()
     }
     options = {**dataclasses.asdict(workload.options), "environment": environment}

@@ -9,7 +9,21 @@ from typing import Literal
 
 from tierbench.definitions import find, misnamed, unknown
 from tierbench.errors import ConfigError
-from tierbench.kinds import AbsolutePath, Host, Interface, Key, Line, Name, Prefix, Principal, Proxy, Requirements
+from tierbench.kinds import (
+    AbsolutePath,
+    Host,
+    Interface,
+    Key,
+    Line,
+    Name,
+    Prefix,
+    Principal,
+    Proxy,
+    Requirements,
+    Value,
+    Variable,
+    shown,
+)
 from tierbench.spec import bounded, build, read_toml
 
 SHIPPED = Path(__file__).parent
@@ -83,11 +97,15 @@ class Access:
     description: Line = Line("")
     path: tuple[Host, ...] = ()
     kerberos: Kerberos | None = None
+    environment: dict[str, Value] = field(default_factory=dict)  # of who reads this way
     writes: AbsolutePath | None = None
     to: Destination | None = None
     proxy: Proxy = NO_PROXY  # by which clients reach the server
 
     def __post_init__(self) -> None:
+        for name in self.environment:
+            if not Variable.fits(name):
+                raise ValueError(f"environment: must hold {Variable.must_be}, not {shown(name)}")
         if self.writes is not None and self.protocol not in CLEARED:
             raise ValueError(f"writes: what trials write is removed after them by {' or '.join(CLEARED)} only")
         if self.protocol == "xrootd" and not self.prefix.startswith(DOOR):

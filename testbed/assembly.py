@@ -36,7 +36,7 @@ def assemble(hosts: Hosts, topology: Topology, site: str, rootfs: Path, say: Say
             host.namespaces.cgroup.make()
     if means().lacking:
         say(means().lacking)
-    at_once(lambda host: host.namespaces.boot(host.name, rootfs, binds), hosts.values())
+    at_once(lambda host: host.namespaces.boot(host.name, rootfs, [*binds, *host.binds]), hosts.values())
 
     say("networks, and the WAN between the sites")
     _wire(hosts, topology)
@@ -94,7 +94,7 @@ def _wire(hosts: Hosts, topology: Topology) -> None:
         input="\n".join(network.links(topology, pids)), text=True, check=True,
     )  # fmt: skip
     wan.script([*network.wan_lines(topology), *network.delay_lines(settings)])
-    at_once(lambda host: hosts[host.name].script(list(network.host_lines(host, topology))), topology.sited_hosts)
+    at_once(lambda host: hosts[host.name].wire(topology), topology.sited_hosts)
     if wan.read("/run/wan-delay").strip() == b"delay-line":
         queues = map(str, network.QUEUES.values())
         # Real-time priority: under load an ordinary process would be late by milliseconds.

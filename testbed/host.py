@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tierbench.errors import HostError
+from tierbench.testbed import network
 from tierbench.testbed.namespaces import Namespaces, wait_until
-from tierbench.testbed.topology import USER, Host
+from tierbench.testbed.topology import USER, Host, Topology
 
 # The file gets its name when it is whole; a link of that name is replaced and not followed.
 PUT = 'mkdir -p "${1%/*}"; new=$(mktemp "$1.XXXXXX"); cat >"$new"; chmod "$2" "$new"; mv -fT "$new" "$1"'
@@ -33,6 +34,15 @@ class RunningHost:
         if pid is None:
             raise HostError(f"host {self.name} is not running; `tierbench testbed status` tells more")
         return pid
+
+    def wire(self, topology: Topology) -> None:
+        """Give its network cards their addresses, rates and routes."""
+        self.script(list(network.host_lines(self.host, topology)))
+
+    @property
+    def binds(self) -> list[tuple[Path, str]]:
+        """What of this machine lies in its file system, beside what lies in every host's."""
+        return []
 
     # -- files ---------------------------------------------------------------------------------------
 
@@ -68,13 +78,8 @@ class RunningHost:
 
     def command(self, argv: Sequence[str], user: str | None = None) -> list[str]:
         """The command line that runs `argv` in the host."""
-        home = {None: "/root", "root": "/root", USER: f"/home/{USER}"}.get(user, "/")
-        become = ["runuser", "-u", user, "--"] if user else []
-        terminal = os.environ.get("TERM", "dumb")
-        return self.namespaces.cgroup.entering([
-            "nsenter", "-t", str(self.pid), "-m", "-n", "-u", "-i", "-p", f"--wdns={home}", *become,
-            "env", "-i", f"PATH={PATH}", f"HOME={home}", f"TERM={terminal}", "LANG=C.UTF-8", *argv,
-        ])  # fmt: skip
+        enter = ["nsenter", "-t", str(self.pid), "-m", "-n", "-u", "-i", "-p", f"--wdns={home(user)}"]
+        return self.namespaces.cgroup.entering([*enter, *become(user), *argv])
 
     def run(
         self,
@@ -120,6 +125,18 @@ class RunningHost:
     def wait_until(self, ready: Callable[[], bool], seconds: float, complaint: str, log: str) -> None:
         """Poll until `ready`, or fail with the complaint and the last lines of one of the host's logs."""
         wait_until(ready, seconds, complaint, self.log(log))
+
+
+def home(user: str | None) -> str:
+    """Where a user's commands begin."""
+    return {None: "/root", "root": "/root", USER: f"/home/{USER}"}.get(user, "/")
+
+
+def become(user: str | None) -> list[str]:
+    """The words before a command that make it that user's, and its environment a plain one."""
+    run_as = ["runuser", "-u", user, "--"] if user else []
+    terminal = os.environ.get("TERM", "dumb")
+    return [*run_as, "env", "-i", f"PATH={PATH}", f"HOME={home(user)}", f"TERM={terminal}", "LANG=C.UTF-8"]
 
 
 def _write(path: Path, content: str | bytes, mode: int) -> None:

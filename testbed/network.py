@@ -10,6 +10,8 @@ from tierbench.testbed.topology import FIU, NETWORKS, PRIVATE, UF, Host, Nic, To
 # The NFQUEUE numbers of the two directions through the delay line.
 QUEUES = {UF: 0, FIU: 1}
 RTT_FILE = "/run/wan-rtt"
+DATA_TAP, COMMAND_TAP = "tap0", "tap1"  # of a virtual machine, on the host that runs it
+OUTSIDE, INSIDE = "169.254.99.1", "169.254.99.2"  # where its commands come from and go to
 SWITCHED = 200_000  # bytes that a switch port buffers beyond the bandwidth-delay product
 
 
@@ -89,6 +91,24 @@ def direct_routes(host: Host, other: Host, settings: Settings) -> Iterator[str]:
     nic, leg = host.nic_on(PRIVATE), other.nic_on(PRIVATE)
     if nic and leg and host.nics[0].network == PRIVATE != other.nics[0].network:
         yield route(other.address, nic, settings, f"via {leg.address}")
+
+
+def virtual_lines(host: Host) -> Iterator[str]:
+    """Shell lines for what is around a virtual machine: taps on the host's own wire and on one for commands."""
+    yield "ip link set lo up"
+    yield "mkdir -p /dev/net"
+    yield "mknod -m 600 /dev/net/tun c 10 200"
+    yield "ip link add br0 type bridge forward_delay 0"
+    for tap in (DATA_TAP, COMMAND_TAP):
+        yield f"ip tuntap add dev {tap} mode tap"
+        # The virtual machine's network card takes frames as they are on a wire.
+        yield f"ethtool -K {tap} tx off tso off gso off gro off sg off"
+        yield f"ip link set {tap} up"
+    (nic,) = host.nics
+    for port_ in (nic.device, DATA_TAP):
+        yield f"ip link set {port_} master br0 up"
+    yield "ip link set br0 up"
+    yield f"ip addr add {OUTSIDE}/30 dev {COMMAND_TAP}"
 
 
 def route(destination: str, nic: Nic, settings: Settings, how: str) -> str:

@@ -9,10 +9,12 @@ from dataclasses import asdict
 from typing import Any
 
 from tierbench.errors import ConfigError
+from tierbench.spec import build
 from tierbench.testbed.settings import Settings
 
 INSTALLED = "/etc/tierbench/testbed.toml"  # on each host: there the name `testbed` means this file
 TABLE = re.compile(r"^\s*\[\[?\s*([A-Za-z0-9_-]+)[^\n]*\]\s*(#.*)?$")
+SCALE = re.compile(r"^(scale\s*=\s*)[0-9.]+", re.MULTILINE)
 ARRANGED = ("testbed", "links")
 
 
@@ -28,7 +30,14 @@ def offered(site: str, settings: Settings) -> str:
         raise ConfigError(
             "the testbed's site file: write [testbed] and [links] as tables, with a line for each setting"
         )
-    return text
+    return SCALE.sub(lambda found: f"{found[1]}{scale(site, settings):g}", text, count=1)
+
+
+def scale(site: str, settings: Settings) -> float:
+    """The scale of its rates, which goes with them: the file's own is that of the storage's rate in the file."""
+    tables = tomllib.loads(site)
+    of_file = build(Settings, tables.get("testbed", {}), "the testbed's site file", "testbed").rates_mbps.storage
+    return float(tables["scale"]) * settings.rates_mbps.storage / of_file
 
 
 def _rest(text: str) -> dict[str, Any] | None:

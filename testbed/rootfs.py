@@ -97,7 +97,18 @@ def check_space(directory: Path, needed: int, purpose: str) -> None:
 
 def provide(cache: Path, recipe: Recipe, say: Say) -> Path:
     """The root file system of the recipe, built now if it is not in the cache."""
-    final = recipe.path(cache)
+
+    def build(partial: Path, log: TextIO) -> None:
+        _bootstrap(recipe, partial, log, say)
+        _install_python_packages(recipe, partial, log, say)
+        ids.move(partial)
+
+    return built(recipe.path(cache), build, say)
+
+
+def built(final: Path, build: Callable[[Path, TextIO], None], say: Say) -> Path:
+    """A folder of the cache, built now if it is not there: what is built gets its name when it is whole."""
+    cache = final.parent
     if final.is_dir():
         return final
     private(cache)
@@ -110,9 +121,7 @@ def provide(cache: Path, recipe: Recipe, say: Say) -> Path:
         log = final.with_suffix(".log")
         try:
             with log.open("w", encoding="utf-8") as output:
-                _bootstrap(recipe, partial, output, say)
-                _install_python_packages(recipe, partial, output, say)
-            ids.move(partial)
+                build(partial, output)
             partial.rename(final)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
@@ -146,7 +155,7 @@ def _bootstrap(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
     say(f"Debian {recipe.suite} with {len(recipe.debian_packages)} packages and what they need")
     command = ["mmdebstrap", "--variant=apt", f"--include={','.join(recipe.debian_packages)}",
                *options, recipe.suite, str(target)]  # fmt: skip
-    _logged(command, log, "the packages of Debian " + recipe.suite)
+    logged(command, log, "the packages of Debian " + recipe.suite)
 
 
 def _install_python_packages(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
@@ -161,12 +170,13 @@ def _install_python_packages(recipe: Recipe, target: Path, log: TextIO, say: Say
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--pre", "--no-compile", "--no-deps",
                "--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *platforms,
                f"--target={site}", *recipe.python_packages]  # fmt: skip
-    _logged(command, log, "the Python packages")
+    logged(command, log, "the Python packages")
     with (site / "ROOT/etc/system.rootrc").open("a", encoding="utf-8") as rootrc:
         rootrc.write(recipe.rootrc)
 
 
-def _logged(command: list[str], log: TextIO, what: str) -> None:
+def logged(command: list[str], log: TextIO, what: str) -> None:
+    """Run a command into the log; its failure is an error with what it complained of."""
     log.write(f"$ {' '.join(command)}\n")
     log.flush()
     if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode == 0:
@@ -174,7 +184,7 @@ def _logged(command: list[str], log: TextIO, what: str) -> None:
     lines = Path(log.name).read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line for line in lines if line.startswith(("E:", "ERROR:"))] or lines
     raise UnmetNeed(
-        f"{what} could not be installed into the testbed's root file system; nothing was kept.\n"
+        f"{what} could not be installed for the testbed; nothing was kept.\n"
         + "\n".join(f"  {line}" for line in errors[-4:])
         + f"\n  The whole log is {log.name}. Is a package source within reach?"
     )

@@ -12,10 +12,12 @@ from tierbench.dags.bundle import bundle
 from tierbench.errors import ConfigError, HostError
 from tierbench.interrupts import ASKING, exit_status
 from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
+from tierbench.testbed.demands import check_demands, demands, with_demands
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.services.htcondor import ACCESS_POINT
-from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.settings import load
+from tierbench.testbed.testbed import SHIPPED, Testbed
 from tierbench.testbed.topology import USER
 
 HOME = f"/home/{USER}"
@@ -30,6 +32,7 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
         make_parents(into)
     except OSError as error:
         raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
+    _see_to(testbed, experiment, say)
     writer, access_point = testbed.host(testbed.topology.writer.name), testbed.host(ACCESS_POINT)
     if Path(experiment).is_file():
         experiment = _taken_along(Path(experiment), writer, access_point)
@@ -47,6 +50,15 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     say("run")
     status = _inside(access_point, "run", *definition, "--into", there)
     return _to_its_end(testbed, access_point, status, into, say)
+
+
+def _see_to(testbed: Testbed, experiment: str, say: Say) -> None:
+    """Have the testbed up, as the experiment needs it."""
+    needed = demands(experiment)
+    if testbed.exists:
+        check_demands(testbed.settings, needed, testbed.name)
+    else:
+        testbed.up(with_demands(load(SHIPPED, []), needed, experiment), say)
 
 
 def attach(testbed: Testbed, into: Path, say: Say) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 from tierbench.errors import BusyError, ConfigError, HostError
 from tierbench.site_configs import site as sites
 from tierbench.spec import build
-from tierbench.testbed import assembly, rootfs
+from tierbench.testbed import assembly, machinekernel, rootfs
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.namespaces import Namespaces
 from tierbench.testbed.needs import check_kernel, check_privilege
@@ -25,7 +25,8 @@ from tierbench.testbed.offered import offered
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import Topology
+from tierbench.testbed.topology import Host, Topology
+from tierbench.testbed.virtual import VirtualHost
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
@@ -81,7 +82,11 @@ class Testbed:
     @property
     def hosts(self) -> dict[str, RunningHost]:
         """Its hosts, running or not."""
-        return {host.name: RunningHost(host, self._hosts / host.name) for host in self.topology.hosts}
+        return {host.name: self._running(host) for host in self.topology.hosts}
+
+    def _running(self, host: Host) -> RunningHost:
+        directory = self._hosts / host.name
+        return VirtualHost(host, directory, home() / "cache") if host.is_virtual else RunningHost(host, directory)
 
     def host(self, name: str) -> RunningHost:
         """One of its hosts."""
@@ -143,6 +148,8 @@ class Testbed:
             self._end()
             rootfs.private(cache)
             base = rootfs.provide(cache, recipe, say)
+            if settings.virtual_workers:
+                machinekernel.provide(cache, say)
             rootfs.private(self.directory.parent)
             self.directory.mkdir()
             self._write_record(settings, complete=False)

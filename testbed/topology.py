@@ -69,6 +69,7 @@ class Host:
     mounts: bool = False  # the remote file system, by a Kerberos principal of its own
     principals: tuple[str, ...] = ()  # what it has Kerberos keys as, beside "host" where it mounts
     is_worker: bool = False
+    is_virtual: bool = False  # a virtual machine, with a kernel of its own
     is_writer: bool = False  # the benchmark's files are made there
 
     @property
@@ -86,6 +87,8 @@ class Host:
     @property
     def network_kind(self) -> str:
         """What the host advertises to HTCondor as its network."""
+        if self.is_virtual:
+            return "virtual-near" if self.nic_on(UF) else "virtual"
         return "private" if self.nics and self.nics[0].network == PRIVATE else "public"
 
 

@@ -17,11 +17,14 @@ from tierbench.spec import build
 
 HOLDS, FAILS, OPEN = "holds here", "does not hold here", "cannot tell"
 
+SIZEABLE = 0.1  # what a difference has to come to, where a paper found none
+
 NOTE = (
     "Rates of another site say nothing here. What can be compared is a shape: by which factor one row is ahead of"
     " another."
     " A finding holds here if the 95\N{NO-BREAK SPACE}% interval of our factor lies on the paper’s side of 1, and does"
-    " not if it lies on the other."
+    " not if it lies on the other. Where the paper saw no difference, it holds if the interval is within"
+    " 10\N{NO-BREAK SPACE}% of 1, and does not if it is wholly beyond."
 )  # fmt: skip
 
 
@@ -68,9 +71,18 @@ def _level(results: Results, claim: Claim, factor: str, level: Any) -> str:
 
 def _verdict(claim: Claim, row: RatioRow | None) -> str:
     interval = row.ratio.interval if row else None
-    if interval is None or interval[0] <= 1 <= interval[1]:
+    return OPEN if interval is None else judged(claim, *interval)
+
+
+def judged(claim: Claim, low: float, high: float) -> str:
+    """What the interval of our factor says to a claim."""
+    if claim.values[0] == claim.values[1]:
+        outside = low > 1 + SIZEABLE or high < 1 - SIZEABLE
+        inside = low > 1 - SIZEABLE and high < 1 + SIZEABLE
+        return FAILS if outside else HOLDS if inside else OPEN
+    if low <= 1 <= high:
         return OPEN
-    return HOLDS if (interval[0] > 1) == (claim.values[0] > claim.values[1]) else FAILS
+    return HOLDS if (low > 1) == (claim.values[0] > claim.values[1]) else FAILS
 
 
 def _theirs(claim: Claim) -> str:

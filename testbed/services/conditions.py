@@ -19,6 +19,8 @@ def words(host: Host, topology: Topology) -> tuple[str, ...]:
     """What a host of the testbed can change of itself; what a service can change there, that service offers."""
     if host.name == WAN:
         return ("wan-rate", "wan-loss", "worker-rate", *(("rtt", "worker-rtts") if topology.settings.rtt_ms else ()))
+    if host.is_virtual:
+        return ("nic-rate", "tcp-buffer")
     return ("nic-rate", "congestion", "tcp-buffer", *(("read-ahead",) if host.mounts else ()))
 
 

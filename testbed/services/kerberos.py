@@ -31,7 +31,7 @@ def principals(host: Host) -> list[str]:
 
 def user_principal(host: Host) -> str | None:
     """The principal of jobs on a public worker; it opens the Kerberized xrootd door."""
-    return f"jobs/{host.fqdn}" if host.is_worker and host.mounts else None
+    return f"jobs/{host.fqdn}" if host.is_worker and principals(host) else None
 
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:

@@ -1,6 +1,7 @@
 """The xrootd servers: on dgt for the private workers (LAN xrootd), on vmuf next to the storage (WAN xrootd).
 
-vmuf has a second, Kerberized door beside the open one of the thesis.
+vmuf has a second, Kerberized door beside the open one of the thesis, and a third, with TLS, where there are virtual
+workers to read by it. Its certificate is of an authority of the testbed's own.
 """
 
 from __future__ import annotations
@@ -15,20 +16,22 @@ from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, WRITES
 from tierbench.testbed.services.kerberos import KEYTAB, REALM
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.templates import filled
+from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import GATEWAY, PRIVATE, UF, Host, Nic, Topology
 
 BESIDE_STORAGE = "vmuf"
-PORT, KRB5_PORT = 1094, 1095
+PORT, KRB5_PORT, TLS_PORT = 1094, 1095, 1096
 XROOTDFS_ROOT = "/xrootd-fs"
 START_SECONDS = 30.0
+CERTIFICATE, PRIVATE_KEY = "/etc/xrootd/host.pem", "/etc/xrootd/host.key"
+AUTHORITIES = "/etc/grid-security/certificates"  # where clients look
 XROOTD_KEYTAB = "/etc/xrootd/xrootd.keytab"
 XROOTDFS = XROOTDFS_ROOT + MOUNT_POINT  # a file has the same path there as in its xrootd URL
 
 
 def machines(settings: Settings) -> tuple[Host, ...]:
     nic = Nic("eth0", UF, 13, settings.rates_mbps.server)
-    return (Host(BESIDE_STORAGE, (nic,), in_pool=True, mounts=True, principals=("xrootd",), is_writer=True),)
+    return (Host(BESIDE_STORAGE, (nic,), in_pool=True, mounts=True, principals=("xrootd", "nfs"), is_writer=True),)
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,11 @@ class Door:
     host: Host
     port: int
     kerberized: bool = False
+    tls: bool = False
 
     @property
     def name(self) -> str:
-        return "xrootd-krb5" if self.kerberized else "xrootd"
+        return "xrootd-tls" if self.tls else "xrootd-krb5" if self.kerberized else "xrootd"
 
     @property
     def url(self) -> str:
@@ -51,7 +55,8 @@ class Door:
 def doors(topology: Topology) -> list[Door]:
     """All xrootd servers of the testbed."""
     lan, wan = topology.host(GATEWAY), topology.host(BESIDE_STORAGE)
-    return [Door(lan, PORT), Door(wan, PORT), Door(wan, KRB5_PORT, kerberized=True)]
+    tls = [Door(wan, TLS_PORT, kerberized=True, tls=True)] if any(host.is_virtual for host in topology.hosts) else []
+    return [Door(lan, PORT), Door(wan, PORT), Door(wan, KRB5_PORT, kerberized=True), *tls]
 
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
@@ -68,7 +73,25 @@ def _configuration(door: Door) -> str:
         security = (
             f"xrootd.seclib libXrdSec.so\nsec.protocol krb5 {XROOTD_KEYTAB} {principal}\nsec.protbind * only krb5"
         )
+    if door.tls:
+        # All is protected but data, and these too unless a client asks for a connection of theirs (XRD_TLSNODATA).
+        security += (
+            f"\nxrd.tls {CERTIFICATE} {PRIVATE_KEY}\nxrd.tlsca certdir {AUTHORITIES}\nxrootd.tls capable all -data"
+        )
     return filled("xrootd.cfg", port=door.port, mount_point=MOUNT_POINT, writes=WRITES, security=security)
+
+
+def certify(hosts: dict[str, RunningHost], door: Door) -> None:
+    """Give a server a certificate by an authority that is forgotten then, and all hosts that authority's own."""
+    server = hosts[door.host.name]
+    server.put("/usr/local/sbin/certify", verbatim("certify"), 0o755)
+    server.run("/usr/local/sbin/certify", door.host.fqdn, CERTIFICATE, PRIVATE_KEY, AUTHORITIES, "xrootd")
+    names = server.run("ls", AUTHORITIES).stdout.split()
+    for host in hosts.values():
+        if host.host.is_virtual:
+            host.run("mkdir", "-p", AUTHORITIES)
+            for name in names:
+                host.put(f"{AUTHORITIES}/{name}", server.read(f"{AUTHORITIES}/{name}"))
 
 
 def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
@@ -79,6 +102,8 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
         if door.kerberized:
             lines.append(f"install -o xrootd -m 400 {KEYTAB} {XROOTD_KEYTAB}")
         host.script(lines)
+        if door.tls:
+            certify(hosts, door)
         host.daemon(
             door.name, "setpriv", "--reuid=xrootd", "--regid=xrootd", "--init-groups",
             "xrootd", "-n", door.name, "-c", f"/etc/xrootd/{door.name}.cfg", "-k", "fifo",
@@ -127,7 +152,7 @@ def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
 
 def xrootdfs_workers(topology: Topology) -> list[Host]:
     """The workers that mount the LAN xrootd through FUSE: the private ones, if there is such a client."""
-    return [host for host in topology.workers if not host.mounts and topology.settings.has_xrootdfs]
+    return [host for host in topology.workers if host.network_kind == "private" and topology.settings.has_xrootdfs]
 
 
 def xrootdfs_answers(worker: RunningHost) -> bool:

@@ -30,6 +30,12 @@ def test_the_settings_are_in_it_as_well(text):
     assert tomllib.loads(offered(text, load(SHIPPED, FAR)))["testbed"]["rates_mbps"]["wan"] == 500
 
 
+def test_the_scale_goes_with_the_rates(text):
+    as_wide_as_theirs = load(SHIPPED, ["rates_mbps.storage=8000"])
+    assert tomllib.loads(offered(text, as_wide_as_theirs))["scale"] == 1
+    assert tomllib.loads(offered(text, Settings()))["scale"] == tomllib.loads(text)["scale"]
+
+
 def test_all_else_stays_as_it_was_written(text):
     assert [line for line in text.splitlines() if "prefix" in line] == [
         line for line in offered(text, Settings()).splitlines() if "prefix" in line

@@ -11,7 +11,7 @@ from tests.unit.test_report import Page
 from tierbench.dags.claims import Claim, reference_of
 from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
 from tierbench.errors import ConfigError
-from tierbench.postprocess.report.papers import papers_table
+from tierbench.postprocess.report.papers import judged, papers_table
 from tierbench.postprocess.tables.results import read_results
 from tierbench.postprocess.tables.rows import COMPARED
 
@@ -82,11 +82,32 @@ def test_there_are_references_for_the_papers_whose_experiments_ship() -> None:
         "kaganas-2014",
         "extenci-instances",
         "extenci-stacked",
+        "extenci-flavours",
         "ani-gridftp",
         "ani-globus",
         "ani-srm",
     }
     assert set(REFERENCES) >= papers
+
+
+def test_a_variant_with_findings_of_its_own_is_held_to_those_alone() -> None:
+    claims = find_experiment("extenci-flavours-scaled").claims
+    assert {claim.at["access"] for claim in claims} == {"nfs", "nfs-near"}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.95, 1.04, "holds here"),
+        (0.85, 0.97, "cannot tell"),
+        (0.95, 1.4, "cannot tell"),
+        (0.4, 0.8, "does not hold here"),
+    ],
+)
+def test_where_the_paper_saw_no_difference_there_must_be_none_to_speak_of(
+    low: float, high: float, verdict: str
+) -> None:
+    assert judged(Claim(**{**BASE, "values": (1, 1)}), low, high) == verdict
 
 
 def test_a_variant_is_held_to_the_paper_of_what_it_extends(tmp_path: Path) -> None:

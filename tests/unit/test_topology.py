@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tierbench.testbed.network import host_lines, links, wan_lines
+from tierbench.testbed.rootfs import recipe
 from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Rates, Settings
 from tierbench.testbed.topology import PRIVATE, Topology
@@ -31,6 +32,20 @@ def test_private_workers_come_first_and_have_one_private_leg(small: Topology) ->
 
 def test_only_hosts_with_public_names_mount(small: Topology) -> None:
     assert [host.name for host in small.hosts if host.mounts] == ["vmuf", "dgt", "wn03"]
+
+
+def test_virtual_workers_are_as_wide_as_what_is_beside_them() -> None:
+    plan = topology(Settings(virtual_workers=1, rates_mbps=Rates(worker=77, server=999)))
+    near, far = (host for host in plan.workers if host.is_virtual)
+    assert [host.fqdn for host in (near, far)] == ["vwuf.uf.test", "vwfiu.fiu.test"]
+    assert [nic.rate_mbps for host in (near, far) for nic in host.nics] == [999, 77]
+    assert [host.network_kind for host in (near, far)] == ["virtual-near", "virtual"]
+
+
+def test_the_usual_testbed_has_no_virtual_workers_and_none_of_their_packages() -> None:
+    assert not any(host.is_virtual for host in topology(Settings()).hosts)
+    assert "nfs-ganesha" in recipe(Settings(virtual_workers=1)).debian_packages
+    assert "nfs-ganesha" not in recipe(Settings()).debian_packages
 
 
 def test_every_interface_is_plugged_in(small: Topology) -> None:

@@ -1,0 +1,127 @@
+"""NFS with as much of Kerberos' protection as is asked for: a server on vmuf, mounted by the virtual workers.
+
+Only a kernel is an NFS client, and not every machine's knows how; a virtual worker brings its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.service import Question, Service
+from tierbench.testbed.services.conditions import offer
+from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, WRITABLE, WRITES
+from tierbench.testbed.services.kerberos import JOB_KEYTAB, user_principal
+from tierbench.testbed.services.xrootd import BESIDE_STORAGE
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.templates import filled
+from tierbench.testbed.topology import FIU, UF, USER, Host, Nic, Topology
+
+PORT = 2049
+CONFIGURATION = "/etc/ganesha/ganesha.conf"
+MOUNT_COMMAND = "/usr/local/sbin/mount-nfs"
+PIPES = "/run/rpc_pipefs"
+TICKETS = "/tmp/krb5cc_"  # noqa: S108 - where the kernel's helper looks for a user's
+USUAL = "krb5"  # as protected as all else on the testbed: who mounts has shown a ticket
+START_SECONDS = 60.0  # on a busy machine; an idle one takes three
+
+
+def machines(settings: Settings) -> tuple[Host, ...]:
+    """As the paper's clients: with 10 Gb/s beside the storage, and with 1 Gb/s at the Tier-3."""
+    if not settings.virtual_workers:
+        return ()
+    rate = settings.rates_mbps
+    near, far = Nic("eth0", UF, 51, rate.server), Nic("eth0", FIU, 51, rate.worker)
+    return tuple(
+        Host(name, (nic,), in_pool=True, principals=("host",), is_worker=True, is_virtual=True)
+        for name, nic in (("vwuf", near), ("vwfiu", far))
+    )
+
+
+def clients(topology: Topology) -> list[Host]:
+    return [host for host in topology.workers if host.is_virtual]
+
+
+def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    for client in clients(topology):
+        read_ahead = topology.settings.read_ahead_kb
+        script = filled(
+            "mount-nfs", mount_point=MOUNT_POINT, server=topology.host(BESIDE_STORAGE).fqdn, read_ahead_kb=read_ahead
+        )
+        hosts[client.name].stage(MOUNT_COMMAND, script, 0o755)
+        offer(hosts[client.name], "nfs-flavour")
+
+
+def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
+    """Start the server, then mount, unless nobody would."""
+    if clients(topology):
+        start_server(hosts[BESIDE_STORAGE])
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(mount, (hosts[client.name] for client in clients(topology))))
+
+
+def start_server(host: RunningHost) -> None:
+    uid = host.run("id", "-u", USER).stdout.strip()
+    host.put(CONFIGURATION, filled("ganesha.conf", port=PORT, mount_point=MOUNT_POINT, user=USER, uid=uid))
+    host.script([
+        "mkdir -p /run/ganesha /var/lib/nfs/ganesha",
+        "ln -sfn /proc/mounts /etc/mtab",  # in which it looks for what it exports
+    ])  # fmt: skip
+    host.daemon("ganesha", "ganesha.nfsd", "-F", "-f", CONFIGURATION, "-L", "STDOUT", "-p", "/run/ganesha/pid")
+    host.wait_until(partial(listens, host), START_SECONDS, "the NFS server did not start", "ganesha.log")
+
+
+def mount(host: RunningHost) -> None:
+    """Mount by the host's ticket; jobs are the user's, who needs one where the kernel's helper looks."""
+    host.script([
+        f"mkdir -p {MOUNT_POINT} {PIPES}",
+        # Its newest operation is unknown to the server, which the client takes for a broken directory.
+        "modprobe nfsv4 directory_delegations=0",
+        "modprobe rpcsec_gss_krb5",
+        f"mount -t rpc_pipefs pipes {PIPES}",
+        f"ln -sfn {MOUNT_POINT}/{WRITABLE} {WRITES}",
+    ])  # fmt: skip
+    host.daemon("gssd", "rpc.gssd", "-f", "-p", PIPES)
+    uid = host.run("id", "-u", USER).stdout.strip()
+    host.run("kinit", "-k", "-t", JOB_KEYTAB, "-c", f"{TICKETS}{uid}", str(user_principal(host.host)), user=USER)
+    host.wait_until(partial(mounts, host), START_SECONDS, f"{host.name} did not mount {MOUNT_POINT}", "gssd.log")
+
+
+def mounts(host: RunningHost) -> bool:
+    return host.succeeds(MOUNT_COMMAND, "set", USUAL, timeout=20)
+
+
+def listens(host: RunningHost) -> bool:
+    return bool(host.run("ss", "-Hltn", f"sport = :{PORT}", timeout=5).stdout)
+
+
+def mounted(host: RunningHost) -> str:
+    """How the mount is protected, once the server has answered."""
+    if not host.succeeds("stat", f"{MOUNT_POINT}/{WRITABLE}", timeout=10):
+        return ""
+    return f"{MOUNT_POINT} answers, by {host.run(MOUNT_COMMAND, 'get').stdout.strip()}"
+
+
+def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+    for client in clients(topology):
+        yield Question(hosts[client.name], "mount", partial(mounted, hosts[client.name]))
+    if clients(topology):
+        host = hosts[BESIDE_STORAGE]
+        yield Question(host, "NFS", partial(listens, host), f"listens on port {PORT}")
+
+
+NFS = Service(
+    "",
+    machines=machines,
+    more_packages=lambda settings: (
+        ("nfs-ganesha", "nfs-ganesha-vfs", "nfs-common", "ethtool", "kmod", "tcpdump")
+        if settings.virtual_workers
+        else ()
+    ),
+    after=(MOUNTS,),
+    stage=stage,
+    start=start,
+    questions=questions,
+)

@@ -1,0 +1,187 @@
+"""Kerberos' flavours of NFS on virtual workers: what each hides, on the wire, and whom it refuses.
+
+Needs a testbed with virtual workers, which takes a minute to build and some seconds more to come up, so CI leaves it
+out: pytest -m virtual tests/testbed/test_flavours.py
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tests.testbed.conftest import SETTINGS, say
+from tests.testbed.runs import AccessPoint
+from tierbench.dags import names
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
+from tierbench.testbed.services.nfs import MOUNT_COMMAND, PORT, TICKETS, USUAL
+from tierbench.testbed.services.xrootd import KRB5_PORT, TLS_PORT
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+pytestmark = pytest.mark.virtual
+
+HIDDEN = "/run/hidden-tickets"
+MARK = "what everybody on the way could read"
+COPIES = 10_000
+PLAIN = f"{DATA}/plain"
+EXPERIMENT = """
+extends = "extenci-flavours-scaled"
+name = "flavours"
+access = ["nfs-near"]
+repeats = 1
+
+[axes.flavour]
+values = ["sys", "krb5p"]
+arranges = "nfs-flavour"
+
+[replicas.plain]
+count = 1
+size_mb = 64
+"""
+
+
+# A job with mounts of its own, as HTCondor gives each, that arranges a flavour and tells what it then sees itself.
+ARRANGES = f"""#!/bin/sh
+mkfifo hold
+sudo -n /usr/local/sbin/tierbench-arrange hold nfs-flavour krb5p <hold >held &
+exec 9>hold
+until [ -s held ]; do sleep 0.1; done
+grep -o 'sec=[a-z0-9]*' /proc/self/mounts >/home/{USER}/seen
+until [ -e /home/{USER}/release ]; do sleep 0.1; done
+exec 9>&-
+wait
+"""
+JOB = """
+executable = {program}
+transfer_executable = false
+requirements = Machine == "{machine}"
+log = arranges.log
+queue
+"""
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Testbed]:
+    bed = Testbed(f"flavours-{os.getpid()}")
+    bed.up(replace(SETTINGS, private_workers=1, public_workers=1, virtual_workers=1), say)
+    bed.host("vmuf").run("sh", "-c", f"yes '{MARK}' | head -n {COPIES} >{PLAIN}", user=USER)
+    yield bed
+    bed.down()
+
+
+@pytest.fixture
+def worker(testbed: Testbed) -> Iterator[RunningHost]:
+    """A virtual worker, whose user has a ticket again and whose mount is the usual one when it has been used."""
+    host = testbed.host("vwuf")
+    yield host
+    host.script([f"for hidden in {HIDDEN}/*; do [ ! -e $hidden ] || mv $hidden /tmp; done"])
+    host.run(MOUNT_COMMAND, "set", USUAL)
+
+
+def marks_on_the_wire(server: RunningHost, worker: RunningHost, port: int, *reader: str) -> int:
+    """How often the mark was among what a server sent to a worker that read the file, all of which was captured."""
+    capture = "/run/capture"
+    filter_ = f"src port {port} and dst host {worker.host.address}"
+    server.daemon(
+        "tcpdump",
+        "tcpdump",
+        "-i",
+        "eth0",
+        "-B",
+        "16384",
+        "-U",
+        "--immediate-mode",
+        "-s",
+        "0",
+        "-w",
+        capture,
+        *filter_.split(),
+    )
+    server.wait_until(lambda: b"listening" in server.read("/var/log/tcpdump.log"), 10, "no capture", "tcpdump.log")
+    assert worker.run(*reader, user=USER).stdout.count(MARK) == COPIES
+    whole = COPIES * len(MARK)
+    taken = partial(server.run, "stat", "-c", "%s", capture)
+    server.wait_until(lambda: int(taken().stdout) > whole, 10, "the capture lacks what was read", "tcpdump.log")
+    server.script(["kill -INT $(cat /run/tcpdump.pid)", "while kill -0 $(cat /run/tcpdump.pid); do sleep 0.05; done"])
+    marks = server.run("sh", "-c", f"grep -aoF '{MARK}' {capture} | wc -l").stdout
+    server.run("rm", capture, "/var/log/tcpdump.log")
+    return int(marks)
+
+
+@pytest.mark.parametrize(("flavour", "hidden"), [("sys", False), ("krb5", False), ("krb5i", False), ("krb5p", True)])
+def test_only_privacy_hides_the_data_on_the_wire(
+    testbed: Testbed, worker: RunningHost, flavour: str, hidden: bool
+) -> None:
+    worker.run(MOUNT_COMMAND, "set", flavour)
+    marks = marks_on_the_wire(testbed.host("vmuf"), worker, PORT, "cat", PLAIN)
+    assert marks == 0 if hidden else marks > 0.9 * COPIES  # a mark may lie across two packets
+
+
+@pytest.mark.parametrize(
+    ("port", "environment", "hidden"),
+    [(KRB5_PORT, [], False), (TLS_PORT, ["XRD_TLSNODATA=1"], False), (TLS_PORT, [], True)],
+    ids=["krb5", "tls-control", "tls"],
+)
+def test_only_tls_for_data_hides_them_on_the_wire(
+    testbed: Testbed, worker: RunningHost, port: int, environment: list[str], hidden: bool
+) -> None:
+    copy = ["env", *environment, "xrdcp", "--nopbar", f"root://vmuf.uf.test:{port}/{PLAIN}", "-"]
+    marks = marks_on_the_wire(testbed.host("vmuf"), worker, port, *copy)
+    assert marks == 0 if hidden else marks > 0.9 * COPIES
+
+
+def test_the_tls_door_refuses_who_has_no_ticket(worker: RunningHost) -> None:
+    copy = ["xrdcp", "--nopbar", f"root://vmuf.uf.test:{TLS_PORT}/{PLAIN}", "-"]
+    refused = worker.run("env", "KRB5CCNAME=FILE:/run/empty.ccache", *copy, user=USER, check=False)
+    assert refused.returncode != 0
+    assert MARK not in refused.stdout
+
+
+@pytest.mark.parametrize("flavour", ["krb5", "krb5i", "krb5p"])
+def test_a_user_without_a_ticket_is_refused(worker: RunningHost, flavour: str) -> None:
+    worker.script([f"mkdir -p {HIDDEN}", f"mv {TICKETS}* {HIDDEN}"])
+    worker.run(MOUNT_COMMAND, "set", flavour)
+    refused = worker.run("cat", PLAIN, user=USER, check=False)
+    assert refused.returncode != 0
+    assert MARK not in refused.stdout
+    worker.run(MOUNT_COMMAND, "set", "sys")
+    assert worker.succeeds("runuser", "-u", USER, "cat", PLAIN)
+
+
+def test_a_host_without_a_keytab_mounts_by_no_flavour_of_kerberos(worker: RunningHost) -> None:
+    worker.script(["mv /etc/krb5.keytab /etc/hidden.keytab", "rm -f /tmp/krb5ccmachine_*"])
+    try:
+        refused = [worker.run(MOUNT_COMMAND, "set", flavour, check=False) for flavour in ("krb5", "krb5p")]
+    finally:
+        worker.script(["mv /etc/hidden.keytab /etc/krb5.keytab"])
+    assert all(one.returncode for one in refused)
+    assert not worker.succeeds("mountpoint", "-q", MOUNT_POINT)
+
+
+def test_what_a_job_arranges_holds_for_the_host_and_so_for_other_jobs(testbed: Testbed, worker: RunningHost) -> None:
+    there = f"/home/{USER}"
+    worker.put(f"{there}/arranges", ARRANGES, 0o755, USER)
+    ce = testbed.host("ce")
+    ce.put(f"{there}/arranges.sub", JOB.format(program=f"{there}/arranges", machine=worker.host.fqdn), user=USER)
+    ce.run("condor_submit", "arranges.sub", user=USER)
+    worker.wait_until(lambda: worker.succeeds("test", "-s", f"{there}/seen"), 60, "no job began", "machine.log")
+    seen = worker.run("cat", f"{there}/seen").stdout.strip()
+    outside = worker.run(MOUNT_COMMAND, "get").stdout.strip()
+    worker.run("touch", f"{there}/release", user=USER)
+    assert (seen, outside) == ("sec=krb5p", "krb5p")
+    restored = partial(worker.run, MOUNT_COMMAND, "get")
+    worker.wait_until(lambda: restored().stdout.strip() == USUAL, 60, "the flavour was not restored", "machine.log")
+
+
+def test_the_flavours_are_an_axis_of_an_experiment(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> None:
+    access_point = AccessPoint(testbed, tmp_path_factory.mktemp("runs"))
+    access_point.define("flavours", EXPERIMENT)
+    access_point.make_replicas("flavours")
+    ran = access_point.run("flavours")
+    rows = {row["flavour"]: row for row in ran.rows(names.TRIALS_CSV)}
+    assert {flavour: row["jobs_ok"] for flavour, row in rows.items()} == {"sys": "1", "krb5p": "1"}
