@@ -38,14 +38,14 @@ def clear(trial: Trial) -> Cleared:
         return Cleared([], [])
     whole = expected(trial.jobs) if trial.does == "writes" else []
     Path(EXPECTED).write_text("".join(whole), encoding="utf-8")
-    trouble, elsewhere = "", ""
+    trouble, avoided = "", lost_workers()
     for _ in range(TRIES):
-        report, trouble, slot = one_try(trial, elsewhere)
+        report, trouble, slot = one_try(trial, avoided)
         if report:
             left = [f"{report['left_files']} of the files written: {', '.join(report['left'])}"]
             told = [f"{report['wrong_files']} files are not as they were written: {', '.join(report['wrong'])}"]
             return Cleared(told if report["wrong_files"] else [], left if report["left_files"] else [])
-        elsewhere = slot.rpartition("@")[2] or elsewhere
+        avoided = [*avoided, machine_of(slot)] if slot else []  # no other worker may be left
     return Cleared([], [f"{trial.writes['url']}: {trouble}"])
 
 
@@ -71,13 +71,24 @@ def expected(jobs: int) -> "list[str]":
     ]
 
 
-def one_try(trial: Trial, elsewhere: str) -> "tuple[dict[str, Any], str, str]":
+def lost_workers() -> "list[str]":
+    """Those that HTCondor has lost the trial's clients on: it would go on offering them for minutes."""
+    cluster = Cluster(Path("clients.log"))
+    cluster.read_on()
+    return sorted({machine_of(cluster.slots[job]) for job in cluster.causes if cluster.slots.get(job)})
+
+
+def machine_of(slot: str) -> str:
+    return slot.rpartition("@")[2]
+
+
+def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, str]":
     """The report, if a job has made it, or why not; and the slot that it had."""
     with contextlib.suppress(FileNotFoundError):
         Path(REPORT).unlink()
     requirements = trial.requirements
-    if elsewhere:
-        requirements = f'({requirements}) && Machine != "{elsewhere}"'
+    for machine in avoided:
+        requirements = f'({requirements}) && Machine != "{machine}"'
     flags = "--principal {principal} --keytab {keytab}".format(**trial.kerberos) if trial.kerberos else ""
     macros = {
         "step": "clear", "flags": f"--expected {Path(EXPECTED).name} {flags}", "files": f", {EXPECTED}",

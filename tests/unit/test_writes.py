@@ -202,3 +202,20 @@ def test_a_file_that_one_writes_for_all_has_its_checksum(left: Left) -> None:
     left.listed("/w/1\t20", "/w/1\t0")
     left.clients("ok", "ok")
     assert clearing.expected(2) == ["/w/1\t20\t00000000\n"]
+
+
+def test_workers_that_were_lost_are_not_asked_to_clear(left: Left) -> None:
+    when = "2026-11-21 22:00:00.000"
+    (left.folder / "clients.log").write_text(
+        "".join(
+            f"{line}\n...\n"
+            for line in (
+                f"000 (7.000.000) {when} Job submitted from host: <>",
+                f"000 (7.001.000) {when} Job submitted from host: <>",
+                f"001 (7.000.000) {when} Job executing on host: <>\n\tSlotName: slot1_1@wn03.fiu.test",
+                f"001 (7.001.000) {when} Job executing on host: <>\n\tSlotName: slot1_1@wn04.fiu.test",
+                f"022 (7.001.000) {when} Job disconnected, attempting to reconnect\n    Socket closed",
+            )
+        )
+    )
+    assert clearing.lost_workers() == ["wn04.fiu.test"]
