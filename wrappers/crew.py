@@ -162,9 +162,10 @@ class _Hand:
         rest = None if read is None else read - sum(one["bytes"] for one in each)
         # What came before the first one began, as it was told when the last one ended, is time of the first one.
         told_at = ended + self.stderr.stat().st_mtime - time.time() if each else ended
-        before = max(0.0, told_at - self.begun - sum(one["seconds"] for one in each))
+        before = max(0.0, told_at - self.begun - sum(one["seconds"] or 0.0 for one in each))
         for number, one in told.items():
-            yield Fetch(self.taken[number], **{**one, "seconds": one["seconds"] + before})
+            seconds = None if one["seconds"] is None else one["seconds"] + before
+            yield Fetch(self.taken[number], **{**one, "seconds": seconds})
             before = 0.0
         is_cut = self.was_cut and end["status"] != "ok"
         for place in [place for number, place in enumerate(self.taken) if number not in told]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.shipped import PYTHON, ship
 from tierbench.wrappers.arguments import Replica
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Job
@@ -83,3 +87,22 @@ def test_what_is_fetched_goes_nowhere_and_what_is_copied_where_the_way_leads(tmp
     client(tmp_path, to=TO).command()
     assert (tmp_path / "pairs").read_text().splitlines()[1] == f"{FILES[1].url} {TO}/f2.dat"
     assert client(tmp_path, to=TO, directory=True).command()[-2:] == [f"{SOURCE}/", f"{TO}/t/"]
+
+
+def test_a_job_of_many_files_has_what_was_told_of_each_and_of_no_time_that_nobody_knows(tmp_path: Path) -> None:
+    program = tmp_path / "bin/globus-url-copy"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncat {SAID}/list.txt >&2\n")
+    program.chmod(0o755)
+    ship(tmp_path, "client.py")
+    (tmp_path / "replicas.txt").write_text("".join(f"{file.url}\t{file.bytes}\n" for file in FILES))
+    task = {"options": {"to": TO}, "work": {"files_per_job": 4}}
+    command = [PYTHON, "client.py", "--trial", "t", "--index", "0", "--replicas", "replicas.txt"]
+    path = {"PATH": f"{program.parent}:{os.environ['PATH']}", "_CONDOR_SCRATCH_DIR": str(tmp_path)}
+    said = subprocess.run(
+        [*command, "--client", "gridftp", "--options", json.dumps(task)],
+        cwd=tmp_path, env={**os.environ, **path}, capture_output=True, text=True, check=True, timeout=60,
+    ).stdout  # fmt: skip
+    end = json.loads(said.splitlines()[-1])
+    assert (end["status"], end["work"]["fetches"], end["bytes_app"]) == ("ok", 4, 10_000)
+    assert (per_file(end)["STOR"], end["work"]["latency_s"]["p50"]) == (4, None)
