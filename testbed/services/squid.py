@@ -7,6 +7,7 @@ from functools import partial
 
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Hosts, Question, Service
+from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import GATEWAY, Topology
 
@@ -16,13 +17,21 @@ CONFIGURATION = "/etc/squid/tierbench.conf"
 
 
 def stage(hosts: Hosts, topology: Topology) -> None:
+    offer(hosts[GATEWAY], "squid-processes")
     hosts[GATEWAY].stage(CONFIGURATION, filled("squid.conf", port=PORT, workers=topology.settings.squid_workers))
 
 
 def start(hosts: Hosts, _: Topology) -> None:
     """Start it, and wait until it tells of itself."""
     host = hosts[GATEWAY]
-    host.script(["mkdir -p /dev/shm", "mountpoint -q /dev/shm || mount -t tmpfs tmpfs /dev/shm"])
+    # Several processes of it talk by sockets in /run/squid, and share their cache in /dev/shm.
+    host.script(
+        [
+            "install -d -o proxy -g proxy /run/squid",
+            "mkdir -p /dev/shm",
+            "mountpoint -q /dev/shm || mount -t tmpfs tmpfs /dev/shm",
+        ]
+    )
     host.daemon("squid", "squid", "--foreground", "-f", CONFIGURATION)
     host.wait_until(partial(answers, host), START_SECONDS, f"Squid on {host.name} did not answer", "squid.log")
 
