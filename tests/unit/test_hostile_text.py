@@ -94,6 +94,7 @@ SITE: dict[str, Any] = {
         },
         "mount": {"pool": "all", "protocol": "file", "prefix": "/mnt", "writes": "/data/writes"},
         "web": {"pool": "all", "protocol": "http", "prefix": "http://door.example:8080/"},
+        "ftp": {"pool": "all", "protocol": "gridftp", "prefix": "ftp://door.example:2811/"},
     },
     "storage": {"replicas": "/data/replicas", "sampled": "oss.example"},
     "samplers": {
@@ -114,7 +115,10 @@ SITE: dict[str, Any] = {
 def experiment_tables(pset: Path) -> dict[str, Any]:
     options: dict[str, Any] = {"cmssw": {"pset": str(pset), "release": "CMSSW_10_6_30", "binds": ["/data"]}}
     reads = {"dd": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files")}
-    reads |= {"writer": ("mount", "written")}  # smallfiles counts operations, which no experiment mixes with bytes
+    reads |= {
+        "gridftp": ("ftp", "doubling"),
+        "writer": ("mount", "written"),
+    }  # smallfiles counts operations, which no experiment mixes with bytes
     workloads = {}
     for client in sorted(CLIENTS.keys() - {"smallfiles"}):
         access, replicas = reads.get(client, ("bridge", "copies"))
@@ -122,7 +126,7 @@ def experiment_tables(pset: Path) -> dict[str, Any]:
             "client": client, "replicas": replicas, "access": [access], "options": options.get(client, {}),
             "environment": {"SOME": "value"},
         }  # fmt: skip
-    sources = {"copies": {"source": "/data/*.root"}}
+    sources: dict[str, Any] = {"copies": {"source": "/data/*.root"}, "doubling": {"up_to_mb": 4}}
     replicas = {
         {"random": "files"}.get(kind, kind): {"kind": kind, "count": 2, "size_mb": 1, **sources.get(kind, {})}
         for kind in KINDS
