@@ -93,8 +93,8 @@ SITE: dict[str, Any] = {
             "kerberos": {"principal": "host/{host}@EXAMPLE", "keytab": "/etc/krb5.keytab"},
         },
         "mount": {"pool": "all", "protocol": "file", "prefix": "/mnt", "writes": "/data/writes"},
-        "web": {"pool": "all", "protocol": "http", "prefix": "http://door.example:8080/"},
-        "ftp": {"pool": "all", "protocol": "gridftp", "prefix": "ftp://door.example:2811/"},
+        "web": {"pool": "all", "protocol": "http", "path": ["door.example"], "prefix": "http://door.example:8080/"},
+        "ftp": {"pool": "all", "protocol": "gridftp", "path": ["door.example"], "prefix": "ftp://door.example:2811/"},
     },
     "storage": {"replicas": "/data/replicas", "sampled": "oss.example"},
     "samplers": {
