@@ -207,7 +207,9 @@ def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Candidate]:
     machine = next((r for r in used if r.role == "machine" and r.utilisation is not None), None)
     if machine is None or (machine.utilisation or 0) < MACHINE_FULL:
         return
-    by_role = {role: sum(r.value for r in used if (r.role, r.resource) == (role, "CPU")) for role in CPU}
+    by_role = {  # a virtual machine has processors of its own, of which it says a share
+        role: sum(r.value for r in used if (r.role, r.resource, r.unit) == (role, "CPU", "cores")) for role in CPU
+    }
     role, cores = max(by_role.items(), key=lambda pair: pair[1])
     most = next((r.ceiling or 0.0 for r in used if r.resource == "CPU" and r.source == SHARED), 0.0)
     if most and cores >= MOST_OF_MACHINE * most:

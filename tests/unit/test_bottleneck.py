@@ -118,6 +118,15 @@ def test_a_machine_that_hosts_share_is_charged_to_who_uses_most_of_it() -> None:
     assert explain([machine, *even], replace(WAITING, rtt_ms=None))[0] == "unexplained"
 
 
+def test_the_share_of_its_own_cores_that_a_virtual_machine_uses_is_no_number_of_cores() -> None:
+    machine = Resource("", "machine", "CPU", 99, "%", 100)
+    gateway = Resource("dgt", "gateway", "CPU", 1.9, "cores", 2, source=SHARED)
+    virtual = Resource("vm", "worker", "CPU", 50, "%", 100)
+    name, words = explain([machine, gateway, virtual], WAITING)
+    assert name == "gateway CPU"
+    assert "1.90 cores of it" in words
+
+
 class TestLatency:
     def test_is_named_where_nothing_is_busy_and_all_wait(self) -> None:
         label, words = explain(IDLE, WAITING)
