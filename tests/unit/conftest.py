@@ -11,6 +11,15 @@ import pytest
 from tests.unit.client_process import Job
 from tests.unit.sampler_process import Start
 from tests.unit.shipped import PYTHON, ship
+from tierbench.postprocess.plots import canvas
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _coarse_pictures() -> Iterator[None]:
+    """Of figures that are written, tests look at the files and at the SVG, and at no pixel."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canvas, "DPI", 20)
+        yield
 
 
 @pytest.fixture
