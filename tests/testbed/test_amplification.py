@@ -49,7 +49,7 @@ def throwing_away(host: RunningHost) -> Iterator[None]:
     """A mount where MooseFS's own read-ahead is at work, as it is unless it is kept from beginning."""
     usual = host.run("cat", filesystem.MOUNT_COMMAND).stdout
     assert KEPT_FROM_BEGINNING in usual
-    eager = "".join(line for line in usual.splitlines(keepends=True) if not line.startswith("echo "))
+    eager = "".join(line for line in usual.splitlines(keepends=True) if not line.lstrip().startswith("echo "))
     mount_by(host, eager.replace(KEPT_FROM_BEGINNING, MOOSEFS_OWN))
     try:
         yield

@@ -228,8 +228,8 @@ TOGETHER = {
 EXPECTED = {
     "warm": ("INVALID", "MB of 48.00 MB that the clients read (at most 0.2 % of what was read): a cache was warm"),
     "background": ("INVALID", "reached none of the trial's own hosts"),
-    "cut": ("INVALID", "while clients were reading"),
-    "written": ("INVALID", "somebody writes to the storage"),
+    "cut": ("INVALID", "while clients were at work"),
+    "written": ("INVALID", "somebody else writes to the storage"),
     "missing": ("INVALID", "1 of 2 clients open-failed (1)"),
     "truncated": ("INVALID", "1 of 2 clients short-read (1)"),
     "shared": ("INVALID", ".dat between them: give each client a replica of its own"),
