@@ -1,7 +1,7 @@
 """User and group ids for the hosts that are nobody's on this machine, whose processes theirs are in the end.
 
-Debian gives its first user and its daemons the ids that the machine's own have: they could signal the hosts'
-processes, and read what is theirs.
+Debian gives its first user and its daemons the ids that the machine's own have (www-data and nobody are the same
+everywhere): they could signal the hosts' processes, and read what is theirs.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from pathlib import Path
 
 # Above what sssd maps a directory's users to, and what systemd, containers and /etc/subuid give away.
 BASE = 2_100_000_000
-STATIC = 100  # ids below mean the same on every Debian, and no daemon of ours has one of them
-NOBODY = 65_534
+KEPT = (0, 5)  # root; and the group tty, by whose number terminals are mounted
 
 
 def moved(identity: int) -> int:
     """The id that takes the place of one of Debian's."""
-    return identity + BASE if STATIC <= identity < NOBODY else identity
+    return identity if identity in KEPT else identity + BASE
 
 
 def move(root: Path) -> None:

@@ -60,7 +60,7 @@ class Recipe:
     python_packages: tuple[str, ...] = PYTHON_PACKAGES
     customize: tuple[str, ...] = CUSTOMIZE
     rootrc: str = ROOTRC
-    ids: int = ids.BASE
+    ids: tuple[int, ...] = (ids.BASE, *ids.KEPT)
 
     @property
     def key(self) -> str:
