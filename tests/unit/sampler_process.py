@@ -33,6 +33,11 @@ class Samples:
         origin, period_ns = self.header["clock_mono_ns"], self.header["period_s"] * 1e9
         return [int((mono - origin) // period_ns) for mono in self["mono_ns"]]
 
+    def account_for(self, planned: float) -> bool:
+        """Whether there is a record of each tick, or its being missed is told; of a late end's later ticks, too."""
+        told = len(self.lines) + self.trailer["missed_ticks"]
+        return round(planned) + 1 <= told <= max(round(planned) + 1, self.ticks()[-1] + 2)
+
 
 def read(path: Path) -> Samples:
     first, *lines = path.read_bytes().splitlines(keepends=True)

@@ -142,7 +142,7 @@ class TestOutput:
             out.write_bytes(pipe.read())
         finish(process)
         samples = read(out)
-        assert len(samples.lines) + samples.trailer["missed_ticks"] == 1.5 / 0.02 + 1
+        assert samples.account_for(1.5 / 0.02)
 
 
 class TestCadence:
@@ -156,9 +156,8 @@ class TestCadence:
                 process.kill()
                 process.wait()
         samples = read(out)
-        ticks, missed = samples.ticks(), samples.trailer["missed_ticks"]
-        assert len(ticks) + missed == round(2 / period_s) + 1
-        assert ticks == sorted(set(ticks))
+        assert samples.account_for(2 / period_s)
+        assert samples.ticks() == sorted(samples.ticks())  # one that comes late may be within the next one's time
 
     def test_deadlines_do_not_drift(self, start: Start, out: Path) -> None:
         finish(start("--period", "0.01", "--max-seconds", "1"))
