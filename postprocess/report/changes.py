@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, named_levels
-from tierbench.postprocess.report.words import TIMES
-from tierbench.postprocess.tables.points import level_of
+from tierbench.dags.levels import ACCESS, WORKLOAD
+from tierbench.postprocess.tables.points import batch_name, level_of
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.verdict.counted import counts
 
@@ -33,9 +32,7 @@ class Change:
     @property
     def name(self) -> str:
         """The point, as trials are named."""
-        axes = named_levels({name: text for name, text in self.point.items() if name not in BUILT_IN})
-        told = [f"{self.point[ACCESS]}/{self.point[WORKLOAD]}", *axes, f"{TIMES}{self.point[JOBS]}"]
-        return " ".join(told)
+        return batch_name(self.point)
 
     @property
     def certain(self) -> bool:

@@ -85,11 +85,12 @@ def _links(one: Results, other: Results) -> Iterator[Difference]:
             continue
         for key, what in {"rtt_ms": "round-trip time [ms]", "mbps": "ceiling [Mb/s]"}.items():
             before, after = mine[line][key], theirs[line][key]
-            if not _alike(before, after, *NOISE[key]):
+            if not alike(before, after, *NOISE[key]):
                 yield Difference(f"{what} {line}", (_word(before), _word(after)), parts=True)
 
 
-def _alike(one: float | None, other: float | None, share: float, least: float) -> bool:
+def alike(one: float | None, other: float | None, share: float, least: float) -> bool:
+    """Whether two measurements differ by no more than measurements of one thing do."""
     if one is None or other is None:
         return one == other
     return abs(one - other) <= max(share * max(one, other), least)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD, level_text
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Levels, level_text, named_levels
 from tierbench.postprocess.tables.columns import Row
 
 R = TypeVar("R", bound=Row)
@@ -49,6 +49,12 @@ def level_name(factor: str, text: str) -> str:
     if factor in (ACCESS, WORKLOAD):
         return text
     return f"{text} job{'' if text == '1' else 's'}" if factor == JOBS else f"{factor}={text}"
+
+
+def batch_name(levels: Levels) -> str:
+    """A point of all factors, as trials are named but for the repeat."""
+    axes = named_levels({name: level for name, level in levels.items() if name not in BUILT_IN})
+    return " ".join([f"{levels[ACCESS]}/{levels[WORKLOAD]}", *axes, f"\N{MULTIPLICATION SIGN}{levels[JOBS]}"])
 
 
 def rows_at(rows: Iterable[R], point: Point) -> list[R]:

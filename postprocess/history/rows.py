@@ -1,0 +1,115 @@
+"""What the history holds, as rows that know nothing of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+MEASURED, MISSED, RUNNING, FAILED = "measured", "missed", "running", "failed"
+OUTCOMES = (MEASURED, MISSED, RUNNING, FAILED)
+
+Environment = Mapping[tuple[str, str], str]  # by host ("" of the run as a whole) and setting
+
+
+@dataclass(frozen=True)
+class Night:
+    """A night of a nightly: when it was meant to run, and what became of it.
+
+    A night is known by its nightly, its planned time and its run; `run` is the name of the run directory, empty where
+    nothing was run. What confirms a night is a night of the same planned time, with `rerun`.
+    """
+
+    nightly: str
+    planned_ns: int
+    outcome: str
+    run: str = ""
+    directory: str = ""
+    reason: str = ""
+    rerun: bool = False
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    control: str = ""  # the reference configuration, as trials are named, without repeat
+    metric: str = ""  # the column of trials.csv that is watched
+    unit: str = ""
+    environment: str = ""  # digest, by which its settings are found
+    id: int = 0  # of its row, once it has one
+
+    @property
+    def day(self) -> str:
+        """The day it was planned for, in UTC."""
+        return f"{datetime.fromtimestamp(self.planned_ns / 1e9, UTC):%Y-%m-%d}"
+
+
+@dataclass(frozen=True)
+class Value:
+    """The VALID trials of a configuration in a night, by one metric; the interval is that of their mean."""
+
+    configuration: str
+    metric: str
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """How many trials of a configuration had which verdict in a night."""
+
+    configuration: str
+    valid: int
+    suspect: int
+    invalid: int
+
+    @property
+    def trials(self) -> int:
+        return self.valid + self.suspect + self.invalid
+
+
+@dataclass(frozen=True)
+class Link:
+    """What iperf3 measured of a part of the way before the night's trials: the control that no storage is in."""
+
+    line: str
+    mbps: float | None
+    rtt_ms: float | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that a run says of its night, beside the night itself."""
+
+    values: tuple[Value, ...] = ()
+    verdicts: tuple[Verdicts, ...] = ()
+    links: tuple[Link, ...] = ()
+    environment: Environment = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Acknowledgement:
+    """Somebody has seen what changed in a configuration (all of them: empty) since a night; nobody is told of it again.
+
+    `accepted` says besides that it is to stay: the baseline begins anew at that night.
+    """
+
+    nightly: str
+    configuration: str
+    since_ns: int  # planned time of the first night that differs
+    by: str
+    at_ns: int
+    note: str = ""
+    accepted: bool = False
+
+
+@dataclass(frozen=True)
+class Message:
+    """What was sent about a night, so that nothing is said twice; `state` is what it said, by which it is known."""
+
+    nightly: str
+    planned_ns: int
+    channel: str
+    state: str
+    text: str
+    at_ns: int
+    delivered: bool

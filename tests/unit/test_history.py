@@ -1,0 +1,230 @@
+"""The history takes each night once, whole or not at all, whoever writes and whenever they are killed."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.unit.synthetic_report import Shape, write_run
+from tierbench.errors import BusyError, ConfigError
+from tierbench.postprocess.history import queries, schema
+from tierbench.postprocess.history.of_run import OfNight, leave
+from tierbench.postprocess.history.rebuild import add, rebuild
+from tierbench.postprocess.history.rows import (
+    FAILED,
+    MEASURED,
+    MISSED,
+    RUNNING,
+    Acknowledgement,
+    Measured,
+    Message,
+    Night,
+    Value,
+)
+from tierbench.postprocess.history.store import DamagedHistory, History
+
+SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
+DAY_NS = 86_400 * 10**9
+FIRST_NS = 1_800_000_000 * 10**9
+LAN = "lan-xrootd/root \N{MULTIPLICATION SIGN}8"
+
+
+def silent(_words):
+    pass
+
+
+def night(number=0, **changes):
+    return Night(**{"nightly": "quick", "planned_ns": FIRST_NS + number * DAY_NS, "outcome": MEASURED, **changes})
+
+
+def run_of(folder, number=0, shape=SHAPE, **changes):
+    run = write_run(folder / f"night-{number:03d}", shape)
+    leave(run, OfNight("quick", FIRST_NS + number * DAY_NS, control="direct/root \N{MULTIPLICATION SIGN}8", **changes))
+    return run
+
+
+@pytest.fixture
+def history(tmp_path):
+    with History(tmp_path / "history.sqlite") as opened:
+        yield opened
+
+
+def test_a_night_has_the_means_of_its_valid_trials(history, tmp_path):
+    doubtful = {"lan-xrootd.root.x008.r1": ("SUSPECT", "late"), "lan-xrootd.root.x008.r2": ("INVALID", "lost")}
+    add(history, run_of(tmp_path, shape=Shape(SHAPE.rates, batches=(8,), samples=False, verdicts=doubtful)), silent)
+    told = queries.chronicle(history, "quick")
+    (only,) = told.nights
+    assert (only.outcome, only.metric, only.unit) == (MEASURED, "delivered_mbps", "Mb/s")
+    value = told.value(only, LAN)
+    assert (value.n, value.low) == (1, None)
+    assert value.mean == pytest.approx(200 * 0.4 * 1.01 / 1.02, rel=1e-3)  # the third repeat's
+    (counted,) = [row for row in told.verdicts[only.id] if row.configuration == LAN]
+    assert (counted.valid, counted.suspect, counted.invalid) == (1, 1, 1)
+
+
+def test_a_night_is_there_once_however_often_it_is_added(history, tmp_path):
+    run = run_of(tmp_path)
+    for _ in range(3):
+        add(history, run, silent)
+    told = queries.chronicle(history, "quick")
+    assert len(told.nights) == 1
+    assert len(told.values[told.nights[0].id]) == len({(v.configuration, v.metric) for v in told.values[1]})
+
+
+def test_a_night_without_a_valid_trial_failed_and_says_why(history, tmp_path):
+    verdicts = {f"direct.root.x008.r{n}": ("INVALID", "caches were warm; late") for n in (1, 2, 3)}
+    run = run_of(tmp_path, shape=Shape({"direct": 400.0}, batches=(8,), samples=False, verdicts=verdicts))
+    added = add(history, run, silent)
+    assert (added.outcome, added.reason) == (FAILED, "none of its 3 trials is VALID: caches were warm")
+    assert queries.chronicle(history, "quick").verdicts[1][0].invalid == 3
+
+
+def test_what_was_missed_gives_way_to_a_run_and_takes_no_runs_place(history):
+    history.record(night(outcome=MISSED, reason="the machine was off"))
+    history.record(night(outcome=RUNNING, run="late"))
+    history.record(night(outcome=MISSED))
+    assert [(one.outcome, one.run) for one in queries.nights(history, "quick")] == [(RUNNING, "late")]
+
+
+def test_a_rerun_stands_behind_the_night_that_it_confirms(history):
+    history.record(night(run="b", rerun=True))
+    history.record(night(run="c"))
+    history.record(night(1, run="a"))
+    assert [one.run for one in queries.nights(history, "quick")] == ["c", "b", "a"]
+
+
+def test_a_rebuild_from_run_directories_gives_the_same_and_keeps_what_only_the_history_knows(tmp_path):
+    place = tmp_path / "history.sqlite"
+    for number in range(3):
+        run_of(tmp_path / "runs", number)
+    assert rebuild(place, [tmp_path / "runs"], silent) == 3
+    with History(place) as history:
+        history.record(night(3, outcome=MISSED))
+        history.acknowledge(Acknowledgement("quick", LAN, FIRST_NS, "admin", FIRST_NS))
+        history.note_message(Message("quick", FIRST_NS, "mail", "worse", "text", FIRST_NS, True))
+        before = queries.chronicle(history, "quick")
+    assert rebuild(place, [tmp_path / "runs"], silent) == 3
+    with History(place) as history:
+        assert queries.chronicle(history, "quick") == before
+        assert [one.outcome for one in before.nights] == [MEASURED] * 3 + [MISSED]
+        assert [one.delivered for one in queries.messages(history, "quick")] == [True]
+
+
+def test_a_damaged_history_is_told_and_put_aside_by_a_rebuild(tmp_path):
+    place = tmp_path / "history.sqlite"
+    run_of(tmp_path / "runs")
+    rebuild(place, [tmp_path / "runs"], silent)
+    place.write_bytes(b"not a database, and long enough not to be taken for an empty one" * 40)
+    with pytest.raises(DamagedHistory, match="history rebuild"), History(place) as history:
+        queries.nightlies(history)
+    assert rebuild(place, [tmp_path / "runs"], silent) == 1
+    assert [path.name.split("-")[0] for path in tmp_path.glob("history.sqlite.damaged*")] == ["history.sqlite.damaged"]
+
+
+def test_a_newer_history_is_refused_and_left_as_it_is(tmp_path):
+    place = tmp_path / "history.sqlite"
+    History(place).database.close()
+    with sqlite3.connect(place) as database:
+        database.execute("PRAGMA user_version = 99")
+    with pytest.raises(ConfigError, match=r"version 99.*newer tierbench"):
+        History(place)
+
+
+def test_who_finds_the_history_locked_is_told_so(tmp_path):
+    place = tmp_path / "history.sqlite"
+    with (
+        History(place) as one,
+        History(place, wait_s=0.05) as other,
+        one.transaction(),
+        pytest.raises(BusyError, match="another program"),
+    ):
+        other.record(night())
+
+
+def test_an_unknown_nightly_is_told_with_those_that_there_are(history):
+    history.record(night())
+    with pytest.raises(ConfigError, match="has: quick"):
+        queries.chronicle(history, "quack")
+
+
+def test_two_that_open_a_new_history_at_once_make_it_once(tmp_path):
+    place, failures = tmp_path / "history.sqlite", []
+
+    def opened():
+        try:
+            History(place).database.close()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=opened) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    with sqlite3.connect(place) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value
+from tierbench.postprocess.history.store import History
+place, name, first = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+with History(place) as history:
+    for number in range(first, 10**6):
+        values = tuple(Value(f"way{way}", "m", number, None, None, 1) for way in range(50))
+        history.record(Night("quick", number, MEASURED, run=name, metric="m"), Measured(values))
+        print(number, flush=True)
+"""
+
+
+def test_writers_that_are_killed_leave_whole_nights_and_all_that_they_said_was_written(tmp_path):
+    place, said = tmp_path / "history.sqlite", {"a": -1, "b": -1}
+    for round_ in range(4):
+        writers = {
+            name: subprocess.Popen(
+                [sys.executable, "-c", WRITER, str(place), name, str(last + 1)], stdout=subprocess.PIPE, text=True
+            )
+            for name, last in said.items()
+        }
+        for name, writer in writers.items():
+            for _ in range(2 + round_):
+                said[name] = int(writer.stdout.readline())
+        for name, writer in writers.items():
+            os.kill(writer.pid, signal.SIGKILL)
+            said[name] = int((writer.stdout.read().split("\n")[-2:-1] or [said[name]])[0])
+            writer.wait()
+            writer.stdout.close()
+    with History(place) as history:
+        assert history.rows("PRAGMA integrity_check") == [("ok",)]
+        told = queries.chronicle(history, "quick")
+    assert {len(values) for values in told.values.values()} == {50}
+    assert len(told.values) == len(told.nights)
+    for name, last in said.items():
+        written = [one.planned_ns for one in told.nights if one.run == name]
+        assert written[: last + 1] == list(range(last + 1))
+        assert len(written) <= last + 2  # at most what was not said yet
+
+
+def test_a_damaged_night_file_is_left_out_and_told(tmp_path):
+    run_of(tmp_path / "runs", 0)
+    (run_of(tmp_path / "runs", 1) / "night.json").write_text(json.dumps({"nightly": 5}))
+    said = []
+    assert rebuild(tmp_path / "history.sqlite", [tmp_path / "runs"], said.append) == 1
+    assert any("night.json is damaged" in line for line in said)
+
+
+def test_values_are_replaced_and_not_added_to(history):
+    for mean in (1.0, 2.0):
+        history.record(night(run="r", metric="m"), Measured((Value(LAN, "m", mean, None, None, 3),)))
+    told = queries.chronicle(history, "quick")
+    assert told.value(told.nights[0], LAN).mean == 2.0
+    assert Path(history.path).is_file()
