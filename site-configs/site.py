@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Literal
 
-from tierbench.definitions import find, misnamed, unknown
+from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
 from tierbench.kinds import (
     AbsolutePath,
@@ -223,6 +223,11 @@ def find_site(name_or_path: str) -> Site:
     if Key.fits(name_or_path) and installed.is_file():
         return load_site(installed)
     return load_site(find("site", SHIPPED, name_or_path))
+
+
+def known_sites() -> list[str]:
+    """The names of the sites that the machine's admin has installed or that come with tierbench."""
+    return sorted({*shipped(INSTALLED), *shipped(SHIPPED)})
 
 
 def load_site(path: Path) -> Site:

@@ -8,7 +8,7 @@ import sys
 import tierbench
 from tierbench import interrupts
 from tierbench.errors import TierbenchError
-from tierbench.submit import commands, doctor, report
+from tierbench.submit import commands, doctor, listing, report
 from tierbench.testbed import cli as testbed
 
 DESCRIPTION = """\
@@ -38,6 +38,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tierbench {tierbench.__version__}")
     subcommands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    listing.register(subcommands)
     doctor.register(subcommands)
     commands.register(subcommands)
     report.register(subcommands)

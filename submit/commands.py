@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.dags import names
-from tierbench.dags.experiment import Experiment, shipped_experiments
+from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, expand, from_json
 from tierbench.dags.write import write_run
+from tierbench.definitions import NAMED
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
@@ -44,9 +45,8 @@ def register(subcommands: Any) -> None:
         return parser
 
     def experiment_at_site(parser: argparse.ArgumentParser) -> None:
-        known = ", ".join(shipped_experiments())
-        parser.add_argument("experiment", metavar="EXPERIMENT", help=f"a name ({known}) or a TOML file of your own")
-        parser.add_argument("--site", required=True, help="a name (testbed, fiu-uf-2014) or a TOML file of your own")
+        parser.add_argument("experiment", metavar="EXPERIMENT", help=NAMED)
+        parser.add_argument("--site", required=True, help=NAMED)
 
     def new_directory(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

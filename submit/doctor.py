@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.dags.clients import ClientFile
-from tierbench.dags.experiment import Experiment, shipped_experiments
+from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import expand
+from tierbench.definitions import NAMED
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import catalogue, pool, probes
 from tierbench.submit.catalogue import Catalogue
@@ -32,9 +33,8 @@ def register(subcommands: Any) -> None:
     text = "Check all that a site's file promises, from here and by a small job on each host; changes nothing"
     parser = subcommands.add_parser("doctor", help=text, description=f"{text}. Exit status 1 if anything is bad.")
     parser.set_defaults(run=_doctor)
-    known = ", ".join(shipped_experiments())
-    parser.add_argument("--site", required=True, help="a name (testbed, fiu-uf-2014) or a TOML file of your own")
-    parser.add_argument("--experiment", help=f"check what this one needs, and no more: a name ({known}) or a TOML file")
+    parser.add_argument("--site", required=True, help=NAMED)
+    parser.add_argument("--experiment", help=f"check what this one needs, and no more: {NAMED}")
     parser.add_argument("--quick", action="store_true", help="measure no links, read no replicas")
     parser.add_argument(
         "--patience", type=float, default=120, metavar="SECONDS", help="how long a job may take to answer (%(default)s)"

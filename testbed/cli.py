@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tierbench.definitions import NAMED
 from tierbench.errors import ConfigError
 from tierbench.testbed import settings
 from tierbench.testbed.check import check
@@ -86,9 +87,7 @@ def register(subcommands: Any) -> None:
         description="Make an experiment's replicas on the testbed's storage, run it on its access point, "
         "bring the run directory home.",
     )
-    experiment.add_argument(
-        "experiment", metavar="EXPERIMENT", help="a name, such as quick, or a TOML file of your own"
-    )
+    experiment.add_argument("experiment", metavar="EXPERIMENT", help=NAMED)
     experiment.add_argument(
         "--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)"
     )

@@ -9,6 +9,8 @@ from tierbench.errors import ConfigError
 from tierbench.kinds import Key, printable, shown
 from tierbench.spec import suggestion
 
+NAMED = "a name (see `tierbench list`), or the path of a TOML file of your own"
+
 
 def find(kind: str, folder: Path, name_or_path: str) -> Path:
     """The file that comes with tierbench under this name; what looks like a path is one."""

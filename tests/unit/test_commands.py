@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from tierbench.dags.experiment import shipped_experiments
 from tierbench.submit import cli, pool
 from tierbench.submit.pool import Slots
 
@@ -35,3 +37,31 @@ def test_tables_end_with_the_answer(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert cli.main(["tables", str(tmp_path / "run")]) == 0
     *_, last = capsys.readouterr().out.splitlines()
     assert last.startswith("With ")
+
+
+def test_list_names_every_experiment_and_site_and_what_each_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list"]) == 0
+    listed = capsys.readouterr().out
+    for name in shipped_experiments():
+        assert name.removesuffix("-scaled") in listed
+    assert "Which of the four ways of access is fastest" in listed
+    assert re.search(r"^  testbed +Two emulated sites", listed, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", shipped_experiments())
+def test_show_tells_where_each_experiment_can_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["show", name]) == 0
+    shown = capsys.readouterr().out
+    offering = re.search(r"sites that offer it: (.*)", shown)
+    assert offering
+    assert offering[1].startswith(("fiu-uf-2014", "testbed", "none"))
+    if name.endswith("-scaled"):
+        assert "testbed" in offering[1]
+
+
+def test_show_says_what_is_varied(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["show", "extenci-stacked-scaled"])
+    shown = capsys.readouterr().out
+    assert "  start: together, in-turn\n" in shown
+    assert "  workload: root (root), write (writer)\n" in shown
+    assert "  arranged for all of it: worker-rtts 5-14-47-60\n" in shown
