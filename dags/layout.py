@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD, Factor
+from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD, Factor, Level, is_level, level_text
 from tierbench.definitions import unknown
-from tierbench.kinds import Line, Setting
+from tierbench.kinds import Line, Setting, printable
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Report:
     x: Setting | None = None
     panels: tuple[Setting, ...] = ()
     counterpart: Line = Line("")
+    baseline: Any = None  # the level of the lines that all others are compared with
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Layout:
     x: str
     panels: tuple[str, ...]
     counterpart: str = ""
+    baseline: str = ""  # the level of the lines that all others are compared with; "": the fastest is
 
 
 def layout(report: Report, factors: Sequence[Factor]) -> Layout:
@@ -41,12 +43,20 @@ def layout(report: Report, factors: Sequence[Factor]) -> Layout:
     several = [factor.name for factor in factors if factor.several]
     first = (*report.panels, WORKLOAD, *several)
     panels = tuple(name for name in dict.fromkeys(first) if name not in (lines, x))
-    return Layout(lines, x, panels, report.counterpart)
+    baseline = "" if report.baseline is None else level_text(report.baseline)
+    return Layout(lines, x, panels, report.counterpart, baseline)
 
 
-def problems(report: Report, factors: Iterable[str]) -> Iterator[str]:
-    """What is wrong with a report for an experiment of these factors."""
+def problems(report: Report, factors: Mapping[str, Iterable[Level]]) -> Iterator[str]:
+    """What is wrong with a report for an experiment of these factors and their levels."""
     names = list(factors)
+    if report.baseline is not None:
+        levels = factors.get(report.lines or "", ())
+        if not is_level(report.baseline) or level_text(report.baseline) not in map(level_text, levels):
+            yield (
+                f"report.baseline: {printable(str(report.baseline))} is no level of report.lines; say lines, and one of"
+                f" its levels: {', '.join(map(level_text, levels)) or 'none is known'}"
+            )
     places: Mapping[str, Any] = {"lines": (report.lines,), "x": (report.x,), "panels": report.panels}
     for key, asked in places.items():
         yield from (unknown(f"report.{key}", name, names) for name in asked if name and name not in names)

@@ -105,15 +105,24 @@ class Child:
             self.stdin.write(b"%d\n" % (go_wall_ns or wall))
         return wall
 
-    def wait(self, seconds: int, has_begun: "Callable[[int, int], bool] | None", tell: "Callable[[], int]") -> Run:
-        """Wait for its end, watching for its first byte if there is a way to see it; tell of the go meanwhile."""
+    def wait(
+        self,
+        seconds: int,
+        has_begun: "Callable[[int, int], bool] | None",
+        tell: "Callable[[], int]",
+        tell_more: "Callable[[], int]" = lambda: 0,
+    ) -> Run:
+        """Wait for its end, watching for its first byte if there is a way to see it; tell of the go meanwhile.
+
+        Both that tell say how many bytes they have written: of the go once, of more whenever they like.
+        """
         self.interrupts.limit(seconds)
         begin, own, told, polled = time.monotonic(), io_of("self"), 0, 0
         first_byte, has_stdout = None, True
         while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
             elapsed, watching = time.monotonic() - begin, has_begun is not None and first_byte is None
             if elapsed > TELL_S:
-                told = told or tell()
+                told = told + tell_more() if told else tell()
             # A tenth of the time waited until now is precise enough, and many clients cannot look more often.
             pause = min(max(0.01, elapsed / 10), 0.1) if watching else 1.0 if told else TELL_S
             has_stdout = has_stdout and self._has_stdout(pause)

@@ -151,6 +151,10 @@ class Client:
         """A program that says "ready" and waits for a line by itself; None: the shell does it for the command."""
         return None
 
+    def progress(self) -> "int | None":
+        """How far it has come, in whatever it counts; None: only the storage's interface tells of that."""
+        return None
+
     def outcome(self, run: Run) -> "dict[str, Any]":
         """The keys of the record's end: status, message, bytes_app, and whatever else is known.
 

@@ -41,6 +41,7 @@ CLOCK_READS = 4
 # Between the go and the release of the process: until then all clients of a host are awake, which takes them
 # 30 µs each; the first process that runs would make those wait that come after it.
 SETTLE_S = 0.01
+PROGRESS_S = 10.0  # each line sets HTCondor to work; a trial that stands still is ended after minutes (stall_limit_s)
 
 
 def main() -> int:
@@ -121,7 +122,22 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
         def tell() -> int:
             return record.write("go", *awake, go_wall_ns=go, released_wall_ns=released, **pinned)
 
-        return child.wait(arguments.timeout, client.has_begun, tell)
+        return child.wait(arguments.timeout, client.has_begun, tell, Progress(client, record).tell)
+
+
+class Progress:
+    """Tells, now and then, how far a client has come that can say so: the storage's interface may not show it."""
+
+    def __init__(self, client: Client, record: Record) -> None:
+        self.client, self.record = client, record
+        self.done, self.told = None, time.monotonic()  # type: int | None, float
+
+    def tell(self) -> int:
+        """The bytes written for it."""
+        if time.monotonic() - self.told < PROGRESS_S:
+            return 0
+        self.told, before, self.done = time.monotonic(), self.done, self.client.progress()
+        return 0 if self.done == before else self.record.write("progress", *now(), done=self.done)
 
 
 def compare_clocks(record: Record, interrupts: Interrupts) -> None:

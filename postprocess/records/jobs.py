@@ -90,6 +90,7 @@ class End(Record):
     bytes_source: str | None = None
     events: int | None = None
     operations: int | None = None
+    operations_s: float | None = None  # in them, by its own clock
     cpu_user_s: float | None = None
     cpu_system_s: float | None = None
     exit_status: int | None = None

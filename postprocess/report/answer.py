@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
+from tierbench.postprocess.report.against import shares_of_baseline
+from tierbench.postprocess.report.roundtrips import round_trips
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import between, counted, figures, listed, span
@@ -48,11 +50,21 @@ def answer(results: Results, panel: Panel) -> Answer:
     else:
         ratios = _ratios(results, panel, x, results.rate, ranked[0])
         of_alone = shares_of_alone(results, ranked, where)
-        clear, sentence = of_alone or _compared(results, ranked, ratios, where)
-        contradiction = _by_valid_trials(results, ranked, ratios) if clear and not of_alone else []
+        of_baseline = shares_of_baseline(results, ranked, where, DID.get(results.rate, "took in"))
+        clear, sentence = of_alone or (of_baseline and of_baseline[:2]) or _compared(results, ranked, ratios, where)
+        plainly = clear and not (of_alone or of_baseline)
+        contradiction = (
+            _by_valid_trials(results, ranked, ratios) if plainly else of_baseline.notes if of_baseline else []
+        )
         clear = clear and not contradiction
     deciding = rows_at(usable, results.at(panel, x=x))
-    notes = [*contradiction, *waste(results, ranked), *_over_the_ladder(results, panel, x), *_along(results, panel)]
+    notes = [
+        *contradiction,
+        *round_trips(results, panel),
+        *waste(results, ranked),
+        *_over_the_ladder(results, panel, x),
+        *_along(results, panel),
+    ]
     notes += _wall_time(results, panel, x, ranked) if results.rate == RATE else []
     directions = {trial.direction for trial in usable}
     notes = [worded(note, directions) for note in notes]

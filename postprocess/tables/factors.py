@@ -33,6 +33,7 @@ class PlannedLayout(TypedDict):
     x: str
     panels: list[str]
     counterpart: str
+    baseline: NotRequired[str]
 
 
 class PlannedFactors(TypedDict):
@@ -90,7 +91,9 @@ def layout_of(content: Mapping[str, Any], run: Path, factors: Sequence[Factor]) 
     planned = stored.typed(PlannedFactors, content, str(run)).get("report")
     if planned is None:
         return layout(Report(), factors)
-    asked = Layout(planned["lines"], planned["x"], tuple(planned["panels"]), planned["counterpart"])
+    asked = Layout(
+        planned["lines"], planned["x"], tuple(planned["panels"]), planned["counterpart"], planned.get("baseline", "")
+    )
     there, places = {factor.name for factor in factors}, (asked.lines, asked.x, *asked.panels)
     if not there >= set(places) or len(set(places)) < len(places):
         raise Damaged(f"{run / names.PLAN} is damaged: its report is of factors that the run does not have")

@@ -106,6 +106,8 @@ def trial_row(data: TrialData) -> TrialRow:
     events = _sum(jobs, lambda job: job.end and job.end.events)
     operations = _sum(jobs, lambda job: job.end and job.end.operations)
     fetch_s = each_s(data, window_s)
+    operation_s = _ratio(_sum(jobs, lambda job: job.end and job.end.operations_s), operations)
+    round_trip_s = _times(1e-3, data.ceilings.rtt_ms)
     return TrialRow(
         **leading(trial),
         trial_id=trial.id,
@@ -150,13 +152,16 @@ def trial_row(data: TrialData) -> TrialRow:
         job_order=trial.work.order,
         fetched=of_jobs(jobs, window_s),
         fetch_s=fetch_s,
-        round_trips_per_fetch=_ratio(fetch_s, _times(1e-3, data.ceilings.rtt_ms)),
+        round_trips_per_fetch=_ratio(fetch_s, round_trip_s),
         cached_share=cached_share(data, carried.bytes, taken.bytes),
         hit_share=hit_share(data),
         events=events,
         events_per_s=_ratio(events, window_s),
         operations=operations,
         operations_per_s=_ratio(operations, window_s),
+        operation_s=operation_s,
+        round_trip_s=round_trip_s,
+        round_trips_per_operation=_ratio(operation_s, round_trip_s),
         cpu_s=_sum(jobs, lambda job: job.cpu_s),
         cpu_efficiency=_ratio(_sum(jobs, lambda job: job.computing_s), _sum(jobs, lambda job: job.run_s)),
         sample_period_s=trial.sample_period_s,

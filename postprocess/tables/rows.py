@@ -252,6 +252,9 @@ class TrialRow(OfTrial):
     events_per_s: Amount = number("1/s", "events over the window")
     operations: Count = count("operations done on files by all clients")
     operations_per_s: Amount = number("1/s", "operations over the window")
+    operation_s: Amount = number("s", "time of an operation, by the clients' own clocks, mean over all", 6)
+    round_trip_s: Amount = number("s", "round-trip time between storage and workers, where that is known", 6)
+    round_trips_per_operation: Amount = number("1", "operation_s over round_trip_s, so with all else that it takes", 2)
     cpu_s: Amount = number("s", "CPU time of all clients")
     cpu_efficiency: Amount = number("1", "time in which the clients computed over the sum of their run times", 4)
     sample_period_s: Amount = number("s", "period of the samplers")
@@ -344,7 +347,7 @@ SUMMARISED = (
     "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps", "steady_peak_mbps", "all_active_share",
     "all_active_delivered_mbps", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms", "natural_skew_ms",
     "fetches_per_s", "latency_p50_s", "latency_p95_s", "latency_p99_s", "fetch_s", "round_trips_per_fetch",
-    "events_per_s", "operations_per_s", "cpu_efficiency", "efficiency",
+    "events_per_s", "operations_per_s", "operation_s", "round_trips_per_operation", "cpu_efficiency", "efficiency",
 )  # fmt: skip
 
 

@@ -147,7 +147,7 @@ def _sampling(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
             lacking += uncovered(interfaces, begin, end, data.measure)
     yield Evidence("host not covered", len(lacking), ", ".join(abridged(lacking)))
     period_s = data.trial.sample_period_s
-    if window_s and data.storage:
+    if window_s and data.storage and data.measure.of == "bytes":
         yield _few(period_s, row.resolution_s or period_s, window_s)
         if row.mean_error_mbps is not None and row.mean_mbps:
             share = 100 * row.mean_error_mbps / row.mean_mbps
@@ -192,6 +192,8 @@ def _gaps(sampled: Sampled, begin_ns: int, end_ns: int) -> Iterator[Evidence]:
 
 
 def _idle(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
+    if data.measure.of != "bytes":
+        return
     known = idle_rates(data, row)
     if not known and row.mean_mbps is not None:
         yield Evidence("idle traffic unknown", 1, "the storage's traffic without clients is not known")

@@ -88,7 +88,7 @@ def see_end(watched: Watched, starts: "dict[int, int]") -> None:
                 f"{who} had not ended {watched.limits.end_s} s after the go: neither the time limit of"
                 f" {watched.limits.read_s} s nor anything else has ended the reading"
             )
-        still = watched.moving.still_s()
+        still = watched.still_s()
         if still > watched.limits.stall_s:
             # A worker that was lost before is the cause, and not the storage.
             cause = f"{watched.absent}; since then " if watched.absent else ""

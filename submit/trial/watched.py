@@ -128,6 +128,10 @@ class Watched:
         begins = {number: begin_of(go, number) if go else 0 for number in self.everybody - self.ended}
         return {number for number, begin in begins.items() if begin is not None and begin <= now}
 
+    def still_s(self) -> float:
+        """For how long the storage's interfaces have moved nothing, and no client has told that it came on."""
+        return min(self.moving.still_s(), time.monotonic() - self.records.grown)
+
     def read_on(self) -> None:
         for log in (self.cluster, self.flushes, self.outbox, self.arranging, *self.samplers.values()):
             log.read_on()
@@ -230,6 +234,7 @@ class Records:
     def __init__(self, everybody: "set[int]") -> None:
         self.sizes = dict.fromkeys(everybody, 0)
         self.ended = set()  # type: set[int]
+        self.grown = 0.0  # when a client has last told anything
 
     def read_on(self) -> None:
         for number in self.sizes.keys() - self.ended:
@@ -238,7 +243,8 @@ class Records:
                 size = path.stat().st_size
                 if size != self.sizes[number] and b'"event": "end"' in path.read_bytes():
                     self.ended.add(number)
-                self.sizes[number] = size
+                if size != self.sizes[number]:
+                    self.sizes[number], self.grown = size, time.monotonic()
             except FileNotFoundError:
                 pass
 

@@ -95,6 +95,10 @@ class Gate:
         assert sorted((self.gate.wait(60), self.stop.wait(60))) == [0, CALLED_OFF]  # one of them has
         return str(json.loads((self.trial / names.CALLED_OFF).read_text())["reason"])
 
+    def tells(self, client: int, **record: Any) -> None:
+        with (self.trial / names.client_output(client)).open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
     def begun(self, *clients: int) -> None:
         for n in clients:
             self.log(names.CLIENTS_LOG, f"000 (7.00{n}.000) {WHEN} Job submitted from host: <198.18.2.11:9618>")
@@ -308,6 +312,17 @@ def test_storage_that_moves_something_does_not(impatient: Callable[..., Gate]) -
         trial.sampling(0, 10**6 * moved)
         time.sleep(0.1)
     assert trial.stop.poll() is None
+
+
+def test_clients_that_come_on_without_it_are_not_called_off(impatient: Callable[..., Gate]) -> None:
+    """Metadata's few bytes go to another server, and what is done on a worker's own disk goes nowhere."""
+    trial = impatient(stall_s=2)
+    trial.open()
+    for done in range(40):
+        trial.tells(1, event="progress", done=done)
+        time.sleep(0.1)
+    assert trial.stop.poll() is None
+    assert "the storage has moved nothing for" in trial.why
 
 
 def test_a_gate_that_died_finds_its_go_and_goes_on(trial: Gate) -> None:

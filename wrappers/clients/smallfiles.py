@@ -1,9 +1,12 @@
 """Many small files, as a build has them: makes a tree of its own, then stats, opens, reads and follows links in it."""
 
+import concurrent.futures
+import itertools
 import json
 import os
 import random
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,11 @@ from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Client, Option
 
 LONGEST_KB = 64
-# Says "ready" and waits as any child does; each operation is one or two questions to the file system.
+BRANCHES = 8  # directories in a directory: 20,000 of them are five deep
+MAKERS = 32  # files made at once: each takes several round trips
+BESIDE_STORAGE, ON_WORKER = "mount", "local"
+# Says "ready" and waits as any child does; each operation is one or two questions to the file system. How many it has
+# done is the length of a file, which the wrapper looks at.
 REPLAY = """
 import json, os, sys, time
 steps = json.load(open(sys.argv[1]))
@@ -19,22 +26,26 @@ ready = os.dup(1)
 os.write(ready, b"ready\\n")
 if not os.read(0, 1):
     sys.exit(125)
-told = {"operations": 0, "read": 0, "seconds": {}}
+told = {"operations": 0, "read": 0, "seconds": {}, "counts": {}}
+done = os.open(sys.argv[3], os.O_WRONLY | os.O_CREAT)
 
 def opened(path):
-    os.close(os.open(path, os.O_RDONLY))
-
-def read(path):
     with open(path, "rb") as file:
         told["read"] += len(file.read())
 
-do = {"stat": os.stat, "lstat": os.lstat, "readlink": os.readlink, "open": opened, "read": read}
+do = {"stat": os.stat, "lstat": os.lstat, "readlink": os.readlink, "open": opened}
+seen = 0.0
 try:
     for what, path in steps:
         begin = time.perf_counter()
         do[what](path)
-        told["seconds"][what] = told["seconds"].get(what, 0.0) + time.perf_counter() - begin
+        end = time.perf_counter()
+        told["seconds"][what] = told["seconds"].get(what, 0.0) + end - begin
+        told["counts"][what] = told["counts"].get(what, 0) + 1
         told["operations"] += 1
+        if end > seen + 1:
+            seen = end
+            os.ftruncate(done, told["operations"])
 except OSError as error:
     sys.exit("{}: {}".format(path, error.strerror))
 finally:
@@ -46,7 +57,7 @@ finally:
 class SmallFiles(Client):
     """The tree is made before the go; what counts are the operations on it, in an order that its seed says.
 
-    The numbers are a hundredth of those of the ExTENCI paper's SCRAM build of CMSSW.
+    The numbers are those of the ExTENCI paper's SCRAM build of CMSSW, all of them scaled by one.
     """
 
     does = "metadata"
@@ -54,27 +65,48 @@ class SmallFiles(Client):
     kinds = ("written",)
     taken_in = "bytes_app"
     options = {
-        "directories": Option(207, 1, 1_000_000),
-        "files": Option(1829, 1, 10_000_000),
-        "links": Option(15, 1, 1_000_000),
-        "opens": Option(120, 0, 10_000_000),
-        "reads": Option(120, 0, 10_000_000),  # opened and read
-        "stats": Option(240, 0, 10_000_000),
-        "lstats": Option(360, 0, 10_000_000),
-        "readlinks": Option(15, 0, 10_000_000),
+        "share": Option(1.0, 0.00001, 100),  # of each of the numbers below
+        "directories": Option(20_703, 1, 10_000_000),
+        "files": Option(182_913, 1, 10_000_000),
+        "links": Option(1_500, 1, 10_000_000),
+        "opens": Option(24_000, 0, 10_000_000),  # opened, read and closed
+        "stats": Option(24_000, 0, 10_000_000),
+        "lstats": Option(36_000, 0, 10_000_000),
+        "readlinks": Option(1_500, 0, 10_000_000),
         "seed": Option(1, 0, 2**31),
+        "where": Option(BESIDE_STORAGE),  # or "local": on the worker's own disk
     }
+    SCALED = ("directories", "files", "links", "opens", "stats", "lstats", "readlinks")
+
+    @classmethod
+    def check(cls, options: "Mapping[str, Any]") -> None:
+        if options["where"] not in (BESIDE_STORAGE, ON_WORKER):
+            raise ValueError(f"where: must be {BESIDE_STORAGE!r} or {ON_WORKER!r}, not {options['where']!r}")
 
     def prepare(self) -> None:
         chance = random.Random(self.job.options["seed"])  # noqa: S311
-        root = Path(self.job.path + ".tree")
-        self.tree = Tree(root, self.job.options, chance)
+        on_worker = self.job.options["where"] == ON_WORKER
+        root = self.job.scratch / "tree" if on_worker else Path(self.job.path + ".tree")
+        self.tree = Tree(root, self.shape(self.job.options), chance)
         self.tree.make(self.job.expected_bytes or 0)
         (self.job.scratch / "steps").write_text(json.dumps(self.tree.steps()))
 
+    @classmethod
+    def shape(cls, options: "Mapping[str, Any]") -> "dict[str, int]":
+        """The numbers as they come to be by the share; what was asked for does not vanish."""
+        share = options["share"]
+        scaled = {name: max(min(1, options[name]), round(share * options[name])) for name in cls.SCALED}
+        return {**scaled, "seed": options["seed"]}
+
     def held_command(self) -> "list[str]":
-        steps, self.report = (str(self.job.scratch / name) for name in ("steps", "told"))
-        return [sys.executable or "python3", "-c", REPLAY, steps, self.report]
+        steps, self.report, self.done = (str(self.job.scratch / name) for name in ("steps", "told", "done"))
+        return [sys.executable or "python3", "-c", REPLAY, steps, self.report, self.done]
+
+    def progress(self) -> int:
+        try:
+            return Path(self.done).stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         try:
@@ -84,39 +116,48 @@ class SmallFiles(Client):
         planned = len(self.tree.steps())
         well = not run.exit_status and told["operations"] == planned
         message = "" if well else f"did {told['operations']} of {planned} operations: {run.last_words}"
-        seconds = {f"{what}_s": round(value, 6) for what, value in sorted(told["seconds"].items())}
+        detail = {f"{what}_s": round(value, 6) for what, value in sorted(told["seconds"].items())}
         return {
-            "status": "ok" if well else "failed", "message": message, "operations": told["operations"],
-            "bytes_app": told["read"], "bytes_client": run.read_bytes, "bytes_source": "proc-io", "detail": seconds,
+            "status": "ok" if well else "failed", "message": message,
+            "operations": told["operations"], "operations_s": round(sum(told["seconds"].values()), 6),
+            "bytes_app": told["read"], "bytes_client": run.read_bytes, "bytes_source": "proc-io",
+            "detail": {**detail, "counts": told["counts"]},
         }  # fmt: skip
 
 
 class Tree:
     """Directories within directories, files in all of them, and links to some."""
 
-    def __init__(self, root: Path, shape: "dict[str, Any]", chance: random.Random) -> None:
-        self.shape, self.chance = shape, chance
+    def __init__(self, root: Path, shape: "dict[str, int]", chance: random.Random) -> None:
+        self.shape = shape
         self.folders = [root]
         for number in range(1, shape["directories"]):
-            self.folders.append(chance.choice(self.folders[-50:]) / f"d{number}")
+            self.folders.append(self.folders[(number - 1) // BRANCHES] / f"d{number}")
         self.files = [str(chance.choice(self.folders) / f"f{number}") for number in range(shape["files"])]
         self.links = [f"{root}/l{number}" for number in range(shape["links"])]
 
     def make(self, size: int) -> None:
-        """All of it, with so many bytes in its files together."""
-        for folder in self.folders:
-            folder.mkdir(parents=True, exist_ok=True)
+        """All of it, with so many bytes in its files together, none of which this host keeps in memory."""
         each = min(LONGEST_KB * 1024, size // len(self.files))
-        for path in self.files:
-            Path(path).write_bytes(os.urandom(each))
-        for number, link in enumerate(self.links):
-            Path(link).symlink_to(self.files[number % len(self.files)])
+        with concurrent.futures.ThreadPoolExecutor(MAKERS) as makers:
+            for _, alike in itertools.groupby(self.folders, key=lambda folder: len(folder.parts)):
+                list(makers.map(os.mkdir, map(str, alike)))
+            list(makers.map(lambda path: make_file(path, each), self.files))
+            list(makers.map(os.symlink, (self.files[n % len(self.files)] for n in range(len(self.links))), self.links))
 
     def steps(self) -> "list[tuple[str, str]]":
         """The operations in their order."""
         chance = random.Random(self.shape["seed"] + 1)  # noqa: S311
-        of_files = {"open": "opens", "read": "reads", "stat": "stats", "lstat": "lstats"}
+        of_files = {"open": "opens", "stat": "stats", "lstat": "lstats"}
         steps = [(what, chance.choice(self.files)) for what, key in of_files.items() for _ in range(self.shape[key])]
         steps += [("readlink", chance.choice(self.links)) for _ in range(self.shape["readlinks"])]
         chance.shuffle(steps)
         return steps
+
+
+def make_file(path: str, size: int) -> None:
+    with open(path, "wb") as file:  # noqa: PTH123
+        file.write(os.urandom(size))
+        file.flush()
+        os.fsync(file.fileno())  # else its pages are not let go
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
