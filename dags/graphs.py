@@ -82,6 +82,13 @@ def experiment_dag(plan: Plan, experiment: Experiment) -> Dag:
     return _dag_of_trials(comment, names.EXPERIMENT_DAG, plan.trials, experiment)
 
 
+def repetition_dag(plan: Plan, experiment: Experiment, repeat: int) -> Dag:
+    """The trials of one repetition, in the plan's order."""
+    trials = [trial for trial in plan.trials if trial.repeat == repeat]
+    comment = f"Repetition {repeat} of experiment {plan.experiment} at site {plan.site}: {len(trials)} trials."
+    return _dag_of_trials(comment, names.repetition_dag(repeat), trials, experiment)
+
+
 def configuration_dag(plan: Plan, experiment: Experiment, configuration: Configuration) -> Dag:
     """The trials of one configuration, in the plan's order."""
     trials = plan.trials_of(configuration)

@@ -64,9 +64,28 @@ FINISH = "finish.py"
 
 CATALOGUE = "catalogue.jsonl"  # beside the replicas, on the storage
 
+# A nightly's directory
+NIGHTLY = "nightly.json"  # what is measured when, and who is told
+NIGHTLY_EXPERIMENT = "experiment.toml"
+NIGHTLY_STARTER = "nightly.sh"  # what the schedule and the nights' DAGs start
+NIGHTLY_LOCK = "lock"
+NIGHTLY_JOURNAL = "journal.txt"  # what its steps said
+SCHEDULE = "schedule"  # HTCondor's files of the crontab job
+NIGHTS = "nights"
+
+# A night's directory, in which lie the runs that it made
+NIGHT_RECORD = "record.json"  # what became of it
+NIGHT_DAG = "night.dag"
+NIGHT_RUN = "run"
+NIGHT_AGAIN = "again"  # what confirms, or does not, that something has changed
+
 
 def configuration_dag(configuration_id: str) -> str:
     return f"{configuration_id}.dag"
+
+
+def repetition_dag(repeat: int) -> str:
+    return f"repetition-{repeat}.dag"
 
 
 def flush_list(configuration_id: str) -> str:

@@ -36,10 +36,12 @@ class Final:
 
     name: str
     script: str
+    arguments: Sequence[str] = ()
 
     def lines(self) -> Iterator[str]:
+        script = " ".join(map(word, (self.script, *self.arguments)))
         yield f"FINAL {word(self.name)} {self.name}.sub NOOP"
-        yield f"SCRIPT POST {self.name} {word(self.script)} $DAG_STATUS $FAILED_COUNT"
+        yield f"SCRIPT POST {self.name} {script} $DAG_STATUS $FAILED_COUNT"
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,18 @@ class Before:
 
     def lines(self) -> Iterator[str]:
         yield " ".join(("SCRIPT PRE", *map(word, (self.node, self.script, *self.arguments))))
+
+
+@dataclass(frozen=True)
+class After:
+    """After a node a script runs in the node's directory, whose exit status becomes the node's."""
+
+    node: str
+    script: str
+    arguments: Sequence[str] = ()
+
+    def lines(self) -> Iterator[str]:
+        yield " ".join(("SCRIPT POST", *map(word, (self.node, self.script, *self.arguments))))
 
 
 @dataclass(frozen=True)
@@ -139,7 +153,7 @@ class Step:
             yield from part.lines()
 
 
-Part = Job | Final | SubDag | Edge | Before | AtOnce | Retries | AbortOn | SkipIf | Step
+Part = Job | Final | SubDag | Edge | Before | After | AtOnce | Retries | AbortOn | SkipIf | Step
 
 
 @dataclass(frozen=True)

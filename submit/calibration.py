@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.plan import Plan
 from tierbench.errors import TierbenchError
 from tierbench.site_configs.site import Sampler, Site
+from tierbench.stored import Damaged
 from tierbench.submit.links import AT_ONCE, Received, received, serving
 from tierbench.submit.questions import Visit, pinned
 
@@ -37,7 +40,10 @@ class Line:
 
 
 def leave_ceilings(site: Site, plan: Plan, run: Path, say: Say) -> None:
-    """Write ceilings.json into the run directory: what was measured, and why the rest was not."""
+    """Write ceilings.json into the run directory: what was measured, and why the rest was not.
+
+    What was measured there before is not lost: of several rounds the median counts.
+    """
     began = time.time_ns()
     lines, measured, missing = list(_lines(site, plan)), [], {}
     try:
@@ -61,7 +67,26 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Say) -> None:
         say(f"the links are not measured, the site's own [links] count: {error}")
     content = {"format": FORMAT, "began_wall_ns": began, "ended_wall_ns": time.time_ns(), "how": HOW}
     content |= {"from": site.server.host, "measured": measured, "not_measured": missing}
-    (run / names.CEILINGS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    unfinished = run / f".{names.CEILINGS}"
+    unfinished.write_text(json.dumps(_with_rounds_before(content, run), indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(run / names.CEILINGS)
+
+
+def _with_rounds_before(content: dict[str, Any], run: Path) -> dict[str, Any]:
+    """A round's content, on top of that of the rounds that the run has had."""
+    try:
+        before = stored.read_table(run / names.CEILINGS)
+        lines = {str(line["to"]): line for line in before.get("measured", [])}
+    except (FileNotFoundError, Damaged, TypeError, KeyError):
+        return content
+    for line in content["measured"]:
+        earlier = lines.get(line["to"], {})
+        rounds = [*earlier.get("rounds", [earlier["mbps"]] if earlier else []), line["mbps"]]
+        lines[line["to"]] = {**line, "mbps": median(rounds), "rounds": rounds}
+    missing = {**before.get("not_measured", {}), **content["not_measured"]}
+    unmeasured = {to: why for to, why in missing.items() if to not in lines}
+    began = before.get("began_wall_ns", content["began_wall_ns"])
+    return {**content, "began_wall_ns": began, "measured": list(lines.values()), "not_measured": unmeasured}
 
 
 def _lines(site: Site, plan: Plan) -> Iterator[Line]:

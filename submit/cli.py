@@ -9,6 +9,7 @@ import tierbench
 from tierbench import interrupts
 from tierbench.errors import TierbenchError
 from tierbench.submit import commands, doctor, listing, report
+from tierbench.submit.nightly import cli as nightly
 from tierbench.testbed import cli as testbed
 
 DESCRIPTION = """\
@@ -42,5 +43,6 @@ def command_line() -> argparse.ArgumentParser:
     doctor.register(subcommands)
     commands.register(subcommands)
     report.register(subcommands)
+    nightly.register(subcommands)
     testbed.register(subcommands)
     return parser

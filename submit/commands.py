@@ -13,19 +13,19 @@ from typing import Any
 
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.plan import Plan, expand, from_json
+from tierbench.dags.plan import Plan, from_json
 from tierbench.dags.write import write_run
 from tierbench.definitions import NAMED
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit import pool, programs
+from tierbench.submit import pool
 from tierbench.submit import replication as replica_files
 from tierbench.submit.beforehand import checksums_without_catalogue, refuse_without_catalogue, secrets_in_the_open
 from tierbench.submit.calibration import leave_ceilings
-from tierbench.submit.catalogue import catalogues
 from tierbench.submit.definitions import asked_experiment
-from tierbench.submit.pool import PoolError, Slots
+from tierbench.submit.expansion import expanded, ship_programs
+from tierbench.submit.pool import PoolError
 from tierbench.submit.preview import missing, preview
 from tierbench.submit.progress import Run
 from tierbench.submit.space import check as check_space
@@ -112,20 +112,9 @@ def _asked(arguments: argparse.Namespace) -> str:
     return f"{arguments.experiment} --site {arguments.site}"
 
 
-def _expand(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots] | str]:
-    """The plan, with all that the live pool and the storage can tell; and the pool's slots, or why not."""
-    slots: dict[str, Slots] | str
-    try:
-        slots = {name: pool.matching_slots(offer.requirements) for name, offer in site.pools.items()}
-        workers = {name: found.machines for name, found in slots.items()}
-    except PoolError as error:
-        slots, workers = str(error), {}
-    return expand(site, experiment, workers, catalogues(site, experiment)), slots
-
-
 def _plan(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
-    plan, slots = _expand(site, experiment)
+    plan, slots = expanded(site, experiment)
     print("\n".join(preview(plan, site, experiment, slots, _asked(arguments))))
     needed = needed_bytes(plan, site, experiment)
     print("".join(f"missing: {line}\n" for line in checksums_without_catalogue(plan, experiment)), end="")
@@ -143,7 +132,7 @@ def _write(arguments: argparse.Namespace) -> int:
 def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     """A run directory; refused, unless an incomplete one will do, where something is missing that trials would need."""
     site, experiment = _definitions(arguments)
-    plan, slots = _expand(site, experiment)
+    plan, slots = expanded(site, experiment)
     _check_number(plan, arguments)
     lacking = list(missing(plan, site, experiment, slots, _asked(arguments)))
     for line in [*lacking, *secrets_in_the_open(experiment)]:
@@ -156,9 +145,7 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     check_space(needed_bytes(plan, site, experiment), directory)
     write_run(plan, site, experiment, directory)
-    sources = {source for file in experiment.client_files for source in file.ships}
-    if any(source.suffix == programs.PROGRAM for source in sources):
-        say(programs.ship(sorted(sources), directory / names.PROGRAMS))
+    ship_programs(experiment, directory, say)
     return Run(directory)
 
 

@@ -117,3 +117,27 @@ def forget(cluster: int) -> list[int]:
             schedd.act(htcondor2.JobAction.Remove, those, reason="tierbench stop")
             schedd.act(htcondor2.JobAction.RemoveX, those, reason="tierbench stop")
         return left
+
+
+def setting(name: str) -> str:
+    """What HTCondor's configuration here says, or "" where it says nothing."""
+    with plain_errors(f"read the setting {name}") as htcondor2:
+        return str(htcondor2.param.get(name) or "")
+
+
+def submit(description: str) -> int:
+    """Submit the text of a submit file; the number of its cluster."""
+    with plain_errors("submit a job") as htcondor2:
+        return int(htcondor2.Schedd().submit(htcondor2.Submit(description)).cluster())
+
+
+def jobs(constraint: str, attributes: list[str]) -> list[dict[str, Any]]:
+    """What the queue holds of some jobs."""
+    with plain_errors("ask the scheduler for its queue") as htcondor2:
+        return [dict(ad) for ad in htcondor2.Schedd().query(constraint, attributes)]
+
+
+def act(action: str, constraint: str, reason: str) -> None:
+    """Hold, Release or Remove jobs."""
+    with plain_errors(f"{action.lower()} jobs") as htcondor2:
+        htcondor2.Schedd().act(getattr(htcondor2.JobAction, action), constraint, reason=reason)

@@ -1,0 +1,110 @@
+"""How a nightly is set up, changed and taken down."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from tierbench.dags import names
+from tierbench.errors import ConfigError, TierbenchError
+from tierbench.site_configs.site import find_site
+from tierbench.submit.definitions import asked_experiment
+from tierbench.submit.nightly import crontab, systemd
+from tierbench.submit.nightly.calendar import calendar
+from tierbench.submit.nightly.control import control, variant
+from tierbench.submit.nightly.definition import Nightly, Say, Terms, new_nightly
+from tierbench.submit.nightly.lock import alone
+
+SCHEDULERS: dict[str, ModuleType] = {"condor": crontab, "systemd": systemd}
+# What a night needs to know of whoever has set it up; HTCondor and systemd start it with next to nothing.
+TAKEN_ALONG = (
+    "HOME", "PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", "CONDOR_CONFIG", "KRB5_CONFIG", "KRB5CCNAME",
+    "X509_USER_PROXY", "BEARER_TOKEN_FILE", "TIERBENCH_NIGHTS", "TIERBENCH_HISTORY", "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+)  # fmt: skip
+
+
+def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) -> Nightly:
+    """Set a nightly up, and have it scheduled; nothing is left of one that could not be."""
+    _check(terms)
+    if "/" in experiment or experiment.endswith(".toml"):
+        experiment = str(Path(experiment).resolve())
+    if "/" in terms.site or terms.site.endswith(".toml"):
+        terms = dataclasses.replace(terms, site=str(Path(terms.site).resolve()))
+    site, asked = find_site(terms.site), asked_experiment(experiment)
+    chosen = control(site, asked, asked_control)
+    nightly = new_nightly(name)
+    text = "".join(f"{line}\n" for line in variant(name, experiment, asked, chosen.added))
+    nightly.experiment.write_text(text, encoding="utf-8")
+    asked_experiment(str(nightly.experiment))
+    starter = "".join(f"{line}\n" for line in starter_lines(nightly))
+    nightly.starter.write_text(starter, encoding="utf-8")
+    nightly.starter.chmod(0o755)
+    terms = dataclasses.replace(terms, control=chosen.name, since_wall_s=time.time())
+    scheduled = _scheduled(nightly, terms)
+    say(f"{nightly.name}: {nightly.calendar}, by {scheduled}; all of it is in {nightly.directory}")
+    beside = f"{chosen.name} and the links" if chosen.name else "the links alone: the site has no other way to compare"
+    say(f"its control is {beside}")
+    return nightly
+
+
+def _check(terms: Terms) -> None:
+    calendar(terms.at, terms.days)
+    if terms.webhook and not terms.webhook.startswith(("http://", "https://")):
+        raise ConfigError(f"--webhook {terms.webhook}: must be an http:// or https:// URL")
+    if terms.textfile and not Path(terms.textfile).is_dir():
+        raise ConfigError(
+            f"--textfile {terms.textfile}: must be a directory, that of node_exporter's textfile collector"
+        )
+
+
+def _scheduled(nightly: Nightly, terms: Terms) -> str:
+    nightly.change(terms)
+    try:
+        return str(scheduler(nightly).start(nightly))
+    except TierbenchError:
+        (nightly.directory / names.NIGHTLY).unlink()
+        raise
+
+
+def scheduler(nightly: Nightly) -> ModuleType:
+    return SCHEDULERS[nightly.terms.by]
+
+
+def starter_lines(nightly: Nightly) -> Iterator[str]:
+    """What begins a night, and what its DAG runs: this very tierbench, as whoever has added the nightly runs it."""
+    yield "#!/bin/sh"
+    yield f"# Started by the schedule of the nightly {nightly.name}, and by its nights' DAGs."
+    for variable in TAKEN_ALONG:
+        if variable in os.environ:
+            yield f"export {variable}={shlex.quote(os.environ[variable])}"
+    yield f"journal={shlex.quote(str(nightly.directory / names.NIGHTLY_JOURNAL))}"
+    yield '( : >>"$journal" ) 2>/dev/null && exec >>"$journal" 2>&1'
+    yield f'exec {shlex.quote(sys.executable)} -m tierbench nightly step {nightly.name} "$@"'
+
+
+def pause(nightly: Nightly) -> None:
+    with alone(nightly):
+        nightly.change(dataclasses.replace(nightly.terms, paused=True))
+    scheduler(nightly).pause(nightly)
+
+
+def resume(nightly: Nightly) -> None:
+    """Go on; the nights of the pause were not expected."""
+    with alone(nightly):
+        nightly.change(dataclasses.replace(nightly.terms, paused=False, since_wall_s=time.time()))
+    scheduler(nightly).resume(nightly)
+
+
+def remove(nightly: Nightly) -> None:
+    """Begin no more nights; what was measured stays."""
+    scheduler(nightly).stop(nightly)
+    with alone(nightly):
+        kept = nightly.directory / f"{names.NIGHTLY}.removed"
+        (nightly.directory / names.NIGHTLY).replace(kept)

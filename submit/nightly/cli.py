@@ -1,0 +1,227 @@
+"""tierbench nightly add | list | run | pause | resume | remove | check | ack"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import getpass
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tierbench.dags import names
+from tierbench.dags.night import NOTHING_TO_CONFIRM
+from tierbench.errors import TierbenchError
+from tierbench.kinds import printable
+from tierbench.submit.nightly import adding, books, record
+from tierbench.submit.nightly.calendar import here
+from tierbench.submit.nightly.changes import Change, acknowledge, changes, rates
+from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly
+from tierbench.submit.nightly.opening import begin, settle, take_note
+from tierbench.submit.nightly.plugin import line
+from tierbench.submit.nightly.standing import STATUS, standing
+
+DESCRIPTION = """\
+Measure a small experiment every night, by HTCondor's own schedule or systemd's, and hear of it when a
+number has changed, with what else changed that night, or when nothing was measured.
+"""
+EXAMPLES = """\
+examples:
+  tierbench nightly add quick --site my-site.toml --at 02:30 --mail me@site.example
+  tierbench nightly list                        when each is due, and how its last night went
+  tierbench nightly run quick                   a night now
+  tierbench nightly check quick                 for Nagios, Icinga and the like: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN
+  tierbench nightly ack quick --note "new disks"    what has changed is known; nobody is told again
+  tierbench nightly remove quick                no more nights; what was measured stays
+
+They live in $TIERBENCH_NIGHTS (default ~/tierbench-nights), not below /tmp.
+"""
+
+
+def register(subcommands: Any) -> None:
+    """Add `nightly` and its own sub-commands to the command line."""
+    parser = subcommands.add_parser(
+        "nightly",
+        help="measure a small experiment every night, and hear of it when a number has changed",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    def verb(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        sub: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text + ".")
+        sub.set_defaults(run=run)
+        return sub
+
+    def named(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("nightly", metavar="NAME", help="which nightly")
+
+    new = verb("add", _add, "Have an experiment measured every night")
+    new.add_argument("experiment", metavar="EXPERIMENT", help="a name, such as quick, or a TOML file of your own")
+    new.add_argument("--site", required=True, help="a name or a TOML file of your own")
+    new.add_argument(
+        "--at", required=True, metavar="HH:MM", help="by this machine's clock; or */MINUTES, to try it out"
+    )
+    new.add_argument("--days", default="", metavar="DAY,…", help="mon,tue,… (default: every day)")
+    new.add_argument("--by", choices=sorted(adding.SCHEDULERS), default="condor", help="who begins it (%(default)s)")
+    new.add_argument("--name", help="what it is called (default: as the experiment)")
+    new.add_argument("--control", default="", metavar="ACCESS", help="way of access, or configuration, to compare with")
+    new.add_argument("--mail", default="", metavar="ADDRESS", help="who gets a mail, by the pool's own mailer")
+    new.add_argument("--webhook", default="", metavar="URL", help="where the same is posted as JSON")
+    new.add_argument("--textfile", default="", metavar="DIR", help="where node_exporter collects its textfiles")
+
+    verb("list", _list, "Show each nightly: when it is due, and how its last nights went")
+    for name, run, text in (
+        ("run", _run, "Begin a night now"),
+        ("pause", _pause, "Begin no nights until `resume`"),
+        ("resume", _resume, "Go on after `pause`"),
+        ("remove", _remove, "Begin no more nights; what was measured stays"),
+    ):
+        named(verb(name, run, text))
+    check = verb("check", _check, "Tell a monitoring system: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, and one line")
+    named(check)
+    ack = verb("ack", _ack, "What has changed is known: nobody is told of it again")
+    named(ack)
+    ack.add_argument("configuration", nargs="?", default="", help="of which configuration (default: of all)")
+    ack.add_argument("--accept", action="store_true", help="it is to stay so: the baseline begins anew there")
+    ack.add_argument("--note", default="", help="why, for the history")
+
+    step = verbs.add_parser("step")  # what the schedule and the nights' DAGs call, without a line in the help
+    step.set_defaults(run=_step)
+    named(step)
+    step.add_argument("step", choices=("begin", "links", "judge", "close"))
+    step.add_argument("folder", nargs="?", type=Path, default=Path())
+    step.add_argument("dag", nargs="*", help="DAGMan's status and the number of failed nodes")
+
+
+def say(words: str) -> None:
+    """Tell what is going on; that nobody can hear it, as where the disk is full, changes nothing."""
+    with contextlib.suppress(OSError):
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {printable(words)}", file=sys.stderr, flush=True)
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    terms = Terms(arguments.site, arguments.at, arguments.days, arguments.by, "", 0.0)
+    told = {way: getattr(arguments, way) for way in ("mail", "webhook", "textfile")}
+    name = arguments.name or Path(arguments.experiment).stem
+    adding.add(name, arguments.experiment, arguments.control, Terms(**{**vars(terms), **told}), print)
+    return 0
+
+
+def _list(_: argparse.Namespace) -> int:
+    now = datetime.now(UTC)
+    for nightly in all_nightlies():
+        _look(nightly, now)
+        trouble = _trouble(nightly)
+        print(
+            f"{nightly.name}: {nightly.calendar} at {nightly.terms.site}, by {nightly.terms.by}; {_next(nightly, now)}"
+        )
+        if trouble:
+            print(f"  {trouble}")
+        for night in record.nights(nightly)[-3:]:
+            counts = ", ".join(f"{number} {verdict}" for verdict, number in night.counts.items())
+            why = "; ".join(filter(None, [counts, *(night.sentences or [night.reason])]))
+            print(printable(f"  {night.called}  {night.outcome}" + (f": {why}" if why else "")))
+    return 0
+
+
+def _next(nightly: Nightly, now: datetime) -> str:
+    if nightly.terms.paused:
+        return "paused"
+    zone = here()
+    due = next(nightly.calendar.due(now, now + timedelta(days=9), zone))
+    return f"next {due.astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def _trouble(nightly: Nightly) -> str:
+    try:
+        return str(adding.scheduler(nightly).trouble(nightly))
+    except TierbenchError as error:
+        return str(error)
+
+
+def _look(nightly: Nightly, now: datetime) -> None:
+    """Whoever looks at a nightly leaves a record of the nights that did not come, if he may write there."""
+    with contextlib.suppress(TierbenchError, OSError):  # which is not what was asked for
+        take_note(nightly, now - nightly.calendar.window)
+        settle(nightly, lambda _: None)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    night = begin(find_nightly(arguments.nightly), True, say)
+    return 0 if night and night.outcome == "running" else 1
+
+
+def _pause(arguments: argparse.Namespace) -> int:
+    adding.pause(find_nightly(arguments.nightly))
+    return 0
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    adding.resume(find_nightly(arguments.nightly))
+    return 0
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    nightly = find_nightly(arguments.nightly)
+    adding.remove(nightly)
+    print(f"{nightly.name}: no more nights; what was measured is in {nightly.directory}/{names.NIGHTS}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """One line on the standard output and a status, whatever happens; anything unforeseen is UNKNOWN."""
+    now = datetime.now(UTC)
+    try:
+        nightly = find_nightly(arguments.nightly)
+        _look(nightly, now)
+        try:
+            found, trouble = list(changes(nightly)), ""
+        except TierbenchError as error:
+            found, trouble = [], str(error)
+        seen = standing(nightly, found, now)
+        if trouble and seen.state == "OK":
+            print(f"TIERBENCH UNKNOWN - {nightly.name}: {' '.join(trouble.split())}")
+            return STATUS["UNKNOWN"]
+        print(line(nightly, seen, rates(nightly), now))
+        return seen.status
+    except (TierbenchError, OSError) as error:
+        print(f"TIERBENCH UNKNOWN - {' '.join(printable(str(error)).split())}")
+        return STATUS["UNKNOWN"]
+
+
+def _ack(arguments: argparse.Namespace) -> int:
+    nightly = find_nightly(arguments.nightly)
+    found: list[Change] = [
+        change for change in changes(nightly) if arguments.configuration in ("", change.configuration)
+    ]
+    for change in found:
+        acknowledge(nightly, change, getpass.getuser(), arguments.note, arguments.accept)
+        print(f"acknowledged{' and accepted' if arguments.accept else ''}: {change.sentence}")
+    if not found:
+        print("there is nothing to acknowledge")
+    return 0
+
+
+def _step(arguments: argparse.Namespace) -> int:
+    """A step of a night; it never fails for what the next steps can do without."""
+    nightly = find_nightly(arguments.nightly)
+    folder = arguments.folder.absolute().resolve()
+    try:
+        if arguments.step == "begin":
+            night = begin(nightly, False, say)
+            return 1 if night and night.outcome == "failed" else 0
+        if arguments.step == "close":
+            books.close(nightly, folder, say)
+            return 0
+        if arguments.step == "links":
+            books.measure_links(nightly, folder, say)
+            return 0
+        return 0 if books.judge(nightly, folder, say) else NOTHING_TO_CONFIRM
+    except (TierbenchError, OSError) as error:
+        say(f"{arguments.step}: {error}")
+        return {"judge": NOTHING_TO_CONFIRM, "links": 0}.get(arguments.step, 1)

@@ -1,0 +1,169 @@
+"""The one message of a night: what is said in it, and the ways that it goes."""
+
+from __future__ import annotations
+
+import json
+import smtplib
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.message import EmailMessage
+
+from tierbench.dags import names
+from tierbench.submit import pool
+from tierbench.submit.nightly import record
+from tierbench.submit.nightly.changes import Change
+from tierbench.submit.nightly.definition import Nightly, Terms
+from tierbench.submit.nightly.record import Night
+
+PATIENCE_S = 15.0  # for whoever is told
+DELIVERED, NOBODY = "delivered", "nobody"
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a night has to say to its admin, or nothing."""
+
+    nightly: str
+    site: str
+    night: Night
+    changes: list[Change]
+    sentences: list[str]
+    report: str
+
+    @classmethod
+    def of(cls, nightly: Nightly, night: Night, found: list[Change], troubles: list[str]) -> Message:
+        """What is new: nights without a number, changes of which nobody was told yet, and what went wrong beside."""
+        others = [one for one in record.nights(nightly) if one.planned_wall_s != night.planned_wall_s]
+        told = {key for one in others for key in one.said}
+        new = [change for change in found if change.key not in told and not change.acknowledged]
+        page = record.folder(nightly, night) / names.NIGHT_RUN / "report.html"
+        report = str(page) if page.exists() else str(record.folder(nightly, night))
+        sentences = [change.sentence for change in new]
+        if night.outcome != "measured":
+            sentences.insert(
+                0, f"Nothing was measured in the night of {night.called} ({night.outcome}): {night.reason}."
+            )
+        elif night.reason:
+            sentences.append(f"The night of {night.called} did not come to its end: {night.reason}.")
+        sentences += [f"The night of {one.called} was missed: {one.reason}" for one in _untold_gaps(others)]
+        sentences += [
+            f"The message of the night of {one.called} did not reach {channel} ({how}): {one.sentences[0]}"
+            for one in others[-1:]
+            for channel, how in one.told.items()
+            if one.sentences and undelivered(channel, how)
+        ]
+        sentences += [f"Beside that, {trouble}" for trouble in troubles]
+        return cls(nightly.name, nightly.terms.site, night, new, sentences, report)
+
+    @property
+    def state(self) -> str:
+        if any(change.level == "CRITICAL" for change in self.changes):
+            return "CRITICAL"
+        if self.changes:
+            return "WARNING"
+        return "UNKNOWN" if self.night.outcome != "measured" else "WARNING"
+
+    @property
+    def subject(self) -> str:
+        more = f" (and {len(self.sentences) - 1} more)" if len(self.sentences) > 1 else ""
+        first = self.sentences[0] if len(self.sentences[0]) <= 120 else f"{self.sentences[0][:119]}…"
+        return f"tierbench nightly {self.nightly}: {self.state}: {first}{more}"
+
+    @property
+    def text(self) -> str:
+        return "\n".join(
+            [
+                *self.sentences,
+                "",
+                f"Report: {self.report}",
+                f"`tierbench nightly ack {self.nightly}` ends reminders.",
+                "",
+            ]
+        )
+
+    @property
+    def content(self) -> dict[str, object]:
+        return {
+            "format": 1,
+            "nightly": self.nightly,
+            "site": self.site,
+            "night": self.night.planned.isoformat(),
+            "outcome": self.night.outcome,
+            "state": self.state,
+            "text": "\n".join(self.sentences),
+            "sentences": self.sentences,
+            "changes": [change.content for change in self.changes],
+            "report": self.report,
+            "host": socket.getfqdn(),
+        }
+
+
+def _untold_gaps(others: list[Night]) -> list[Night]:
+    """The missed nights since the last one of which there was word."""
+    gaps = []
+    for night in reversed(others):
+        if night.outcome != "missed":
+            break
+        gaps.append(night)
+    return list(reversed(gaps))
+
+
+def undelivered(channel: str, how: str) -> bool:
+    return channel != NOBODY and how != DELIVERED
+
+
+def deliver(terms: Terms, message: Message) -> dict[str, str]:
+    """Send it every way that was asked for; how each went. None waits for long, and none keeps another one."""
+    ways: dict[str, Callable[[], None]] = {}
+    if terms.webhook:
+        ways[terms.webhook] = lambda: _post(terms.webhook, message)
+    if terms.mail:
+        ways[terms.mail] = lambda: _mail(terms.mail, message)
+    return {way: _tried(send) for way, send in ways.items()} or {NOBODY: "no webhook or mail address is set"}
+
+
+def _tried(send: Callable[[], None]) -> str:
+    try:
+        send()
+    except subprocess.TimeoutExpired:
+        return f"the mailer did not end within {PATIENCE_S:.0f} s"
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or b"").decode(errors="replace").strip()[:200]
+        return f"{error.cmd[0]} ended with {error.returncode}: {said}"
+    except (OSError, urllib.error.URLError, smtplib.SMTPException, ValueError) as error:
+        return str(getattr(error, "reason", "") or error) or type(error).__name__
+    return DELIVERED
+
+
+def _post(url: str, message: Message) -> None:
+    body = json.dumps(message.content, ensure_ascii=False).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - checked at `add`
+    with urllib.request.urlopen(request, timeout=PATIENCE_S):  # noqa: S310
+        pass
+
+
+def _mail(address: str, message: Message) -> None:
+    """By the pool's own mailer, whichever of its settings says which that is."""
+    mail = EmailMessage()
+    mail["Subject"], mail["To"] = " ".join(message.subject.split()), address
+    mail["From"] = pool.setting("MAIL_FROM") or f"tierbench@{socket.getfqdn()}"
+    mail.set_content(message.text)
+    sendmail, mailer, server = (pool.setting(name) for name in ("SENDMAIL", "MAIL", "SMTP_SERVER"))
+    if sendmail:
+        _run([sendmail, "-i", "-t"], mail.as_bytes())
+    elif server:
+        host, _, port = server.partition(":")
+        with smtplib.SMTP(host, int(port or 25), timeout=PATIENCE_S) as connection:
+            connection.send_message(mail)
+    elif mailer:
+        _run([mailer, "-s", str(mail["Subject"]), address], message.text.encode())
+    else:
+        raise OSError("HTCondor's configuration names no mailer (SENDMAIL, MAIL or SMTP_SERVER)")
+
+
+def _run(command: list[str], text: bytes) -> None:
+    subprocess.run(command, input=text, check=True, capture_output=True, timeout=PATIENCE_S)

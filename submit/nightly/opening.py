@@ -1,0 +1,123 @@
+"""How a night begins: the one that is due, once, unless the one before is still at work; its DAG does the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from tierbench.dags import names
+from tierbench.errors import TierbenchError, UnmetNeed
+from tierbench.interrupts import held_back
+from tierbench.submit import pool
+from tierbench.submit.nightly import books, record
+from tierbench.submit.nightly.calendar import here
+from tierbench.submit.nightly.definition import Nightly, Say
+from tierbench.submit.nightly.lock import alone
+from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.writing import Prepared, prepared, write_night
+from tierbench.submit.pool import PoolError
+from tierbench.submit.progress import Run
+
+AGAIN_S = 10.0  # between two questions to a pool that does not answer
+
+T = TypeVar("T")
+
+
+def begin(nightly: Nightly, asked_for: bool, say: Say) -> Night | None:
+    """Begin the night that is due, or one that is asked for now; None if that one has been begun already."""
+    with alone(nightly):
+        now = datetime.now(UTC)
+        planned = now if asked_for else _due(nightly, now, say)
+        if planned is None:
+            return None
+        take_note(nightly, planned)
+        night = Night(planned.timestamp(), "running", begun_wall_s=time.time(), asked_for=asked_for)
+        say(f"the night of {night.called} begins")
+        try:
+            at_work = _patiently(nightly, lambda: settle(nightly, say), say)
+            if at_work:
+                why = f"the night of {at_work.called} is still at work, as job {at_work.cluster}"
+                return books.close_unmeasured(nightly, night.now(outcome="still-running", reason=why), say)
+            record.write(nightly, night)
+            ready = _patiently(nightly, lambda: prepared(nightly, night), say)
+            cluster = _patiently(nightly, lambda: _submitted(nightly, night, ready, say), say)
+        except KeyboardInterrupt:
+            books.close_unmeasured(nightly, night.now(outcome="failed", reason="it was interrupted as it began"), say)
+            raise
+        except (TierbenchError, OSError) as error:
+            return books.close_unmeasured(nightly, night.now(outcome="failed", reason=str(error)), say)
+        say(f"the night of {night.called} is at work as job {cluster}")
+        return night.now(cluster=cluster)
+
+
+def _due(nightly: Nightly, now: datetime, say: Say) -> datetime | None:
+    """When the night was planned for that is to begin now, unless it has begun already."""
+    if nightly.terms.paused:
+        say(f"{nightly.name} is paused")
+        return None
+    planned = nightly.calendar.meant(now, here())
+    if planned is None:
+        return None
+    had = [night for night in record.nights(nightly) if night.planned == planned and night.outcome != "missed"]
+    if had:  # as where 02:30 comes twice
+        say(f"the night of {had[0].called} has been {had[0].outcome} already")
+        return None
+    return planned
+
+
+def take_note(nightly: Nightly, until: datetime) -> list[Night]:
+    """Record the nights that should have begun before and did not; those that are new."""
+    since = datetime.fromtimestamp(nightly.terms.since_wall_s, UTC)
+    had = {night.planned for night in record.nights(nightly)}
+    due = [] if nightly.terms.paused else nightly.calendar.due(since, until - timedelta(seconds=1), here())
+    new = [
+        Night(planned.timestamp(), "missed", "nothing began it: were HTCondor or the machine down?")
+        for planned in due
+        if planned not in had
+    ]
+    return [record.write(nightly, night) for night in new]
+
+
+def settle(nightly: Nightly, say: Say) -> Night | None:
+    """The night that is at work; one that has died without closing its books has them closed."""
+    for night in record.nights(nightly):
+        if night.outcome != "running":
+            continue
+        if night.cluster is not None and pool.in_queue(night.cluster):
+            return night
+        why = (
+            "its DAG was gone from the queue before it had closed its books"
+            if night.cluster
+            else "it was interrupted as it began"
+        )
+        books.close(nightly, record.folder(nightly, night), say, why)
+    return None
+
+
+def _patiently(nightly: Nightly, ask: Callable[[], T], say: Say) -> T:
+    """An answer of the pool or the storage, asked for again for a while where there is none."""
+    limit = min(nightly.terms.patience_s, nightly.calendar.longest_gap.total_seconds() / 4)
+    deadline, told = time.monotonic() + limit, False
+    while True:
+        try:
+            return ask()
+        except (PoolError, UnmetNeed) as error:
+            if time.monotonic() + AGAIN_S > deadline:
+                raise
+            if not told:
+                say(f"{error}; asking again for up to {limit / 60:.0f} min")
+            told = True
+            time.sleep(AGAIN_S)
+
+
+def _submitted(nightly: Nightly, night: Night, ready: Prepared, say: Say) -> int:
+    """The number of the job that the night's DAG becomes."""
+    dag = write_night(nightly, night, ready, say)
+    began = time.time()
+    with held_back():
+        cluster = pool.submit_dag(dag)
+        Run(dag.parent / names.NIGHT_RUN).record_submission(cluster, began)
+        record.write(nightly, night.now(cluster=cluster))
+    return cluster

@@ -1,0 +1,88 @@
+"""What a night measures: its run and DAG, and the run that is to confirm a change."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+
+from tierbench.dags import names
+from tierbench.dags.experiment import Experiment
+from tierbench.dags.night import night_dag, repetition_dags
+from tierbench.dags.plan import Configuration, Plan
+from tierbench.dags.write import write_run
+from tierbench.errors import UnmetNeed
+from tierbench.postprocess.history.of_run import OfNight, leave
+from tierbench.site_configs.site import Site, find_site
+from tierbench.submit.beforehand import refuse_without_catalogue
+from tierbench.submit.definitions import asked_experiment
+from tierbench.submit.expansion import expanded, ship_programs
+from tierbench.submit.nightly import record
+from tierbench.submit.nightly.definition import Nightly, Say
+from tierbench.submit.nightly.record import Night
+from tierbench.submit.pool import PoolError
+from tierbench.submit.preview import missing
+from tierbench.submit.space import check as check_space
+from tierbench.submit.space import needed_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What a night will measure, with all there that its trials need."""
+
+    site: Site
+    experiment: Experiment
+    plan: Plan
+
+
+def prepared(nightly: Nightly, night: Night, shift: int = 0) -> Prepared:
+    """The night's plan, in an order of its own."""
+    site, experiment = find_site(nightly.terms.site), asked_experiment(str(nightly.experiment))
+    experiment = dataclasses.replace(experiment, seed=experiment.seed + int(night.planned_wall_s / 60) + shift)
+    plan, slots = expanded(site, experiment)
+    if isinstance(slots, str):
+        raise PoolError(slots)
+    lacking = [line for line in missing(plan, site, experiment, slots, nightly.name) if line.startswith("missing:")]
+    if lacking:
+        raise UnmetNeed("; ".join(lacking))
+    refuse_without_catalogue(plan, experiment)
+    check_space(needed_bytes(plan, site, experiment), nightly.directory)
+    return Prepared(site, experiment, plan)
+
+
+def write_night(nightly: Nightly, night: Night, ready: Prepared, say: Say) -> Path:
+    """The night's run and its DAG, unless they have been written; where the DAG is."""
+    folder = record.folder(nightly, night)
+    dag = folder / names.NIGHT_DAG
+    if not dag.exists():
+        _write(nightly, night, ready, folder / names.NIGHT_RUN, say)
+        for name, text in repetition_dags(ready.plan, ready.experiment):
+            (folder / names.NIGHT_RUN / name).write_text(text, encoding="utf-8")
+        (folder / names.NIGHT_AGAIN).mkdir(exist_ok=True)  # DAGMan wants the places of all nodes at once
+        dag.write_text(night_dag(ready.plan).text(), encoding="utf-8")
+    return dag
+
+
+def write_again(nightly: Nightly, night: Night, configurations: Iterable[str], say: Say) -> None:
+    """A run of these configurations and the control alone, to see whether what has changed has changed."""
+    ready = prepared(nightly, night, shift=1)
+    wanted = {*configurations, nightly.terms.control}
+    trials = [trial for trial in ready.plan.trials if point(trial.configuration, trial.jobs) in wanted]
+    used = {trial.configuration.id: trial.configuration for trial in trials}
+    plan = dataclasses.replace(ready.plan, trials=tuple(trials), configurations=tuple(used.values()))
+    again = dataclasses.replace(ready, plan=plan)
+    place = record.folder(nightly, night) / names.NIGHT_AGAIN
+    place.rmdir()
+    _write(nightly, night, again, place, say)
+
+
+def _write(nightly: Nightly, night: Night, ready: Prepared, run: Path, say: Say) -> None:
+    write_run(ready.plan, ready.site, ready.experiment, run)
+    ship_programs(ready.experiment, run, say)
+    planned, rerun = int(night.planned_wall_s * 1e9), run.name == names.NIGHT_AGAIN
+    leave(run, OfNight(nightly.name, planned, rerun=rerun, control=nightly.terms.control))
+
+
+def point(configuration: Configuration, jobs: int) -> str:
+    """What the history calls a configuration with so many clients."""
+    return f"{configuration.name} \N{MULTIPLICATION SIGN}{jobs}"
