@@ -1,0 +1,115 @@
+"""What is said of a change: since when, of what, from how much to how much, and what else changed that night."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from tierbench.postprocess.history.alarms import DRIFT, FLOOR, SINGLE, Finding
+from tierbench.postprocess.history.environment import altered, altered_links
+from tierbench.postprocess.history.queries import Chronicle
+from tierbench.postprocess.history.rows import MEASURED, Night
+from tierbench.postprocess.history.series import DAY_NS, control_of
+from tierbench.postprocess.report.words import counted, figures, listed
+
+MINUS = "\N{MINUS SIGN}"
+THIS_MONTH = 27  # nights within which a day of the month says it all
+MOST = 3  # of what else changed; the page has the rest
+BESIDE = 1  # nights by which what else changed may lie beside the night that is named
+
+
+def sentence(found: Finding, chronicle: Chronicle) -> str:
+    """A finding in words, with what else changed."""
+    beside = what_else(chronicle, found.last, found.since)
+    more = f"; {'that night' if found.kind != DRIFT else 'when it began,'} {listed(beside[:MOST])}" if beside else ""
+    left = f", and {counted(len(beside) - MOST, 'more thing')} changed" if len(beside) > MOST else ""
+    return f"{_head(found, chronicle)}{more}{left}."
+
+
+def _head(found: Finding, chronicle: Chronicle) -> str:
+    nights = chronicle.measured
+    since, unit = day(found.since, nights[-1]), nights[-1].unit
+    level = f"{figures(found.before)} → {figures(found.after)}\N{NO-BREAK SPACE}{unit}"
+    better = found.direction.capitalize()
+    if found.kind == FLOOR:
+        return (
+            f"Below its floor of {figures(found.before, unit)} since the night of {since}: {found.configuration},"
+            f" {figures(found.after, unit)}"
+        )
+    if found.kind == DRIFT and found.per_night:
+        slope = [percent(factor, 2) for factor in found.per_night]
+        return (
+            f"Slowly {found.direction} since about the night of {since}: {_what(found, chronicle)}, {level}"
+            f" ({percent(found.ratio[0])} in all, {slope[0]} a night, {slope[1]}…{slope[2]})"
+        )
+    size = f"{percent(found.ratio[0])}, {percent(found.ratio[1])}…{percent(found.ratio[2])}"
+    size += " over the control" if found.by_control else ""
+    if found.kind == SINGLE:
+        return (
+            f"{better} in the night of {since} alone, so far: {_what(found, chronicle)}, {level} ({size});"
+            " one night is no change until another, or a rerun, confirms it"
+        )
+    return f"{better} since the night of {since}: {_what(found, chronicle)}, {level} ({size})"
+
+
+def _what(found: Finding, chronicle: Chronicle) -> str:
+    """Whose the change is: a way's, the environment's, or the control's own."""
+    if found.is_control:
+        return f"the control {found.configuration} by itself, so that ratios to it tell nothing across that night"
+    if not found.configuration:
+        control = control_of(chronicle)
+        beside = f" together with the control ({control})" if control else ""
+        return f"the environment and not a way, since all ways changed{beside}"
+    return found.configuration
+
+
+def what_else(chronicle: Chronicle, before: Night, after: Night) -> list[str]:
+    """What was otherwise in a night than in the one before it, in words, the software first; else a night beside it."""
+    found = list(_otherwise(chronicle, before, after))
+    if found:
+        return found
+    nights = chronicle.measured
+    at, last = nights.index(before), nights.index(after)
+    wider = nights[max(at - BESIDE, 0)], nights[min(last + BESIDE, len(nights) - 1)]
+    return [f"within a night of it {words}" for words in _otherwise(chronicle, *wider)]
+
+
+def _otherwise(chronicle: Chronicle, before: Night, after: Night) -> Iterator[str]:
+    yield from (change.words for change in altered(chronicle.environment(before), chronicle.environment(after)))
+    yield from altered_links(chronicle.links.get(before.id, []), chronicle.links.get(after.id, []))
+    earlier = {row.configuration: row for row in chronicle.verdicts.get(before.id, [])}
+    for row in chronicle.verdicts.get(after.id, []):
+        was = earlier.get(row.configuration)
+        if was and row.trials and (was.valid * row.trials > row.valid * was.trials):
+            share = f"{row.valid} of {row.trials} trials were VALID and not {was.valid} of {was.trials}"
+            yield f"of {row.configuration} {share}"
+
+
+def unmeasured(chronicle: Chronicle) -> list[str]:
+    """What became of the nights since the last one that was measured."""
+    told = []
+    for night in reversed(chronicle.nights):
+        if night.outcome == MEASURED:
+            break
+        why = f": {night.reason}" if night.reason else ""
+        told.append(f"Nothing was measured in the night of {night.day} ({night.outcome}{why}).")
+    return told[::-1]
+
+
+def day(night: Night, today: Night) -> str:
+    """The 14th, where that says which; else 14 November, or 2026-11-14."""
+    then = datetime.fromtimestamp(night.planned_ns / 1e9, UTC)
+    nights = (today.planned_ns - night.planned_ns) / DAY_NS
+    if nights > 365 - 31:
+        return night.day
+    if nights > THIS_MONTH:
+        return f"{then.day} {then:%B}"
+    suffix = "th" if 11 <= then.day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(then.day % 10, "th")
+    return f"the {then.day}{suffix}"
+
+
+def percent(factor: float, decimals: int = 0) -> str:
+    """By how much a factor changes something, with its sign."""
+    change = round(100 * (factor - 1), decimals)
+    sign = MINUS if change < 0 else "+" if change > 0 else ""
+    return f"{sign}{abs(change):.{decimals}f}\N{NO-BREAK SPACE}%"

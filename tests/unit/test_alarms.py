@@ -1,0 +1,140 @@
+"""What has changed is told once it is certain, of whom it is; what is chance, or a night alone, is no alarm."""
+
+import numpy as np
+import pytest
+
+from tests.unit.nights_of_chronicle import CONTROL, DAY_NS, FIRST_NS, LAN, WAN, chronicle_of, slower_from
+from tierbench.postprocess.history.alarms import BETTER, DRIFT, FLOOR, SINGLE, STEP, WORSE, Watch, findings, suspected
+from tierbench.postprocess.history.rows import Acknowledgement
+from tierbench.postprocess.history.sentences import sentence, unmeasured
+from tierbench.postprocess.history.steps import Rule, steps
+
+
+def told(chronicle, **watch):
+    return [(one.kind, one.direction, one.configuration) for one in findings(chronicle, Watch(**watch))]
+
+
+def test_a_way_that_falls_is_named_after_two_nights_with_what_else_changed():
+    versions = {"package xrootd-server": "5.8.1"}, {"package xrootd-server": "5.8.4"}
+    known = chronicle_of(
+        42, factors={LAN: slower_from(40, 0.14)},
+        environment=lambda n: {("dgt.fiu.test", k): v for k, v in versions[n >= 40].items()},
+    )  # fmt: skip
+    (only,) = findings(known)
+    assert (only.kind, only.direction, only.configuration) == (STEP, WORSE, LAN)
+    assert (only.since.planned_ns - FIRST_NS) // DAY_NS == 40
+    low, high = only.ratio[1:]
+    assert low < 0.86 < high
+    words = sentence(only, known)
+    assert words.startswith(f"Worse since the night of the 6th: {LAN}, 150 → 1")
+    assert words.endswith("; that night xrootd-server went from 5.8.1 to 5.8.4 on dgt.")
+
+
+def test_one_night_alone_is_suspected_and_no_alarm_until_a_rerun_confirms_it():
+    alone = chronicle_of(41, factors={LAN: slower_from(40, 0.12)})
+    assert told(alone) == [(SINGLE, WORSE, LAN)]
+    assert [one.configuration for one in suspected(alone)] == [LAN]
+    assert "no change until another, or a rerun, confirms it" in sentence(findings(alone)[0], alone)
+    confirmed = chronicle_of(41, factors={LAN: slower_from(40, 0.12)}, reruns=(40,))
+    assert told(confirmed) == [(STEP, WORSE, LAN)]
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 5, 20])
+def test_a_spike_is_no_alarm_in_any_night_after_it(after):
+    known = chronicle_of(41 + after, factors={LAN: lambda n: 0.5 if n == 40 else 1.0})
+    assert told(known) == []
+
+
+def test_a_spike_does_not_hide_what_comes_after_it():
+    known = chronicle_of(42, factors={LAN: lambda n: 0.4 if n == 20 else 0.9 if n >= 40 else 1.0})
+    assert told(known) == [(STEP, WORSE, LAN)]
+
+
+def test_what_all_ways_share_with_the_control_is_the_environments():
+    known = chronicle_of(45, factors={"": slower_from(40, 0.2)})
+    (only,) = findings(known)
+    assert (only.kind, only.configuration) == (STEP, "")
+    assert "the environment and not a way, since all ways changed together with the control" in sentence(only, known)
+
+
+def test_a_slow_night_of_all_is_no_alarm_and_the_next_one_says_nothing():
+    factors = {"": lambda n: 0.7 if n == 40 else 1.0}
+    (only,) = findings(chronicle_of(41, factors=factors))
+    assert (only.kind, only.configuration) == (SINGLE, "")
+    assert told(chronicle_of(42, factors=factors)) == []
+
+
+def test_without_a_control_what_all_ways_share_is_told_once():
+    known = chronicle_of(45, factors={"": slower_from(40, 0.2)}, control="")
+    assert told(known) == [(STEP, WORSE, "")]
+
+
+def test_a_control_that_falls_by_itself_is_told_as_that_and_blames_no_way():
+    known = chronicle_of(45, factors={CONTROL: slower_from(40, 0.2)})
+    (only,) = findings(known)
+    assert only.is_control
+    assert "the control direct/root" in sentence(only, known)
+
+
+def test_a_way_is_seen_through_an_environment_that_goes_up_and_down():
+    chance = np.random.default_rng(5).normal(0, 0.15, 60)
+    factors = {"": lambda n: float(np.exp(chance[n])), LAN: slower_from(40, 0.15)}
+    (only,) = findings(chronicle_of(48, factors=factors))
+    assert (only.configuration, only.by_control) == (LAN, True)
+
+
+def test_a_slow_drift_is_told_as_a_drift():
+    known = chronicle_of(75, factors={WAN: lambda n: 0.997 ** max(n - 30, 0)})
+    (only,) = findings(known)
+    assert (only.kind, only.direction, only.configuration) == (DRIFT, WORSE, WAN)
+    assert only.per_night[1] < 0.997 < only.per_night[2]
+    assert "a night" in sentence(only, known)
+
+
+def test_a_gap_hides_nothing_and_alarms_nobody():
+    assert told(chronicle_of(60, missed=(50, 51, 52))) == []
+    late = chronicle_of(54, missed=(50, 51, 52), factors={LAN: slower_from(49, 0.15)})
+    assert told(late) == [(STEP, WORSE, LAN)]
+    gap = chronicle_of(53, missed=(50, 51, 52))
+    assert len(unmeasured(gap)) == 3
+
+
+def test_what_was_accepted_begins_the_baseline_anew():
+    accepted = Acknowledgement("n", LAN, FIRST_NS + 40 * DAY_NS, "admin", 0, accepted=True)
+    factors = {LAN: lambda n: 1.0 if n < 40 else 0.85 if n < 60 else 1.0}
+    assert told(chronicle_of(58, factors=factors, acks=[accepted])) == []
+    assert told(chronicle_of(63, factors=factors, acks=[accepted])) == [(STEP, BETTER, LAN)]
+
+
+def test_what_was_acknowledged_stays_so_and_what_comes_later_is_told():
+    seen = Acknowledgement("n", LAN, FIRST_NS + 41 * DAY_NS, "admin", 0)
+    fallen = findings(chronicle_of(50, factors={LAN: slower_from(40, 0.15)}, acks=[seen]))
+    assert [one.acknowledged for one in fallen] == [True]
+    twice = {LAN: lambda n: 1.0 if n < 40 else 0.85 if n < 55 else 0.7}
+    assert [one.acknowledged for one in findings(chronicle_of(60, factors=twice, acks=[seen]))] == [False]
+
+
+def test_what_went_back_is_told_no_longer():
+    factors = {LAN: lambda n: 0.8 if 40 <= n < 46 else 1.0}
+    assert told(chronicle_of(60, factors=factors)) == []
+
+
+def test_less_than_the_floor_is_told_in_the_second_night():
+    assert told(chronicle_of(3), floors={LAN: 160.0}) == [(FLOOR, WORSE, LAN)]
+    assert told(chronicle_of(3), floors={LAN: 100.0}) == []
+
+
+def test_a_change_that_is_certain_but_small_is_none():
+    assert told(chronicle_of(80, noise=0.003, factors={LAN: slower_from(40, 0.03)})) == []
+    assert told(chronicle_of(80, noise=0.003, factors={LAN: slower_from(40, 0.03)}), rule=Rule(size=0.02)) != []
+
+
+def test_steps_up_and_down_are_all_found():
+    chance = np.random.default_rng(2)
+    levels = np.repeat([0.0, -0.2, 0.1], 30)
+    found = steps(levels + chance.normal(0, 0.02, 90), Rule())
+    assert [step.index for step in found] == [30, 60]
+
+
+def test_of_few_nights_nothing_is_said():
+    assert told(chronicle_of(6, factors={LAN: slower_from(3, 0.5)})) == []
