@@ -18,17 +18,18 @@ demo: setup
 	$(TIERBENCH) testbed up --name demo && $(TIERBENCH) testbed run quick --name demo
 
 test: setup lint
-	TIERBENCH_DAMAGES=1200 $(VENV)/bin/pytest
+	TIERBENCH_DAMAGES=1200 $(VENV)/bin/pytest --numprocesses auto tests/unit
 	$(MAKE) old-python
+	$(VENV)/bin/pytest tests/testbed
 
 unit: setup
-	$(VENV)/bin/pytest tests/unit
+	$(VENV)/bin/pytest --numprocesses auto tests/unit
 
 old-python: setup
 	@test -n "$(OLD_PYTHON)" || echo "old-python: SKIPPED, no Python 3.6 to 3.9 here; make old-python OLD_PYTHON=…"
 	@test -z "$(OLD_PYTHON)" || $(OLD_PYTHON) --version
 	test -z "$(OLD_PYTHON)" || TIERBENCH_OLD_PYTHON=$(OLD_PYTHON) \
-		$(VENV)/bin/pytest $$(grep -lE 'import .*PYTHON|(client|sampler)_process import|: (Job|Start)\b' tests/unit/test_*.py)
+		$(VENV)/bin/pytest --numprocesses auto $$(grep -lE 'import .*PYTHON|(client|sampler)_process import|: (Job|Start)\b' tests/unit/test_*.py)
 
 lint: setup
 	$(VENV)/bin/ruff check .

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""One client of a trial: reads one replica in full, begins when told, and records what happened.
+"""One client of a trial: does its work on its files, begins when told, and records what happened.
 
 Shipped to a worker as one file, together with htchirp.py (HTCondor's, for the start gate) and, for the
 clients root and higgs, the ROOT programs. Needs Python 3.6 and whatever the client itself needs. Standard
 output is the record, in JSON lines: start, ready, go, end. docs/clients.md tells what they hold.
-Whatever is not reading is done before "ready": tickets, setting up ROOT or CMSSW, starting the process.
+Whatever is not that work is done before "ready": tickets, setting up ROOT or CMSSW, starting the process.
 
 Exit codes:
     0  the record is complete, whatever its status (DAGMan would remove the whole batch for one failed job)

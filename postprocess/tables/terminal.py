@@ -17,10 +17,7 @@ from tierbench.starts import IN_TURN
 INTERVAL = "interval"  # of the mean rate, where there is one
 
 # What is shown of each table: the column, and the heading above it.
-TRIALS = {
-    "trial": "trial",
-    "jobs_ok": "ok",
-    "delivered_mbps": "Mb/s",
+NUMBERS = {
     "mean_mbps": "sent",
     "amplification": "sent/read",
     "volatility_mbps": "volatility",
@@ -28,8 +25,8 @@ TRIALS = {
     "window_s": "window s",
     "wall_time_s": "wall s",
     "start_skew_ms": "skew ms",
-    "verdict": "verdict",
 }
+TRIALS = {"trial": "trial", "jobs_ok": "ok", "delivered_mbps": "Mb/s", **NUMBERS, "verdict": "verdict"}
 SUMMARY = {
     "configuration": "configuration",
     "jobs": "jobs",
@@ -37,20 +34,9 @@ SUMMARY = {
     "delivered_mbps": "Mb/s",
     "delivered_mbps_sd": "± trials",
     INTERVAL: "95 %",
-    "mean_mbps": "sent",
-    "amplification": "sent/read",
-    "volatility_mbps": "volatility",
-    "peak_mbps": "peak",
-    "window_s": "window s",
-    "wall_time_s": "wall s",
-    "start_skew_ms": "skew ms",
+    **NUMBERS,
 }
 WORDS = {"trial", "configuration", "verdict"}
-DECIMALS = {
-    "delivered_mbps": 1, "delivered_mbps_sd": 1, "summed_mbps": 1, "mean_mbps": 1,
-    "amplification": 2, "volatility_mbps": 1,
-    "peak_mbps": 1, "window_s": 1, "wall_time_s": 1, "start_skew_ms": 1,
-}  # fmt: skip
 
 
 def show(run: Path) -> str:
@@ -94,4 +80,6 @@ def _cell(row: Row, name: str) -> str:
     if name == INTERVAL:
         return "…".join(f"{end:.1f}" for end in row.means[RATE].interval or ()) if isinstance(row, SummaryRow) else ""
     value = row[name]
-    return "" if value is None else f"{value:.{DECIMALS[name]}f}" if name in DECIMALS else str(value)
+    if isinstance(value, float):
+        return f"{value:.2f}" if name == "amplification" else f"{value:.1f}"
+    return "" if value is None else str(value)

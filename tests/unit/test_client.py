@@ -148,7 +148,8 @@ def test_a_checksum_tells_a_replica_whose_content_changed(
 ) -> None:
     checksum = f"{zlib.adler32(job.replica.read_bytes()):08x}" if catalogued else ""
     if changed:
-        job.replica.write_bytes(b"!" + job.replica.read_bytes()[1:])
+        first, *others = job.replica.read_bytes()
+        job.replica.write_bytes(bytes([first ^ 1, *others]))
     job.script("bin/xrdcp", f"exec cat {job.replica}")
     job.offer(URL if client == "xrdcp" else job.replica, f"{SIZE}\t{checksum}")
     end = job.end(client, options={"checksum": True})
