@@ -28,6 +28,7 @@ COMMON = (
     "axes",
     "except",
     "report",
+    "scaling",
     "extends",
     "measure",
 )

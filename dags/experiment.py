@@ -27,6 +27,7 @@ from tierbench.dags.measure import MEASURES
 from tierbench.dags.placement import AS_MATCHED, Dealt, Placement, Way
 from tierbench.dags.repeats import MOST, Until
 from tierbench.dags.replicas import KINDS, Replicas, WrittenFiles
+from tierbench.dags.scaling import Scaling, scaling_problems
 from tierbench.dags.start import Every, Kind
 from tierbench.dags.work import Work, WorkKeys, resolved
 from tierbench.dags.workloads import Workload, workload_class
@@ -63,6 +64,7 @@ class Experiment(WorkKeys):
     stall_limit_s: int = bounded(300, 5, 604_800)
     conditions: dict[str, Any] = field(default_factory=dict)
     report: Report = field(default_factory=Report)
+    scaling: Scaling | None = None
     workloads: dict[str, Workload] = field(default_factory=dict)
     replicas: dict[str, Replicas] = field(default_factory=dict)
     axes: tuple[Axis, ...] = derived(())
@@ -194,6 +196,7 @@ def load_experiment(path: Path) -> Experiment:
         raise ConfigError("\n".join(attempts.problems))
     first, factors = variants[0].experiment, _factors(axes, variants)
     misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, factors)]
+    misnamed_factors += scaling_problems(first.scaling, factors)
     if misnamed_factors:
         raise ConfigError("\n".join(f"{source}: {problem}" for problem in misnamed_factors))
     first = dataclasses.replace(first, claims=read_claims(lineage(path)))

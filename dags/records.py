@@ -106,18 +106,23 @@ class ReplicaLists:
 
     def __init__(self, site: Site, plan: Plan, run: str = "") -> None:
         self._site, self._plan, self._run = site, plan, run
-        self._lines: dict[tuple[str, str], list[str]] = {}
+        self._lines: dict[tuple[str, str, int], list[str]] = {}
 
     def text(self, trial: Trial) -> str:
         if self._plan.replicas[trial.replicas].written:
             return "".join(self._to_write(trial))
-        key = (trial.configuration.access, trial.replicas)
-        if key not in self._lines:
-            self._lines[key] = _lines(self._site.access[key[0]], self._plan.replicas[key[1]])
-        lines = self._lines[key]
-        end = trial.offset + trial.files
-        own = lines[trial.offset : end] + lines[: max(0, end - len(lines))]
+        each = trial.work.files_per_job
+        own = [line for job in range(trial.jobs) for line in self._of_job(trial, job, trial.offset + job * each, each)]
         return "".join(own if trial.work.order == "listed" else self._shuffled(trial, own))
+
+    def _of_job(self, trial: Trial, job: int, first: int, each: int) -> list[str]:
+        """So many files in turn, as this client names them."""
+        access = self._site.access[trial.configuration.access]
+        key = (trial.configuration.access, trial.replicas, job % len(access.prefixes))
+        if key not in self._lines:
+            self._lines[key] = _lines(access, self._plan.replicas[trial.replicas], key[2])
+        lines = self._lines[key]
+        return [lines[place % len(lines)] for place in range(first, first + each)]
 
     def _shuffled(self, trial: Trial, lines: list[str]) -> Iterator[str]:
         """Each job's lines in an order of its own, the same whenever the plan is written."""
@@ -142,8 +147,8 @@ class ReplicaLists:
         return rows(shared, [str(size)] * trial.jobs, [""] * trial.jobs, offsets)
 
 
-def _lines(access: Access, replicas: ReplicaSet) -> list[str]:
-    where = f"{access.url(replicas.directory)}/"
+def _lines(access: Access, replicas: ReplicaSet, client: int) -> list[str]:
+    where = f"{access.url(replicas.directory, client)}/"
     sizes = [""] * replicas.count if replicas.sizes is None else [str(size) for size in replicas.sizes]
     checksums = [replicas.checksums] if replicas.checksums else []
     return rows([where + file for file in replicas.files], sizes, *checksums)

@@ -94,6 +94,7 @@ class Access:
     pool: Key
     protocol: Key  # "xrootd", "file", or any that a client declares
     prefix: Prefix = Prefix("")
+    further: tuple[Prefix, ...] = ()  # doors beside it to the same files; clients are dealt to all in turn
     description: Line = Line("")
     path: tuple[Host, ...] = ()
     kerberos: Kerberos | None = None
@@ -118,15 +119,25 @@ class Access:
                 f'prefix: must be a server\'s "scheme://host:port/" for "{self.protocol}", not "{self.prefix}";'
                 f' what is mounted has protocol "file"'
             )
-
+        schemes = [prefix.partition("://")[0] for prefix in self.prefixes]
+        if len(set(self.prefixes)) < len(schemes) or (self.further and (not served or len(set(schemes)) > 1)):
+            raise ValueError(f"further: must name other servers of the same kind as prefix, not {list(self.further)}")
+        if self.further and (self.writes is not None or self.to is not None):
+            raise ValueError("further: several doors are for reading; what writes or copies goes by one")
         if self.proxy and self.protocol != "http":
             raise ValueError(f'proxy: is for protocol "http", not "{self.protocol}"')
 
-    def url(self, path: str) -> str:
-        """How a client names the file that has this absolute path on the storage."""
-        if "://" in self.prefix and not self.prefix.startswith(DOOR):
-            return self.prefix.rstrip("/") + path
-        return self.prefix + path
+    @property
+    def prefixes(self) -> tuple[Prefix, ...]:
+        """Of all its doors."""
+        return (self.prefix, *self.further)
+
+    def url(self, path: str, client: int = 0) -> str:
+        """How one of the clients names the file that has this absolute path on the storage."""
+        prefix = self.prefixes[client % len(self.prefixes)]
+        if "://" in prefix and not prefix.startswith(DOOR):
+            return prefix.rstrip("/") + path
+        return prefix + path
 
 
 @dataclass(frozen=True)

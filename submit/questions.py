@@ -197,8 +197,10 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
         yield Question("kerberos", "Kerberos ticket", dataclasses.asdict(access.kerberos))
     paths = _directories(site, experiment, name)
     if access.protocol == "xrootd":
-        door = access.prefix.removeprefix("root://").rstrip("/")
-        yield Question("xrootd", f"access {name}", {"door": door, "paths": paths})
+        for prefix in access.prefixes:
+            door = prefix.removeprefix("root://").rstrip("/")
+            beside = f" at {door}" if access.further else ""
+            yield Question("xrootd", f"access {name}{beside}", {"door": door, "paths": paths})
     elif access.protocol != "file":
         url = f"http://{access.proxy}/" if access.proxy else access.prefix
         yield Question("server", f"access {name}", {"url": url})

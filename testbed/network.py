@@ -12,6 +12,7 @@ QUEUES = {UF: 0, FIU: 1}
 RTT_FILE = "/run/wan-rtt"
 DATA_TAP, COMMAND_TAP = "tap0", "tap1"  # of a virtual machine, on the host that runs it
 OUTSIDE, INSIDE = "169.254.99.1", "169.254.99.2"  # where its commands come from and go to
+FIRST_TABLE = 100  # of routes, for interfaces that have some of their own
 SWITCHED = 200_000  # bytes that a switch port buffers beyond the bandwidth-delay product
 
 
@@ -71,12 +72,16 @@ def host_lines(host: Host, topology: Topology) -> Iterator[str]:
     yield f"echo '4096 131072 {largest}' >/proc/sys/net/ipv4/tcp_rmem"
     yield f"echo '4096 65536 {largest}' >/proc/sys/net/ipv4/tcp_wmem"
     yield "echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save"
-    for nic in host.nics:
-        yield f"ip addr add {nic.address}/24 dev {nic.device}"
+    first = host.nics[0]
+    for number, nic in enumerate(host.nics):
+        beside = host.nic_on(nic.network) != nic
+        yield f"ip addr add {nic.address}/24 dev {nic.device}" + (" noprefixroute" if beside else "")
         yield f"ip link set {nic.device} up"
         yield rate_limit(nic.device, nic.rate_mbps, settings.rtt_ms)
-        yield route(nic.network.cidr, nic, settings, f"src {nic.address} scope link")
-    first = host.nics[0]
+        if beside:
+            yield from own_routes(nic, FIRST_TABLE + number, settings)
+        else:
+            yield route(nic.network.cidr, nic, settings, f"src {nic.address} scope link")
     router = f"{first.network.prefix}.1"
     yield route("default", first, settings, f"via {router}")
     for other in topology.sited_hosts:
@@ -84,6 +89,16 @@ def host_lines(host: Host, topology: Topology) -> Iterator[str]:
     if host.name == PRIVATE.router:
         yield "echo 1 >/proc/sys/net/ipv4/ip_forward"
         yield f"iptables-legacy -t nat -A POSTROUTING -s {PRIVATE.cidr} -o {first.device} -j MASQUERADE"
+
+
+def own_routes(nic: Nic, table: int, settings: Settings) -> Iterator[str]:
+    """What is sent from the address of an interface beside another one on its network leaves by that interface."""
+    for call, value in (("arp_ignore", 1), ("arp_announce", 2), ("rp_filter", 0)):
+        yield f"echo {value} >/proc/sys/net/ipv4/conf/all/{call}"
+    yield f"echo 0 >/proc/sys/net/ipv4/conf/{nic.device}/rp_filter"
+    yield f"ip rule add from {nic.address} lookup {table}"
+    yield route(nic.network.cidr, nic, settings, f"src {nic.address} scope link table {table}")
+    yield route("default", nic, settings, f"via {nic.network.prefix}.1 table {table}")
 
 
 def direct_routes(host: Host, other: Host, settings: Settings) -> Iterator[str]:

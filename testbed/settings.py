@@ -36,6 +36,7 @@ class Settings:
     congestion_control: Literal["cubic", "reno", "bbr"] = "cubic"
     tcp_buffer_mb: int = bounded(64, 1, 1024)
     read_ahead_kb: int = bounded(16384, 4, 65536)
+    storage_nics: int = bounded(1, 1, 8)
     storage_gb: int = bounded(10, 1, 10_000)
     squid_workers: int = bounded(1, 1, 16)
 

@@ -81,6 +81,15 @@ class Host:
         """The address that it is known by; the WAN's is that of the router on the pool's side."""
         return self.nics[0].address if self.nics else f"{FIU.prefix}.1"
 
+    @property
+    def names(self) -> dict[Nic, str]:
+        """What each interface is called: as the host, and of several on one network the second one HOST-2."""
+        own: dict[Nic, str] = {}
+        for nic in self.nics:
+            before = sum(other.network == nic.network for other in own)
+            own[nic] = f"{self.name}-{before + 1}" if before else self.name
+        return own
+
     def nic_on(self, network: Network) -> Nic | None:
         return next((nic for nic in self.nics if nic.network == network), None)
 
@@ -121,9 +130,9 @@ class Topology:
         for host in self.hosts:
             if not host.nics:
                 yield f"{host.address} {host.fqdn} {host.name}"
-            for nic in host.nics:
+            for nic, name in host.names.items():
                 short = f" {host.name}" if nic is host.nics[0] else ""
-                yield f"{nic.address} {host.name}.{nic.network.zone}{short}"
+                yield f"{nic.address} {name}.{nic.network.zone}{short}"
 
 
 def with_workers(settings: Settings, servers: Iterable[Host]) -> Topology:

@@ -34,8 +34,12 @@ START_SECONDS = 30.0  # on a busy machine; an idle one takes less than one
 
 def machines(settings: Settings) -> tuple[Host, ...]:
     rate = settings.rates_mbps
+    numbers = (10, *range(21, 20 + settings.storage_nics))
+    nics = tuple(Nic(f"eth{index}", UF, number, rate.storage) for index, number in enumerate(numbers))
+    # With several interfaces it serves by them itself what it mounts.
+    several = settings.storage_nics > 1
     return (
-        Host(STORAGE, (Nic("eth0", UF, 10, rate.storage),), in_pool=True, principals=("host",)),
+        Host(STORAGE, nics, in_pool=True, mounts=several, principals=("host",)),
         Host(METADATA, (Nic("eth0", UF, 11, rate.server),), principals=("host",)),
     )
 

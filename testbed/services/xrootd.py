@@ -1,7 +1,8 @@
 """The xrootd servers: on dgt for the private workers (LAN xrootd), on vmuf next to the storage (WAN xrootd).
 
 vmuf has a second, Kerberized door beside the open one of the thesis, and a third, with TLS, where there are virtual
-workers to read by it. Its certificate is of an authority of the testbed's own.
+workers to read by it. Its certificate is of an authority of the testbed's own. A storage server with several interfaces
+has an open door, too, which is reached by each of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Question, Service
 from tierbench.testbed.services.conditions import offer
-from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, WRITES
+from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, STORAGE, WRITES
 from tierbench.testbed.services.kerberos import KEYTAB, REALM
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.templates import filled, verbatim
@@ -56,7 +57,9 @@ def doors(topology: Topology) -> list[Door]:
     """All xrootd servers of the testbed."""
     lan, wan = topology.host(GATEWAY), topology.host(BESIDE_STORAGE)
     tls = [Door(wan, TLS_PORT, kerberized=True, tls=True)] if any(host.is_virtual for host in topology.hosts) else []
-    return [Door(lan, PORT), Door(wan, PORT), Door(wan, KRB5_PORT, kerberized=True), *tls]
+    storage = topology.host(STORAGE)
+    own = [Door(storage, PORT)] if len(storage.nics) > 1 else []
+    return [Door(lan, PORT), Door(wan, PORT), Door(wan, KRB5_PORT, kerberized=True), *tls, *own]
 
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:

@@ -37,9 +37,19 @@ def test_the_scale_goes_with_the_rates(text):
 
 
 def test_all_else_stays_as_it_was_written(text):
+    every_server = Settings(storage_nics=4)
     assert [line for line in text.splitlines() if "prefix" in line] == [
-        line for line in offered(text, Settings()).splitlines() if "prefix" in line
+        line for line in offered(text, every_server).splitlines() if "prefix" in line
     ]
+
+
+@pytest.mark.parametrize(("nics", "there"), [(1, False), (2, False), (4, True)])
+def test_a_way_is_offered_where_all_its_servers_are(tmp_path, text, nics, there):
+    path = tmp_path / "site.toml"
+    path.write_text(offered(text, Settings(storage_nics=nics)))
+    ways = load_site(path).access
+    assert ("storage-nics" in ways, "wan-xrootd-krb5" in ways, "direct" in ways) == (there, True, True)
+    assert ways["wan-xrootd-krb5"].kerberos  # a table of its own below it
 
 
 def test_the_shipped_file_states_what_its_own_settings_make():

@@ -72,6 +72,14 @@ def test_the_url_keeps_the_paths_own_slash(load: Load) -> None:
     assert load().access["bridge"].url("/data/f") == "root://door.example:1094//data/f"
 
 
+def test_clients_are_dealt_to_the_doors_of_a_way_in_turn(load: Load) -> None:
+    door = 'prefix = "root://door.example:1094/"'
+    access = load(door, f'{door}\nfurther = ["root://other.example:1095/"]').access["bridge"]
+    assert [access.url("/f", client) for client in range(3)] == [
+        "root://door.example:1094//f", "root://other.example:1095//f", "root://door.example:1094//f",
+    ]  # fmt: skip
+
+
 def test_a_path_is_its_own_url_on_a_mount(load: Load) -> None:
     assert load().access["mount"].url("/data/f") == "/data/f"
 
