@@ -29,7 +29,7 @@ def scaling_problems(scaling: Scaling | None, factors: Mapping[str, Sequence[Lev
         return
     if scaling.along not in factors:
         yield unknown("scaling.along", scaling.along, factors)
-    elif not all(type(level) in (int, float) and level > 0 for level in factors[scaling.along]):
+    elif not all(isinstance(level, (int, float)) and level > 0 for level in factors[scaling.along]):
         yield f"scaling.along: must be a factor of numbers above 0, and {scaling.along} is not"
     for factor, level in scaling.by.items():
         if factor not in factors or factor == scaling.along:
