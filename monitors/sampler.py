@@ -47,7 +47,7 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--trial", required=True, help="id of the trial, for the header")
     parser.add_argument("--role", required=True, help="what this host is to the trial, e.g. storage, gateway, worker")
     parser.add_argument(
-        "--interface", required=True, help="eth0, or several: eth0+eth1, or eth*; auto: the one with the default route"
+        "--interface", required=True, help="eth0, or several: eth0+eth1, or eth%%; auto: the one with the default route"
     )
     parser.add_argument("--period", type=float, default=1.0, metavar="S", help="between records (default 1.0)")
     parser.add_argument("--stop-file", metavar="NAME", help="end when this exists, beside the job or in this folder")

@@ -114,10 +114,10 @@ class Host(Kind):
 
 
 class Interface(Kind):
-    """A network interface, as Linux names them, or with an asterisk at the end all that begin so."""
+    """A network interface, as Linux names them, or with a % at the end all that begin so."""
 
-    must_be = 'the name of a network interface, like "eth0", or "eth*" for all that there are'
-    pattern = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}\*?"
+    must_be = 'the name of a network interface, like "eth0", or "eth%" for all that begin so'
+    pattern = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}%?"
 
 
 class Principal(Kind):

@@ -86,7 +86,7 @@ def speed_is_real(link: Path) -> bool:
 
 
 def find_interfaces(wanted: str, network: bytes, proc: Path) -> "list[str]":
-    """The interfaces to sample, of which each is there and counts once: eth0, eth0+eth1, eth*, or auto."""
+    """The interfaces to sample, of which each is there and counts once: eth0, eth0+eth1, eth%, or auto."""
     found = [name for one in wanted.split("+") for name in _beginning(one, network) or [one]]
     found = [find_interface(name, network, proc) for name in found]
     if len(set(found)) < len(found):
@@ -95,8 +95,8 @@ def find_interfaces(wanted: str, network: bytes, proc: Path) -> "list[str]":
 
 
 def _beginning(wanted: str, network: bytes) -> "list[str]":
-    """The interfaces that eth* means, in the order of their numbers; none of another name."""
-    if not wanted.endswith("*"):
+    """The interfaces that eth% means, in the order of their numbers; none of another name."""
+    if not wanted.endswith("%"):
         return []
     present = [name.decode() for name in re.findall(rb"^\s*([^\s:|]+):", network, re.M)]
     named = [name for name in present if name.startswith(wanted[:-1])]
