@@ -29,6 +29,14 @@ class Claim:
     against: Any
     values: tuple[float, ...]  # two: of the level at, and of the one that it is compared with
     paper: Line = Line("")
+    levels: tuple[float, ...] = ()  # two: of the factor in the paper; then the scale factor is what is compared
+    extrapolated: bool = False  # whether the paper has measured but the second of its values
+
+    @property
+    def found(self) -> float:
+        """The paper's ratio; with levels its scale factor, so much of what so many more could bring."""
+        ratio = self.values[0] / self.values[1]
+        return ratio / (self.levels[0] / self.levels[1]) if self.levels else ratio
 
 
 @dataclass(frozen=True)
@@ -54,5 +62,7 @@ def _claims(path: Path) -> list[Claim]:
         claim = build(Claim, table, str(path), f"claims[{number}]")
         if claim.factor not in claim.at or len(claim.values) != 2 or min(claim.values) <= 0:
             raise ConfigError(f"{path}: claims[{number}]: needs its factor among at, and two values above 0")
+        if claim.levels and (len(claim.levels) != 2 or min(claim.levels) <= 0):
+            raise ConfigError(f"{path}: claims[{number}]: levels: must be two numbers above 0")
         claims.append(dataclasses.replace(claim, paper=reference.paper))
     return claims

@@ -16,8 +16,8 @@ SCRIPTS = "scripts"
 PROGRAMS = "scripts/programs"
 LISTS = "lists"  # of the hosts that a configuration's trials flush and sample
 TRIALS = "trials"
-TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, RESOURCES_CSV, SUMMARY_CSV, RATIOS_CSV) = (
-    "samples.csv", "jobs.csv", "trials.csv", "resources.csv", "summary.csv", "ratios.csv",
+TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, RESOURCES_CSV, SUMMARY_CSV, RATIOS_CSV, SCALING_CSV) = (
+    "samples.csv", "jobs.csv", "trials.csv", "resources.csv", "summary.csv", "ratios.csv", "scaling.csv",
 )  # fmt: skip
 SCHEMA = "schema.json"
 CONDITIONS = "conditions.json"

@@ -18,6 +18,7 @@ from tierbench.postprocess.plots.ladder import (
     metric_ladder,
     volatility_ladder,
 )
+from tierbench.postprocess.plots.scaling import scaling_plot
 from tierbench.postprocess.plots.series import delivered_series, host_series, storage_series
 from tierbench.postprocess.plots.skew import start_skew
 from tierbench.postprocess.plots.slope import gain_ladder, slope_ladder
@@ -104,6 +105,7 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
     """Every figure for which the run has the data."""
     sheets = sheets_of([(panel, plot_of(results, panel, looks)) for panel in results.panels])
     papers = as_the_papers(results)
+    yield from _scaling(results, looks)
     # Where clients took turns there is no steady state, and between two turns nothing is sent.
     for metric in (RATE, STEADY, SENT, AMPLIFICATION) if results.rate == RATE.column else (SUMMED, AMPLIFICATION):
         yield from _ladders(metric, sheets, papers)
@@ -128,6 +130,17 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
             "From the first to the last job of a batch: when HTCondor started their processes, and when they"
             " began to read. A mark is a trial.",
             start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, looks),
+        )
+
+
+def _scaling(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
+    if results.scaling:
+        yield Picture(
+            "scaling",
+            "Scaling",
+            "Mean rate taken in at each point. Error bars: 95 % interval. Hollow marks on dotted lines are"
+            " extrapolated: nothing of them was measured.",
+            scaling_plot(results, looks),
         )
 
 

@@ -15,6 +15,7 @@ from tierbench.postprocess.report.answer import Answer, answer
 from tierbench.postprocess.report.markup import Markup, element, joined, unbroken
 from tierbench.postprocess.report.papers import papers_table
 from tierbench.postprocess.report.provenance import provenance
+from tierbench.postprocess.report.scaling import scaling_sentence, scaling_table
 from tierbench.postprocess.report.tabulated import (
     bottleneck_table,
     link_table,
@@ -28,7 +29,8 @@ from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.verdict.counted import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
 
 FILES = (
-    names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV, names.RESOURCES_CSV, names.JOBS_CSV, names.SAMPLES_CSV,
+    names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV, names.SCALING_CSV,
+    names.RESOURCES_CSV, names.JOBS_CSV, names.SAMPLES_CSV,
     names.SCHEMA,
     names.PLAN, names.SITE, names.EXPERIMENT,
 )  # fmt: skip
@@ -49,13 +51,22 @@ def _sections(
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
     """The page's parts: anchor, heading, content."""
     answers = [answer_box(answer(results, panel)) for panel in results.panels]
+    if scaled := scaling_sentence(results):
+        answers.insert(0, answer_box(Answer(True, scaled, ())))
     yield "answer", "Answer", [*answers, caveat(results)]
     yield "figures", "Figures", [gallery(pictures, page, plots)]
     ratios = [ratio_table(results, panel) for panel in results.panels]
     yield (
         "tables",
         "Tables",
-        [summary_table(results), *ratios, bottleneck_table(results), volatility_table(results), link_table(results)],
+        [
+            *scaling_table(results),
+            summary_table(results),
+            *ratios,
+            bottleneck_table(results),
+            volatility_table(results),
+            link_table(results),
+        ],
     )
     yield "papers", "Against the papers", list(papers_table(results))
     yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results, looks)]

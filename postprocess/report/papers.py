@@ -10,9 +10,9 @@ from tierbench.dags.claims import LEAST, MOST, Claim
 from tierbench.dags.levels import JOBS, WORKLOAD
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import between, figures, listed
-from tierbench.postprocess.tables.points import Point, rows_at
+from tierbench.postprocess.tables.points import Point, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import RatioRow
+from tierbench.postprocess.tables.rows import EXTRAPOLATED, RatioRow
 from tierbench.spec import build
 
 HOLDS, FAILS, OPEN = "holds here", "does not hold here", "cannot tell"
@@ -42,7 +42,7 @@ def papers_table(results: Results) -> Iterator[Markup]:
             "span", claim.says, " ", element("span", f"({claim.source})", class_="note"), class_="finding"
         )
         words = element("b", verdict) if verdict != OPEN else verdict
-        rows.append([finding, words, _theirs(claim), _ours(row), claim.metric])
+        rows.append([finding, words, _theirs(claim), _ours(results, claim, row), _of(claim)])
     heads = ["finding", "", "paper", "here (95 % interval)", "of"]
     yield element("p", NOTE, class_="note")
     yield table(heads, rows, words=2, caption=f"Findings of {listed(list(papers))}, and whether they hold here")
@@ -69,29 +69,52 @@ def _level(results: Results, claim: Claim, factor: str, level: Any) -> str:
     return "" if not ladder else ladder[0] if level == LEAST else ladder[-1]
 
 
+def _steps(claim: Claim, row: RatioRow) -> float:
+    """Over what our ratio is taken: the one level over the other where it is a scale factor."""
+    return float(level_of(row, claim.factor)) / float(row.against) if claim.levels else 1.0
+
+
 def _verdict(claim: Claim, row: RatioRow | None) -> str:
     interval = row.ratio.interval if row else None
-    return OPEN if interval is None else judged(claim, *interval)
+    return OPEN if row is None or interval is None else judged(claim, *(end / _steps(claim, row) for end in interval))
 
 
 def judged(claim: Claim, low: float, high: float) -> str:
     """What the interval of our factor says to a claim."""
-    if claim.values[0] == claim.values[1]:
+    if claim.found == 1:
         outside = low > 1 + SIZEABLE or high < 1 - SIZEABLE
         inside = low > 1 - SIZEABLE and high < 1 + SIZEABLE
         return FAILS if outside else HOLDS if inside else OPEN
     if low <= 1 <= high:
         return OPEN
-    return HOLDS if (low > 1) == (claim.values[0] > claim.values[1]) else FAILS
+    return HOLDS if (low > 1) == (claim.found > 1) else FAILS
 
 
 def _theirs(claim: Claim) -> str:
     first, second = claim.values
     measured = f"{figures(first)} : {figures(second)} {claim.unit} = " if claim.unit else ""
-    return f"{measured}{first / second:.2f}"
+    per = f" over {claim.levels[0]:g} : {claim.levels[1]:g}" if claim.levels else ""
+    said = f"{measured.removesuffix(' = ')}{per} = {claim.found:.2f}" if measured else f"{claim.found:.2f}"
+    return f"{said}, extrapolated by the paper" if claim.extrapolated else said
 
 
-def _ours(row: RatioRow | None) -> str:
-    if row is None:
-        return "not measured"
-    return f"{row.ratio.value:.2f}" + (f" ({between(*row.ratio.interval)})" if row.ratio.interval else "")
+def _of(claim: Claim) -> str:
+    return f"{claim.metric}, scale factor" if claim.levels else claim.metric
+
+
+def _ours(results: Results, claim: Claim, row: RatioRow | None) -> str:
+    if row is None or row.ratio.value is None:
+        return _guessed(results, claim) or "not measured"
+    steps = _steps(claim, row)
+    interval = row.ratio.interval
+    ends = f" ({between(*(end / steps for end in interval))})" if interval else ""
+    return f"{row.ratio.value / steps:.2f}{ends}"
+
+
+def _guessed(results: Results, claim: Claim) -> str:
+    """A scale factor by which our rate was extrapolated as well."""
+    point = {factor: _level(results, claim, factor, level) for factor, level in claim.at.items()}
+    guesses = [row for row in rows_at(results.scaling, point) if row.kind == EXTRAPOLATED]
+    if not claim.levels or len(guesses) != 1 or guesses[0].scale.value is None:
+        return ""
+    return f"not measured; extrapolated by {guesses[0].scale.value:.2f}, that of {guesses[0].by}"

@@ -25,6 +25,7 @@ from tierbench.postprocess.tables.rows import (
     UNITS,
     RatioRow,
     ResourceRow,
+    ScalingRow,
     SummaryRow,
     TrialRow,
 )
@@ -47,6 +48,7 @@ class Results:
     trials: list[TrialRow]
     summary: list[SummaryRow]
     ratios: list[RatioRow]
+    scaling: list[ScalingRow]
     resources: list[ResourceRow]
     ceilings: dict[str, Any]  # what iperf3 measured before the run
     factors: Mapping[str, Factor]  # by their names, in the plan's order
@@ -153,6 +155,7 @@ def read_results(directory: Path, say: Say) -> Results:
         trials=trials,
         summary=read_rows(SummaryRow, directory / names.SUMMARY_CSV, schema),
         ratios=read_rows(RatioRow, directory / names.RATIOS_CSV, schema),
+        scaling=read_rows(ScalingRow, directory / names.SCALING_CSV, schema),
         resources=read_rows(ResourceRow, directory / names.RESOURCES_CSV, schema),
         ceilings=_json(directory / names.CEILINGS),
         factors={factor.name: factor for factor in factors},

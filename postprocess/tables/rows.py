@@ -416,6 +416,26 @@ class RatioRow(Row):
     method: str = text("how the interval was made: t, or bootstrap")
 
 
+MEASURED, EXTRAPOLATED = "measured", "extrapolated"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingRow(Row):
+    """A level of the factor along which the experiment asks how the rate scales."""
+
+    factor: str = text("along what: jobs, or an axis of numbers")
+    levels: Mapping[str, Any] = factor_levels()
+    against: str = text("the least level of the factor, all else being equal")
+    kind: str = text("measured, or extrapolated: then nothing of this point was measured")
+    delivered: Bounded = bounded("delivered_mbps", "delivered_", "Mb/s", "mean rate taken in by the jobs")
+    scale: Bounded = bounded(
+        "scale_factor", "scale_", "1", "rate over that at the least level, over level over least level", 4
+    )
+    pairs: Count = count("repeats by which the scale factor was found; empty where it was extrapolated with another's")
+    by: str = text("the point whose scale factor was used to extrapolate")
+    method: str = text("how the scale factor's interval was made: t, or bootstrap")
+
+
 # What ratios.csv compares.
 COMPARED = (
     RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", EVENTS, OPERATIONS,
@@ -429,6 +449,7 @@ FILES: dict[str, tuple[str, type[Row]]] = {
     names.RESOURCES_CSV: ("trial and resource along its way", ResourceRow),
     names.SUMMARY_CSV: ("configuration and batch size", SummaryRow),
     names.RATIOS_CSV: ("factor, metric and ordered pair of its levels, all else being equal", RatioRow),
+    names.SCALING_CSV: ("point along the factor of [scaling], if the experiment has such", ScalingRow),
 }
 
 

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.levels import Factor
+from tierbench.dags.scaling import Scaling
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.measures.bottleneck import resource_rows
 from tierbench.postprocess.records.conditions import conditions, of_run
@@ -26,8 +27,10 @@ from tierbench.postprocess.tables.columns import Column, Row, columns_of
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, levels_on_axes
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
 from tierbench.postprocess.tables.rates import COUNTED, further_columns, sample_lines
-from tierbench.postprocess.tables.rows import FILES, RatioRow, SampleRow, SummaryRow, TrialRow, schema
+from tierbench.postprocess.tables.rows import FILES, RatioRow, SampleRow, ScalingRow, SummaryRow, TrialRow, schema
+from tierbench.postprocess.tables.scaling import scaling_rows
 from tierbench.postprocess.verdict.judge import judge, judge_run
+from tierbench.spec import build
 
 
 def _to_stderr(words: str) -> None:
@@ -36,11 +39,12 @@ def _to_stderr(words: str) -> None:
 
 @dataclass(frozen=True)
 class Tables:
-    """The rows of a run's trials.csv, summary.csv and ratios.csv."""
+    """The rows of a run's trials.csv, and of the tables over all of them."""
 
     trials: list[TrialRow]
     summary: list[SummaryRow]
     ratios: list[RatioRow]
+    scaling: list[ScalingRow]
 
 
 def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
@@ -69,8 +73,23 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     _write(run / names.TRIALS_CSV, rows, columns)
     _write(run / names.SUMMARY_CSV, summary, columns)
     _write(run / names.RATIOS_CSV, ratios, columns)
+    scaling = scaling_rows(_scaling(run, say), summary, ratios)
+    _write(run / names.SCALING_CSV, scaling, columns)
     _write_json(run / names.SCHEMA, schema(columns, further))
-    return Tables(rows, summary, ratios)
+    return Tables(rows, summary, ratios, scaling)
+
+
+def _scaling(run: Path, say: Callable[[str], None]) -> Scaling | None:
+    """Along what the run's experiment asks how the rate scales."""
+    path = run / names.EXPERIMENT
+    try:
+        asked = stored.read_table(path).get("scaling")
+        return None if asked is None else build(Scaling, asked, str(path), "scaling")
+    except FileNotFoundError:
+        return None
+    except TierbenchError as error:
+        say(f"{error}, so there is no {names.SCALING_CSV}")
+        return None
 
 
 def _readable(

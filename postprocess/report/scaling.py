@@ -1,0 +1,65 @@
+"""How the rate scales along a factor: measured values, and those that are extrapolated from them, told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
+from tierbench.postprocess.report.markup import Markup, element, table
+from tierbench.postprocess.report.words import NOTHING, between, figures, span
+from tierbench.postprocess.tables.points import level_name, level_of
+from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.rows import EXTRAPOLATED, MEASURED, ScalingRow
+
+CAPTION = (
+    "Rate taken in by the jobs, and the scale factor: the rate over that at the least {along}, over the one {along}"
+    " over the other; 1 where twice as many bring twice as much. In italics, after ≈: extrapolated, nothing of it was"
+    " measured."
+)
+
+
+def scaling_sentence(results: Results) -> str:
+    """The scale factor at the largest level that was measured, for each line; nothing where it was not asked for."""
+    found = [row for row in results.scaling if row.kind == MEASURED and row.scale.value is not None]
+    if not found:
+        return ""
+    along = found[0].factor
+    most = max(float(level_of(row, along)) for row in found)
+    told = []
+    for row in (row for row in found if float(level_of(row, along)) == most):
+        interval = f" (95 % interval {between(*row.scale.interval)})" if row.scale.interval else ""
+        told.append(f"{figures(row.scale.value)}{interval} at {', '.join(_others(results, row))}")
+    named = level_name(along, level_of(next(row for row in found if float(level_of(row, along)) == most), along))
+    return (
+        f"With {named} instead of {found[0].against}, each brings this share of what one alone does: {'; '.join(told)}."
+    )
+
+
+def _others(results: Results, row: ScalingRow) -> list[str]:
+    """The levels in which a point differs from others, but for the one along which it is scaled."""
+    several = [name for name in results.factors if name != row.factor and results.factors[name].several]
+    return [level_name(name, level_of(row, name)) for name in several]
+
+
+def scaling_table(results: Results) -> Iterator[Markup]:
+    """Each point along the factor, measured or extrapolated."""
+    if not results.scaling:
+        return
+    along = results.scaling[0].factor
+    axes = [name for name in results.factors if name not in BUILT_IN]
+    columns = [ACCESS, WORKLOAD, *axes, JOBS]
+    columns = [name for name in columns if name != along and results.factors[name].several]
+    rows = []
+    for row in sorted(results.scaling, key=lambda row: [_place(results, row, name) for name in (*columns, along)]):
+        guessed = row.kind == EXTRAPOLATED
+        cells = [figures(row.delivered.value), span(row.delivered) or NOTHING]
+        cells += [figures(row.scale.value), between(*row.scale.interval) if row.scale.interval else NOTHING]
+        marked = [element("i", f"≈ {cell}") if guessed and cell != NOTHING else cell for cell in cells]
+        how = element("i", f"extrapolated by {row.by}") if guessed else row.kind
+        rows.append([*(level_of(row, name) for name in columns), level_of(row, along), how, *marked])
+    heads = [*columns, along, "", "Mb/s", "95 % interval", "scale factor", "95 % interval"]
+    yield table(heads, rows, words=len(columns) + 2, caption=CAPTION.format(along=along))
+
+
+def _place(results: Results, row: ScalingRow, name: str) -> int:
+    return results.factors[name].in_order.texts.index(level_of(row, name))
