@@ -122,8 +122,8 @@ class Access:
         schemes = [prefix.partition("://")[0] for prefix in self.prefixes]
         if len(set(self.prefixes)) < len(schemes) or (self.further and (not served or len(set(schemes)) > 1)):
             raise ValueError(f"further: must name other servers of the same kind as prefix, not {list(self.further)}")
-        if self.further and (self.writes is not None or self.to is not None):
-            raise ValueError("further: several doors are for reading; what writes or copies goes by one")
+        if self.further and self.writes is not None:
+            raise ValueError("further: several doors are for reading; what trials write goes by one")
         if self.proxy and self.protocol != "http":
             raise ValueError(f'proxy: is for protocol "http", not "{self.protocol}"')
 
