@@ -11,6 +11,7 @@ import threading
 
 from tierbench.monitors.output import Output
 from tierbench.monitors.record import Records
+from tierbench.monitors.software import mounts, packages
 from tierbench.monitors.source import first_line
 from tierbench.wrappers.host import mono_ns, wall_ns
 
@@ -48,6 +49,8 @@ class Sampling:
             "period_s": options.period,
             "kernel": os.uname().release,
             "python": platform.python_version(),
+            "packages": packages(),
+            "mounts": mounts(options.proc),
         }
         header.update(self.taking.header())
         self.origin_ns = header["clock_mono_ns"] = mono_ns()

@@ -38,24 +38,34 @@ def drift(values: Numbers, nights: Numbers, found: Sequence[Step], rule: Rule) -
     """
     if len(values) < LEAST_NIGHTS:
         return None
-    lines = (_line(values, nights, turn) for turn in range(len(values) - LEAST_NIGHTS + 1))
-    rest, made = min(lines, key=lambda one: one[0])
+    turns = range(len(values) - LEAST_NIGHTS + 1)
+    rest, turn = min((_rest(values, _along(nights, turn)), turn) for turn in turns)
+    made = _line(values, _along(nights, turn), rest, turn)
     if abs(made.difference) < rule.size_of_logarithm or made.p >= rule.significance:
         return None
     return made if not found or _worth(rest, 3, values) < _worth(*_of_steps(values, found), values) else None
 
 
-def _line(values: Numbers, days: Numbers, turn: int) -> tuple[float, Drift]:
-    """The level up to a night and the line from there on that fit best, and what they leave."""
-    along = np.maximum(days - days[turn], 0.0)
-    design = np.column_stack([np.ones(len(values)), along])
-    (level, slope), *_ = np.linalg.lstsq(design, values, rcond=None)
-    left = values - design @ np.array([level, slope])
-    rest, free = float(left @ left), max(len(values) - 3, 1)  # the turn was sought, too
-    error = math.sqrt(rest / free / float(((along - along.mean()) ** 2).sum()))
-    p = float(2 * stats.t.sf(abs(slope) / error, free)) if error else 0.0
+def _along(nights: Numbers, turn: int) -> Numbers:
+    """How far along the line each night is."""
+    days: Numbers = np.maximum(nights - nights[turn], 0.0)
+    return days
+
+
+def _rest(values: Numbers, along: Numbers) -> float:
+    """What the best level and line leave, as a sum of squares."""
+    x, y = along - along.mean(), values - values.mean()
+    return max(float(y @ y) - float(x @ y) ** 2 / float(x @ x), 0.0)
+
+
+def _line(values: Numbers, along: Numbers, rest: float, turn: int) -> Drift:
+    x, free = along - along.mean(), len(values) - 3  # the turn was sought, too
+    slope = float(x @ values) / float(x @ x)
+    error = max(math.sqrt(rest / free / float(x @ x)), 1e-12)
+    level = float(values.mean()) - slope * float(along.mean())
     reach = float(stats.t.ppf((1 + LEVEL) / 2, free)) * error
-    return rest, Drift(turn, float(slope), reach, float(level), float(level + slope * along[-1]), p)
+    p = float(2 * stats.t.sf(abs(slope) / error, free))
+    return Drift(turn, slope, reach, level, level + slope * float(along[-1]), p)
 
 
 def _of_steps(values: Numbers, found: Sequence[Step]) -> tuple[float, int]:

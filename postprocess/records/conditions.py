@@ -41,6 +41,8 @@ def _settings(data: TrialData) -> Hosts:
         mine["role"] = sampled.samples.role
         mine.update({name: header[name] for name in FROM_HEADER if header.get(name) is not None})
         mine.update({name: value for name, value in (header.get("tuning") or {}).items() if value is not None})
+        for kind in ("package", "mount"):
+            mine.update({f"{kind} {name}": value for name, value in (header.get(f"{kind}s") or {}).items()})
     return dict(hosts)
 
 

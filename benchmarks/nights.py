@@ -1,0 +1,190 @@
+"""Ninety nights by the whole way of the data, again and again: what is found, what is missed, what cries for nothing.
+
+usage: python benchmarks/nights.py [--seeds 20] [--nights 90] [--busy]
+
+Each night is a run directory with sample files and job records, made into tables and verdicts, taken into a history and
+asked for what has changed, as `tierbench nightly` does. What a trial scatters is drawn from real trials of the testbed:
+of a quiet machine (3 %), or with --busy of one whose two cores other work shared (13 %). That all trials of a night
+share another 5 % is assumed. The figures are in docs/history.md. A seed takes about a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from tests.unit import synthetic_run as synthetic
+from tierbench.dags import names
+from tierbench.postprocess.history.alarms import Finding, findings
+from tierbench.postprocess.history.of_run import OfNight, leave
+from tierbench.postprocess.history.queries import Chronicle, chronicle
+from tierbench.postprocess.history.rebuild import add
+from tierbench.postprocess.history.rows import MISSED, Night
+from tierbench.postprocess.history.sentences import sentence, unmeasured
+from tierbench.postprocess.history.store import History
+
+# Logarithms of single VALID trials' rates over the mean of those like them, each run's own means taken out.
+QUIET = (-0.086, 0.037, 0.049, 0.002, 0.005, -0.007, -0.014, 0.008, 0.006, 0.008, -0.008)
+BUSY = (
+    -0.115, 0.115, 0.05, 0.021, -0.071, 0.299, -0.033, -0.266, 0.184, 0.14, -0.324,
+    -0.003, 0.05, -0.047, 0.074, -0.074, -0.032, 0.032, -0.12, 0.12,
+    0.103, -0.103, -0.208, 0.208, -0.111, 0.111, -0.021, 0.021, 0.149, -0.149, -0.029, 0.029,
+    -0.072, 0.072, 0.081, -0.081, -0.047, 0.047, 0.212, -0.212, -0.189, 0.189, 0.036, -0.036,
+)  # fmt: skip
+OF_A_NIGHT = 0.05  # by how much all trials of a night differ from those of another, assumed
+
+CONTROL, WATCHED = "direct", ("lan-xrootd", "wan-xrootd-public", "wan-xrootd-private")
+RATES = dict(zip((CONTROL, *WATCHED), (172.0, 168.0, 180.0, 158.0), strict=True))
+JOBS, REPEATS = 4, 3
+LAN = f"lan-xrootd/root \N{MULTIPLICATION SIGN}{JOBS}"
+DAY_NS = 86_400 * 10**9
+FIRST_NS = 20_600 * DAY_NS + 9_000 * 10**9
+FALL = 40
+SHARES = (0.03, 0.05, 0.10, 0.20)
+
+Factor = Callable[[str, int], float]  # of a way in a night
+
+
+def write_night(run: Path, number: int, factor: Factor, noise: Sequence[float], chance: np.random.Generator) -> None:
+    """A night's run directory, as the real one would be, but for who moved the bytes."""
+    run.mkdir(parents=True)
+    shared, index = chance.normal(0, OF_A_NIGHT), 0
+    for repeat in range(1, REPEATS + 1):
+        for access, rate in RATES.items():
+            mbps = rate * factor(access, number) * float(np.exp(shared + chance.choice(noise)))
+            synthetic.write_trial(run, mbps=mbps, jobs=JOBS, repeat=repeat, index=index, access=access)
+            index += 1
+    version = "5.8.1" if number < FALL else "5.8.4"
+    for path in run.glob(f"{names.TRIALS}/*/{names.SAMPLES}/*.samples"):
+        head, rest = path.read_bytes().split(b"\n", 1)
+        told = {**json.loads(head), "packages": {"xrootd-server": version}}
+        path.write_bytes(json.dumps(told).encode() + b"\n" + rest)
+    plan = {"format": 1, "synthetic": True, "site": "synthetic", "experiment": "nights", "question": "", "seed": 1}
+    plan |= {"pools": {"private": ["wn01.private.fiu.test"]}, "factors": [
+        {"name": "access", "levels": list(RATES)}, {"name": "workload", "levels": ["root"]},
+        {"name": "jobs", "levels": [JOBS]},
+    ]}  # fmt: skip
+    for name, content in ((names.PLAN, plan), (names.SITE, {"name": "synthetic"}), (names.EXPERIMENT, {})):
+        (run / name).write_text(json.dumps(content), encoding="utf-8")
+    control = f"{CONTROL}/root \N{MULTIPLICATION SIGN}{JOBS}"
+    leave(run, OfNight("nights", FIRST_NS + number * DAY_NS, control=control))
+
+
+def measured(nights: int, factor: Factor, noise: Sequence[float], seed: int, missed: Sequence[int] = ()) -> Chronicle:
+    """That many nights, through run directories, tables, verdicts and the database."""
+    chance = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder, History(Path(folder) / "history.sqlite") as history:
+        for number in range(nights):
+            if number in missed:
+                history.record(Night("nights", FIRST_NS + number * DAY_NS, MISSED, reason="the machine was off"))
+                continue
+            run = Path(folder) / f"night-{number:03d}"
+            write_night(run, number, factor, noise, chance)
+            add(history, run, lambda _: None)
+        return chronicle(history, "nights")
+
+
+def until(known: Chronicle, count: int) -> Chronicle:
+    """What was known after so many nights."""
+    return replace(known, nights=[night for night in known.nights if _number(night) < count])
+
+
+def slower(known: Chronicle, way: str, share: float, since: int) -> Chronicle:
+    """The same nights, had a way been slower."""
+    late = {night.id for night in known.nights if _number(night) >= since}
+    values = {
+        number: [
+            replace(one, mean=one.mean * (1 - share)) if number in late and one.configuration == way else one
+            for one in rows
+        ]
+        for number, rows in known.values.items()
+    }
+    return replace(known, values=values)
+
+
+def _number(night: Night) -> int:
+    return (night.planned_ns - FIRST_NS) // DAY_NS
+
+
+def alarms(known: Chronicle) -> list[Finding]:
+    return [found for found in findings(known) if found.certain]
+
+
+def tell(title: str, known: Chronicle) -> None:
+    """Each sentence in the night in which it was first said, and how it stood in the end."""
+    print(f"\n{title}")
+    said: set[str] = set()
+    for count in range(1, len(known.nights) + 1):
+        now = until(known, count)
+        for words in unmeasured(now):
+            print(f"  night {count - 1}: {words}")
+        for found in findings(now):
+            key = f"{found.kind} {found.direction} {found.configuration}"
+            if key not in said:
+                print(f"  night {count - 1}: {sentence(found, now)}")
+                said.add(key)
+    for found in alarms(known):
+        print(f"  in the end: {sentence(found, known)}")
+
+
+def scenarios(nights: int, noise: Sequence[float]) -> None:
+    def only(way: str, change: Callable[[int], float]) -> Factor:
+        return lambda access, night: change(night) if way in (access, "") else 1.0
+
+    told: dict[str, tuple[Factor, Sequence[int]]] = {
+        f"10 % less on one way from night {FALL} on, xrootd newer that night": (
+            only("lan-xrootd", lambda night: 0.9 if night >= FALL else 1.0), ()),
+        "night 60 slower by 30 % for all": (only("", lambda night: 0.7 if night == 60 else 1.0), ()),
+        "one way at half its rate in night 60 alone": (
+            only("wan-xrootd-public", lambda night: 0.5 if night == 60 else 1.0), ()),
+        "0.3 % less a night on one way from night 30 on": (
+            only("wan-xrootd-private", lambda night: 0.997 ** max(night - 30, 0)), ()),
+        "no nights 50 to 52": (only("", lambda _: 1.0), (50, 51, 52)),
+    }  # fmt: skip
+    for title, (factor, missed) in told.items():
+        tell(title, measured(nights, factor, noise, 1, missed))
+
+
+def rates(nights: int, seeds: int, noise: Sequence[float]) -> None:
+    """False alarms of clean nights, and how soon a fall of each size is named."""
+    clean = [measured(nights, lambda *_: 1.0, noise, 100 + seed) for seed in range(seeds)]
+    cried = [[count for count in range(1, nights + 1) if alarms(until(known, count))] for known in clean]
+    for seed, counts in enumerate(cried):
+        if counts:
+            print(f"  seed {seed}: {sentence(alarms(until(clean[seed], counts[0]))[0], until(clean[seed], counts[0]))}")
+    wrong = sum(bool(counts) for counts in cried)
+    print(f"\nclean: an alarm in {wrong} of {seeds} times {nights} nights of {len(WATCHED)} ways")
+    print(f"{'fall':>6} {'after 2 nights':>15} {'3':>6} {'5':>6} {'10':>6} {'30':>6}")
+    for share in SHARES:
+        fallen = [slower(known, LAN, share, FALL) for known in clean]
+        hits = [np.mean([_named(until(known, FALL + more)) for known in fallen]) for more in (2, 3, 5, 10, 30)]
+        print(f"{share:>6.0%} {hits[0]:>15.0%} " + " ".join(f"{hit:>6.0%}" for hit in hits[1:]), flush=True)
+
+
+def _named(known: Chronicle) -> bool:
+    """Whether the way that fell is named as that."""
+    return any(found.configuration == LAN and found.direction == "worse" for found in alarms(known))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--nights", type=int, default=90)
+    parser.add_argument("--busy", action="store_true", help="noise of a machine that other work shared")
+    arguments = parser.parse_args()
+    noise = BUSY if arguments.busy else QUIET
+    print(f"single trials scatter by {np.std(noise):.1%}, nights by {OF_A_NIGHT:.0%} together")
+    scenarios(arguments.nights, noise)
+    rates(arguments.nights, arguments.seeds, noise)
+
+
+if __name__ == "__main__":
+    main()
