@@ -8,7 +8,7 @@ import sys
 import tierbench
 from tierbench import interrupts
 from tierbench.errors import TierbenchError
-from tierbench.submit import commands, doctor, listing, report
+from tierbench.submit import clean, commands, doctor, listing, report
 from tierbench.submit.nightly import cli as nightly
 from tierbench.testbed import cli as testbed
 
@@ -43,6 +43,7 @@ def command_line() -> argparse.ArgumentParser:
     doctor.register(subcommands)
     commands.register(subcommands)
     report.register(subcommands)
+    clean.register(subcommands)
     nightly.register(subcommands)
     testbed.register(subcommands)
     return parser

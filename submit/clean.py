@@ -1,0 +1,119 @@
+"""`tierbench clean`: runs and sets of replicas that are not needed any more, their sizes, and their end."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tierbench.dags import names
+from tierbench.definitions import NAMED
+from tierbench.errors import BusyError, ConfigError, TierbenchError
+from tierbench.site_configs.site import find_site
+from tierbench.submit import pool
+from tierbench.submit.catalogue import adding
+from tierbench.submit.progress import Run
+from tierbench.submit.trial.dagman import at_work
+
+DESCRIPTION = """\
+Show what run directories and sets of replicas take, and with --yes remove them. Nothing else is ever
+removed: a folder that is neither, a run that is still in the queue, a set that is being made are refused.
+"""
+EXAMPLES = """\
+examples:
+  tierbench clean runs/*                  what each run takes
+  tierbench clean runs/quick-2026* --yes  remove those
+  tierbench clean --site my-site.toml     what each set of replicas at the site takes, where its storage is mounted
+"""
+
+
+def register(subcommands: Any) -> None:
+    """Add `clean` to the command line."""
+    parser = subcommands.add_parser(
+        "clean",
+        help="Show what runs and sets of replicas take, and with --yes remove them",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=_clean)
+    parser.add_argument("folders", metavar="FOLDER", nargs="*", type=Path, help="a run directory, or a set of replicas")
+    parser.add_argument("--site", help=f"all sets of replicas of this site: {NAMED}")
+    parser.add_argument("--yes", action="store_true", help="remove them; else they are only shown")
+
+
+MARKS = (names.SITE, names.PLAN, names.CATALOGUE)
+
+
+@dataclass(frozen=True)
+class Removable:
+    """A folder of ours, known by files in it that go last: an interrupted removal can be repeated."""
+
+    folder: Path
+    mark: str
+
+    @property
+    def bytes(self) -> int:
+        return sum(path.lstat().st_blocks * 512 for path in self.folder.rglob("*"))
+
+    def remove(self) -> None:
+        try:
+            for path in sorted(self.folder.iterdir(), key=lambda path: path.name in MARKS):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+            self.folder.rmdir()
+        except OSError as error:
+            raise TierbenchError(f"{error.filename}: cannot be removed: {error.strerror}") from None
+
+
+def removable(folder: Path) -> Removable:
+    """The run or set of replicas in a folder."""
+    marks = [mark for mark in (names.PLAN, names.CATALOGUE) if (folder / mark).is_file()]
+    if folder.is_symlink() or not marks:
+        raise ConfigError(f"{folder}: is neither a run directory nor a set of replicas, and is left alone")
+    return Removable(folder, marks[0])
+
+
+def _clean(arguments: argparse.Namespace) -> int:
+    found = [removable(folder) for folder in [*arguments.folders, *_sets(arguments.site)]]
+    if not found:
+        print("there is nothing to remove")
+        return 0
+    sizes = {one.folder: one.bytes for one in found}
+    for folder, size in sizes.items():
+        print(f"{size / 1e6:10,.1f} MB  {folder}")
+    if len(sizes) > 1:
+        print(f"{sum(sizes.values()) / 1e6:10,.1f} MB  in all")
+    if not arguments.yes:
+        print("nothing was removed; --yes does that")
+        return 0
+    for one in found:
+        with _held(one):
+            one.remove()
+        print(f"removed {one.folder}")
+    return 0
+
+
+def _sets(site: str | None) -> Iterator[Path]:
+    if site is not None:
+        yield from sorted(path.parent for path in Path(find_site(site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
+
+
+@contextlib.contextmanager
+def _held(one: Removable) -> Iterator[None]:
+    """Nobody measures in this run, or makes replicas in this set, while it goes."""
+    if one.mark == names.CATALOGUE:
+        with adding(one.folder):
+            yield
+        return
+    run = Run(one.folder)
+    own = None if run.copy_of else run.submission
+    if any(map(at_work, run.trial_directories)) or (own and pool.in_queue(own.cluster)):
+        raise BusyError(f"{one.folder}: is being run; `tierbench stop {one.folder}` ends it")
+    yield
