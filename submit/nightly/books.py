@@ -22,7 +22,7 @@ from tierbench.submit.nightly import record
 from tierbench.submit.nightly.changes import Change, changes, suspected, take_in
 from tierbench.submit.nightly.definition import Nightly, Say
 from tierbench.submit.nightly.message import NOBODY, Message, deliver
-from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.record import Night, Said
 from tierbench.submit.nightly.textfile import leave_textfile
 from tierbench.submit.nightly.writing import write_again
 from tierbench.submit.progress import Run
@@ -44,9 +44,9 @@ def judge(nightly: Nightly, folder: Path, say: Say) -> bool:
         return True
     _make_tables(folder / names.NIGHT_RUN, say)
     take_in(nightly, night, folder / names.NIGHT_RUN, say)
-    doubtful = suspected(nightly, night)
+    doubtful = suspected(nightly)
     if doubtful:
-        say(f"{', '.join(doubtful)} seem to have changed; they are measured again")
+        say(f"{', '.join(doubtful) or 'all'} seem to have changed; they are measured again")
         write_again(nightly, night, doubtful, say)
     return bool(doubtful)
 
@@ -101,7 +101,7 @@ def _conclude(nightly: Nightly, night: Night, runs: list[Path], troubles: Troubl
     found: list[Change] = []
     troubles.attempt("what has changed", lambda: found.extend(changes(nightly)))
     message = Message.of(nightly, night, found, troubles.told)
-    said = [change.key for change in message.changes]
+    said = [Said(change.direction, change.configuration, change.since_ns) for change in message.changes]
     told = deliver(nightly.terms, message) if message.sentences else SILENT
     for channel, how in told.items():
         troubles.say(f"told {channel}: {how}")

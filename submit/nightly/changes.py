@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tierbench.errors import TierbenchError
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.definition import Nightly, Say
 from tierbench.submit.nightly.record import Night
 
+if TYPE_CHECKING:  # numpy and scipy are loaded where they are needed, which takes a second
+    from tierbench.postprocess.history.alarms import Finding
+    from tierbench.postprocess.history.queries import Chronicle
+
+CRITICAL_RATIO = 0.75  # of what a way had
+
 
 @dataclass(frozen=True)
 class Change:
-    """Something of which an admin is told once: its key stays the same as long as it lasts."""
+    """Something of which an admin is told once."""
 
-    key: str
-    level: str  # WARNING or CRITICAL
+    direction: str
+    level: str  # OK, WARNING or CRITICAL
     sentence: str
-    configuration: str
-    since: str
+    configuration: str  # "" where it is the environment of all
+    since_ns: int  # the planned time of the first night that differs
     acknowledged: bool = False
+
+    @property
+    def alarming(self) -> bool:
+        return self.level != "OK" and not self.acknowledged
 
     @property
     def content(self) -> dict[str, object]:
         return {
-            "key": self.key,
             "level": self.level,
             "sentence": self.sentence,
             "configuration": self.configuration,
-            "since": self.since,
+            "direction": self.direction,
+            "since": datetime.fromtimestamp(self.since_ns / 1e9, UTC).isoformat(),
+            "acknowledged": self.acknowledged,
         }
 
 
@@ -54,18 +68,55 @@ def _has_run(nightly: Nightly, night: Night) -> bool:
     return (record.folder(nightly, night) / names.NIGHT_RUN / names.PLAN).exists()
 
 
-def suspected(_nightly: Nightly, _night: Night) -> Sequence[str]:
-    """The configurations that seem to have changed in this night, and have not been seen to before."""
-    return []
+def suspected(nightly: Nightly) -> list[str]:
+    """The configurations that only the last night says have changed; "" stands for all of them."""
+    from tierbench.postprocess.history import alarms
+
+    known = _chronicle(nightly)
+    return [found.configuration for found in alarms.suspected(known)] if known else []
 
 
-def changes(_nightly: Nightly) -> Sequence[Change]:
+def changes(nightly: Nightly) -> list[Change]:
     """What has changed for certain, and is so still."""
-    return []
+    from tierbench.postprocess.history import alarms
+    from tierbench.postprocess.history.sentences import sentence
+
+    known = _chronicle(nightly)
+    found = [one for one in alarms.findings(known) if one.certain] if known else []
+    return [
+        Change(
+            one.direction, _level(one), sentence(one, known), one.configuration, one.since.planned_ns, one.acknowledged
+        )
+        for one in found
+        if known
+    ]
+
+
+def _level(found: Finding) -> str:
+    """What is better is told, and is no alarm."""
+    if found.direction == "better":
+        return "OK"
+    return "CRITICAL" if found.kind == "floor" or found.ratio[0] < CRITICAL_RATIO else "WARNING"
+
+
+def _chronicle(nightly: Nightly) -> Chronicle | None:
+    """What the history knows of a nightly, once it has measured anything."""
+    from tierbench.postprocess.history.queries import chronicle, nightlies
+    from tierbench.postprocess.history.store import History
+
+    with History() as history:
+        known = chronicle(history, nightly.name) if nightly.name in nightlies(history) else None
+    return known if known and known.measured else None
 
 
 def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: bool) -> None:
     """Nobody is told of a change again; if it was accepted, the baseline begins anew there."""
+    from tierbench.postprocess.history.rows import Acknowledgement
+    from tierbench.postprocess.history.store import History
+
+    with History() as history:
+        of = nightly.name, change.configuration, change.since_ns
+        history.acknowledge(Acknowledgement(*of, by, time.time_ns(), note, accepted))
 
 
 @dataclass(frozen=True)
@@ -79,14 +130,11 @@ class Rate:
 
 def rates(nightly: Nightly) -> list[Rate]:
     """The last night's values, by what is watched; none where the history cannot be read."""
-    from tierbench.errors import TierbenchError
-    from tierbench.postprocess.history.queries import chronicle
-    from tierbench.postprocess.history.store import History
-
     try:
-        with History() as history:
-            known = chronicle(history, nightly.name)
+        known = _chronicle(nightly)
     except TierbenchError:
+        return []
+    if known is None:
         return []
     night = next((night for night in reversed(known.measured) if not night.rerun), None)
     values = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import smtplib
 import socket
 import subprocess
@@ -19,6 +21,7 @@ from tierbench.submit.nightly.changes import Change
 from tierbench.submit.nightly.definition import Nightly, Terms
 from tierbench.submit.nightly.record import Night
 
+SAME_CHANGE = 3  # nights
 PATIENCE_S = 15.0  # for whoever is told
 DELIVERED, NOBODY = "delivered", "nobody"
 
@@ -38,8 +41,7 @@ class Message:
     def of(cls, nightly: Nightly, night: Night, found: list[Change], troubles: list[str]) -> Message:
         """What is new: nights without a number, changes of which nobody was told yet, and what went wrong beside."""
         others = [one for one in record.nights(nightly) if one.planned_wall_s != night.planned_wall_s]
-        told = {key for one in others for key in one.said}
-        new = [change for change in found if change.key not in told and not change.acknowledged]
+        new = [change for change in found if not change.acknowledged and not _was_said(change, others)]
         page = record.folder(nightly, night) / names.NIGHT_RUN / "report.html"
         report = str(page) if page.exists() else str(record.folder(nightly, night))
         sentences = [change.sentence for change in new]
@@ -63,9 +65,11 @@ class Message:
     def state(self) -> str:
         if any(change.level == "CRITICAL" for change in self.changes):
             return "CRITICAL"
-        if self.changes:
+        if any(change.level == "WARNING" for change in self.changes):
             return "WARNING"
-        return "UNKNOWN" if self.night.outcome != "measured" else "WARNING"
+        if self.night.outcome != "measured":
+            return "UNKNOWN"
+        return "OK" if len(self.changes) == len(self.sentences) else "WARNING"
 
     @property
     def subject(self) -> str:
@@ -100,6 +104,18 @@ class Message:
             "report": self.report,
             "host": socket.getfqdn(),
         }
+
+
+def _was_said(change: Change, nights: list[Night]) -> bool:
+    """Whether a message has told of it; as more nights come the first that differs may turn out another one."""
+    planned = [round(night.planned_wall_s * 1e9) for night in nights]
+    return any(
+        (said.direction, said.configuration) == (change.direction, change.configuration)
+        and sum(min(said.since_ns, change.since_ns) <= at < max(said.since_ns, change.since_ns) for at in planned)
+        <= SAME_CHANGE
+        for night in nights
+        for said in night.said
+    )
 
 
 def _untold_gaps(others: list[Night]) -> list[Night]:
@@ -152,17 +168,22 @@ def _mail(address: str, message: Message) -> None:
     mail["Subject"], mail["To"] = " ".join(message.subject.split()), address
     mail["From"] = pool.setting("MAIL_FROM") or f"tierbench@{socket.getfqdn()}"
     mail.set_content(message.text)
-    sendmail, mailer, server = (pool.setting(name) for name in ("SENDMAIL", "MAIL", "SMTP_SERVER"))
+    sendmail, mailer, server = _program("SENDMAIL"), _program("MAIL"), pool.setting("SMTP_SERVER")
     if sendmail:
         _run([sendmail, "-i", "-t"], mail.as_bytes())
+    elif mailer:
+        _run([mailer, "-s", str(mail["Subject"]), address], message.text.encode())
     elif server:
         host, _, port = server.partition(":")
         with smtplib.SMTP(host, int(port or 25), timeout=PATIENCE_S) as connection:
             connection.send_message(mail)
-    elif mailer:
-        _run([mailer, "-s", str(mail["Subject"]), address], message.text.encode())
     else:
-        raise OSError("HTCondor's configuration names no mailer (SENDMAIL, MAIL or SMTP_SERVER)")
+        raise OSError("what HTCondor's SENDMAIL and MAIL name is not here, and it has no SMTP_SERVER")
+
+
+def _program(setting: str) -> str | None:
+    """The program that a setting of HTCondor's names, where it is installed."""
+    return shutil.which(pool.setting(setting), path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/lib")
 
 
 def _run(command: list[str], text: bytes) -> None:

@@ -29,4 +29,4 @@ def _data(nightly: Nightly, standing: Standing, rates: list[Rate], now: datetime
 
 def _label(rate: Rate) -> str:
     """A label may hold anything but what ends it."""
-    return printable(f"{rate.configuration} {rate.unit}".strip()).replace("'", "").replace("=", ":")
+    return printable(f"{rate.configuration} {rate.unit}".strip()).replace("'", "").replace("=", ":").replace("|", "/")

@@ -22,6 +22,15 @@ ENDED = ("measured", "failed", "missed", "still-running")
 
 
 @dataclass(frozen=True)
+class Said:
+    """A change that its admin was told of."""
+
+    direction: str
+    configuration: str
+    since_ns: int
+
+
+@dataclass(frozen=True)
 class Night:
     """A night as it was planned, and what became of it."""
 
@@ -34,7 +43,7 @@ class Night:
     asked_for: bool = False  # by hand, at no time of the calendar's
     counts: dict[str, int] = field(default_factory=dict)  # of its trials, by their verdicts
     sentences: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)  # the keys of the changes in them
+    said: list[Said] = field(default_factory=list)  # the changes in them
     told: dict[str, str] = field(default_factory=dict)  # how each way to tell somebody went
 
     @property
@@ -84,7 +93,7 @@ def nights(nightly: Nightly) -> list[Night]:
 
 
 def _found(nightly: Nightly) -> Iterator[Night]:
-    for path in (nightly.directory / names.NIGHTS).glob(f"*/{names.NIGHT_RECORD}"):
+    for path in sorted((nightly.directory / names.NIGHTS).glob(f"*/{names.NIGHT_RECORD}")):
         try:
             yield read(path.parent)
         except Damaged as error:  # its runs may be whole; that it cannot be told of is told

@@ -58,7 +58,7 @@ def _state(
             else ""
         )
         return "CRITICAL", f"no result for {_span(silent)}, more than {_span(patience)}{why}"
-    open_changes = [change for change in changes if not change.acknowledged]
+    open_changes = [change for change in changes if change.alarming]
     unmeasured = latest is not None and latest is not measured
     if open_changes:
         state = "CRITICAL" if any(change.level == "CRITICAL" for change in open_changes) else "WARNING"
@@ -70,7 +70,7 @@ def _state(
     told = ", ".join(f"{channel} {how}" for channel, how in measured.told.items() if undelivered(channel, how))
     if told:
         return "WARNING", f"the message of the night of {measured.called} was not delivered: {told}"
-    seen = f"{len(changes)} changes, all acknowledged" if changes else "nothing has changed"
+    seen = f"{len(changes)} changes, of which none is an alarm" if changes else "nothing has changed"
     return "OK", f"{seen}; last measured {measured.called}"
 
 

@@ -37,7 +37,7 @@ def lines(nightly: Nightly, seen: Standing, changes: list[Change], found: list[R
     verdicts = [({**of, "verdict": verdict}, float(counts.get(verdict, 0))) for verdict in VERDICTS]
     patience = nightly.calendar.patience.total_seconds()
     success = (seen.measured.ended_wall_s if seen.measured else None) or 0.0
-    open_changes = sum(not change.acknowledged for change in changes)
+    open_changes = sum(change.alarming for change in changes)
     meaning = "When the last night ended that measured something."
     yield from _gauge("last_success_timestamp_seconds", meaning, [(of, success)])
     yield from _gauge("patience_seconds", "How old that may become.", [(of, patience)])

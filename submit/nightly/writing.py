@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from tierbench.dags import names
@@ -63,11 +63,12 @@ def write_night(nightly: Nightly, night: Night, ready: Prepared, say: Say) -> Pa
     return dag
 
 
-def write_again(nightly: Nightly, night: Night, configurations: Iterable[str], say: Say) -> None:
-    """A run of these configurations and the control alone, to see whether what has changed has changed."""
+def write_again(nightly: Nightly, night: Night, configurations: Sequence[str], say: Say) -> None:
+    """A run of these configurations and the control alone, or of all (""), to see whether they have changed."""
     ready = prepared(nightly, night, shift=1)
     wanted = {*configurations, nightly.terms.control}
-    trials = [trial for trial in ready.plan.trials if point(trial.configuration, trial.jobs) in wanted]
+    every = "" in set(configurations)
+    trials = [trial for trial in ready.plan.trials if every or point(trial.configuration, trial.jobs) in wanted]
     used = {trial.configuration.id: trial.configuration for trial in trials}
     plan = dataclasses.replace(ready.plan, trials=tuple(trials), configurations=tuple(used.values()))
     again = dataclasses.replace(ready, plan=plan)
