@@ -2,10 +2,11 @@
 
 usage: python benchmarks/nights.py [--seeds 20] [--nights 90] [--busy]
 
-Each night is a run directory with sample files and job records, made into tables and verdicts, taken into a history and
-asked for what has changed, as `tierbench nightly` does. What a trial scatters is drawn from real trials of the testbed:
-of a quiet machine (3 %), or with --busy of one whose two cores other work shared (13 %). That all trials of a night
-share another 5 % is assumed. The figures are in docs/history.md. A seed takes about a minute.
+In what is told first, each night is a run directory with sample files and job records, made into tables and verdicts,
+taken into a history and asked for what has changed, as `tierbench nightly` does. The rates after that, over many times
+90 nights, are of rows with the same noise: run directories of all of them would take hours. What a trial scatters is
+drawn from real trials of the testbed: of a quiet machine (3 %), or with --busy of one whose two cores other work shared
+(13 %). That all trials of a night share another 5 % is assumed. The figures are in docs/history.md. Takes some minutes.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from tierbench.postprocess.history.alarms import Finding, findings
 from tierbench.postprocess.history.of_run import OfNight, leave
 from tierbench.postprocess.history.queries import Chronicle, chronicle
 from tierbench.postprocess.history.rebuild import add
-from tierbench.postprocess.history.rows import MISSED, Night
+from tierbench.postprocess.history.rows import MEASURED, MISSED, Night, Value
 from tierbench.postprocess.history.sentences import sentence, unmeasured
 from tierbench.postprocess.history.store import History
+from tierbench.postprocess.tables.rows import RATE
 
 # Logarithms of single VALID trials' rates over the mean of those like them, each run's own means taken out.
 QUIET = (-0.086, 0.037, 0.049, 0.002, 0.005, -0.007, -0.014, 0.008, 0.006, 0.008, -0.008)
@@ -44,7 +46,8 @@ OF_A_NIGHT = 0.05  # by how much all trials of a night differ from those of anot
 CONTROL, WATCHED = "direct", ("lan-xrootd", "wan-xrootd-public", "wan-xrootd-private")
 RATES = dict(zip((CONTROL, *WATCHED), (172.0, 168.0, 180.0, 158.0), strict=True))
 JOBS, REPEATS = 4, 3
-LAN = f"lan-xrootd/root \N{MULTIPLICATION SIGN}{JOBS}"
+BATCH = f"root \N{MULTIPLICATION SIGN}{JOBS}"
+LAN = f"lan-xrootd/{BATCH}"
 DAY_NS = 86_400 * 10**9
 FIRST_NS = 20_600 * DAY_NS + 9_000 * 10**9
 FALL = 40
@@ -74,8 +77,7 @@ def write_night(run: Path, number: int, factor: Factor, noise: Sequence[float], 
     ]}  # fmt: skip
     for name, content in ((names.PLAN, plan), (names.SITE, {"name": "synthetic"}), (names.EXPERIMENT, {})):
         (run / name).write_text(json.dumps(content), encoding="utf-8")
-    control = f"{CONTROL}/root \N{MULTIPLICATION SIGN}{JOBS}"
-    leave(run, OfNight("nights", FIRST_NS + number * DAY_NS, control=control))
+    leave(run, OfNight("nights", FIRST_NS + number * DAY_NS, control=f"{CONTROL}/{BATCH}"))
 
 
 def measured(nights: int, factor: Factor, noise: Sequence[float], seed: int, missed: Sequence[int] = ()) -> Chronicle:
@@ -90,6 +92,24 @@ def measured(nights: int, factor: Factor, noise: Sequence[float], seed: int, mis
             write_night(run, number, factor, noise, chance)
             add(history, run, lambda _: None)
         return chronicle(history, "nights")
+
+
+def drawn(nights: int, noise: Sequence[float], seed: int) -> Chronicle:
+    """Clean nights as rows, as `measured` has them after the whole way."""
+    chance = np.random.default_rng(seed)
+    rows, values = [], {}
+    for number in range(nights):
+        rows.append(
+            Night("nights", FIRST_NS + number * DAY_NS, MEASURED, run=str(number), id=number + 1,
+                  control=f"{CONTROL}/{BATCH}", metric=RATE, unit="Mb/s")
+        )  # fmt: skip
+        shared = chance.normal(0, OF_A_NIGHT)
+        values[number + 1] = [
+            Value(f"{access}/{BATCH}", RATE, rate * float(np.exp(shared + chance.choice(noise, REPEATS)).mean()),
+                  None, None, REPEATS)
+            for access, rate in RATES.items()
+        ]  # fmt: skip
+    return Chronicle("nights", rows, values, {}, {}, {}, [])
 
 
 def until(known: Chronicle, count: int) -> Chronicle:
@@ -155,7 +175,7 @@ def scenarios(nights: int, noise: Sequence[float]) -> None:
 
 def rates(nights: int, seeds: int, noise: Sequence[float]) -> None:
     """False alarms of clean nights, and how soon a fall of each size is named."""
-    clean = [measured(nights, lambda *_: 1.0, noise, 100 + seed) for seed in range(seeds)]
+    clean = [drawn(nights, noise, 100 + seed) for seed in range(seeds)]
     cried = [[count for count in range(1, nights + 1) if alarms(until(known, count))] for known in clean]
     for seed, counts in enumerate(cried):
         if counts:
@@ -178,11 +198,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--nights", type=int, default=90)
+    parser.add_argument("--rates", action="store_true", help="the rates alone")
     parser.add_argument("--busy", action="store_true", help="noise of a machine that other work shared")
     arguments = parser.parse_args()
     noise = BUSY if arguments.busy else QUIET
     print(f"single trials scatter by {np.std(noise):.1%}, nights by {OF_A_NIGHT:.0%} together")
-    scenarios(arguments.nights, noise)
+    if not arguments.rates:
+        scenarios(arguments.nights, noise)
     rates(arguments.nights, arguments.seeds, noise)
 
 

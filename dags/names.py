@@ -24,6 +24,7 @@ CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
 TURN = "turn"  # names the trial whose turn it is
 CEILINGS = "ceilings.json"
+NO_SAMPLES = "samples-removed"  # they were, to save room: its tables cannot be made again
 NIGHT = "night.json"  # which night of which nightly the run is
 
 # A trial's directory, as it is written

@@ -8,7 +8,7 @@ import sys
 import tierbench
 from tierbench import interrupts
 from tierbench.errors import TierbenchError
-from tierbench.submit import clean, commands, doctor, listing, report
+from tierbench.submit import clean, commands, compare, doctor, history, listing, report
 from tierbench.submit.nightly import cli as nightly
 from tierbench.testbed import cli as testbed
 
@@ -44,6 +44,8 @@ def command_line() -> argparse.ArgumentParser:
     commands.register(subcommands)
     report.register(subcommands)
     clean.register(subcommands)
+    compare.register(subcommands)
     nightly.register(subcommands)
+    history.register(subcommands)
     testbed.register(subcommands)
     return parser

@@ -136,7 +136,9 @@ def read_results(directory: Path, say: Say) -> Results:
     if not (directory / names.PLAN).is_file():
         raise ConfigError(f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one")
     schema = _json(directory / names.SCHEMA)
-    older = schema.get("schema_version", SCHEMA_VERSION) < SCHEMA_VERSION
+    older = (
+        schema.get("schema_version", SCHEMA_VERSION) < SCHEMA_VERSION and not (directory / names.NO_SAMPLES).exists()
+    )
     if older or not all((directory / name).is_file() for name in NEEDED):
         from tierbench.postprocess.tables.write import tables
 

@@ -52,6 +52,8 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     # Here and not above: it loads scipy, which takes a second and is not needed for a trial's own tables.
     from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
 
+    if (run / names.NO_SAMPLES).exists():
+        raise TierbenchError(f"{run}: its samples were removed to save room, so its tables stay as they are")
     folders = [path for path in (run / names.TRIALS).glob("*") if path.is_dir()]
     if not folders:
         raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")

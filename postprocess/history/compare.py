@@ -1,0 +1,212 @@
+"""Whether a run is better or worse than another, or than the nights of a baseline: configuration by configuration.
+
+Worse is what is certain and as large as was asked for; the same is what is certain to differ by less; of the rest
+nobody can tell.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+from scipy import stats
+
+from tierbench.errors import ConfigError
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.history.alarms import BETTER, WORSE
+from tierbench.postprocess.history.of_run import values
+from tierbench.postprocess.history.queries import Chronicle
+from tierbench.postprocess.history.sentences import percent
+from tierbench.postprocess.history.series import series
+from tierbench.postprocess.history.steps import LEVEL
+from tierbench.postprocess.report.changes import ratio
+from tierbench.postprocess.report.compare import check_common, incomparable
+from tierbench.postprocess.report.differences import Difference, differences
+from tierbench.postprocess.report.words import counted, figures
+from tierbench.postprocess.tables.points import batch_name
+from tierbench.postprocess.tables.results import Results, Say, read_results
+from tierbench.postprocess.verdict.counted import valid
+
+SAME, CANNOT_TELL = "same", "cannot tell"
+LOWER_IS_BETTER = ("_s", "amplification", "round_trips_per_fetch", "_ms", "volatility")  # endings of such columns
+LEAST_NIGHTS = 3
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A configuration in both: how much it has in each, the later over the earlier, and what to make of it."""
+
+    configuration: str
+    before: float
+    after: float
+    counts: tuple[int, int]  # of trials, or of nights
+    ratio: float
+    low: float | None
+    high: float | None
+    judgement: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs, or a run and a baseline, by one metric."""
+
+    first: str
+    second: str
+    metric: str
+    unit: str
+    judged: Sequence[Judged]
+    differing: Sequence[Difference]
+
+    @property
+    def exit_status(self) -> int:
+        """0 same or better, 1 worse, 3 nobody can tell; errors are 2."""
+        given = {one.judgement for one in self.judged}
+        return 1 if WORSE in given else 3 if CANNOT_TELL in given or not given else 0
+
+
+def compare_runs(one: Results, other: Results, size: float, metric: str = "", anyway: bool = False) -> Comparison:
+    """From one run to another; refused where they were made differently."""
+    check_common([one, other])
+    differing = differences(one, other)
+    _refuse(one.name, other.name, differing, anyway)
+    metric = metric or one.rate
+    mine, theirs = _values(one, metric), _values(other, metric)
+    judged = []
+    for name in (name for name in mine if name in theirs):
+        before, after = mine[name], theirs[name]
+        found = ratio(before, after)
+        counts, said = (len(before), len(after)), judgement(*found, size, metric)
+        judged.append(Judged(name, _middle(before), _middle(after), counts, *found, said))
+    return Comparison(one.name, other.name, metric, one.unit if metric == one.rate else "", judged, differing)
+
+
+def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say, anyway: bool = False) -> Comparison:
+    """From a baseline's nights to a run: a night is one draw, so the interval is that of one more night."""
+    nights = [night for night in known.measured if Path(night.directory) != run.directory.resolve()]
+    metric, unit = run.rate, run.unit
+    if not nights or nights[-1].metric != metric:
+        raise ConfigError(f"{known.nightly}: has no nights measured by {metric}, so nothing to compare with")
+    latest = Path(nights[-1].directory)
+    differing = differences(read_results(latest, say), run) if latest.is_dir() else []
+    _refuse(known.nightly, run.name, differing, anyway)
+    judged = []
+    for value in values(run):
+        own = series(known, value.configuration)
+        logs = own.logs[[night in nights for night in own.nights]] if len(own) else own.logs
+        if value.metric != metric or not len(logs):
+            continue
+        found = _of_one_more(logs, math.log(value.mean))
+        level = math.exp(float(logs.mean()))
+        judged.append(
+            Judged(
+                value.configuration, level, value.mean, (len(logs), value.n), *found, judgement(*found, size, metric)
+            )
+        )
+    if not judged:
+        raise ConfigError(
+            f"{run.directory} and {known.nightly}: have no configuration in common whose trials are VALID"
+        )
+    return Comparison(known.nightly, run.name, metric, unit, judged, differing)
+
+
+def judgement(factor: float, low: float | None, high: float | None, size: float, metric: str) -> str:
+    """What to make of a ratio and its interval."""
+    least, most = 1 - size, 1 / (1 - size)
+    if low is None or high is None:
+        return CANNOT_TELL
+    if least < low and high < most:
+        return SAME
+    if (high < 1 and factor <= least) or (low > 1 and factor >= most):
+        return WORSE if (factor < 1) != metric.endswith(LOWER_IS_BETTER) else BETTER
+    return CANNOT_TELL
+
+
+def _middle(rates: Sequence[float]) -> float:
+    """The geometric mean, as the ratio is that of two of them."""
+    return float(np.exp(np.mean(np.log(rates))))
+
+
+def _of_one_more(logs: Numbers, value: float) -> tuple[float, float | None, float | None]:
+    factor = math.exp(value - float(logs.mean()))
+    if len(logs) < LEAST_NIGHTS:
+        return factor, None, None
+    reach = float(stats.t.ppf((1 + LEVEL) / 2, len(logs) - 1) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
+    return factor, factor * math.exp(-reach), factor * math.exp(reach)
+
+
+def _values(results: Results, metric: str) -> dict[str, list[float]]:
+    """What the VALID trials of each configuration have."""
+    found: dict[str, list[float]] = {}
+    for row in results.trials:
+        if valid(row) and (row[metric] or 0) > 0:
+            found.setdefault(batch_name(row.levels), []).append(row[metric])
+    return found
+
+
+def _refuse(first: str, second: str, differing: Sequence[Difference], anyway: bool) -> None:
+    parting = incomparable(differing)
+    if parting and not anyway:
+        told = "; ".join(difference.words for difference in parting[:4])
+        more = f"; and {len(parting) - 4} more" if len(parting) > 4 else ""
+        raise ConfigError(
+            f"{first} and {second}: cannot be compared, they were made differently: {told}{more};"
+            " --anyway compares them all the same"
+        )
+
+
+# -- how it is told ------------------------------------------------------------------------------------
+
+
+def lines(made: Comparison) -> Iterator[str]:
+    """For a terminal."""
+    yield f"{made.second} against {made.first}, {made.metric}:"
+    width = max((len(one.configuration) for one in made.judged), default=0)
+    for one in made.judged:
+        interval = "" if one.low is None or one.high is None else f" ({percent(one.low, 1)}…{percent(one.high, 1)})"
+        yield (
+            f"  {one.configuration:<{width}}  {figures(one.before):>6} → {figures(one.after):>6} {made.unit}"
+            f"  {percent(one.ratio, 1)}{interval}  {one.judgement}"
+        )
+    if not made.judged:
+        yield "  no configuration has VALID trials in both"
+    for difference in made.differing:
+        yield f"  differs: {difference.words}"
+
+
+def as_json(made: Comparison) -> str:
+    content = {
+        "format": 1, "first": made.first, "second": made.second, "metric": made.metric, "unit": made.unit,
+        "exit_status": made.exit_status, "configurations": [asdict(one) for one in made.judged],
+        "differences": [asdict(one) for one in made.differing],
+    }  # fmt: skip
+    return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def as_junit(made: Comparison) -> str:
+    """A test for each configuration: failed where it is worse, skipped where nobody can tell."""
+    count = [one.judgement for one in made.judged].count
+    suite = ElementTree.Element(
+        "testsuite", name=f"{made.second} against {made.first}", tests=str(len(made.judged)),
+        failures=str(count(WORSE)), skipped=str(count(CANNOT_TELL)), errors="0",
+    )  # fmt: skip
+    for one in made.judged:
+        case = ElementTree.SubElement(suite, "testcase", classname=f"tierbench.{made.metric}", name=one.configuration)
+        words = f"{figures(one.before)} → {figures(one.after)} {made.unit}, {percent(one.ratio, 1)}"
+        words += "" if one.low is None or one.high is None else f", {percent(one.low, 1)}…{percent(one.high, 1)}"
+        if one.judgement == WORSE:
+            ElementTree.SubElement(case, "failure", message=words)
+        elif one.judgement == CANNOT_TELL:
+            ElementTree.SubElement(case, "skipped", message=f"cannot tell: {words}")
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def summary(made: Comparison) -> str:
+    """All of it in one line."""
+    given = [one.judgement for one in made.judged]
+    kinds = [f"{counted(given.count(kind), 'configuration')} {kind}" for kind in dict.fromkeys(given)]
+    return ", ".join(kinds) or "nothing to compare"

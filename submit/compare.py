@@ -1,0 +1,84 @@
+"""`tierbench compare`: whether a run is better or worse than another one, or than the nights of a nightly."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tierbench.errors import ConfigError, TierbenchError
+
+DESCRIPTION = """\
+Compare a run with an earlier one, or with the nights of a nightly since its baseline began: for each
+configuration the ratio with its 95 % interval, and better, worse, same or cannot tell; then what
+differs in how the two were made. Runs that were made differently are refused, and why.
+
+exit status: 0 same or better, 1 something is worse, 2 an error, 3 nobody can tell
+"""
+
+EXAMPLES = """\
+  tierbench compare runs/monday runs/tuesday
+  tierbench compare runs/tuesday --baseline quick      with the nights of the nightly quick
+  tierbench compare A B --junit compare.xml            for a build server
+"""
+
+
+def register(subcommands: Any) -> None:
+    """Add `compare` to the command line."""
+    parser = subcommands.add_parser(
+        "compare",
+        help="Whether a run is better or worse than another one, or than a nightly's baseline; its exit status says so",
+        description=DESCRIPTION,
+        epilog=f"examples:\n{EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=_compare)
+    parser.add_argument("first", metavar="A", type=Path, help="a run directory")
+    parser.add_argument("second", metavar="B", type=Path, nargs="?", help="the later run, which is judged")
+    parser.add_argument("--baseline", metavar="NAME", help="judge A against the nights of this nightly")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="where those are, if not at the usual place")
+    parser.add_argument("--metric", default="", help="a column of trials.csv (default: the rate of the experiment)")
+    parser.add_argument("--size", type=float, default=5.0, metavar="PERCENT", help="what is worse (%(default)s)")
+    parser.add_argument("--anyway", action="store_true", help="also where they were made differently")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="also as JUnit XML, into this file")
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    try:
+        return _compared(arguments)
+    except (TierbenchError, OSError) as error:
+        raise ConfigError(str(error)) from None  # whose exit status is not that of what is worse
+
+
+def _compared(arguments: argparse.Namespace) -> int:
+    from tierbench.postprocess.history import compare
+    from tierbench.postprocess.history.queries import chronicle
+    from tierbench.postprocess.history.store import History
+    from tierbench.postprocess.tables.columns import columns_of
+    from tierbench.postprocess.tables.results import read_results
+    from tierbench.postprocess.tables.rows import TrialRow
+    from tierbench.submit.commands import say
+
+    if bool(arguments.second) == bool(arguments.baseline):
+        raise ConfigError("compare needs a second run, or --baseline NAME, and not both")
+    if not 0 < arguments.size < 100:
+        raise ConfigError(f"--size {arguments.size:g}: must be between 0 and 100 per cent")
+    numbers = [column.name for column in columns_of(TrialRow) if column.type != "text"]
+    if arguments.metric and arguments.metric not in numbers:
+        raise ConfigError(
+            f"--metric {arguments.metric}: is no column of trials.csv with numbers; docs/tables.md has them"
+        )
+    size = arguments.size / 100
+    first = read_results(arguments.first, say)
+    if arguments.second:
+        second = read_results(arguments.second, say)
+        made = compare.compare_runs(first, second, size, arguments.metric, arguments.anyway)
+    else:
+        with History(arguments.history) as history:
+            known = chronicle(history, arguments.baseline)
+        made = compare.compare_with_baseline(first, known, size, say, arguments.anyway)
+    print(compare.as_json(made) if arguments.json else "\n".join([*compare.lines(made), compare.summary(made)]))
+    if arguments.junit:
+        arguments.junit.write_text(compare.as_junit(made), encoding="utf-8")
+    return made.exit_status

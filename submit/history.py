@@ -1,0 +1,146 @@
+"""`tierbench history`: the nights that were measured, in a terminal or as a table, and what they take."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from tierbench.errors import ConfigError, UnmetNeed
+
+DESCRIPTION = """\
+What the nights of a nightly have measured: each configuration with a mark for each night, what has
+changed, and since when. The history is made of run directories, and can be made again from them.
+"""
+AGE = re.compile(r"(\d+)d")
+DAY_NS = 86_400 * 10**9
+
+
+def register(subcommands: Any) -> None:
+    """Add `history` and its own sub-commands to the command line."""
+    parser = subcommands.add_parser(
+        "history",
+        help="What was measured night by night, and what has changed",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--history", type=Path, metavar="FILE", help="where it is, if not at the usual place")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    def verb(name: str, run: Any, text: str) -> argparse.ArgumentParser:
+        sub: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text + ".")
+        sub.set_defaults(run=run)
+        return sub
+
+    listed = verb("list", _list, "Draw the nights of each nightly, or of one")
+    listed.add_argument("nightly", metavar="NAME", nargs="?")
+    listed.add_argument("--configuration", default="*", metavar="PATTERN", help="only these, such as 'lan-*'")
+    listed.add_argument("--metric", default="", help="a column of summary.csv (default: the rate that is watched)")
+    listed.add_argument("--last", type=int, default=60, metavar="N", help="nights (%(default)s)")
+    show = verb(
+        "show", _show, "Tell a night: its values, verdicts, links, and what was otherwise than the night before"
+    )
+    show.add_argument("nightly", metavar="NAME")
+    show.add_argument("night", metavar="DAY", nargs="?", help="such as 2026-11-14 (default: the last one)")
+    again = verb("rebuild", _rebuild, "Make the history again from run directories, or add some to it")
+    again.add_argument("directories", metavar="DIR", nargs="+", type=Path, help="runs, or folders of runs")
+    again.add_argument("--nightly", default="", metavar="NAME", help="of runs that no nightly has started")
+    again.add_argument("--control", default="", metavar="CONFIGURATION", help="of such runs, the reference")
+    export = verb("export", _export, "Write a nightly's nights as one table")
+    export.add_argument("nightly", metavar="NAME")
+    kind = export.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--csv", action="store_true", help="to standard output")
+    kind.add_argument("--parquet", type=Path, metavar="FILE", help="needs pyarrow")
+    collect = verb("gc", _gc, "Remove the samples of old nights; their tables, reports and the history stay")
+    collect.add_argument("--keep-samples", required=True, metavar="DAYS", help="of this many days, such as 14d")
+    collect.add_argument("--dry-run", action="store_true", help="only tell what would be removed")
+
+
+def _opened(arguments: argparse.Namespace) -> Any:
+    try:
+        from tierbench.postprocess.history.store import History
+    except ImportError as error:
+        raise UnmetNeed(f"the history needs numpy and scipy: {error}") from None
+    return History(arguments.history)
+
+
+def _chronicle(arguments: argparse.Namespace, nightly: str) -> Any:
+    from tierbench.postprocess.history.queries import chronicle
+
+    with _opened(arguments) as history:
+        return chronicle(history, nightly)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from tierbench.postprocess.history.queries import nightlies
+    from tierbench.postprocess.history.terminal import overview
+
+    with _opened(arguments) as history:
+        there = nightlies(history)
+    names = [arguments.nightly] if arguments.nightly else there
+    if not names:
+        raise ConfigError("no nights yet; `tierbench nightly add` has them measured, `history rebuild` takes runs in")
+    for name in names:
+        known = _chronicle(arguments, name)
+        print("\n".join(overview(known, arguments.configuration, arguments.metric, max(arguments.last, 1))))
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from tierbench.postprocess.history.terminal import night_lines
+
+    known = _chronicle(arguments, arguments.nightly)
+    wanted = arguments.night or known.nights[-1].day
+    nights = [night for night in known.nights if night.day == wanted]
+    if not nights:
+        raise ConfigError(
+            f"{arguments.nightly}: has no night of {wanted}; it has {known.nights[0].day} to {known.nights[-1].day}"
+        )
+    for night in nights:
+        print("\n".join(night_lines(known, night)))
+    return 0
+
+
+def _rebuild(arguments: argparse.Namespace) -> int:
+    from tierbench.postprocess.history.rebuild import rebuild
+    from tierbench.postprocess.history.store import default_place
+    from tierbench.submit.commands import say
+
+    place = arguments.history or default_place()
+    count = rebuild(place, arguments.directories, say, arguments.nightly, arguments.control)
+    print(f"{place}: {count} runs taken in")
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from tierbench.postprocess.history.export import as_csv, write_parquet
+
+    known = _chronicle(arguments, arguments.nightly)
+    if arguments.csv:
+        print(as_csv(known), end="")
+    else:
+        write_parquet(known, arguments.parquet)
+        print(arguments.parquet)
+    return 0
+
+
+def _gc(arguments: argparse.Namespace) -> int:
+    from tierbench.postprocess.history import gc
+    from tierbench.postprocess.history.queries import nightlies, nights
+
+    age = AGE.fullmatch(arguments.keep_samples)
+    if not age:
+        raise ConfigError(f"--keep-samples {arguments.keep_samples}: must be days, such as 14d")
+    before = time.time_ns() - int(age[1]) * DAY_NS
+    total = 0
+    with _opened(arguments) as history:
+        known = [night for name in nightlies(history) for night in nights(history, name)]
+    for old in gc.old_nights(known, before):
+        total += old.bytes
+        print(f"{old.night.directory}: {len(old.files)} files, {old.bytes / 1e6:.1f} MB")
+        if not arguments.dry_run:
+            gc.collect(old)
+    print(f"{total / 1e6:.1f} MB {'would be' if arguments.dry_run else 'were'} removed; tables and history stay")
+    return 0

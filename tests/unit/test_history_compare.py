@@ -1,0 +1,157 @@
+"""A run is judged against another, or against a nightly's nights; its exit status says how."""
+
+import dataclasses
+import json
+import sqlite3
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.unit.synthetic_report import Shape, write_run
+from tests.unit.test_history import DAY_NS, FIRST_NS
+from tierbench.postprocess.history.alarms import BETTER, WORSE
+from tierbench.postprocess.history.compare import CANNOT_TELL, SAME, judgement
+from tierbench.postprocess.history.of_run import OfNight, leave
+from tierbench.postprocess.history.rebuild import rebuild
+from tierbench.submit.cli import main
+
+SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
+
+
+def make(path, **changes):
+    return str(write_run(path, dataclasses.replace(SHAPE, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "expected"),
+    [
+        ((0.9, 0.85, 0.95), WORSE),
+        ((1.2, 1.1, 1.3), BETTER),
+        ((0.99, 0.97, 1.01), SAME),
+        ((0.97, 0.96, 0.98), SAME),  # certain, and too small to matter
+        ((0.97, 0.8, 1.2), CANNOT_TELL),
+        ((0.9, None, None), CANNOT_TELL),
+    ],
+)
+def test_worse_is_certain_and_large_and_the_same_is_certainly_small(ratio, expected):
+    assert judgement(*ratio, 0.05, "delivered_mbps") == expected
+
+
+def test_of_a_time_more_is_worse():
+    assert judgement(1.2, 1.1, 1.3, 0.05, "wall_time_s") == WORSE
+
+
+def test_what_is_worse_has_exit_status_1_and_fails_its_test_of_junit(tmp_path, capsys):
+    one, other = make(tmp_path / "a"), make(tmp_path / "b", rates={"direct": 400.0, "lan-xrootd": 100.0})
+    junit = tmp_path / "junit.xml"
+    assert main(["compare", one, other, "--json", "--junit", str(junit)]) == 1
+    told = {one["configuration"]: one for one in json.loads(capsys.readouterr().out)["configurations"]}
+    lan = told["lan-xrootd/root \N{MULTIPLICATION SIGN}8"]
+    assert lan["judgement"] == WORSE
+    assert lan["low"] < 0.5 < lan["high"]
+    suite = ElementTree.parse(junit).getroot()  # noqa: S314 - our own
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == [lan["configuration"]]
+    assert suite.get("failures") == "1"
+
+
+def test_what_is_better_has_exit_status_0(tmp_path, capsys):
+    one = make(tmp_path / "a")
+    faster = {"direct": 800.0, "lan-xrootd": 400.0}
+    assert main(["compare", one, make(tmp_path / "b", rates=faster)]) == 0
+    assert "2 configurations better" in capsys.readouterr().out
+
+
+def test_single_trials_cannot_tell(tmp_path):
+    assert main(["compare", make(tmp_path / "a", repeats=1), make(tmp_path / "b", repeats=1)]) == 3
+
+
+def test_what_was_made_differently_is_refused_unless_it_is_meant(tmp_path, capsys):
+    one, other = make(tmp_path / "a"), make(tmp_path / "b", site="elsewhere")
+    assert main(["compare", one, other]) == 2
+    assert "site: synthetic against elsewhere" in capsys.readouterr().err
+    assert main(["compare", one, other, "--anyway"]) in (0, 3)
+
+
+def test_an_error_is_none_of_the_answers(tmp_path):
+    assert main(["compare", str(tmp_path / "nowhere"), str(tmp_path)]) == 2
+    assert main(["compare", make(tmp_path / "a")]) == 2
+    assert main(["compare", str(tmp_path / "a"), "--baseline", "none", "--history", str(tmp_path / "h")]) == 2
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """Five nights that scatter by a per cent, and their history."""
+    folder = tmp_path_factory.mktemp("nights")
+    for number, factor in enumerate((1.0, 1.01, 0.99, 1.005, 0.995)):
+        rates = {name: rate * factor for name, rate in SHAPE.rates.items()}
+        run = write_run(folder / "runs" / f"night-{number}", dataclasses.replace(SHAPE, rates=rates))
+        control = "direct/root \N{MULTIPLICATION SIGN}8"
+        leave(run, OfNight("quick", FIRST_NS + number * DAY_NS, control=control))
+    rebuild(folder / "history", [folder / "runs"], lambda _: None)
+    return folder
+
+
+def test_a_run_is_judged_against_a_nightlys_nights(tmp_path, nights):
+    slow = make(tmp_path / "slow", rates={"direct": 400.0, "lan-xrootd": 170.0})
+    against = ["--baseline", "quick", "--history", str(nights / "history")]
+    assert main(["compare", slow, *against]) == 1
+    assert main(["compare", make(tmp_path / "like"), *against]) == 0
+
+
+def history(nights, *words):
+    return main(["history", "--history", str(nights / "history"), *words])
+
+
+def test_the_nights_are_drawn_and_each_is_told(nights, capsys):
+    assert history(nights, "list", "--configuration", "lan-*") == 0
+    told = capsys.readouterr().out
+    assert "quick: 5 nights, 5 measured" in told
+    assert "▄█▁▆▃" in told
+    assert "direct" not in told
+    assert history(nights, "show", "quick") == 0
+    assert "3 VALID, 0 SUSPECT, 0 INVALID" in capsys.readouterr().out
+    assert history(nights, "show", "quick", "1999-01-01") == 2
+
+
+def test_the_nights_are_a_tidy_table(nights, capsys):
+    assert history(nights, "export", "quick", "--csv") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("nightly,night,planned_ns,run,rerun,outcome")
+    assert sum(",delivered_mbps," in line for line in lines) == 10
+
+
+def test_parquet_is_written_or_what_it_needs_is_told(nights, tmp_path, capsys):
+    status = history(nights, "export", "quick", "--parquet", str(tmp_path / "t.parquet"))
+    if status == 3:
+        assert "needs pyarrow" in capsys.readouterr().err
+    else:
+        assert (tmp_path / "t.parquet").stat().st_size > 1000
+
+
+def test_old_samples_go_and_tables_stay_and_are_never_made_of_nothing(tmp_path, capsys):
+    run = write_run(tmp_path / "runs" / "night", dataclasses.replace(SHAPE, samples=True))
+    leave(run, OfNight("quick", FIRST_NS))
+    rebuild(tmp_path / "history", [run], lambda _: None)
+    shown = (run / "trials.csv").read_bytes()
+    database = ["history", "--history", str(tmp_path / "history")]
+    young = ["gc", "--keep-samples", "99999d"]
+    old = ["gc", "--keep-samples", "0d"]
+
+    def samples():
+        return len(list(run.glob("trials/*/samples/*.samples")))
+
+    with sqlite3.connect(tmp_path / "history") as opened:  # the synthetic trials are of a time to come
+        opened.execute("UPDATE night SET ended_ns = 1000")
+    before = samples()
+    assert main([*database, *young]) == 0
+    assert main([*database, *old, "--dry-run"]) == 0
+    assert samples() == before > 0
+    assert "would be removed" in capsys.readouterr().out
+    assert main([*database, *old]) == 0
+    assert samples() == 0
+    assert main(["tables", str(run)]) == 1
+    assert "its samples were removed" in capsys.readouterr().err
+    schema = json.loads((run / "schema.json").read_text()) if (run / "schema.json").exists() else {}
+    (run / "schema.json").write_text(json.dumps({**schema, "schema_version": 1}))
+    assert rebuild(tmp_path / "history", [run], lambda _: None) == 1
+    assert (run / "trials.csv").read_bytes() == shown
