@@ -10,7 +10,7 @@ from typing import Any
 
 from tierbench.errors import ConfigError
 from tierbench.kinds import Line, Setting
-from tierbench.spec import build, read_toml
+from tierbench.spec import bounded, build, read_toml
 
 SUFFIX = ".reference.toml"
 LEAST, MOST = "least", "most"  # the ends of a ladder of batches, whatever their sizes are
@@ -28,6 +28,7 @@ class Claim:
     at: dict[str, Any]  # the level of each factor; of jobs also the ends of the ladder
     against: Any
     values: tuple[float, ...]  # two: of the level at, and of the one that it is compared with
+    within_pct: float = bounded(10.0, 0.1, 100)  # of equal values: how far apart is still as much as
     paper: Line = Line("")
     levels: tuple[float, ...] = ()  # two: of the factor in the paper; then the scale factor is what is compared
     extrapolated: bool = False  # whether the paper has measured but the second of its values

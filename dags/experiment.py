@@ -382,7 +382,7 @@ def _problems(experiment: Experiment) -> Iterator[str]:
             yield unknown(f"{key}.replicas", workload.replicas, experiment.replicas)
         else:
             yield from _reading_problems(experiment, name)
-        if MEASURES[workload.declared.does].of == "operations" != experiment.measure:
+        if MEASURES[workload.does].of == "operations" != experiment.measure:
             yield f'measure: client "{workload.client}" of {key} counts no bytes; say measure = "operations"'
         for option, path in workload.option_files.items():
             if path and not Path(path).is_file():
@@ -426,7 +426,7 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
         yield f"workloads.{name}.for_s: what is written is written once"
     if isinstance(replicas, WrittenFiles) and replicas.pattern != "multifile" and work.files_per_job > 1:
         yield f'workloads.{name}.files_per_job: several files a job are files of its own, pattern = "multifile"'
-    if not replicas.made and workload.declared.does == "reads":
+    if not replicas.made and workload.does == "reads":
         yield f'workloads.{name}.replicas: client "{workload.client}" reads, and "{replicas.kind}" is what trials write'
     elif workload.declared.kinds is not None and replicas.kind not in workload.declared.kinds:
         possible = ", ".join(f'"{kind}"' for kind in workload.declared.kinds)
@@ -434,3 +434,5 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
             f'workloads.{name}.replicas: client "{workload.client}" cannot read replicas of kind "{replicas.kind}"'
             f" (possible: {possible})"
         )
+    elif replicas.made and workload.does == "writes":
+        yield f'workloads.{name}.replicas: client "{workload.client}" writes; its set is of the kind "written"'

@@ -45,6 +45,11 @@ class Workload(WorkKeys):
         """What its client declares."""
         return self.file.client
 
+    @property
+    def does(self) -> str:
+        """What its client does, as it is told to."""
+        return self.declared.doing(dataclasses.asdict(self.options))
+
     def asks_mb(self, processes: int = 1) -> int:
         """The memory that HTCondor is asked for, for each job of so many processes."""
         options = dataclasses.asdict(self.options)

@@ -84,8 +84,20 @@ class Client:
     @classmethod
     def traits(cls, options: "Mapping[str, Any] | None" = None) -> "dict[str, Any]":
         """What those who read its records later must know of it, with these options."""
-        declared = {name: getattr(cls, name) for name in ("does", "reads_whole", "usual_excess", "taken_in")}
-        return {**declared, "settles": cls.settles(options or {}), "at_once": cls.at_once(options or {})}
+        declared = {name: getattr(cls, name) for name in ("reads_whole", "usual_excess", "taken_in")}
+        told = options or {}
+        by_options = {"does": cls.doing(told), "settles": cls.settles(told), "at_once": cls.at_once(told)}
+        return {**declared, **by_options}
+
+    @classmethod
+    def doing(cls, options: "Mapping[str, Any]") -> str:
+        """What it does with these options, of what `does` may be."""
+        return cls.does
+
+    @classmethod
+    def needed(cls, options: "Mapping[str, Any]") -> "tuple[str, ...]":
+        """The programs that it needs with these options."""
+        return cls.programs
 
     @classmethod
     def settles(cls, options: "Mapping[str, Any]") -> bool:
@@ -115,7 +127,7 @@ class Client:
     @classmethod
     def missing(cls, options: "Mapping[str, Any]") -> str:
         """What it needs and does not find on this worker; nothing is an empty text."""
-        absent = [program for program in cls.programs if not shutil.which(program)]
+        absent = [program for program in cls.needed(options) if not shutil.which(program)]
         return f"there is no {absent[0]}" if absent else ""
 
     @classmethod
@@ -167,7 +179,8 @@ class Client:
     def judged(self, run: Run, read: "int | None", slack: int = 0) -> "dict[str, Any]":
         """Status and message of a client that moves bytes as they are."""
         expected = self.job.expected_bytes
-        did, short = ("wrote", "short-write") if self.does == "writes" else ("read", "short-read")
+        writes = self.doing(self.job.options) == "writes"
+        did, short = ("wrote", "short-write") if writes else ("read", "short-read")
         if run.exit_status and read and read <= slack:
             read = 0
         if run.exit_status < 0:

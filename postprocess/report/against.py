@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tierbench.postprocess.report.papers import SIZEABLE
-from tierbench.postprocess.report.words import between, figures, listed, percent
+from tierbench.postprocess.report.words import between, factor, figures, listed, percent
 from tierbench.postprocess.tables.points import level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.tables.rows import Bounded, RatioRow, SummaryRow
 
+SIZEABLE = 0.1  # what a difference has to come to, if two are not to be alike
 APART, SAME, UNKNOWN = "apart", "same", "unknown"
 
 
@@ -71,4 +71,4 @@ def _kind(ratio: Bounded) -> str:
 def _worded(ratio: Bounded) -> str:
     if ratio.value is None:
         return ""
-    return f"{ratio.value:.2f}" + (f" ({between(*ratio.interval)})" if ratio.interval else "")
+    return factor(ratio.value) + (f" ({between(*ratio.interval)})" if ratio.interval else "")

@@ -9,7 +9,7 @@ from tierbench.dags import names
 from tierbench.dags.claims import LEAST, MOST, Claim
 from tierbench.dags.levels import JOBS, WORKLOAD
 from tierbench.postprocess.report.markup import Markup, element, table
-from tierbench.postprocess.report.words import between, figures, listed
+from tierbench.postprocess.report.words import between, factor, figures, listed
 from tierbench.postprocess.tables.points import Point, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.tables.rows import EXTRAPOLATED, RatioRow
@@ -17,14 +17,12 @@ from tierbench.spec import build
 
 HOLDS, FAILS, OPEN = "holds here", "does not hold here", "cannot tell"
 
-SIZEABLE = 0.1  # what a difference has to come to, where a paper found none
-
 NOTE = (
     "Rates of another site say nothing here. What can be compared is a shape: by which factor one row is ahead of"
     " another."
     " A finding holds here if the 95\N{NO-BREAK SPACE}% interval of our factor lies on the paper’s side of 1, and does"
-    " not if it lies on the other. Where the paper saw no difference, it holds if the interval is within"
-    " 10\N{NO-BREAK SPACE}% of 1, and does not if it is wholly beyond."
+    " not if it lies on the other. Where the paper saw no difference to speak of, what that may be is said: it holds if"
+    " all of the interval is so near to 1, and does not if all of it is beyond."
 )  # fmt: skip
 
 
@@ -82,8 +80,9 @@ def _verdict(claim: Claim, row: RatioRow | None) -> str:
 def judged(claim: Claim, low: float, high: float) -> str:
     """What the interval of our factor says to a claim."""
     if claim.found == 1:
-        outside = low > 1 + SIZEABLE or high < 1 - SIZEABLE
-        inside = low > 1 - SIZEABLE and high < 1 + SIZEABLE
+        bound = claim.within_pct / 100
+        outside = low > 1 + bound or high < 1 - bound
+        inside = low > 1 - bound and high < 1 + bound
         return FAILS if outside else HOLDS if inside else OPEN
     if low <= 1 <= high:
         return OPEN
@@ -92,9 +91,11 @@ def judged(claim: Claim, low: float, high: float) -> str:
 
 def _theirs(claim: Claim) -> str:
     first, second = claim.values
+    if claim.found == 1:
+        return f"1 ± {claim.within_pct:g}\N{NO-BREAK SPACE}%"
     measured = f"{figures(first)} : {figures(second)} {claim.unit} = " if claim.unit else ""
     per = f" over {claim.levels[0]:g} : {claim.levels[1]:g}" if claim.levels else ""
-    said = f"{measured.removesuffix(' = ')}{per} = {claim.found:.2f}" if measured else f"{claim.found:.2f}"
+    said = f"{measured.removesuffix(' = ')}{per} = {factor(claim.found)}" if measured else f"{factor(claim.found)}"
     return f"{said}, extrapolated by the paper" if claim.extrapolated else said
 
 
@@ -108,7 +109,7 @@ def _ours(results: Results, claim: Claim, row: RatioRow | None) -> str:
     steps = _steps(claim, row)
     interval = row.ratio.interval
     ends = f" ({between(*(end / steps for end in interval))})" if interval else ""
-    return f"{row.ratio.value / steps:.2f}{ends}"
+    return f"{factor(row.ratio.value / steps)}{ends}"
 
 
 def _guessed(results: Results, claim: Claim) -> str:

@@ -26,9 +26,14 @@ def span(bounded: Bounded) -> str:
     return TO.join(map(figures, bounded.interval or ()))
 
 
+def factor(ratio: float) -> str:
+    """A ratio: to a hundredth, unless it is so small or large that this says nothing."""
+    return f"{ratio:.0f}" if abs(ratio) >= 100 else f"{ratio:.2f}" if abs(ratio) >= 0.1 else f"{ratio:.2g}"
+
+
 def between(low: float, high: float) -> str:
     """The ends of an interval of ratios."""
-    return f"{low:.2f}{TO}{high:.2f}"
+    return f"{factor(low)}{TO}{factor(high)}"
 
 
 def percent(value: float | None) -> str:

@@ -18,7 +18,7 @@ from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.tables.metrics import uncovered
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict import begun
-from tierbench.postprocess.verdict.rules import BY_NAME, Evidence
+from tierbench.postprocess.verdict.rules import BY_NAME, OF_BYTES, Evidence
 
 OWN_BYTES = 65_536  # that a process takes in beside its file's
 BELONGS_TO_THE_OTHER = 5.0  # % of what moves one way: acknowledgements and requests
@@ -26,6 +26,11 @@ BELONGS_TO_THE_OTHER = 5.0  # % of what moves one way: acknowledgements and requ
 
 def findings(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     """All that can be measured of a trial; what is not known is no finding, unless a rule is about that."""
+    of_bytes = data.measure.of == "bytes"
+    yield from (one for one in _measured(data, row) if of_bytes or one.rule not in OF_BYTES)
+
+
+def _measured(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     yield from closure.findings(data, row)
     yield from _other_direction(data)
     yield from _stall(data, row)
@@ -147,7 +152,7 @@ def _sampling(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
             lacking += uncovered(interfaces, begin, end, data.measure)
     yield Evidence("host not covered", len(lacking), ", ".join(abridged(lacking)))
     period_s = data.trial.sample_period_s
-    if window_s and data.storage and data.measure.of == "bytes":
+    if window_s and data.storage:
         yield _few(period_s, row.resolution_s or period_s, window_s)
         if row.mean_error_mbps is not None and row.mean_mbps:
             share = 100 * row.mean_error_mbps / row.mean_mbps
@@ -192,8 +197,6 @@ def _gaps(sampled: Sampled, begin_ns: int, end_ns: int) -> Iterator[Evidence]:
 
 
 def _idle(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
-    if data.measure.of != "bytes":
-        return
     known = idle_rates(data, row)
     if not known and row.mean_mbps is not None:
         yield Evidence("idle traffic unknown", 1, "the storage's traffic without clients is not known")

@@ -26,6 +26,12 @@ class Evidence:
     words: str
 
 
+# Rules about the storage's samples and the window of its rate: what is not a rate of bytes does not go by them.
+OF_BYTES = frozenset({
+    "above the ceiling", "sampler pause", "few samples", "uncertain edges", "clock error", "clock comparison",
+    "idle traffic", "idle traffic unknown", "slow beside rest",
+})  # fmt: skip
+
 RULES = (
     Rule(
         "incomplete",

@@ -77,3 +77,15 @@ def test_a_setup_that_fails_is_told(job: Job) -> None:
     root_program(job)
     end = job.end("root", options={"setup": "echo nothing here >&2; false"})
     assert (end["status"], "nothing here" in end["message"]) == ("failed", True)
+
+
+def test_root_is_started_at_the_go_where_that_is_to_count(job: Job) -> None:
+    root_program(job)
+    job.script(
+        "root_read", f'echo "$@" > {job.folder}/arguments; date +%s%N > {job.folder}/began; sh {job.folder}/rest "$@"'
+    )
+    job.script("rest", f'for last; do :; done; cp {job.folder}/told.json "$last"')
+    run = job.run("root", options={"starting": True})
+    assert run["end"]["status"] == "ok"
+    assert (job.folder / "arguments").read_text().split()[-2] == "0"
+    assert int((job.folder / "began").read_text()) > run["go"]["wall_ns"]

@@ -118,6 +118,7 @@ def experiment_tables(pset: Path) -> dict[str, Any]:
     reads |= {
         "gridftp": ("ftp", "doubling"),
         "writer": ("mount", "written"),
+        "fio": ("mount", "files"),
     }  # smallfiles counts operations, which no experiment mixes with bytes
     workloads = {}
     for client in sorted(CLIENTS.keys() - {"smallfiles"}):

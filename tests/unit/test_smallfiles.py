@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.client_process import Job
+from tests.unit.client_process import Job, events, until
 from tests.unit.test_writes import POOL, WRITING
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
@@ -46,6 +46,16 @@ def test_it_makes_its_tree_and_does_all_that_was_asked_for(job: Job) -> None:
     assert end["bytes_app"] == 11 * SIZE // 60
 
 
+def test_the_outbox_is_waited_for(job: Job) -> None:
+    """Another job makes it; what was made there before would be removed."""
+    job.offer(job.folder / "outbox" / "mine", SIZE)
+    process = job.start("smallfiles", "--options", json.dumps(SHAPE))
+    until(lambda: (job.folder / "tierbench-").parent.exists() and list(job.folder.glob("tierbench-*")))
+    assert process.poll() is None
+    (job.folder / "outbox").mkdir()
+    assert events(process)["end"]["status"] == "ok"
+
+
 def test_all_numbers_are_scaled_by_one(job: Job) -> None:
     end = job.end("smallfiles", options={**SHAPE, "share": 0.1, "where": "local"})
     assert end["detail"]["counts"] == {"open": 1, "stat": 2, "lstat": 3, "readlink": 1}
@@ -71,7 +81,7 @@ def test_how_far_it_has_come_is_told_when_that_has_changed(capsys: pytest.Captur
 
 
 def test_a_tree_that_cannot_be_made_is_told(job: Job) -> None:
-    job.offer("/proc/nowhere/mine", SIZE)
+    job.offer("/proc/mine", SIZE)
     end: dict[str, Any] = job.end("smallfiles", options=SHAPE)
     assert end["status"] == "failed"
 

@@ -17,7 +17,7 @@ class Higgs(Root):
     options = {
         "combinatorics": Option(20, 1, 10_000),
         "cpu_s_per_mb": Option(0.0, 0, 1000),  # 0: combinatorics says how much is computed
-        **{name: Root.options[name] for name in ("cache_mb", "tree", "setup")},
+        **{name: Root.options[name] for name in ("cache_mb", "tree", "starting", "setup")},
     }
 
     def arguments(self) -> "list[str | float | bool]":

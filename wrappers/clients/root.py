@@ -40,6 +40,7 @@ class Root(Client):
         "learn": Option(False),
         "cpu_share": Option(1.0, 0.001, 1),  # of a core, that is taken for a whole one: a scale model's is slower
         "tree": Option("", kind="Tree"),  # the first one
+        "starting": Option(False),  # within its time: ROOT is started at the go, and not made ready before
         "setup": Option("", kind="Shell"),  # a line of shell that makes ROOT available, where it is not on the PATH
     }
 
@@ -60,9 +61,13 @@ class Root(Client):
         """The program's own, between the file to read and how it is to begin and report."""
         return [self.job.options[name] for name in ("tree", "cache_mb", "learn", "cpu_share")]
 
-    def held_command(self) -> "list[str]":
+    def held_command(self) -> "list[str] | None":
+        return None if self.job.options["starting"] else self.command()
+
+    def command(self) -> "list[str]":
         self.report = self.job.scratch / "report.json"
-        arguments = [self.job.path, *self.arguments(), True, str(self.report)]
+        waits = not self.job.options["starting"]
+        arguments = [self.job.path, *self.arguments(), waits, str(self.report)]
         macro = f"{HERE / self.program}.C({','.join(map(json.dumps, arguments))})"
         setup = self.job.options["setup"] or os.environ.get("TIERBENCH_ROOT_SETUP", "")
         words = [str(int(word) if isinstance(word, bool) else word) for word in arguments]

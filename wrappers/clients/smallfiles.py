@@ -6,15 +6,18 @@ import json
 import os
 import random
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.failure import Failure
 
 LONGEST_KB = 64
 BRANCHES = 8  # directories in a directory: 20,000 of them are five deep
+OUTBOX_S = 600  # the gate waits no longer, usually
 MAKERS = 32  # files made at once: each takes several round trips
 BESIDE_STORAGE, ON_WORKER = "mount", "local"
 # Says "ready" and waits as any child does; each operation is one or two questions to the file system. How many it has
@@ -87,6 +90,8 @@ class SmallFiles(Client):
         chance = random.Random(self.job.options["seed"])  # noqa: S311
         on_worker = self.job.options["where"] == ON_WORKER
         root = self.job.scratch / "tree" if on_worker else Path(self.job.path + ".tree")
+        if not on_worker:
+            wait_for(root.parent)
         self.tree = Tree(root, self.shape(self.job.options), chance)
         self.tree.make(self.job.expected_bytes or 0)
         (self.job.scratch / "steps").write_text(json.dumps(self.tree.steps()))
@@ -153,6 +158,15 @@ class Tree:
         steps += [("readlink", chance.choice(self.links)) for _ in range(self.shape["readlinks"])]
         chance.shuffle(steps)
         return steps
+
+
+def wait_for(outbox: Path) -> None:
+    """Until it is there: the trial's outbox is made by a job of its own, which removes whatever it finds in it."""
+    deadline = time.monotonic() + OUTBOX_S
+    while not outbox.is_dir():
+        if time.monotonic() > deadline:
+            raise Failure("failed", f"{outbox}: was not made within {OUTBOX_S} s")
+        time.sleep(0.1)
 
 
 def make_file(path: str, size: int) -> None:

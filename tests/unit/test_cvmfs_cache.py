@@ -1,0 +1,85 @@
+"""The condition of CVMFS's cache, an admin's program: CVMFS is stand-ins here, with a folder in place of its cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tierbench import site_configs
+
+PROGRAM = Path(site_configs.__file__).parent / "arrange.d" / "cvmfs-cache"
+CONFIG = """#!/bin/sh
+case $1 in
+probe) [ ! -e {folder}/broken ] ;;
+wipecache) [ -e {folder}/stubborn ] || echo 1000 >{folder}/cached ;;
+esac
+"""
+TALK = """#!/bin/sh
+[ "$*" = "-i sft.cern.ch cache size" ] && [ ! -e {folder}/mute ] || exit 1
+echo "Current cache size is 0MB ($(/bin/cat {folder}/cached) Bytes), pinned: 0MB (1000 Bytes)"
+"""
+# What is read comes into the cache.
+CAT = """#!/bin/sh
+[ ! -e {folder}/small ] || exit 0
+for file in "$@"; do echo $(($(/bin/cat {folder}/cached) + $(stat -c %s "$file"))) >{folder}/cached; done
+"""
+
+
+class Host:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "bin").mkdir()
+        software = folder / "software" / "lib"
+        software.mkdir(parents=True)
+        for name in ("libCore.so", "libTree.so"):
+            (software / name).write_bytes(bytes(500_000))
+        (folder / "cached").write_text("600000\n")
+        (folder / "cvmfs").write_text(f"REPOSITORY=sft.cern.ch\nSOFTWARE={folder}/software\n")
+        for name, text in (("cvmfs_config", CONFIG), ("cvmfs_talk", TALK), ("cat", CAT)):
+            self.put(f"bin/{name}", text.replace("{folder}", str(folder)))
+        self.put("bin/program", PROGRAM.read_text().replace("/etc/tierbench/cvmfs", str(folder / "cvmfs")))
+
+    def put(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+        (self.folder / name).chmod(0o755)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        path = f"{self.folder}/bin:{os.environ['PATH']}"
+        return subprocess.run(
+            [self.folder / "bin/program", *arguments], env={"PATH": path}, capture_output=True, text=True, check=False
+        )
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["cold", "warm"])
+def test_what_was_set_is_what_is_read_back(host: Host, value: str) -> None:
+    assert host.run("set", value).returncode == 0
+    assert host.run("get").stdout == f"{value}\n"
+
+
+def test_a_trial_makes_a_cold_cache_no_warm_one(host: Host) -> None:
+    """It reads a part of the software; the next trial finds it cold, and has it wiped all the same."""
+    assert host.run("get").stdout == "cold\n"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "value", "words"),
+    [
+        ("broken", "cold", "cvmfs_config probe sft.cern.ch: failed"),
+        ("stubborn", "cold", "the cache was wiped and holds 59 %"),
+        ("small", "warm", "all of"),
+        ("mute", "cold", "cvmfs_talk does not tell the size of the cache"),
+    ],
+)
+def test_a_cache_that_is_not_as_asked_for_is_refused(host: Host, trouble: str, value: str, words: str) -> None:
+    (host.folder / trouble).touch()
+    refused = host.run("set", value)
+    assert refused.returncode == 1
+    assert words in refused.stderr

@@ -1,0 +1,133 @@
+"""Reads or writes a file from end to end by fio or iozone, with fsync and close in its time or not."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tierbench.wrappers.checksum import FIRST_BLOCK
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.failure import Failure
+
+PAGE = 4096
+FIO, IOZONE = "fio", "iozone"
+# fio is started before the go, since that takes it a while: when all is ready it runs this script, and then begins.
+SHELL = 'exec 4<&0 3>&1 >&2; exec "$@"'
+HOLD = "echo ready >&3; read -r go <&4 || exit 125; date +%s%N >begun\n"
+
+
+class Fio(Client):
+    """iozone's patterns, one stream on one file; what it moves is a whole number of blocks."""
+
+    protocols = ("file",)
+    reads_whole = True
+    usual_excess = 0.02
+    taken_in = "bytes_app"
+    options = {
+        "write": Option(False),
+        "program": Option(FIO),  # or iozone, where a site has it
+        "block_kb": Option(1024, 4, 1_048_576),  # at most: the largest of which the file is a multiple
+        "fsync": Option(True),  # of what is written, within its time
+        "close": Option(True),  # within its time
+        "direct": Option(False),  # past the page cache
+    }
+
+    @classmethod
+    def doing(cls, options: "Mapping[str, Any]") -> str:
+        return "writes" if options.get("write") else "reads"
+
+    @classmethod
+    def settles(cls, options: "Mapping[str, Any]") -> bool:
+        return not options.get("write") or bool(options.get("fsync", True))
+
+    @classmethod
+    def check(cls, options: "Mapping[str, Any]") -> None:
+        if options["program"] not in (FIO, IOZONE):
+            raise ValueError(f"program: must be {FIO!r} or {IOZONE!r}, not {options['program']!r}")
+
+    @classmethod
+    def needed(cls, options: "Mapping[str, Any]") -> "tuple[str, ...]":
+        return (options.get("program", FIO),)
+
+    def prepare(self) -> None:
+        size, most = self.job.expected_bytes or 0, self.job.options["block_kb"] * 1024
+        if self.job.offset:
+            raise Failure("failed", 'parts of one file are not written by fio; let its set have pattern = "multifile"')
+        self.block = block_of(size, most)
+        if not self.block:
+            raise Failure(
+                "failed", f"{self.job.path}: {size} bytes are no whole number of blocks of {PAGE} to {most} bytes"
+            )
+        self.report = self.job.scratch / "fio.json"
+
+    def held_command(self) -> "list[str] | None":
+        if self.job.options["program"] == IOZONE:
+            return None
+        (self.job.scratch / "hold").write_text(HOLD)
+        return ["sh", "-c", SHELL, "sh", *self.command(), f"--exec_prerun=sh {self.job.scratch}/hold"]
+
+    def command(self) -> "list[str]":
+        return self._iozone() if self.job.options["program"] == IOZONE else self._fio()
+
+    def _fio(self) -> "list[str]":
+        told, writes = self.job.options, self.job.options["write"]
+        flags = {
+            "name": "tierbench", "filename": self.job.path, "rw": "write" if writes else "read", "bs": self.block,
+            "size": self.job.expected_bytes, "ioengine": "psync", "direct": int(told["direct"]), "thread": 1,
+            "output-format": "json", "output": self.report,
+        }  # fmt: skip
+        if writes:
+            flags.update(fallocate="none", refill_buffers=1, end_fsync=int(told["fsync"]), create_on_open=1)
+        command = ["fio", *(f"--{name}={value}" for name, value in flags.items())]
+        return command if writes else [*command, "--readonly"]
+
+    def _iozone(self) -> "list[str]":
+        told = self.job.options
+        size, block = f"{(self.job.expected_bytes or 0) // 1024}k", f"{self.block // 1024}k"
+        flags = {"-e": told["fsync"], "-c": told["close"], "-I": told["direct"]}
+        what = "0" if told["write"] else "1"
+        command = ["iozone", "-i", what, "-+n", "-w", "-s", size, "-r", block, "-f", self.job.path]
+        return [*command, *(flag for flag, wanted in flags.items() if wanted)]
+
+    def has_begun(self, read: int, written: int) -> bool:
+        return (written if self.job.options["write"] else read) > FIRST_BLOCK + self.block
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        writes, program = self.job.options["write"], self.job.options["program"]
+        moved, own_s, ended = self._iozone_said(run) if program == IOZONE else self._fio_said()
+        rate = moved * 8e-6 / own_s if moved and own_s else None
+        return {
+            **self.judged(run, moved if moved is not None else 0 if run.exit_status else None),
+            "bytes_source": program,
+            "bytes_client": run.written_bytes if writes else run.read_bytes,
+            "detail": {"block_bytes": self.block, "own_s": own_s, "own_mbps": rate and round(rate, 3)},
+            **({} if ended is None else {"ended": (ended, run.end_mono_ns - run.end_wall_ns + ended)}),
+        }
+
+    def _fio_said(self) -> "tuple[int | None, float | None, int | None]":
+        """The bytes and seconds that it counted; and when those were over, if closing is not to count."""
+        try:
+            text = self.report.read_text()
+            told = json.loads(text[text.index("{") :])["jobs"][0]  # a complaint may come first
+            moved = told["write" if self.job.options["write"] else "read"]
+            own_ms = moved["runtime"]
+            begun_ns = None if self.job.options["close"] else int((self.job.scratch / "begun").read_text())
+            return moved["io_bytes"], own_ms / 1e3, begun_ns and begun_ns + own_ms * 10**6
+        except (OSError, ValueError, KeyError, IndexError, TypeError):  # it was ended before it could tell
+            return None, None, None
+
+    def _iozone_said(self, run: Run) -> "tuple[int | None, float | None, int | None]":
+        """The same: its table has the file and the record in kB, and then kB/s."""
+        size = self.job.expected_bytes or 0
+        row = re.search(rf"^\s*{size // 1024}\s+{self.block // 1024}\s+(\d+)", run.stderr, re.MULTILINE)
+        if not row or not int(row.group(1)):
+            return None, None, None
+        return size, size / 1024 / int(row.group(1)), None
+
+
+def block_of(size: int, most: int) -> int:
+    """The largest block, of whole pages where that can be, of which the file is a multiple; 0 if it would be tiny."""
+    counts = range(max(1, -(-size // most)), size // PAGE + 1)
+    blocks = [size // count for count in counts if size % count == 0]
+    return next((block for block in blocks if block % PAGE == 0), blocks[0] if blocks else 0)
