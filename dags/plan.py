@@ -22,6 +22,7 @@ from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, named_lev
 from tierbench.dags.placement import Placement, placement_problems
 from tierbench.dags.repeats import most
 from tierbench.dags.replicas import Entry, WrittenFiles
+from tierbench.dags.submission import problems as submission_problems
 from tierbench.dags.work import Work
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
@@ -162,7 +163,8 @@ def expand(
     `pool` names the workers that are there in each of the site's pools, for those that the site does not
     list itself. `catalogue` holds what is known of the files of each replica set, by its folder and their names.
     """
-    problems = dict.fromkeys(problem for use in experiment.uses() for problem in _problems(site, experiment, use))
+    of_uses = (problem for use in experiment.uses() for problem in _problems(site, experiment, use))
+    problems = dict.fromkeys([*submission_problems(site), *of_uses])
     if problems:
         where = f"experiment {experiment.name} at site {site.name}"
         raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))

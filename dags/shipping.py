@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable, Iterator
-from importlib import resources
 from pathlib import Path
 
 from tierbench.dags import names
 from tierbench.dags.clients import ClientFile, as_parts, shipped_clients
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.submission import submit_files
 from tierbench.errors import ConfigError, UnmetNeed
 from tierbench.joined import joined
+from tierbench.site_configs.site import Site
 
 SCRIPTS = (
     ("tierbench.monitors", "sampler.py"),
@@ -26,9 +27,9 @@ SCRIPTS = (
 )
 
 
-def shipped_files(experiment: Experiment) -> Iterator[tuple[str, bytes]]:
+def shipped_files(site: Site, experiment: Experiment) -> Iterator[tuple[str, bytes]]:
     """Where in a run directory each of them goes, and its content."""
-    yield from submit_files()
+    yield from submit_files(site)
     yield from scripts(experiment.client_files)
     shipped: dict[str, Path] = {}
     for name, path in _with_clients(experiment):
@@ -46,13 +47,6 @@ def _with_clients(experiment: Experiment) -> Iterator[tuple[str, Path]]:
     for use in experiment.uses():
         for option in filter(None, use.workload.option_files.values()):
             yield names.option_file(use.name, option), Path(option)
-
-
-def submit_files() -> Iterator[tuple[str, bytes]]:
-    """A submit description per kind of node."""
-    for file in sorted(resources.files("tierbench.submit").iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".sub"):
-            yield f"{names.SUBMIT}/{file.name}", file.read_bytes()
 
 
 def scripts(clients: Iterable[ClientFile] = ()) -> Iterator[tuple[str, bytes]]:

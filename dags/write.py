@@ -34,7 +34,7 @@ def write_run(plan: Plan, site: Site, experiment: Experiment, directory: Path) -
     unfinished.mkdir()  # with the access that the umask leaves, as all below it
     try:
         _write_plan(plan, site, experiment, unfinished)
-        _copy_shipped(experiment, unfinished)
+        _copy_shipped(site, experiment, unfinished)
         _write_trials(plan, site, experiment, unfinished, directory.name)
         unfinished.rename(directory)
     except BaseException:
@@ -91,11 +91,11 @@ def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path, nam
         (directory / names.PLACES).write_text(place_lines(where, trial.jobs), encoding="utf-8")
 
 
-def _copy_shipped(experiment: Experiment, run: Path) -> None:
+def _copy_shipped(site: Site, experiment: Experiment, run: Path) -> None:
     """The submit files, and all that they send to workers and servers."""
     for folder in (names.SUBMIT, names.SCRIPTS, names.PROGRAMS):
         (run / folder).mkdir()
-    for target, content in shipped_files(experiment):
+    for target, content in shipped_files(site, experiment):
         copy = run / target
         copy.touch(0o777 if copy.parent.name == names.SCRIPTS else 0o666)
         copy.write_bytes(content)

@@ -20,6 +20,7 @@ from tierbench.kinds import (
     Principal,
     Proxy,
     Requirements,
+    SubmitLine,
     Value,
     Variable,
     shown,
@@ -204,6 +205,13 @@ class Links:
     rtt_ms: float | None = bounded(None, 0)
 
 
+@dataclass(frozen=True)
+class Submission:
+    """What a pool asks of every job that is to run on its workers, beside what tierbench's own need."""
+
+    lines: tuple[SubmitLine, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """All that a site offers; experiments choose from it by the names of its accesses."""
@@ -220,6 +228,7 @@ class Site:
     flush: Flush = field(default_factory=Flush)
     links: Links = field(default_factory=Links)
     conditions: dict[str, Condition] = field(default_factory=dict)
+    submission: Submission = field(default_factory=Submission)
 
     @property
     def server(self) -> Sampler:

@@ -67,6 +67,20 @@ class Line(Kind):
             raise ValueError(f"must be {cls.must_be}, not {shown(value)}")
 
 
+class SubmitLine(Kind):
+    """A line of an HTCondor submit description."""
+
+    must_be = 'a line of a submit description, like accounting_group = group_cms or +ProjectName = "higgs"'
+    pattern = r"\+?[A-Za-z][A-Za-z0-9_.]* *= *[^ ].*"
+
+    @classmethod
+    def check(cls, value: str) -> None:
+        super().check(value)
+        Line.check(value)
+        if value.endswith("\\"):
+            raise ValueError(f"must be {cls.must_be}, and not go on in the next one, as {shown(value)}")
+
+
 class Shell(Line):
     """A line of shell: what a user has run on purpose."""
 

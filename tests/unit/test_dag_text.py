@@ -222,7 +222,7 @@ def lists(site: Site, experiment: Experiment, plan: Plan, configuration: str) ->
 
 def test_each_sampled_host_is_found_by_its_requirements(site: Site, quick: Experiment, plan: Plan) -> None:
     assert lists(site, quick, plan, "direct.root")["lists/direct.root.samplers-pool"] == [
-        'oss.uf.test, eth0, storage, Machine == "oss.uf.test"',
+        'oss.uf.test, eth%, storage, Machine == "oss.uf.test"',
         'dgt.fiu.test, eth0+eth1, gateway, Machine == "dgt.fiu.test"',
         'vmuf.uf.test, eth0, door, Machine == "vmuf.uf.test"',
         'wn02.fiu.test, eth0, worker, Machine == "wn02.fiu.test"',
@@ -235,7 +235,7 @@ def test_a_host_out_of_the_pool_is_sampled_over_ssh(site: Site, quick: Experimen
     text = trial_dag(mixed, quick, the_trial(plan)).text()
     assert "SERVICE sampling-ssh ../../submit/sampler-ssh.sub\n" in text
     (by_ssh,) = lists(mixed, quick, plan, "direct.root")["lists/direct.root.samplers-ssh"]
-    assert by_ssh.startswith("oss.uf.test, eth0, storage")
+    assert by_ssh.startswith("oss.uf.test, eth%, storage")
 
 
 def test_clients_are_told_where_their_ticket_comes_from(site: Site, quick: Experiment, plan: Plan) -> None:

@@ -92,7 +92,9 @@ SITE: dict[str, Any] = {
             "pool": "all", "protocol": "xrootd", "prefix": "root://door.example:1094/", "path": ["door.example"],
             "kerberos": {"principal": "host/{host}@EXAMPLE", "keytab": "/etc/krb5.keytab"},
         },
-        "mount": {"pool": "all", "protocol": "file", "prefix": "/mnt", "writes": "/data/writes"},
+        "mount": {
+            "pool": "all", "protocol": "file", "path": ["door.example"], "prefix": "/mnt", "writes": "/data/writes",
+        },
         "web": {"pool": "all", "protocol": "http", "path": ["door.example"], "prefix": "http://door.example:8080/"},
         "ftp": {"pool": "all", "protocol": "gridftp", "path": ["door.example"], "prefix": "ftp://door.example:2811/"},
     },

@@ -1,0 +1,54 @@
+"""What a site asks of every job, and that it cannot change what a trial depends on."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags import names
+from tierbench.dags.experiment import find_experiment
+from tierbench.dags.plan import expand
+from tierbench.dags.write import write_run
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import Site, Submission, find_site
+
+WORKERS = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
+
+
+def asking(*lines: str) -> Site:
+    site = find_site("fiu-uf-2014")
+    return dataclasses.replace(site, submission=Submission(tuple(lines)))  # type: ignore[arg-type] # as read from TOML
+
+
+def test_jobs_that_go_to_workers_have_the_sites_lines(tmp_path: Path) -> None:
+    site, experiment = (
+        asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"'),
+        find_experiment("quick"),
+    )
+    write_run(expand(site, experiment, WORKERS), site, experiment, tmp_path / "run")
+    for kind in ("clients", "flush", "sampler", "outbox", "arrange"):
+        text = (tmp_path / "run" / names.SUBMIT / f"{kind}.sub").read_text()
+        described, queue, _ = text.partition("\nqueue")
+        assert queue
+        assert described.endswith('\naccounting_group = group_cms.tier3\n+ProjectName = "storage"'), kind
+    assert "accounting_group" not in (tmp_path / "run" / names.SUBMIT / "gate.sub").read_text()
+
+
+@pytest.mark.parametrize(
+    "line", ["executable = /bin/sh", "Requirements = true", "MY.WantIOProxy = false", "+wantioproxy=false", "queue = 7"]
+)
+def test_what_a_trial_depends_on_is_not_the_sites_to_say(line: str) -> None:
+    with pytest.raises(ConfigError, match=r"submission\.lines: .* tierbench's own"):
+        expand(asking(line), find_experiment("quick"), WORKERS)
+
+
+@pytest.mark.parametrize("line", ["queue", "include : /etc/passwd", "a = b\nqueue 5", "a = \\", "= 5", ""])
+def test_a_line_is_one_setting(line: str, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "site-configs/fiu-uf-2014.toml").read_text()
+    path = tmp_path / "site.toml"
+    quoted = line.replace("\\", "\\\\").replace("\n", "\\n")
+    path.write_text(f'{text}\n[submission]\nlines = ["{quoted}"]\n')
+    with pytest.raises(ConfigError, match="submission"):
+        find_site(str(path))
