@@ -68,11 +68,11 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Say) -> None:
     content = {"format": FORMAT, "began_wall_ns": began, "ended_wall_ns": time.time_ns(), "how": HOW}
     content |= {"from": site.server.host, "measured": measured, "not_measured": missing}
     unfinished = run / f".{names.CEILINGS}"
-    unfinished.write_text(json.dumps(_with_rounds_before(content, run), indent=1) + "\n", encoding="utf-8")
+    unfinished.write_text(json.dumps(with_rounds_before(content, run), indent=1) + "\n", encoding="utf-8")
     unfinished.replace(run / names.CEILINGS)
 
 
-def _with_rounds_before(content: dict[str, Any], run: Path) -> dict[str, Any]:
+def with_rounds_before(content: dict[str, Any], run: Path) -> dict[str, Any]:
     """A round's content, on top of that of the rounds that the run has had."""
     try:
         before = stored.read_table(run / names.CEILINGS)

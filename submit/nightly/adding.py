@@ -42,14 +42,18 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     nightly = new_nightly(name)
     text = "".join(f"{line}\n" for line in variant(name, experiment, asked, chosen.added))
     nightly.experiment.write_text(text, encoding="utf-8")
-    asked_experiment(str(nightly.experiment))
+    name_of_control = control(site, asked_experiment(str(nightly.experiment)), chosen.asked).name  # as its axes call it
     starter = "".join(f"{line}\n" for line in starter_lines(nightly))
     nightly.starter.write_text(starter, encoding="utf-8")
     nightly.starter.chmod(0o755)
-    terms = dataclasses.replace(terms, control=chosen.name, since_wall_s=time.time())
+    terms = dataclasses.replace(terms, control=name_of_control, since_wall_s=time.time())
     scheduled = _scheduled(nightly, terms)
     say(f"{nightly.name}: {nightly.calendar}, by {scheduled}; all of it is in {nightly.directory}")
-    beside = f"{chosen.name} and the links" if chosen.name else "the links alone: the site has no other way to compare"
+    beside = (
+        f"{name_of_control} and the links"
+        if name_of_control
+        else "the links alone: the site has no other way to compare"
+    )
     say(f"its control is {beside}")
     return nightly
 

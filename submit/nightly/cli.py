@@ -20,6 +20,7 @@ from tierbench.submit.nightly import adding, books, record
 from tierbench.submit.nightly.calendar import here
 from tierbench.submit.nightly.changes import Change, acknowledge, changes, rates
 from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly
+from tierbench.submit.nightly.lock import alone
 from tierbench.submit.nightly.opening import begin, settle, take_note
 from tierbench.submit.nightly.plugin import line
 from tierbench.submit.nightly.standing import STATUS, standing
@@ -146,7 +147,7 @@ def _trouble(nightly: Nightly) -> str:
 
 def _look(nightly: Nightly, now: datetime) -> None:
     """Whoever looks at a nightly leaves a record of the nights that did not come, if he may write there."""
-    with contextlib.suppress(TierbenchError, OSError):  # which is not what was asked for
+    with contextlib.suppress(TierbenchError, OSError), alone(nightly, patience_s=0):  # who is at work sees to it
         take_note(nightly, now - nightly.calendar.window)
         settle(nightly, lambda _: None)
 

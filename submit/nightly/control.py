@@ -19,6 +19,7 @@ class Control:
     """The configuration by its name, and the ways of access that the experiment is to have besides its own for it."""
 
     name: str
+    asked: str  # by which it is found again
     added: tuple[str, ...] = ()
 
 
@@ -30,10 +31,10 @@ def control(site: Site, experiment: Experiment, asked: str) -> Control:
     plan = expand(site, experiment, {})
     points = {point(trial.configuration, trial.jobs): trial for trial in plan.trials}
     if asked in points:
-        return Control(asked)
+        return Control(asked, asked)
     ways = {trial.configuration.access for trial in plan.trials}
     if asked in ways:
-        return Control(_first(points, asked))
+        return Control(_first(points, asked), asked)
     if asked and asked not in site.access:
         raise ConfigError(unknown("--control", asked, [*points, *site.access]))
     others = (
@@ -43,15 +44,16 @@ def control(site: Site, experiment: Experiment, asked: str) -> Control:
     )
     for way in others:
         if way in ways:
-            return Control(_first(points, way))
+            return Control(_first(points, way), way)
         try:
             wider = _points(expand(site, with_access(experiment, way), {}))
         except ConfigError as error:
             if asked:
                 raise ConfigError(f"--control {asked}: {error}") from None
             continue  # not every client reads every way
-        return Control(_first(wider, way), (way,))
-    return Control(next(iter(points))) if len(points) > 1 else Control("")
+        return Control(_first(wider, way), way, (way,))
+    first = next(iter(points)) if len(points) > 1 else ""
+    return Control(first, first)
 
 
 def with_access(experiment: Experiment, way: str) -> Experiment:

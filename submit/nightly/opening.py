@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from tierbench.dags import names
-from tierbench.errors import TierbenchError, UnmetNeed
+from tierbench.errors import BusyError, TierbenchError, UnmetNeed
 from tierbench.interrupts import held_back
 from tierbench.submit import pool
 from tierbench.submit.nightly import books, record
@@ -27,29 +27,43 @@ T = TypeVar("T")
 
 def begin(nightly: Nightly, asked_for: bool, say: Say) -> Night | None:
     """Begin the night that is due, or one that is asked for now; None if that one has been begun already."""
-    with alone(nightly):
-        now = datetime.now(UTC)
-        planned = now if asked_for else _due(nightly, now, say)
+    now = datetime.now(UTC)
+    try:
+        with alone(nightly):
+            return _begin(nightly, now, asked_for, say)
+    except BusyError as error:  # as where a beginning hangs on a mount that does not answer
+        planned = None if asked_for else _due(nightly, now, say)
         if planned is None:
-            return None
-        take_note(nightly, planned)
-        night = Night(planned.timestamp(), "running", begun_wall_s=time.time(), asked_for=asked_for)
-        say(f"the night of {night.called} begins")
-        try:
-            at_work = _patiently(nightly, lambda: settle(nightly, say), say)
-            if at_work:
-                why = f"the night of {at_work.called} is still at work, as job {at_work.cluster}"
-                return books.close_unmeasured(nightly, night.now(outcome="still-running", reason=why), say)
-            record.write(nightly, night)
-            ready = _patiently(nightly, lambda: prepared(nightly, night), say)
-            cluster = _patiently(nightly, lambda: _submitted(nightly, night, ready, say), say)
-        except KeyboardInterrupt:
-            books.close_unmeasured(nightly, night.now(outcome="failed", reason="it was interrupted as it began"), say)
             raise
-        except (TierbenchError, OSError) as error:
-            return books.close_unmeasured(nightly, night.now(outcome="failed", reason=str(error)), say)
-        say(f"the night of {night.called} is at work as job {cluster}")
-        return night.now(cluster=cluster)
+        night = Night(planned.timestamp(), "still-running", str(error), time.time())
+        return books.close_unmeasured(nightly, night, say)
+
+
+def _begin(nightly: Nightly, now: datetime, asked_for: bool, say: Say) -> Night | None:
+    planned = now if asked_for else _due(nightly, now, say)
+    if planned is None:
+        return None
+    try:
+        take_note(nightly, planned)
+    except OSError as error:  # a full disk, of which this night will tell
+        say(f"missed nights: {error}")
+    night = Night(planned.timestamp(), "running", begun_wall_s=time.time(), asked_for=asked_for)
+    say(f"the night of {night.called} begins")
+    try:
+        at_work = _patiently(nightly, lambda: settle(nightly, say), say)
+        if at_work:
+            why = f"the night of {at_work.called} is still at work, as job {at_work.cluster}"
+            return books.close_unmeasured(nightly, night.now(outcome="still-running", reason=why), say)
+        record.write(nightly, night)
+        ready = _patiently(nightly, lambda: prepared(nightly, night), say)
+        cluster = _patiently(nightly, lambda: _submitted(nightly, night, ready, say), say)
+    except KeyboardInterrupt:
+        books.close_unmeasured(nightly, night.now(outcome="failed", reason="it was interrupted as it began"), say)
+        raise
+    except (TierbenchError, OSError) as error:
+        return books.close_unmeasured(nightly, night.now(outcome="failed", reason=str(error)), say)
+    say(f"the night of {night.called} is at work as job {cluster}")
+    return night.now(cluster=cluster)
 
 
 def _due(nightly: Nightly, now: datetime, say: Say) -> datetime | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import shutil
 import socket
@@ -145,10 +147,8 @@ def smtp(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
                 lines.append(line.decode().rstrip())
                 verb = "" if content else lines[-1].upper()
                 content = verb == "DATA" or (content and lines[-1] != ".")
-                if verb == "DATA":
-                    file.write(b"354 go on\r\n")
-                elif not content:
-                    file.write(b"250 ok\r\n")
+                if not content or verb == "DATA":
+                    file.write({"DATA": b"354 go on\r\n", "QUIT": b"221 bye\r\n"}.get(verb, b"250 ok\r\n"))
                 if verb == "QUIT":
                     return
 
@@ -227,6 +227,36 @@ def test_the_night_before_still_at_work_is_a_record_and_no_second_night(
     night = opening.begin(nightly, False, silent)
     assert night and night.outcome == "still-running"
     assert "still at work, as job 7" in night.sentences[0]
+
+
+def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define: Define, monkeypatch: pytest.MonkeyPatch) -> None:
+    nightly = define()
+    monkeypatch.setattr(alone.__wrapped__, "__defaults__", (0.0,))  # type: ignore[attr-defined]
+    with alone(nightly):
+        night = opening.begin(nightly, False, silent)
+    assert night and night.outcome == "still-running"
+    assert "another `tierbench nightly`" in night.sentences[0]
+
+
+def test_who_looks_while_a_night_begins_does_not_take_it_for_dead(define: Define) -> None:
+    nightly = define()
+    night = record.write(nightly, Night(LAST.timestamp(), "running"))  # not submitted yet
+    with alone(nightly):
+        main(["nightly", "check", "quick"])
+    assert record.read(record.folder(nightly, night)).outcome == "running"
+
+
+def test_a_night_without_room_for_its_record_is_told_all_the_same(
+    define: Define, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
+) -> None:
+    nightly = define(webhook=receiver.url)
+    monkeypatch.setattr(record, "write", _full)
+    opening.begin(nightly, False, silent)
+    assert "No space left on device" in str(receiver.bodies[0]["text"])
+
+
+def _full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(

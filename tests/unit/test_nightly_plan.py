@@ -1,0 +1,63 @@
+"""What a night measures: the control beside what is watched, links between the repetitions, each night in its order."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags import names
+from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
+from tierbench.dags.night import night_dag, repetition_dags
+from tierbench.dags.plan import expand
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import find_site
+from tierbench.submit.calibration import with_rounds_before
+from tierbench.submit.nightly.control import control, variant
+
+SITE = find_site("testbed")
+QUICK = find_experiment("quick")
+
+
+def only(way: str) -> Experiment:
+    return dataclasses.replace(QUICK, access=(way,))  # type: ignore[arg-type]
+
+
+def test_the_control_is_the_way_with_the_fewest_servers_on_it() -> None:
+    assert control(SITE, QUICK, "").name == "direct/root \N{MULTIPLICATION SIGN}8"
+
+
+def test_a_control_that_is_asked_for_is_taken() -> None:
+    assert control(SITE, QUICK, "lan-xrootd").name == "lan-xrootd/root \N{MULTIPLICATION SIGN}8"
+    with pytest.raises(ConfigError, match="--control"):
+        control(SITE, QUICK, "lan-xrotd")
+
+
+def test_an_experiment_of_one_way_is_measured_beside_another_one(tmp_path: Path) -> None:
+    chosen = control(SITE, only("lan-xrootd"), "")
+    assert chosen.added and chosen.added != ("lan-xrootd",)
+    (tmp_path / "base.toml").write_text('extends = "quick"\nname = "base"\naccess = ["lan-xrootd"]\n')
+    lines = variant("mine", str(tmp_path / "base.toml"), only("lan-xrootd"), chosen.added)
+    (tmp_path / "experiment.toml").write_text("\n".join(lines) + "\n")
+    written = load_experiment(tmp_path / "experiment.toml")
+    assert {trial.configuration.access for trial in expand(SITE, written, {}).trials} == {"lan-xrootd", *chosen.added}
+
+
+def test_links_are_looked_at_before_each_repetition_and_all_trials_are_in_one_of_their_dags() -> None:
+    plan = expand(SITE, QUICK, {})
+    lines = night_dag(plan).text().splitlines()
+    assert [line.split()[2] for line in lines if "links" in line] == ["repetition-1", "repetition-2", "repetition-3"]
+    assert "PARENT repetition-3 CHILD again" in lines
+    texts = [text for _, text in repetition_dags(plan, QUICK)]
+    assert all(sum(f"EXTERNAL {trial.id} " in text for text in texts) == 1 for trial in plan.trials)
+
+
+def test_of_several_looks_at_a_link_the_median_counts(tmp_path: Path) -> None:
+    for mbps in (900.0, 100.0, 880.0):
+        line = {"to": "pool public", "role": "worker", "pool": "public", "mbps": mbps, "rtt_ms": 14.0, "hosts": {}}
+        content = {"began_wall_ns": 1, "measured": [line], "not_measured": {"x": "why"}}
+        (tmp_path / names.CEILINGS).write_text(json.dumps(with_rounds_before(content, tmp_path)))
+    (told,) = json.loads((tmp_path / names.CEILINGS).read_text())["measured"]
+    assert (told["mbps"], told["rounds"]) == (880.0, [900.0, 100.0, 880.0])
