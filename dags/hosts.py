@@ -34,10 +34,11 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     replicas = experiment.replicas[experiment.workloads[configuration.workload].replicas]
     files = plan.replicas[replicas.folder]
     directory = "" if files.written else files.directory  # no cache has anything of what will be written
-    seen_by_workers = access.url(directory) if access.protocol == "file" and directory else ""
+    place = access.place(directory) if directory else ""
+    seen_by_workers = access.url(place) if access.protocol == "file" and place else ""
     return [
         *(FlushedHost(host, seen_by_workers) for host in plan.pools[access.pool]),
-        *(FlushedHost(host, directory) for host in access.path),
+        *(FlushedHost(host, place) for host in access.path),
     ]
 
 

@@ -65,6 +65,8 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         "limits": limits(experiment, trial.jobs)._asdict(),
         "until_known": isinstance(experiment.repeats, Until),
         "copied_to": access.to.host if access.to else None,
+        "on_disk": access.on_disk,
+        "servers": list(access.servers),
         "options": {
             **_options(configuration.workload, workload, access),
             "scale": site.scale,
@@ -148,7 +150,7 @@ class ReplicaLists:
 
 
 def _lines(access: Access, replicas: ReplicaSet, client: int) -> list[str]:
-    where = f"{access.url(replicas.directory, client)}/"
+    where = f"{access.url(access.place(replicas.directory), client)}/"
     sizes = [""] * replicas.count if replicas.sizes is None else [str(size) for size in replicas.sizes]
     checksums = [replicas.checksums] if replicas.checksums else []
     return rows([where + file for file in replicas.files], sizes, *checksums)

@@ -103,6 +103,9 @@ class Access:
     writes: AbsolutePath | None = None
     to: Destination | None = None
     proxy: Proxy = NO_PROXY  # by which clients reach the server
+    replicas: AbsolutePath | None = None  # a folder with copies of its own, in place of storage.replicas
+    on_disk: bool = False  # those are on each worker's own disk
+    servers: tuple[Host, ...] = ()  # the storage servers that its bytes come from or go to; else all of them
 
     def __post_init__(self) -> None:
         for name in self.environment:
@@ -125,6 +128,7 @@ class Access:
             raise ValueError(f"further: must name other servers of the same kind as prefix, not {list(self.further)}")
         if self.further and self.writes is not None:
             raise ValueError("further: several doors are for reading; what trials write goes by one")
+        self._check_copies()
         if self.proxy and self.protocol != "http":
             raise ValueError(f'proxy: is for protocol "http", not "{self.protocol}"')
 
@@ -132,6 +136,16 @@ class Access:
     def prefixes(self) -> tuple[Prefix, ...]:
         """Of all its doors."""
         return (self.prefix, *self.further)
+
+    def _check_copies(self) -> None:
+        if self.replicas is not None and self.protocol != "file":
+            raise ValueError(f'replicas: copies of its own are for protocol "file", not "{self.protocol}"')
+        if self.on_disk and (self.replicas is None or self.servers or self.path or self.writes):
+            raise ValueError("on_disk: needs replicas, a folder on the worker's disk, and no servers, path or writes")
+
+    def place(self, directory: str) -> str:
+        """Where this way finds a set of replicas that the storage has in this directory: there, or in its copy."""
+        return directory if self.replicas is None else f"{self.replicas}/{PurePath(directory).name}"
 
     def url(self, path: str, client: int = 0) -> str:
         """How one of the clients names the file that has this absolute path on the storage."""
@@ -283,6 +297,7 @@ def _problems(site: Site) -> Iterator[str]:
         yield 'samplers: at least one must have role = "storage", which is what the rates are taken from; none has'
     if storage and site.storage.sampled is not None and site.storage.sampled not in storage:
         yield unknown("storage.sampled", site.storage.sampled, storage)
+    yield from _unproven(site, storage)
     yield from _copied_unseen(site)
     yield from _sampled_twice(site)
     yield from _flushed_outside(site)
@@ -292,6 +307,24 @@ def _share(one: str, other: str) -> bool:
     """Whether one path leads into the other."""
     first, second = PurePath(one), PurePath(other)
     return first.is_relative_to(second) or second.is_relative_to(first)
+
+
+def _unproven(site: Site, storage: Sequence[Host]) -> Iterator[str]:
+    """Ways of which nothing would tell what moved, or from where."""
+    for name, access in site.access.items():
+        for server in access.servers:
+            if server not in storage:
+                yield unknown(f"access.{name}.servers", server, storage)
+        if access.on_disk and access.pool in site.pools and site.pools[access.pool].interface is None:
+            yield (
+                f"access.{name}.on_disk: nothing tells what the workers' disks read, since they are not sampled;"
+                f" give pools.{access.pool} its interface"
+            )
+        if access.replicas is not None and _share(access.replicas, site.storage.replicas):
+            yield (
+                f"access.{name}.replicas: has copies of what is in storage.replicas,"
+                f' "{site.storage.replicas}", so it must be elsewhere'
+            )
 
 
 def _copied_unseen(site: Site) -> Iterator[str]:

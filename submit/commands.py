@@ -19,7 +19,7 @@ from tierbench.definitions import NAMED
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit import pool
+from tierbench.submit import copies, pool
 from tierbench.submit import replication as replica_files
 from tierbench.submit.beforehand import checksums_without_catalogue, refuse_without_catalogue, secrets_in_the_open
 from tierbench.submit.calibration import leave_ceilings
@@ -64,7 +64,9 @@ def register(subcommands: Any) -> None:
     experiment_at_site(replicas)
     replicas.add_argument("--verify", action="store_true", help="read all that is there and compare checksums")
     replicas.add_argument("--processes", type=int, default=4 * (os.cpu_count() or 1), help="at once (%(default)s)")
-    replicas.add_argument("--directory", type=Path, help="where, if not at the site's storage.replicas")
+    where = replicas.add_mutually_exclusive_group()
+    where.add_argument("--directory", type=Path, help="where, if not at the site's storage.replicas")
+    where.add_argument("--access", help="copy them, or verify the copies, where this way of access has its own")
 
     write = command("write", _write, "Write a run directory, whose DAGs can be given to condor_submit_dag by hand")
     experiment_at_site(write)
@@ -313,13 +315,26 @@ def _replicas(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
     if arguments.processes < 1:
         raise ConfigError(f"--processes {arguments.processes}: must be at least 1")
-    parent = arguments.directory or Path(site.storage.replicas)
     complaints: list[str] = []
+    if arguments.access:
+        access, sets = copies.copied(site, experiment, arguments.access)
+        for replicas in sets:
+            if arguments.verify:
+                complaints += copies.verify_copies(access, replicas, arguments.processes)
+            else:
+                copies.copy(site, access, replicas, arguments.processes, say)
+        return _told(arguments, complaints)
+    parent = arguments.directory or Path(site.storage.replicas)
     for replicas in experiment.used_replicas.values():
         if arguments.verify:
             complaints += replica_files.verify(replicas, parent, arguments.processes)
         else:
             replica_files.make(replicas, parent, arguments.processes, say)
+    return _told(arguments, complaints)
+
+
+def _told(arguments: argparse.Namespace, complaints: list[str]) -> int:
+    """Tell what is wrong with replicas, if anything was looked for."""
     for complaint in complaints:
         print(complaint)
     if arguments.verify and not complaints:

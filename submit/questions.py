@@ -162,7 +162,7 @@ def _contents(
         return
     chance = random.Random(experiment.seed)  # noqa: S311
     chosen = chance.sample(list(entries.values()), min(CHOSEN, len(entries)))
-    directory = f"{site.storage.replicas}/{folder}"
+    directory = access.place(f"{site.storage.replicas}/{folder}")
     files = [(access.url(f"{directory}/{entry.name}"), entry.bytes, entry.adler32) for entry in chosen]
     about = {"files": files, "of": len(entries), "seconds": CONTENTS_SECONDS}
     yield hosts[-1], Question("contents", f"replicas {folder}", about)
@@ -227,7 +227,8 @@ def _on_the_way(site: Site, experiment: Experiment | None, access: Access) -> It
 def _directories(site: Site, experiment: Experiment | None, access: str) -> list[tuple[str, int]]:
     """The directories on the storage that are read by an access, and how many files each has to hold."""
     if experiment is None:
-        return [(site.storage.replicas, 0)]
+        return [(site.access[access].replicas or site.storage.replicas, 0)]
     read = {use.replicas.folder for use in experiment.uses() if use.access == access}
     sets = [(folder, replicas) for folder, replicas in experiment.used_replicas.items() if folder in read]
-    return [(f"{site.storage.replicas}/{folder}", replicas.count) for folder, replicas in sets]
+    place = site.access[access].place
+    return [(place(f"{site.storage.replicas}/{folder}"), replicas.count) for folder, replicas in sets]

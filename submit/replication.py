@@ -50,7 +50,7 @@ def make(replicas: Replicas, parent: Path, processes: int, say: Callable[[str], 
             if not folder.is_dir():
                 folder.mkdir(exist_ok=True)
                 hand_over(folder)
-        if any(_missing(replicas, directory, catalogue.read(directory))):
+        if any(missing(replicas, directory, catalogue.read(directory))):
             with adding(directory) as additions:
                 _make_missing(replicas, directory, additions, processes, say)
         else:
@@ -61,7 +61,7 @@ def make(replicas: Replicas, parent: Path, processes: int, say: Callable[[str], 
         raise TierbenchError(f"{directory}: cannot be written: {error.strerror}{whose}; {here}") from None
 
 
-def _missing(replicas: Replicas, directory: Path, known: Catalogue) -> Iterator[tuple[int, Path]]:
+def missing(replicas: Replicas, directory: Path, known: Catalogue) -> Iterator[tuple[int, Path]]:
     """The replicas that still have to be made: not listed, gone, or of another size than listed."""
     for number, name in enumerate(replicas.files, 1):
         entry, path = known.entries.get(name), directory / name
@@ -72,18 +72,18 @@ def _missing(replicas: Replicas, directory: Path, known: Catalogue) -> Iterator[
 def _make_missing(
     replicas: Replicas, directory: Path, additions: Additions, processes: int, say: Callable[[str], None]
 ) -> None:
-    missing = list(_missing(replicas, directory, additions.known))
-    _check_space(directory, len(missing) * replicas.nominal_bytes)
-    say(f"{replicas.name}: {replicas.count - len(missing)} of {replicas.count} files are there, in {directory}")
+    absent = list(missing(replicas, directory, additions.known))
+    check_space(directory, len(absent) * replicas.nominal_bytes)
+    say(f"{replicas.name}: {replicas.count - len(absent)} of {replicas.count} files are there, in {directory}")
     if isinstance(replicas, TreeReplicas | HiggsReplicas):
         programs.command(MAKE_TREE, [])  # compiled now, and not by each of the many
     with ThreadPoolExecutor(processes) as pool:
-        made = pool.map(lambda numbered: _make_one(replicas, numbered[1], numbered[0]), missing)
+        made = pool.map(lambda numbered: _make_one(replicas, numbered[1], numbered[0]), absent)
         try:
             for count, entry in enumerate(made, 1):
                 additions.add(entry)
-                if count % max(1, len(missing) // 10) == 0 or count == len(missing):
-                    say(f"{replicas.name}: made {count} of {len(missing)}")
+                if count % max(1, len(absent) // 10) == 0 or count == len(absent):
+                    say(f"{replicas.name}: made {count} of {len(absent)}")
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -114,7 +114,7 @@ def _complaint(path: Path, entry: Entry | None) -> str | None:
     return None if intact else f"{path}: its contents have changed (other checksum than in the catalogue)"
 
 
-def _check_space(directory: Path, needed: int) -> None:
+def check_space(directory: Path, needed: int) -> None:
     free = shutil.disk_usage(directory).free
     if needed > free:
         raise TierbenchError(

@@ -14,7 +14,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tierbench.errors import HostError
@@ -24,6 +24,9 @@ ACCOUNT = "/run/tierbench-cpu"  # where a host finds its own account; monitors/s
 PERIOD_US = 20_000  # short beside a sampling period, so that a limited host is slow and not stuttering
 MACHINES = 16  # a testbed's weight: to the kernel its group would be one process among all of this machine's
 EMPTYING_SECONDS = 5.0
+DISK_RATE = "blkio.throttle.read_bps_device"
+NO_LIMIT_MBPS = 1_000_000
+BLOCK_DEVICES = Path("/sys/dev/block")
 ENTER = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit 126; shift; done; shift; exec "$@"'
 
 
@@ -34,7 +37,8 @@ class Hierarchy:
     root: Path
     files: tuple[str, ...]
     unified: bool = False
-    limits: bool = False
+    limits: bool = False  # of CPU time
+    disks: bool = False  # counts what is read from disks, and can limit it
 
 
 @dataclass(frozen=True)
@@ -62,15 +66,17 @@ def means_in(mounts: str) -> Means:
         counting = _version_1(groups, "cpuacct", ("cpuacct.usage",), limits=False)
         limiting = _version_1(groups, "cpu", ("cpu.stat", "cpu.cfs_quota_us", "cpu.cfs_period_us"), limits=True)
         if counting and limiting:
-            return Means((counting, limiting))
+            return Means((counting, limiting, *_disks_of_version_1(groups)))
     unified = [Path(point) for point, kind, _ in groups if kind == "cgroup2"]
     for root in unified:
         with contextlib.suppress(OSError), _trial_group(root) as group:
             if "usage_usec" in (group / "cpu.stat").read_text():
-                limits = _hands_down_cpu(root, group)
+                limits = _hands_down(root, group, "cpu", "cpu.max")
                 lacking = "" if limits else f"{root} does not hand the cpu controller down, so no CPU can be limited"
-                files = ("cpu.stat", "cpu.max") if limits else ("cpu.stat",)
-                return Means((Hierarchy(root, files, unified=True, limits=limits),), lacking)
+                files = ("cpu.stat", *(["cpu.max"] if limits else []))
+                disks = _hands_down(root, group, "io", "io.max")
+                files = (*files, *(["io.stat"] if disks else []))
+                return Means((Hierarchy(root, files, unified=True, limits=limits, disks=disks),), lacking)
     return Means((), "no control group can be made here, so a host's CPU time cannot be told from the machine's")
 
 
@@ -83,10 +89,19 @@ def _version_1(groups: list[list[str]], controller: str, files: tuple[str, ...],
     return None
 
 
-def _hands_down_cpu(root: Path, group: Path) -> bool:
+def _disks_of_version_1(groups: list[list[str]]) -> list[Hierarchy]:
+    """Where disks cannot be counted by hosts, all else still can."""
     with contextlib.suppress(OSError):
-        (root / "cgroup.subtree_control").write_text("+cpu")
-    return (group / "cpu.max").exists()
+        files = ("blkio.throttle.io_service_bytes", DISK_RATE)
+        if found := _version_1(groups, "blkio", files, limits=False):
+            return [replace(found, files=files[:1], disks=True)]
+    return []
+
+
+def _hands_down(root: Path, group: Path, controller: str, file: str) -> bool:
+    with contextlib.suppress(OSError):
+        (root / "cgroup.subtree_control").write_text(f"+{controller}")
+    return (group / file).exists()
 
 
 @contextlib.contextmanager
@@ -107,6 +122,7 @@ class Cgroup:
         bed = host_directory.parent.parent
         self._bed = f"tierbench-{bed.name}-{zlib.crc32(str(bed).encode()):08x}"
         self._name = host_directory.name
+        self._disk = _disk_below(host_directory)
 
     def _groups(self) -> Iterator[tuple[Hierarchy, Path]]:
         for hierarchy in means().hierarchies:
@@ -118,9 +134,11 @@ class Cgroup:
             for file, usual in (("cpu.shares", 1024), ("cpu.weight", 100)):
                 if hierarchy.limits and (group.parent / file).exists():
                     (group.parent / file).write_text(str(MACHINES * usual))
-            if hierarchy.unified and hierarchy.limits:
-                (group.parent / "cgroup.subtree_control").write_text("+cpu")
+            for controller, wanted in (("cpu", hierarchy.limits), ("io", hierarchy.disks)):
+                if hierarchy.unified and wanted:
+                    (group.parent / "cgroup.subtree_control").write_text(f"+{controller}")
             group.mkdir(exist_ok=True)
+        self.limit_disk(None)  # only where there is a limit, version 1 counts
 
     @property
     def entrances(self) -> list[Path]:
@@ -152,6 +170,23 @@ class Cgroup:
                 (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
                 (group / "cpu.cfs_quota_us").write_text("-1" if cores is None else str(round(cores * PERIOD_US)))
 
+    def limit_disk(self, mbps: float | None) -> bool:
+        """Let the host read so much a second from this machine's disk at most; whether that could be done.
+
+        None is more than any disk has.
+        """
+        done = False
+        for hierarchy, group in self._groups():
+            if hierarchy.disks and self._disk:
+                rate = round((mbps or NO_LIMIT_MBPS) * 1e6 / 8)
+                with contextlib.suppress(OSError):  # a kind of disk that has no such limits: then none is counted
+                    if hierarchy.unified:
+                        (group / "io.max").write_text(f"{self._disk} rbps={rate}")
+                    else:
+                        (group / DISK_RATE).write_text(f"{self._disk} {rate}")
+                    done = True
+        return done
+
     def remove(self) -> None:
         """Have it gone once its processes are; the last host's takes the testbed's group with it."""
         for _, group in self._groups():
@@ -165,3 +200,12 @@ class Cgroup:
                     time.sleep(0.02)
             with contextlib.suppress(OSError):  # others are still in it, or it is gone
                 group.parent.rmdir()
+
+
+def _disk_below(directory: Path) -> str:
+    """The number of the disk, not of its partition, that a directory is or will be on; none if it is on no disk."""
+    there = next(path for path in (directory, *directory.parents) if path.exists())
+    number = there.stat().st_dev
+    device = (BLOCK_DEVICES / f"{os.major(number)}:{os.minor(number)}").resolve()
+    whole = device.parent if (device / "partition").exists() else device
+    return (whole / "dev").read_text().strip() if (whole / "dev").exists() else ""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from tierbench.dags import names
 from tierbench.dags.bundle import bundle
+from tierbench.dags.experiment import Experiment
 from tierbench.errors import ConfigError, HostError
 from tierbench.interrupts import ASKING, exit_status
+from tierbench.site_configs.site import load_site
+from tierbench.submit.definitions import asked_experiment
 from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
 from tierbench.testbed.demands import check_demands, demands, with_demands
 from tierbench.testbed.host import RunningHost
@@ -18,7 +22,7 @@ from tierbench.testbed.rootfs import Say
 from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.settings import load
 from tierbench.testbed.testbed import SHIPPED, Testbed
-from tierbench.testbed.topology import USER
+from tierbench.testbed.topology import USER, Host, Topology
 
 HOME = f"/home/{USER}"
 ASKED_TO_END = tuple(128 + number for number in ASKING)  # what ends the watching, and not the run
@@ -33,6 +37,7 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
     except OSError as error:
         raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
     _see_to(testbed, experiment, say)
+    experiment_here = asked_experiment(experiment)
     writer, access_point = testbed.host(testbed.topology.writer.name), testbed.host(ACCESS_POINT)
     if Path(experiment).is_file():
         experiment = _taken_along(Path(experiment), writer, access_point)
@@ -46,10 +51,23 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
         return status
     if status:
         raise HostError("the replicas could not be made, so nothing was run")
+    for host, access in _copied(testbed.topology, experiment_here, writer.host):
+        say(f"copies on {host.name}, for {access}")
+        status = _inside(testbed.host(host.name), "replicas", *definition, "--access", access)
+        if status:
+            return status
     access_point.run("mkdir", "-p", f"{HOME}/runs", user=USER)
     say("run")
     status = _inside(access_point, "run", *definition, "--into", there)
     return _to_its_end(testbed, access_point, status, into, say)
+
+
+def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterator[tuple[Host, str]]:
+    """The ways of an experiment that have copies of replicas of their own, and the hosts where these are made."""
+    for name, access in load_site(SHIPPED).access.items():
+        if access.replicas is not None and any(use.access == name and use.replicas.made for use in experiment.uses()):
+            workers = [worker for worker in topology.workers if worker.network_kind == access.pool]
+            yield from ((host, name) for host in (workers if access.on_disk else [writer]))
 
 
 def _see_to(testbed: Testbed, experiment: str, say: Say) -> None:

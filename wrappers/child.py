@@ -32,6 +32,7 @@ class IO(NamedTuple):
     read: int
     written: int
     text_bytes: int  # of this statement, whose reading counts as well
+    fetched: "int | None" = None  # of what it has read, what the kernel has fetched from a disk for it
 
 
 class Run(NamedTuple):
@@ -48,6 +49,7 @@ class Run(NamedTuple):
     peak_rss_kb: int
     stderr: str
     stderr_bytes: int
+    disk_bytes: "int | None" = None  # of what it has read, what the kernel has fetched from a disk for it
 
     @property
     def last_words(self) -> str:
@@ -151,6 +153,7 @@ class Child:
             cpu_system_s=max(0.0, usage.ru_stime - self.cpu_before[1]),
             peak_rss_kb=usage.ru_maxrss, stderr=self.stderr.read_text(errors="replace")[-8000:],
             stderr_bytes=self.stderr.stat().st_size,
+            disk_bytes=_more(end.fetched, own.fetched, self.io_before.fetched),
         )  # fmt: skip
 
     def _has_stdout(self, seconds: float) -> bool:
@@ -162,8 +165,14 @@ class Child:
 def io_of(pid: str) -> IO:
     """What a process has read and written; nothing if it has ended or the kernel keeps no such counts."""
     text = read_text(f"/proc/{pid}/io")
-    counts = dict(re.findall(r"^(rchar|wchar): (\d+)$", text, re.MULTILINE))
-    return IO(int(counts.get("rchar", 0)), int(counts.get("wchar", 0)), len(text))
+    counts = {name: int(count) for name, count in re.findall(r"^(rchar|wchar|read_bytes): (\d+)$", text, re.MULTILINE)}
+    return IO(counts.get("rchar", 0), counts.get("wchar", 0), len(text), counts.get("read_bytes"))
+
+
+def _more(end: "int | None", *before: "int | None") -> "int | None":
+    """What a count has risen by, where the kernel keeps it."""
+    known = [count for count in before if count is not None]
+    return None if end is None or len(known) < len(before) else max(0, end - sum(known))
 
 
 def cpu_of(pid: int) -> "tuple[float, float]":

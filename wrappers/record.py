@@ -33,14 +33,14 @@ class Record:
 
     def end(self, outcome: "dict[str, Any]", run: "Run | None") -> None:
         unknown = (
-            "opened_wall_ns", "first_byte_wall_ns", "bytes_app", "bytes_client", "bytes_source", "events",
-            "cpu_user_s", "cpu_system_s", "exit_status",
+            "opened_wall_ns", "first_byte_wall_ns", "bytes_app", "bytes_client", "bytes_source",
+            "bytes_disk", "events", "cpu_user_s", "cpu_system_s", "exit_status",
         )  # fmt: skip
         content: dict[str, Any] = {"status": None, "message": None, **dict.fromkeys(unknown), "detail": {}}
         if run:
             content.update(
                 first_byte_wall_ns=run.first_byte_wall_ns, cpu_user_s=round(run.cpu_user_s, 6),
-                cpu_system_s=round(run.cpu_system_s, 6), exit_status=run.exit_status,
+                cpu_system_s=round(run.cpu_system_s, 6), exit_status=run.exit_status, bytes_disk=run.disk_bytes,
                 detail={"peak_rss_kb": run.peak_rss_kb},
             )  # fmt: skip
             content["detail"].update(outcome.pop("detail", {}))

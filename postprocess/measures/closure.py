@@ -52,6 +52,9 @@ def findings(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     if not told or not data.storage:
         return
     yield from _missing(data, told)
+    if data.trial.on_disk:
+        yield from _missing_on_disks(data, told)
+    yield from _by_others(data, told)
     if data.measure.far_end == "workers" and carried is not None and settles(data):
         yield from _missing_at_workers(data, told)
     if row.closure is not None:
@@ -94,6 +97,32 @@ def _missing(data: TrialData, told: int) -> Iterator[Evidence]:
         yield Evidence("written late", 100 * late / told, words)
 
 
+def _missing_on_disks(data: TrialData, told: int) -> Iterator[Evidence]:
+    """What the clients tell and the kernel has fetched from no disk for them: others' reading hides no cache there."""
+    counts = [job.end.bytes_disk for job in data.jobs if job.end]
+    known = [count for count in counts if count is not None]
+    unknown = len(counts) - len(known)
+    words = f"what the kernel fetched from a disk for {unknown} clients is not known"
+    yield Evidence("bytes not compared", unknown, words)
+    if not unknown:
+        words = f"the kernel fetched {mb(sum(known))} from disks of {mb(told)} that the clients {data.measure.did}"
+        yield Evidence("missing bytes", 100 * (1 - sum(known) / told), words)
+
+
+def _by_others(data: TrialData, told: int) -> Iterator[Evidence]:
+    """What storage servers moved that have nothing to do with the way."""
+    if data.window_ns is None or not data.other_servers:
+        return
+    begin, end = data.window_ns
+    counter, seconds = COUNTERS[data.measure.direction], (end - begin) / 1e9
+    moved_there = sum(course(one, counter, begin).rise(0, seconds) for one in data.other_servers)
+    hosts = sorted({one.samples.host for one in data.other_servers})
+    beyond = max(0.0, moved_there - MOST_AT_REST_MBPS * 1e6 / 8 * len(hosts) * seconds)
+    words = f"{data.trial.access} does not lead to {', '.join(hosts)}, of which {mb(moved_there)} were"
+    words += f" {data.measure.direction}"
+    yield Evidence("other servers", 100 * beyond / told, words)
+
+
 def bytes_told(data: TrialData) -> int:
     """What all clients together read, wrote or copied, as far as they tell."""
     return sum(job.bytes_read or 0 for job in data.jobs)
@@ -112,7 +141,7 @@ def moved_around(data: TrialData) -> Moved | None:
 def _both_ends(data: TrialData) -> Iterator[tuple[str, list[Sampled], str]]:
     """Who must have moved what was told, which way: of copies it is the servers at both ends."""
     measure = data.measure
-    yield "the storage", data.storage, measure.direction
+    yield "the storage" if measure.by == "interfaces" else "the workers' disks", data.storage, measure.direction
     if measure.far_end == "storage":
         who = data.trial.copied_to or "the storage"
         yield who, data.far_end, measure.far_direction
@@ -133,7 +162,7 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
         return None
     begin, end = data.window_ns
     window_s = (end - begin) / 1e9
-    counter = COUNTERS[direction]
+    counter = data.measure.counters[direction]
     amount = course(sampled, counter, begin)
     first, last = amount.before(0), amount.after(window_s)
     if first < 0 or last >= len(amount):
@@ -143,7 +172,7 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     if times[1] - times[0] - amount.known_s(times)[0] > LEAST_S:
         return None
     counted = counter.replace("bytes", "packets")
-    known = counted in sampled.samples.columns
+    known = counted != counter and counted in sampled.samples.columns
     return Moved(amount.rise(*times), course(sampled, counted, begin).rise(*times) if known else 0.0)
 
 
@@ -153,6 +182,8 @@ def usual_excess(data: TrialData, row: TrialRow, told: float) -> tuple[float, st
     own += (USUAL_BYTES_PER_CLIENT * row.jobs + _at_rest(data, row)) / told
     carried = moved_around(data)
     again = _sent_again(data, carried) / told
+    if data.measure.by != "interfaces":
+        return own, "are usual"
     if carried is not None and carried.packets:
         headers, whose = HEADERS * carried.packets / told, "headers of the packets counted"
     else:
@@ -219,7 +250,7 @@ def _missing_at_workers(data: TrialData, told: int) -> Iterator[Evidence]:
 def _sent_again(data: TrialData, carried: Moved | None) -> float:
     """Bytes in TCP segments that the storage servers sent again in the window; what they receive comes once."""
     segments = 0.0
-    if data.measure.direction != SENT:
+    if data.measure.direction != SENT or data.measure.by != "interfaces":
         return segments
     for server, *_ in by_host(data.storage):
         if "tcp_retrans" in server.samples.columns and data.window_ns is not None:

@@ -108,7 +108,7 @@ def _longest_turn(data: TrialData) -> Part | None:
 def resources(data: TrialData, of: Part) -> list[Resource]:
     """All resources of a trial's sampled hosts, its links and its clients."""
     moved = sum(per_second(server, data.measure.counter, of, 8 / 1e6) or 0.0 for server in data.storage)
-    workers = data.taking_hosts
+    workers = data.client_hosts if data.trial.on_disk else data.taking_hosts
     found: list[Resource] = []
     for interfaces in by_host(data.sampled):
         found += _of_host(interfaces, data, of, moved, workers)
@@ -124,7 +124,9 @@ def _of_host(
     host, role = samples.host, samples.role
     rates = {way: [per_second(one, f"{way}_bytes", of, 8 / 1e6) for one in interfaces] for way in ("tx", "rx")}
     carried = max(sum(rate or 0.0 for rate in way) for way in rates.values())
-    on_the_way = role == "storage" or (host in workers if role == "worker" else carried >= CARRIES * moved)
+    on_the_way = carried >= CARRIES * moved
+    if role in ("storage", "worker"):
+        on_the_way = host in (workers if role == "worker" else {server.samples.host for server in data.storage})
     here = Here(host, role, on_the_way)
     for number, one in enumerate(interfaces):
         ceiling = data.ceilings.nic(host, role, one.samples.card)
@@ -156,6 +158,11 @@ def _of_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]
     yield from here.used("CPU in softirq", cpu.get("softirq"), "%", 100)
     yield from here.used("busiest core", gauge(sampled, "cpu_busiest_busy_pct", of), "%", 100)
     yield from here.used("busiest core's softirq", gauge(sampled, "softirq_busiest_pct", of), "%", 100)
+    yield from _of_disks(sampled, of, here)
+
+
+def _of_disks(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
+    """The disks of a machine, all together."""
     disks = len(sampled.samples.header.get("disks") or ())
     if disks:
         yield from here.used("disks busy", per_second(sampled, "disk_busy_ms", of, 0.1 / disks), "%", 100)
@@ -184,7 +191,7 @@ def _of_workers_not_sampled(data: TrialData) -> Iterator[Resource]:
 
 def _of_links(data: TrialData, found: list[Resource], moved: float) -> Iterator[Resource]:
     """The WAN, which is no host's: it carries what leaves the storage's site, or comes to it."""
-    if data.storage and (wan := data.ceilings.links.get("wan")):
+    if data.storage and (wan := data.ceilings.links.get("wan")):  # to a disk there is none
         way = f"NIC {data.measure.direction}"
         crossing = [r.value for r in found if r.role == "door" and r.on_the_way and r.resource == way]
         rate = sum(crossing) or moved
@@ -196,6 +203,8 @@ def _of_machine(data: TrialData, of: Part) -> Iterator[Resource]:
     sharing = [sampled for sampled in data.sampled if shares_machine(sampled, data)]
     if sharing and "busy" in (cpu := _cpu(sharing[0], of)):
         yield Resource("", "machine", "CPU", cpu["busy"], "%", 100.0, on_the_way=False)
+    if sharing and data.trial.on_disk:
+        yield from _of_disks(sharing[0], of, Here("", "machine", on_the_way=False))
 
 
 def _of_clients(data: TrialData) -> Iterator[Resource]:

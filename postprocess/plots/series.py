@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from tierbench.dags import names
-from tierbench.dags.measure import COUNTERS, OTHER_WAY, SENT
+from tierbench.dags.measure import COUNTERS, OF_DISKS, OF_OWN_DISKS, OTHER_WAY, SENT
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.course import course, with_window
 from tierbench.postprocess.measures.traffic import MEGABITS, resolution_s
@@ -18,6 +19,7 @@ from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.tables.rows import TrialRow
 
 LEAD_S, TAIL_S = 1.0, 1.0  # shown before and after the window
+DISKS = {"disks": (OF_DISKS, "boot_id"), "own disks": (OF_OWN_DISKS, "host")}  # what counts, and whose it is
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,16 @@ def host_series(run: Path, trial: TrialRow, steps: int) -> list[HostSeries]:
     folder = run / names.trial_directory(trial.trial_id) / names.SAMPLES
     for path in sorted(folder.glob("*.samples")):
         try:
-            samples = read_samples(path, INTERFACE)
+            samples = read_samples(path, (*INTERFACE, *OF_DISKS.values(), *OF_OWN_DISKS.values()))
         except (UnreadableSamples, OSError):
             continue
         if len(samples) > 1:
             sampled += [Sampled(one, intervals(one)) for one in samples.by_interface()]
-    found = []
+    by_disks = trial.counted_by in DISKS
+    found = list(_disks(sampled, trial, steps)) if by_disks else []
     for one in sampled:
+        if by_disks and one.samples.role == "storage":  # nothing of this trial
+            continue
         # Of one role all have the same edges, so that they can be added up.
         alike = [other for other in sampled if other.samples.role == one.samples.role]
         step_s = max(resolution_s(alike), (window_s + LEAD_S + TAIL_S) / steps)
@@ -65,6 +70,17 @@ def host_series(run: Path, trial: TrialRow, steps: int) -> list[HostSeries]:
         moved = {way: _moved(one, COUNTERS[way], begin_ns, window_s, step_s) for way in {own, OTHER_WAY[direction]}}
         found.append(HostSeries(one.samples.named, one.samples.role, moved[own], moved[OTHER_WAY[direction]]))
     return found
+
+
+def _disks(sampled: list[Sampled], trial: TrialRow, steps: int) -> Iterator[HostSeries]:
+    """What the disks read of each host, or machine, that clients ran on: they are the storage of the trial."""
+    counters, same = DISKS[trial.counted_by]
+    begin_ns, window_s = trial.go_wall_ns or 0, trial.window_s or 0.0
+    workers = {str(one.samples.header.get(same)): one for one in sampled if one.samples.role == "worker"}
+    for one in workers.values():
+        step_s = max(one.samples.period_s, (window_s + LEAD_S + TAIL_S) / steps)
+        read, written = (_moved(one, counters[way], begin_ns, window_s, step_s) for way in (SENT, OTHER_WAY[SENT]))
+        yield HostSeries(f"{one.samples.host} disks", "storage", read, written)
 
 
 def busiest(hosts: list[HostSeries], others: int) -> list[HostSeries]:

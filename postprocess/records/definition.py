@@ -69,6 +69,8 @@ class Definition(OfPool):
     conditions: list[Condition] = field(default_factory=list)
     writes: dict[str, Any] | None = None
     copied_to: str | None = None  # the host that its way leads to, where its clients copy from server to server
+    on_disk: bool = False  # the workers' own disks are its storage
+    servers: list[str] = field(default_factory=list)  # the storage servers that its way names; none: all
     work: Work = field(default_factory=Work)
 
     @property
@@ -84,7 +86,8 @@ class Definition(OfPool):
     @property
     def measure(self) -> Measure:
         """What its rates are of, and which way its bytes go."""
-        return MEASURES[self.declared.does]
+        measure = MEASURES[self.declared.does]
+        return measure.on_disks if self.on_disk else measure
 
     @property
     def reads_again(self) -> bool:

@@ -88,6 +88,7 @@ class End(Record):
     bytes_app: int | None = None
     bytes_client: int | None = None
     bytes_source: str | None = None
+    bytes_disk: int | None = None
     events: int | None = None
     operations: int | None = None
     operations_s: float | None = None  # in them, by its own clock

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tierbench import stored
 from tierbench.dags import names
-from tierbench.dags.measure import Measure
+from tierbench.dags.measure import OF_OWN_DISKS, SENT, Measure
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
 from tierbench.postprocess.measures.ceilings import Ceilings, read_ceilings
@@ -24,7 +24,7 @@ from tierbench.postprocess.records.samples import Bounds, Samples, UnreadableSam
 from tierbench.postprocess.records.traits import Traits
 from tierbench.starts import begin_of
 from tierbench.stored import Damaged
-from tierbench.submit.trial.held import held
+from tierbench.submit.trial.held import Held, held
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
@@ -122,16 +122,39 @@ class TrialData:
     @property
     def measure(self) -> Measure:
         """What its rates are of, and which way its bytes go."""
+        workers = self.workers_at_work
+        if self.trial.on_disk and workers and all(map(_counts_its_own_disks, workers)):
+            return self.trial.measure.on_own_disks
         return self.trial.measure
 
     @property
     def storage(self) -> list[Sampled]:
-        """All interfaces of all storage servers; what these moved is the sum over them."""
+        """All interfaces of the storage servers that its way names; what these moved is the sum over them.
+
+        Where the workers' disks are the storage, it is those workers that clients ran on; of several that share a
+        machine and tell what all of it has read, one.
+        """
+        if not self.trial.on_disk:
+            servers = self.trial.servers
+            return [one for one in self._servers if not servers or one.samples.host in servers]
+        same = "host" if self.measure.by == "own disks" else "boot_id"
+        return list({str(one.samples.header.get(same)): one for one in self.workers_at_work}.values())
+
+    @property
+    def other_servers(self) -> list[Sampled]:
+        """All interfaces of those storage servers that have nothing to do with its way."""
+        mine = {one.samples.host for one in self.storage}
+        return [one for one in self._servers if one.samples.host not in mine]
+
+    @property
+    def _servers(self) -> list[Sampled]:
         return [sampled for sampled in self.sampled if sampled.samples.role == "storage"]
 
     @property
     def far_end(self) -> list[Sampled]:
         """Who has the trial's bytes at the end that is not the measured one; none unless all of it was sampled."""
+        if self.measure.far_end == "none":
+            return []
         if self.measure.far_end == "workers":
             return self.workers_at_work
         host = self.trial.copied_to
@@ -173,6 +196,12 @@ class TrialData:
     def window_ns(self) -> tuple[int, int] | None:
         begin, end = self.begin_ns, self.end_ns
         return None if begin is None or end is None else (begin, end)
+
+
+def _counts_its_own_disks(sampled: Sampled) -> bool:
+    """Whether its samples tell what the host had of disks, and not only what all hosts of its machine had."""
+    column = sampled.samples.columns.get(OF_OWN_DISKS[SENT])
+    return column is not None and bool(len(column)) and int(column.min()) >= 0
 
 
 def by_host(sampled: Iterable[Sampled]) -> list[list[Sampled]]:
@@ -221,11 +250,17 @@ def read_trial(folder: Path) -> TrialData:
         looked_at=_looked_at(found(PlaceReport, folder / names.CLEARED)),
         other_pools=_other_pools(folder, trial, jobs),
         clock=found(Bounds, folder / names.CLOCK),
-        ceilings=read_ceilings(folder.absolute().parents[1], trial.pool, lacking.append).under(
-            {role_of(one.condition.link): one.number for one in conditions if one.condition.link}
-        ),
+        ceilings=_ceilings(folder, trial, conditions, lacking),
         arranged=[f"{one.name}: {one.now} {one.condition.unit}".strip() for one in conditions],
     )
+
+
+def _ceilings(folder: Path, trial: Definition, conditions: list[Held], lacking: list[str]) -> Ceilings:
+    """What the links on its way can carry, as they were arranged; to a worker's own disk there are none."""
+    if trial.on_disk:
+        return Ceilings()
+    known = read_ceilings(folder.absolute().parents[1], trial.pool, lacking.append)
+    return known.under({role_of(one.condition.link): one.number for one in conditions if one.condition.link})
 
 
 def _unread(folder: Path, damage: Damaged) -> TrialData:

@@ -82,6 +82,7 @@ def job_row(trial: Definition, job: Job) -> JobRow:
         bytes_app=end.bytes_app,
         bytes_client=end.bytes_client,
         bytes_source=end.bytes_source or "",
+        bytes_disk=end.bytes_disk,
         events=end.events,
         events_per_s=_ratio(end.events, job.run_s),
         operations=end.operations,
@@ -117,6 +118,8 @@ def trial_row(data: TrialData) -> TrialRow:
         pool=trial.pool,
         protocol=trial.protocol,
         direction=data.measure.direction,
+        counted_by=data.measure.by,
+        servers=", ".join(data.trial.servers),
         program=trial.client,
         arranged="; ".join(data.arranged),
         started=data.start.text,
@@ -145,6 +148,7 @@ def trial_row(data: TrialData) -> TrialRow:
         bytes_app=_sum(jobs, lambda job: job.bytes_app),
         bytes_client=_sum(jobs, lambda job: job.bytes_client),
         bytes_server=None if carried.bytes is None else round(carried.bytes),
+        bytes_by_server=_by_server(data),
         closure=_plus(-1, _ratio(carried.bytes, compared)),
         job_files=trial.work.files_per_job,
         job_processes=trial.work.processes,
@@ -173,6 +177,16 @@ def trial_row(data: TrialData) -> TrialRow:
         left_behind="; ".join(data.left),
         limit=limit,
     )
+
+
+def _by_server(data: TrialData) -> str:
+    """What each storage server moved over the window, as JSON; also those that its way does not lead to."""
+    moved = {}
+    for interfaces in by_host([*data.storage, *data.other_servers]):
+        measure = data.measure if interfaces[0] in data.storage else replace(data.measure, by="interfaces")
+        rise = traffic(interfaces, data.begin_ns, data.end_ns, data.window_ns, measure.counter).bytes
+        moved[interfaces[0].samples.host] = None if rise is None else round(rise)
+    return json.dumps(moved, sort_keys=True) if moved else ""
 
 
 def _sampling(data: TrialData) -> Sampling:
@@ -221,15 +235,17 @@ def _reasons(data: TrialData) -> list[str]:
         reasons.append("the gate never opened")
     if data.end_ns is None and any(job.end for job in data.jobs):
         reasons.append("the last client ended before the window began, or more than a week after")
-    if not data.storage and "storage" not in data.trial.roles.values():
+    if not data.storage and data.trial.on_disk:
+        reasons.append("the workers that clients ran on were not all sampled, so nothing tells what their disks read")
+    elif not data.storage and "storage" not in data.trial.roles.values():
         reasons.append("no storage server was sampled")
     for server in by_host(data.storage):
         reasons += uncovered(server, data.begin_ns, data.end_ns, data.measure)
     return reasons
 
 
-def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None, measure: Measure) -> list[str]:
-    """Which parts of the window are missing in a host's samples."""
+def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None, measure: Measure | None) -> list[str]:
+    """Which parts of the window are missing in a host's samples, and in what is measured if it is part of that."""
     sampled = interfaces[0]
     host = f"samples of {sampled.samples.host}"
     if not len(sampled.samples):
@@ -242,7 +258,7 @@ def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None,
         reasons.append(f"{host} begin {(times[0] - begin) / 1e9:.1f} s after the window's begin")
     if times[-1] < end:
         reasons.append(f"{host} end {(end - times[-1]) / 1e9:.1f} s before the window's end")
-    if sampled.samples.role == "storage":
+    if measure is not None:
         unknown = np.any([np.isnan(one.intervals.differences[measure.counter][1:]) for one in interfaces], axis=0)
         touching = (times[1:] > begin) & (times[:-1] < end)
         seconds = float(sampled.intervals.seconds[1:][unknown & touching].sum())

@@ -124,6 +124,7 @@ class JobRow(OfTrial):
     bytes_app: Count = count("bytes the application read, or wrote", "B")
     bytes_client: Count = count("bytes the process or the client library read, or wrote", "B")
     bytes_source: str = text("who counted bytes_client")
+    bytes_disk: Count = count("of what its process read, fetched from a disk by the worker's kernel", "B")
     rate_mbps: Amount = number("Mb/s", "bytes_app over run_s")
     processes: Count = count("processes at once, and the next ones: empty for a job that reads one file once")
     files: Count = count("files that were read whole, each counted once")
@@ -196,6 +197,10 @@ class TrialRow(OfTrial):
     pool: str = text("pool of workers")
     protocol: str = text("protocol by which the clients read or write")
     direction: str = text("what the storage's interfaces do with the trial's bytes: sent, or received")
+    counted_by: str = text(
+        "what of the storage counts them: interfaces; disks of the workers' machines; own disks, of each"
+    )
+    servers: str = text("the storage servers that the way leads to; empty: all of them, or none but the workers' disks")
     program: str = text("kind of client")
     arranged: str = text("what the site has changed for the trial, on which host, as it was read back")
     started: str = text("how the clients began: together, natural, every so many seconds, or in-turn")
@@ -232,6 +237,9 @@ class TrialRow(OfTrial):
     bytes_app: Count = count("moved by the applications", "B")
     bytes_client: Count = count("moved by the processes or client libraries", "B")
     bytes_server: Count = count("carried by the storage servers' interfaces over the window", "B")
+    bytes_by_server: str = text(
+        "what each storage server carried over the window, and each machine's disks where they are it, as JSON"
+    )
     closure: Amount = number(
         "1",
         "bytes_server over what the clients moved (bytes_client, unless their kind says bytes_app), less 1: excess",

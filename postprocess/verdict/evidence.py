@@ -145,11 +145,12 @@ def _sampling(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
             yield Evidence("late ticks", share, f"{host}'s sampler was late {late} times of {ticks}, {share:.1f} %")
         if begin is None or end is None or len(sampled.samples) < 2:
             continue
-        yield from _gaps(sampled, begin, end)
+        yield from _gaps(sampled, begin, end, measured=sampled in data.storage)
     lacking = list(data.lacking)
+    measured = {sampled.samples.host for sampled in data.storage}
     for interfaces in by_host(data.sampled):
-        if interfaces[0].samples.role != "storage":
-            lacking += uncovered(interfaces, begin, end, data.measure)
+        if interfaces[0].samples.host not in measured:
+            lacking += uncovered(interfaces, begin, end, None)
     yield Evidence("host not covered", len(lacking), ", ".join(abridged(lacking)))
     period_s = data.trial.sample_period_s
     if window_s and data.storage:
@@ -180,14 +181,14 @@ def _late(samples: Samples) -> tuple[int, int]:
     return int((after > period_ns / 2).sum()) + missed, len(samples) + missed
 
 
-def _gaps(sampled: Sampled, begin_ns: int, end_ns: int) -> Iterator[Evidence]:
+def _gaps(sampled: Sampled, begin_ns: int, end_ns: int, *, measured: bool) -> Iterator[Evidence]:
     times, seconds = sampled.samples.time_ns, sampled.intervals.seconds[1:]
     touching = (times[1:] > begin_ns) & (times[:-1] < end_ns)
     longest = float(seconds[touching].max(initial=0))
     periods, host = longest / sampled.samples.period_s, sampled.samples.host
     words = f"{host}'s sampler had no sample for {longest:.2f} s, {periods:.1f} periods"
     yield Evidence("sampler gap", periods, words)
-    if sampled.samples.role == "storage":
+    if measured:
         within = np.minimum(times[1:], end_ns) - np.maximum(times[:-1], begin_ns)
         blind_s = float(within[touching & sampled.intervals.gap[1:]].sum()) / 1e9
         share = 100 * blind_s / ((end_ns - begin_ns) / 1e9)

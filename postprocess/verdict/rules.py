@@ -68,6 +68,13 @@ RULES = (
         "somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
     ),
     Rule(
+        "other servers",
+        "what those storage servers moved in the window that the trial's way does not lead to (`servers`, `on_disk`),"
+        " without 0.5 Mb/s a server",
+        "% of what was read", 2, 20,
+        "its files lie elsewhere than the way says, or somebody else uses those servers: see where its replicas are",
+    ),
+    Rule(
         "bytes not compared",
         "clients that do not tell what they moved, storage whose bytes around the window are not known, and written"
         " files that nobody has looked at",

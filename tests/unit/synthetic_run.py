@@ -18,6 +18,7 @@ WIDTHS = {
     "cpu_user": 14, "cpu_nice": 14, "cpu_system": 14, "cpu_idle": 14, "cpu_iowait": 14, "cpu_irq": 14,
     "cpu_softirq": 14, "cpu_steal": 14, "cpu_busiest": 5, "cpu_busiest_busy_pct": 4, "softirq_busiest_pct": 4,
     "mem_cached_kb": 12, "disk_read_bytes": 19, "disk_written_bytes": 19,
+    "disk_own_read_bytes": 19, "disk_own_written_bytes": 19,
 }  # fmt: skip
 COUNTED = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")  # of an interface
 RECORD_BYTES = sum(WIDTHS.values()) + len(WIDTHS) + 1
@@ -75,6 +76,7 @@ def record_values(time: float, **values: int) -> dict[str, int]:
     defaults = {
         "mono_ns": MONO_NS + since_ns, "wall_ns": GO_NS + since_ns, "cpu_user": jiffies, "cpu_idle": jiffies,
         "cpu_busiest": 1, "cpu_busiest_busy_pct": 60, "disk_read_bytes": -1, "disk_written_bytes": -1,
+        "disk_own_read_bytes": -1, "disk_own_written_bytes": -1,
     }  # fmt: skip
     return {**dict.fromkeys(WIDTHS, 0), **defaults, **values}
 

@@ -442,6 +442,7 @@ def test_each_rule_has_a_case_here():
     elsewhere |= {"missing at a worker", "stall", "other direction", "slow beside rest", "clock comparison"}
     elsewhere |= {"still at an edge", "failed fetches"}
     elsewhere |= {"not alone", "wrong place", "not pinned"}  # test_start.py and test_placement.py
+    elsewhere |= {"other servers"}  # test_storage_of_a_way.py
     elsewhere |= {"unlike its repetitions", "counts apart", "written late"}
     assert {rule.name for rule in RULES} == {case[0] for case in CASES} | elsewhere
 

@@ -1,0 +1,205 @@
+"""Where a way's bytes come from: the servers that it names, or the workers' own disks; others are no part of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.dags.experiment import find_experiment
+from tierbench.dags.hosts import flushed_hosts
+from tierbench.dags.plan import expand
+from tierbench.dags.records import ReplicaLists
+from tierbench.dags.replicas import RandomReplicas
+from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.plots.series import host_series, storage_series
+from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.tables.write import trial_tables
+from tierbench.site_configs.site import Site, find_site, load_site
+from tierbench.submit import copies, replication
+
+MBPS, SECONDS, JOBS = 400.0, 20, 4
+SIZE = round(MBPS * 1e6 / 8 * SECONDS / 1.02 / JOBS)  # what each client of a synthetic trial reads
+FAR = "oss2.uf.test"
+WORKER = "wn01.private.fiu.test"
+TIMES = synthetic.ticks(-2, 23)
+Counter = Callable[[float], int]
+READ = synthetic.during(MBPS / 1.02, SECONDS)
+NOTHING = synthetic.during(0, SECONDS)
+
+
+def samples(folder: Path, host: str, role: str, **counters: Counter) -> None:
+    lines = [synthetic.record(time, **{name: count(time) for name, count in counters.items()}) for time in TIMES]
+    head = json.dumps(synthetic.header(host=host, role=role)).encode() + b"\n"
+    (folder / f"samples/{host}.samples").write_bytes(head + b"".join(lines) + synthetic.trailer(len(TIMES)))
+
+
+def two_servers(run: Path, near: float, far: float) -> TrialRow:
+    """A trial by a way that leads to the far server alone, of two that send so much."""
+    samplers = [{"host": host, "interface": "eth0", "role": "storage"} for host in (synthetic.OSS, FAR)]
+    folder = synthetic.write_trial(run, mbps=MBPS, samplers=samplers, servers=[FAR], access="far-pool")
+    samples(folder, synthetic.OSS, "storage", tx_bytes=synthetic.during(near, SECONDS))
+    samples(folder, FAR, "storage", tx_bytes=synthetic.during(far, SECONDS))
+    return trial_tables(folder)
+
+
+def on_disk(run: Path, *, fetched: int | None = SIZE, sent: Counter = NOTHING, **counters: Counter) -> TrialRow:
+    """A trial whose storage is the worker's disk, by its samples' counters and the kernel's count for each client."""
+    samplers = [
+        {"host": synthetic.OSS, "interface": "eth0", "role": "storage"},
+        {"host": WORKER, "interface": "eth0", "role": "worker"},
+    ]
+    folder = synthetic.write_trial(
+        run, mbps=MBPS, samplers=samplers, on_disk=True, access="local-disk", protocol="file"
+    )
+    samples(folder, synthetic.OSS, "storage", tx_bytes=sent)
+    samples(folder, WORKER, "worker", **(counters or {"disk_read_bytes": READ}))
+    for client in range(JOBS):
+        path = folder / f"clients/{client}.jsonl"
+        synthetic.write_client(path, begin_s=client * 1e-3, end_s=SECONDS - client, size=SIZE, bytes_disk=fetched)
+    return trial_tables(folder)
+
+
+def about(row: TrialRow, words: str) -> bool:
+    return words in row.verdict_reasons
+
+
+def test_the_rate_is_that_of_the_servers_that_the_way_names(tmp_path: Path) -> None:
+    row = two_servers(tmp_path, near=0.3, far=MBPS)
+    assert row.mean_mbps == pytest.approx(MBPS, rel=0.01)
+    assert not about(row, "does not lead to")
+    assert json.loads(row.bytes_by_server) == {
+        FAR: pytest.approx(MBPS * 1e6 / 8 * SECONDS, rel=0.01), synthetic.OSS: pytest.approx(750_000, rel=0.01)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.05, "SUSPECT"), (0.5, "INVALID")])
+def test_bytes_from_another_server_than_the_way_names_are_told(tmp_path: Path, share: float, verdict: str) -> None:
+    row = two_servers(tmp_path, near=share * MBPS, far=MBPS)
+    assert row.verdict == verdict
+    assert about(row, "far-pool does not lead to oss.uf.test")
+
+
+def test_a_trial_all_of_whose_bytes_another_server_sent_is_invalid(tmp_path: Path) -> None:
+    row = two_servers(tmp_path, near=MBPS, far=0.0)
+    assert row.verdict == "INVALID"
+    assert about(row, "the storage sent 0.00 MB")
+
+
+def test_what_a_worker_reads_from_its_own_disk_its_disks_counters_prove(tmp_path: Path) -> None:
+    row = on_disk(tmp_path)
+    assert (row.state, row.counted_by, row.closure) == ("complete", "disks", pytest.approx(0, abs=0.01))
+    assert not about(row, "disk")
+    assert row.limit.ceiling_mbps is None  # no link's
+
+
+def test_a_host_that_shares_its_machine_goes_by_its_own_part_of_the_disks(tmp_path: Path) -> None:
+    others = synthetic.during(3 * MBPS, SECONDS)
+    row = on_disk(tmp_path, disk_read_bytes=others, disk_own_read_bytes=READ, disk_own_written_bytes=NOTHING)
+    assert (row.counted_by, row.closure) == ("own disks", pytest.approx(0, abs=0.01))
+
+
+def test_a_warm_cache_is_seen_though_somebody_else_reads_as_much_from_the_disk(tmp_path: Path) -> None:
+    row = on_disk(tmp_path, fetched=0)
+    assert row.verdict == "INVALID"
+    assert about(row, "the kernel fetched 0.00 MB from disks")
+
+
+def test_a_disk_that_has_read_less_than_the_clients_is_seen(tmp_path: Path) -> None:
+    row = on_disk(tmp_path, disk_read_bytes=synthetic.during(MBPS / 2, SECONDS))
+    assert row.verdict == "INVALID"
+    assert about(row, "the workers' disks sent")
+
+
+def test_a_local_copy_that_is_none_is_seen_by_what_the_storage_sent(tmp_path: Path) -> None:
+    row = on_disk(tmp_path, sent=synthetic.during(MBPS, SECONDS))
+    assert row.verdict == "INVALID"
+    assert about(row, "local-disk does not lead to oss.uf.test")
+
+
+def test_without_the_kernels_count_a_local_trial_is_not_valid(tmp_path: Path) -> None:
+    row = on_disk(tmp_path, fetched=None)
+    assert row.verdict == "SUSPECT"
+    assert about(row, "is not known")
+
+
+def test_without_its_workers_samples_a_local_trial_is_invalid(tmp_path: Path) -> None:
+    folder = synthetic.write_trial(tmp_path, mbps=MBPS, on_disk=True, protocol="file")
+    row = trial_tables(folder)
+    assert row.verdict == "INVALID"
+    assert "nothing tells what their disks read" in row.reasons
+
+
+def test_the_course_of_a_local_trial_is_its_disks(tmp_path: Path) -> None:
+    row = on_disk(tmp_path)
+    rate = storage_series(host_series(tmp_path, row, 50))
+    assert rate is not None
+    assert max(rate.values[5:-5]) == pytest.approx(MBPS / 1.02, rel=0.01)
+
+
+def test_clients_and_flushes_are_given_the_copies() -> None:
+    site, experiment = find_site("testbed"), find_experiment("extenci-local-input-scaled")
+    plan = expand(site, experiment, {"public": ["wn03.fiu.test"]})
+    folder = next(iter(plan.replicas))
+    for trial in plan.trials:
+        where = "/scratch/replicas" if trial.configuration.access == "local-disk" else "/extenci/tierbench/replicas"
+        assert all(line.startswith(f"{where}/{folder}/") for line in ReplicaLists(site, plan).text(trial).splitlines())
+        point = next(use for use in experiment.uses() if use.access == trial.configuration.access)
+        flushed = flushed_hosts(site, point_experiment(experiment, point), plan, trial.configuration)
+        assert {host.directory for host in flushed} == {f"{where}/{folder}"}
+
+
+def point_experiment(experiment, use):
+    return next(point.experiment for point in experiment.points if use.access in point.experiment.access)
+
+
+WAYS = [
+    ({"replicas": "/extenci/tierbench/replicas/copies"}, r"must be elsewhere"),
+    ({"servers": ["oss9.uf.test"]}, r"access.direct.servers"),
+]
+
+
+@pytest.mark.parametrize(("changes", "complaint"), WAYS)
+def test_a_way_whose_bytes_nothing_would_prove_is_refused(tmp_path: Path, changes: dict, complaint: str) -> None:
+    path = Path(find_site.__globals__["SHIPPED"]) / "testbed.toml"
+    lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in changes.items())
+    mine = tmp_path / "mine.toml"
+    mine.write_text(path.read_text().replace("[access.direct]\n", f"[access.direct]\n{lines}\n"))
+    with pytest.raises(ConfigError, match=complaint):
+        load_site(mine)
+
+
+def test_copies_are_those_of_the_storages_catalogue(tmp_path: Path) -> None:
+    site, replicas = made(tmp_path)
+    access = site.access["local-disk"]
+    copies.copy(site, access, replicas, 2, lambda _: None)
+    assert copies.verify_copies(access, replicas, 2) == []
+    damaged = tmp_path / "disk/copies" / replicas.folder / replicas.files[0]
+    damaged.write_bytes(b"x" * damaged.stat().st_size)
+    assert "its contents have changed" in copies.verify_copies(access, replicas, 2)[0]
+
+
+def test_a_replica_that_is_not_what_the_catalogue_says_is_not_copied(tmp_path: Path) -> None:
+    site, replicas = made(tmp_path)
+    source = tmp_path / "storage/replicas" / replicas.folder / replicas.files[1]
+    source.write_bytes(b"x" * source.stat().st_size)
+    with pytest.raises(TierbenchError, match="not what its catalogue says"):
+        copies.copy(site, site.access["local-disk"], replicas, 1, lambda _: None)
+    assert not (tmp_path / "disk/copies" / replicas.folder / replicas.files[1]).exists()
+
+
+def made(tmp_path: Path) -> tuple[Site, RandomReplicas]:
+    """A site with a set of replicas, and a disk to copy it to."""
+    for folder in ("storage", "disk"):
+        (tmp_path / folder).mkdir()
+    usual = find_site("testbed")
+    access = dataclasses.replace(usual.access["local-disk"], replicas=str(tmp_path / "disk/copies"))
+    storage = dataclasses.replace(usual.storage, replicas=str(tmp_path / "storage/replicas"))
+    site = dataclasses.replace(usual, access={**usual.access, "local-disk": access}, storage=storage)
+    replicas = RandomReplicas(kind="random", name="some", count=3, size_mb=0.1)
+    replication.make(replicas, Path(storage.replicas), 2, lambda _: None)
+    return site, replicas
