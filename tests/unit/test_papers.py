@@ -83,6 +83,7 @@ def test_there_are_references_for_the_papers_whose_experiments_ship() -> None:
         "extenci-instances",
         "extenci-stacked",
         "extenci-flavours",
+        "extenci-local-input",
         "ani-gridftp",
         "ani-globus",
         "ani-srm",
