@@ -106,10 +106,10 @@ class RunningHost:
             raise HostError(f"{self.name}: {shlex.join(argv)}: exit status {result.returncode}\n  " + "\n  ".join(said))
         return result
 
-    def succeeds(self, *argv: str, timeout: float = 10.0) -> bool:
+    def succeeds(self, *argv: str, user: str | None = None, timeout: float = 10.0) -> bool:
         """Whether a command ends well; a host that is down, or no answer in time, is a no."""
         try:
-            return self.run(*argv, check=False, timeout=timeout).returncode == 0
+            return self.run(*argv, user=user, check=False, timeout=timeout).returncode == 0
         except HostError:
             return False
 

@@ -1,6 +1,7 @@
 """GridFTP: a server on vmuf, on top of its mount, one on dgt, into memory, and a way to steer both from far away.
 
-Neither asks who comes: anonymous FTP, each shut up in its own folder.
+By its first door neither asks who comes: anonymous FTP, shut up in one folder. By the second, to the same folder, come
+those with a grid certificate, who may have their data protected.
 """
 
 from __future__ import annotations
@@ -11,19 +12,29 @@ from functools import partial
 
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Hosts, Question, Service
+from tierbench.testbed.services import certificates
+from tierbench.testbed.services.certificates import CERTIFICATES, PROXY, SERVERS_USER
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS
 from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.services.xrootd import BESIDE_STORAGE
 from tierbench.testbed.templates import verbatim
-from tierbench.testbed.topology import GATEWAY, Host, Topology
+from tierbench.testbed.topology import GATEWAY, USER, Host, Topology
 
-PORT = 2811
+PORT, SECURED_PORT = 2811, 2813
 MEMORY = "/gridftp"
 MEMORY_MB = 2048
 FAR_RTT_MS = 150  # the 100G paper: "more than 150 ms"
 FAR_AWAY = ACCESS_POINT  # the host that stands for one far away, as those who steer see it
 FORWARDER = "/usr/local/lib/tierbench/far-away.py"
 START_SECONDS = 30.0
+ANYBODY = (
+    "-aa", "-anonymous-user", SERVERS_USER, "-anonymous-group", "nogroup", "-auth-level", "0",
+)  # fmt: skip
+CREDENTIALS = {
+    "X509_USER_CERT": certificates.CERTIFICATE,
+    "X509_USER_KEY": certificates.KEY,
+    "GRIDMAP": certificates.MAP,
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,10 @@ class Server:
     @property
     def url(self) -> str:
         return f"ftp://{self.host.fqdn}:{PORT}{self.folder}/"
+
+    @property
+    def secured_url(self) -> str:
+        return f"gsiftp://{self.host.fqdn}:{SECURED_PORT}{self.folder}/"
 
 
 def servers(topology: Topology) -> list[Server]:
@@ -56,14 +71,8 @@ def start(hosts: Hosts, topology: Topology) -> None:
     memory = f"mount -t tmpfs -o mode=1777,size={MEMORY_MB}m tmpfs {MEMORY}"
     hosts[destination.host.name].script([f"mkdir -p {MEMORY}", memory])
     for server in servers(topology):
-        address = server.host.address
-        hosts[server.host.name].daemon(
-            "gridftp", "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups",
-            "env", f"GLOBUS_HOSTNAME={server.host.fqdn}", "globus-gridftp-server",
-            "-aa", "-allow-disabled-login", "-anonymous-user", "nobody", "-anonymous-group", "nogroup",
-            "-auth-level", "0", "-restrict-paths", f"{server.rights}{server.folder}",
-            "-control-interface", address, "-data-interface", address, "-p", str(PORT),
-        )  # fmt: skip
+        _start(hosts[server.host.name], server, "gridftp", PORT, {}, ANYBODY)
+        _start(hosts[server.host.name], server, "gridftp-secured", SECURED_PORT, CREDENTIALS, ())
     far = hosts[FAR_AWAY]
     ways = [f"{server.far_port}={server.host.fqdn}:{PORT}" for server in servers(topology)]
     far.daemon("far-away", "python3", FORWARDER, str(FAR_RTT_MS), *ways)
@@ -72,14 +81,26 @@ def start(hosts: Hosts, topology: Topology) -> None:
         question.host.wait_until(partial(_says_yes, question), START_SECONDS, complaint, f"{question.thing}.log")
 
 
+def _start(host: RunningHost, server: Server, name: str, port: int, own: dict[str, str], more: tuple[str, ...]) -> None:
+    environment = {"GLOBUS_HOSTNAME": server.host.fqdn, **own}
+    address = server.host.address
+    host.daemon(
+        name, "setpriv", f"--reuid={SERVERS_USER}", "--regid=nogroup", "--clear-groups",
+        "env", *(f"{variable}={value}" for variable, value in environment.items()), "globus-gridftp-server", *more,
+        "-allow-disabled-login", "-restrict-paths", f"{server.rights}{server.folder}",
+        "-control-interface", address, "-data-interface", address, "-p", str(port),
+    )  # fmt: skip
+
+
 def _says_yes(question: Question) -> bool:
     return bool(question.ask())
 
 
 def answers(host: RunningHost, url: str) -> bool:
-    """Whether a server lists its folder."""
-    command = ("env", f"GLOBUS_HOSTNAME={host.host.fqdn}", "globus-url-copy", "-list", url)
-    return host.succeeds(*command, timeout=10)
+    """Whether a server lists its folder; where the host has a proxy, its owner asks."""
+    environment = (f"GLOBUS_HOSTNAME={host.host.fqdn}", f"X509_USER_PROXY={PROXY}")
+    command = ("env", *environment, "globus-url-copy", "-list", url)
+    return host.succeeds(*command, user=USER, timeout=10)
 
 
 def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
@@ -87,14 +108,25 @@ def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
     for server in servers(topology):
         host = hosts[server.host.name]
         yield Question(host, "gridftp", partial(answers, host, server.url), f"answers at {server.url}")
+        for user in certificates.users(topology)[:1]:
+            asked = partial(answers, hosts[user.name], server.secured_url)
+            yield Question(host, "gridftp-secured", asked, f"answers at {server.secured_url}, to a proxy")
         url = f"ftp://{far.host.fqdn}:{server.far_port}{server.folder}/"
         yield Question(far, "far-away", partial(answers, far, url), f"answers at {url}")
 
 
 GRIDFTP = Service(
     "GridFTP",
-    packages=("globus-gridftp-server-progs", "globus-gass-copy-progs", "globus-simple-ca"),
-    after=(MOUNTS,),
+    packages=(
+        "globus-gridftp-server-progs",
+        "globus-gass-copy-progs",
+        "tcpdump",
+        "gfal2-util-scripts",
+        "gfal2-plugin-gridftp",
+        "gfal2-plugin-xrootd",
+        "gfal2-plugin-file",
+    ),
+    after=(MOUNTS, CERTIFICATES),
     stage=stage,
     start=start,
     questions=questions,

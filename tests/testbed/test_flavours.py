@@ -15,6 +15,7 @@ import pytest
 
 from tests.testbed.conftest import SETTINGS, say
 from tests.testbed.runs import AccessPoint
+from tests.testbed.wire import marks_on_the_wire
 from tierbench.dags import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
@@ -83,34 +84,14 @@ def worker(testbed: Testbed) -> Iterator[RunningHost]:
     host.run(MOUNT_COMMAND, "set", USUAL)
 
 
-def marks_on_the_wire(server: RunningHost, worker: RunningHost, port: int, *reader: str) -> int:
-    """How often the mark was among what a server sent to a worker that read the file, all of which was captured."""
-    capture = "/run/capture"
-    filter_ = f"src port {port} and dst host {worker.host.address}"
-    server.daemon(
-        "tcpdump",
-        "tcpdump",
-        "-i",
-        "eth0",
-        "-B",
-        "16384",
-        "-U",
-        "--immediate-mode",
-        "-s",
-        "0",
-        "-w",
-        capture,
-        *filter_.split(),
-    )
-    server.wait_until(lambda: b"listening" in server.read("/var/log/tcpdump.log"), 10, "no capture", "tcpdump.log")
-    assert worker.run(*reader, user=USER).stdout.count(MARK) == COPIES
-    whole = COPIES * len(MARK)
-    taken = partial(server.run, "stat", "-c", "%s", capture)
-    server.wait_until(lambda: int(taken().stdout) > whole, 10, "the capture lacks what was read", "tcpdump.log")
-    server.script(["kill -INT $(cat /run/tcpdump.pid)", "while kill -0 $(cat /run/tcpdump.pid); do sleep 0.05; done"])
-    marks = server.run("sh", "-c", f"grep -aoF '{MARK}' {capture} | wc -l").stdout
-    server.run("rm", capture, "/var/log/tcpdump.log")
-    return int(marks)
+def marks_seen(server: RunningHost, worker: RunningHost, port: int, *reader: str) -> int:
+    """How often the mark was among what a server sent to a worker that read the file."""
+
+    def read() -> None:
+        assert worker.run(*reader, user=USER).stdout.count(MARK) == COPIES
+
+    of = f"src port {port} and dst host {worker.host.address}"
+    return marks_on_the_wire(server, of, MARK, COPIES * len(MARK), read)
 
 
 @pytest.mark.parametrize(("flavour", "hidden"), [("sys", False), ("krb5", False), ("krb5i", False), ("krb5p", True)])
@@ -118,7 +99,7 @@ def test_only_privacy_hides_the_data_on_the_wire(
     testbed: Testbed, worker: RunningHost, flavour: str, hidden: bool
 ) -> None:
     worker.run(MOUNT_COMMAND, "set", flavour)
-    marks = marks_on_the_wire(testbed.host("vmuf"), worker, PORT, "cat", PLAIN)
+    marks = marks_seen(testbed.host("vmuf"), worker, PORT, "cat", PLAIN)
     assert marks == 0 if hidden else marks > 0.9 * COPIES  # a mark may lie across two packets
 
 
@@ -131,7 +112,7 @@ def test_only_tls_for_data_hides_them_on_the_wire(
     testbed: Testbed, worker: RunningHost, port: int, environment: list[str], hidden: bool
 ) -> None:
     copy = ["env", *environment, "xrdcp", "--nopbar", f"root://vmuf.uf.test:{port}/{PLAIN}", "-"]
-    marks = marks_on_the_wire(testbed.host("vmuf"), worker, port, *copy)
+    marks = marks_seen(testbed.host("vmuf"), worker, port, *copy)
     assert marks == 0 if hidden else marks > 0.9 * COPIES
 
 

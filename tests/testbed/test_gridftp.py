@@ -1,4 +1,4 @@
-"""The GridFTP client between real servers: what a file costs, and that a copy goes past the worker that steers it."""
+"""GridFTP's clients between real servers: what a file costs, by which hosts a copy goes, and who can read it there."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
+from tests.testbed.wire import marks_on_the_wire
 from tierbench.dags import names
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.shipping import scripts
+from tierbench.testbed.services.certificates import PROXY
 from tierbench.testbed.services.filesystem import DATA
-from tierbench.testbed.services.gridftp import FAR_AWAY, PORT, servers
+from tierbench.testbed.services.gridftp import FAR_AWAY, FAR_RTT_MS, servers
 from tierbench.testbed.services.xrootd import BESIDE_STORAGE
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import GATEWAY, USER
 
-FILES, SIZE = 20, 8000
+FILES, FEW, SIZE = 20, 5, 8000
+MARK, COPIES = "what everybody on the way could read", 5000
+PLAIN, PLAIN_BYTES = "plain.dat", COPIES * (len(MARK) + 1)
+FAR_S = FAR_RTT_MS / 1000
 WORKER, SET, HERE = "wn03", f"{DATA}/gridftp-test", f"/home/{USER}/gridftp"
 
 
@@ -27,21 +32,32 @@ class Steering:
     def __init__(self, testbed: Testbed) -> None:
         self.testbed, self.worker = testbed, testbed.host(WORKER)
         make = f"mkdir -p {SET}; cd {SET}; for n in $(seq {FILES}); do head -c {SIZE} /dev/urandom >f$n.dat; done"
+        make += f"; yes '{MARK}' | head -n {COPIES} >{PLAIN}"
         testbed.host(BESIDE_STORAGE).run("sh", "-euc", make, user=USER)
-        shipped = dict(scripts([shipped_clients()["gridftp"]]))
+        shipped = dict(scripts([shipped_clients()[name] for name in ("gridftp", "gfal")]))
         self.worker.put(f"{HERE}/client.py", shipped[f"{names.SCRIPTS}/client.py"])
 
-    def end(self, far: bool = False, third_party: bool = True, **options: Any) -> dict[str, Any]:
+    def end(
+        self, far: bool = False, third_party: bool = True, secured: bool = False, files: int = FILES, **options: Any
+    ) -> dict[str, Any]:
         """The record's end of a job that has them all, with how long it took."""
         source, destination = servers(self.testbed.topology)
         away = self.testbed.host(FAR_AWAY).host.fqdn
-        whence = f"ftp://{away}:{source.far_port}" if far else f"ftp://{source.host.fqdn}:{PORT}"
-        whither = f"ftp://{away}:{destination.far_port}" if far else f"ftp://{destination.host.fqdn}:{PORT}"
-        listed = "".join(f"{whence}{SET}/f{number}.dat\t{SIZE}\n" for number in range(1, FILES + 1))
-        self.worker.put(f"{HERE}/replicas.txt", listed)
-        to = f"{whither}{destination.folder}" if third_party else ""
-        task = {"options": {**options, "to": to}, "work": {"files_per_job": FILES}}
-        command = ["python3", f"{HERE}/client.py", "--trial", "t", "--index", "0", "--client", "gridftp"]
+        if secured:
+            whence, whither = source.secured_url, destination.secured_url
+            options.setdefault("environment", {"X509_USER_PROXY": PROXY})
+        else:
+            whence = f"ftp://{away}:{source.far_port}/" if far else source.url
+            whither = f"ftp://{away}:{destination.far_port}{destination.folder}/" if far else destination.url
+        door = whence[: whence.index("/", len("gsiftp://"))]
+        urls = [f"{door}{SET}/f{number}.dat\t{SIZE}" for number in range(1, files + 1)]
+        return self.run("gridftp", urls, {**options, "to": whither.rstrip("/") if third_party else ""})
+
+    def run(self, client: str, urls: list[str], options: dict[str, Any]) -> dict[str, Any]:
+        """What a job of a client says in the end of these files, each a URL and its size."""
+        self.worker.put(f"{HERE}/replicas.txt", "".join(f"{url}\n" for url in urls))
+        task = {"options": options, "work": {"files_per_job": len(urls)}}
+        command = ["python3", f"{HERE}/client.py", "--trial", "t", "--index", "0", "--client", client]
         command += ["--replicas", f"{HERE}/replicas.txt", "--options", json.dumps(task)]
         said = self.worker.run(*command, user=USER, timeout=300).stdout
         events = {event["event"]: event for event in map(json.loads, said.splitlines())}
@@ -80,10 +96,20 @@ def test_pipelining_a_directory_spares_them(steering: Steering, listed: dict[str
     assert pipelined["seconds"] < listed["seconds"] / 1.5
 
 
-def test_steered_from_far_away_a_file_waits_for_that_distance(steering: Steering) -> None:
-    far = steering.end(far=True)
-    assert far["status"] == "ok"
-    assert far["seconds"] > FILES * 2 * 0.15
+@pytest.mark.parametrize(
+    ("pipelining", "waits"),
+    [
+        (False, 3),
+        (True, 1),
+    ],  # for SIZE, for ALLO, and for the file; or for the file alone: the paper's Figures 9 and 11
+)
+def test_steered_from_far_away_a_file_takes_its_commands_in_round_trips(
+    steering: Steering, pipelining: bool, waits: int
+) -> None:
+    many, few = (steering.end(far=True, files=files, pipelining=pipelining) for files in (FILES, FEW))
+    assert (many["status"], few["status"]) == ("ok", "ok")
+    each_s = (many["seconds"] - few["seconds"]) / (FILES - FEW)  # what logging in takes is in both
+    assert each_s / FAR_S == pytest.approx(waits, abs=0.4)
 
 
 def test_a_copy_goes_past_the_worker_and_what_is_fetched_does_not(steering: Steering) -> None:
@@ -94,3 +120,42 @@ def test_a_copy_goes_past_the_worker_and_what_is_fetched_does_not(steering: Stee
     fetched = steering.end(third_party=False)
     assert (fetched["status"], fetched["bytes_client"]) == ("ok", FILES * SIZE)
     assert steering.received(WORKER) - after[0] > FILES * SIZE
+
+
+@pytest.mark.parametrize(
+    ("protection", "hidden"), [("nodcau", False), ("authenticated", False), ("safe", True), ("private", True)]
+)
+def test_only_privacy_hides_the_data_on_the_wire(steering: Steering, protection: str, hidden: bool) -> None:
+    source, _ = servers(steering.testbed.topology)
+    url = f"{source.secured_url.removesuffix(source.folder + '/')}{SET}/{PLAIN}\t{PLAIN_BYTES}"
+    options = {"protection": protection, "environment": {"X509_USER_PROXY": PROXY}}
+
+    def read() -> None:
+        end = steering.run("gridftp", [url], options)
+        assert (end["status"], end["bytes_app"]) == ("ok", PLAIN_BYTES)
+
+    of = f"src host {source.host.address} and dst host {steering.worker.host.address}"
+    marks = marks_on_the_wire(steering.testbed.host(BESIDE_STORAGE), of, MARK, PLAIN_BYTES, read)
+    assert marks == 0 if hidden else marks > 0.9 * COPIES  # a mark may lie across two packets
+
+
+def test_a_copy_between_servers_is_protected_by_a_proxy_that_both_take(steering: Steering) -> None:
+    end = steering.end(secured=True, protection="private")
+    assert (end["status"], end["bytes_app"]) == ("ok", FILES * SIZE)
+
+
+def test_without_a_proxy_nobody_is_let_in(steering: Steering) -> None:
+    refused = steering.end(secured=True, environment={"X509_USER_PROXY": "/none"})
+    assert (refused["status"], refused["bytes_app"]) == ("open-failed", 0)
+
+
+def test_gfal_copies_by_the_protocol_of_the_url(steering: Steering) -> None:
+    source, destination = servers(steering.testbed.topology)
+    by_xrootd = steering.run("gfal", [f"root://{source.host.fqdn}:1094/{SET}/f1.dat\t{SIZE}"], {})
+    assert (by_xrootd["status"], by_xrootd["bytes_app"]) == ("ok", SIZE)
+    url = f"{source.secured_url.removesuffix(source.folder + '/')}{SET}/f2.dat\t{SIZE}"
+    options = {"to": destination.secured_url.rstrip("/"), "environment": {"X509_USER_PROXY": PROXY}}
+    by_gridftp = steering.run("gfal", [url], options)
+    assert (by_gridftp["status"], by_gridftp["bytes_app"]) == ("ok", SIZE)
+    away = steering.run("gfal", [url.replace("f2", "none")], options)
+    assert (away["status"], "No such file" in away["message"]) == ("open-failed", True)

@@ -15,6 +15,7 @@ from tierbench.wrappers.arguments import Replica
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.gridftp import Gridftp
+from tierbench.wrappers.failure import UsageError
 
 SAID = Path(__file__).parent / "data/gridftp"
 SOURCE, TO = "ftp://vmuf.uf.test:2811/extenci/tierbench/t", "ftp://dgt.fiu.test:2811/gridftp"
@@ -87,6 +88,20 @@ def test_what_is_fetched_goes_nowhere_and_what_is_copied_where_the_way_leads(tmp
     client(tmp_path, to=TO).command()
     assert (tmp_path / "pairs").read_text().splitlines()[1] == f"{FILES[1].url} {TO}/f2.dat"
     assert client(tmp_path, to=TO, directory=True).command()[-2:] == [f"{SOURCE}/", f"{TO}/t/"]
+
+
+@pytest.mark.parametrize(
+    ("protection", "asked"),
+    [("nodcau", ["-nodcau"]), ("authenticated", []), ("safe", ["-dcsafe"]), ("private", ["-dcpriv"])],
+)
+def test_the_data_are_protected_as_asked(tmp_path: Path, protection: str, asked: list[str]) -> None:
+    said = client(tmp_path, protection=protection).command()
+    assert [word for word in said if word in ("-nodcau", "-dcsafe", "-dcpriv")] == asked
+
+
+def test_another_protection_is_refused() -> None:
+    with pytest.raises(UsageError, match="must be one of nodcau, authenticated, safe, private, not secret"):
+        Gridftp.with_defaults({"protection": "secret"})
 
 
 def test_a_job_of_many_files_has_what_was_told_of_each_and_of_no_time_that_nobody_knows(tmp_path: Path) -> None:

@@ -13,6 +13,13 @@ from tierbench.wrappers.failure import Failure
 MOST_FILES = 2000  # that one process is given
 SCHEMES = ("ftp://", "gsiftp://")
 OTHERS = 1  # files beside the replicas in their directory: the catalogue
+# How the data are protected, as globus-url-copy has it; by ftp:// nothing but the first is possible.
+PROTECTION = {
+    "nodcau": ["-nodcau"],  # not at all: who sends them is not even asked who he is
+    "authenticated": [],  # both ends of each data connection prove who they are
+    "safe": ["-dcsafe"],  # and nobody can change what goes by
+    "private": ["-dcpriv"],  # nor read it
+}
 # What -dbg tells: on which file's URL, and what was said.
 SENT = re.compile(r"^debug: sending command to \S+:\n([A-Z]+)", re.MULTILINE)
 WHOLE = re.compile(r"^debug: response from (\S+):\n226 ", re.MULTILINE)
@@ -42,6 +49,7 @@ class Gridftp(Client):
         "directory": Option(False),  # the files are asked for as their directory, which must hold these and no others
         "together": Option(True),  # by one program; else each file by one of its own
         "fast": Option(True),  # -fast: the next file by the same data connection
+        "protection": Option("nodcau"),
         "tcp_buffer_kb": Option(0, 0, 1_048_576),  # -tcp-bs; 0: as the hosts' kernels see fit
     }
 
@@ -57,6 +65,8 @@ class Gridftp(Client):
     def check(cls, options: "Mapping[str, Any]") -> None:
         if options["directory"] and not options["together"]:
             raise ValueError("directory: is asked for as a whole, which together = false rules out")
+        if options["protection"] not in PROTECTION:
+            raise ValueError(f"protection: must be one of {', '.join(PROTECTION)}, not {options['protection']}")
 
     def prepare(self) -> None:
         if not self.job.url.startswith(SCHEMES):
@@ -65,7 +75,8 @@ class Gridftp(Client):
     def command(self) -> "list[str]":
         options = self.job.options
         # It looks its own name up, and may not find it.
-        said = ["env", f"GLOBUS_HOSTNAME={socket.getfqdn()}", "globus-url-copy", "-dbg", "-nodcau"]
+        said = ["env", f"GLOBUS_HOSTNAME={socket.getfqdn()}", "globus-url-copy", "-dbg"]
+        said += PROTECTION[options["protection"]]
         said += ["-p", str(options["streams"]), "-cc", str(options["sessions"])]
         said += ["-fast"] if options["fast"] else []
         said += ["-pp"] if options["pipelining"] else []
