@@ -75,6 +75,12 @@ class Kerberos:
     keytab: AbsolutePath
 
 
+def located(prefix: str, path: str) -> str:
+    """How a client names what has this absolute path behind a prefix."""
+    is_web_like = "://" in prefix and not prefix.startswith(DOOR)
+    return (prefix.rstrip("/") if is_web_like else prefix) + path
+
+
 @dataclass(frozen=True)
 class Destination:
     """Where clients have the replicas copied to, from server to server, and which of the sampled hosts that is."""
@@ -85,7 +91,7 @@ class Destination:
 
     @property
     def url(self) -> str:
-        return self.prefix.rstrip("/") + self.folder
+        return located(self.prefix, self.folder)
 
 
 @dataclass(frozen=True)
@@ -149,10 +155,7 @@ class Access:
 
     def url(self, path: str, client: int = 0) -> str:
         """How one of the clients names the file that has this absolute path on the storage."""
-        prefix = self.prefixes[client % len(self.prefixes)]
-        if "://" in prefix and not prefix.startswith(DOOR):
-            return prefix.rstrip("/") + path
-        return prefix + path
+        return located(self.prefixes[client % len(self.prefixes)], path)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,60 @@
+"""gfal-copy copies files by the protocol of their URLs: SRM, GridFTP, XRootD or WebDAV."""
+
+import re
+import socket
+from typing import Any
+
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.patience import run_program
+
+PLUGINS = {"srm": "srm", "gridftp": "gridftp", "xrootd": "xrootd", "webdav": "http"}  # gfal2's names for them
+HOUSEKEEPING = 64 * 1024  # what it says to the server counts as written, too
+FOR_EVER_S = 10_000_000  # the wrapper has the patience; gfal-copy's own would end after half an hour
+COPYING = re.compile(r"^Copying (\d+) bytes ", re.MULTILINE)
+
+
+class Gfal(Client):
+    """Each file by a gfal-copy of its own: to nowhere, or where the way leads to."""
+
+    protocols = tuple(PLUGINS)
+    third_party = True
+    reads_whole = True
+    usual_excess = 0.02
+    taken_in = "bytes_app"  # what goes from server to server its process never sees
+    programs = ("gfal-copy",)
+    remedy = "install gfal2-util there, and gfal2's plugins of the protocol and of files (gfal2-plugin-srm …)"
+    options = {"streams": Option(1, 1, 64)}  # -n, as far as the protocol has such
+
+    @classmethod
+    def missing_by(cls, protocol: str) -> str:
+        told = run_program("gfal-copy", "--version").output
+        absent = [plugin for plugin in (PLUGINS[protocol], "file") if f"\t{plugin}-" not in told]
+        return f"gfal2 has no plugin {absent[0]}" if absent else ""
+
+    def prepare(self) -> None:
+        if not self._nowhere.is_symlink():
+            self._nowhere.symlink_to("/dev/null")
+
+    @property
+    def _nowhere(self) -> Any:
+        """What gfal2 may remove when a copy fails, which with /dev/null itself it would try."""
+        return self.job.scratch / "nowhere"
+
+    def command(self) -> "list[str]":
+        to, name = self.job.options["to"], self.job.url.rpartition("/")[2]
+        target = f"{to}/{name}" if to else f"file://{self._nowhere}"
+        said = ["env", f"GLOBUS_HOSTNAME={socket.getfqdn()}", "gfal-copy", "-f", "-t", str(FOR_EVER_S)]
+        return [*said, "-n", str(self.job.options["streams"]), self.job.url, target]
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        """Of what goes past it gfal-copy tells no more than the file's size, and that all went well."""
+        told = COPYING.search(run.stderr)
+        size = int(told.group(1)) if told and not run.exit_status else None
+        if self.job.options["to"]:
+            end = self.judged(run, 0 if run.exit_status else size)
+            return {**end, "bytes_source": "gfal-copy", "bytes_client": None}
+        written = None if run.written_bytes is None else run.written_bytes - run.stderr_bytes
+        if size is not None and (written is None or written >= size):
+            return {**self.judged(run, size), "bytes_source": "gfal-copy", "bytes_client": written}
+        return {**self.judged(run, written, HOUSEKEEPING), "bytes_source": "proc-io", "bytes_client": written}
