@@ -16,6 +16,10 @@ from tierbench.site_configs.site import Access, Sampler, Site, together
 
 CHOSEN = 64  # replicas whose contents are looked at, as far as the time allows
 CONTENTS_SECONDS = 10
+READABLE = ("file", "xrootd")  # protocols by which the probe itself can read a file
+PROXY = "X509_USER_PROXY"
+GRID_SCHEMES = ("gsiftp://", "srm://")  # which nobody is let in by without a grid certificate
+LEAST_PROXY_HOURS = 12
 
 # By the kind of question and the answer's `why`; what to do where the answer is not good.
 REMEDIES = {
@@ -32,6 +36,15 @@ REMEDIES = {
     "xrootd failed": "see the xrootd server's log; does the file system below it answer?",
     "xrootd few": "`tierbench replicas` makes the missing ones; or the server shows another file system",
     "server unreachable": "is the server running, and open to that host's address?",
+    "proxy absent": "make one (`grid-proxy-init`, `voms-proxy-init`) that the user who submits can read there, and name"
+    " it as X509_USER_PROXY in the access's `environment`",
+    "proxy open": "`chmod 600` it: Globus takes none that others may read",
+    "proxy no-certificate": "make it anew (`grid-proxy-init`, `voms-proxy-init`)",
+    "proxy no-openssl": "install openssl there",
+    "proxy expired": "make it anew (`grid-proxy-init`, `voms-proxy-init`)",
+    "proxy expires": "make it anew, or a long run outlives it",
+    "writes refused": "let the user who submits write there, or correct the access's `writes` in the site's file",
+    "writes no-xrdfs": "install xrootd-client there",
     "contents changed": "`tierbench replicas --verify` names all of them; remove those, and it makes them again",
     "contents unreadable": "may the user who submits read them there?",
     "contents unread": "`tierbench replicas --verify`, where the storage is mounted, takes its time",
@@ -155,8 +168,8 @@ def _contents(
     workers: Mapping[str, Iterable[str]],
 ) -> Iterator[tuple[str, Question]]:
     """Some of a set's files, chosen by chance."""
-    uses = (use for use in experiment.uses() if use.replicas.folder == folder)
-    reading = ((site.access[use.access], list(workers.get(site.access[use.access].pool, ()))) for use in uses)
+    uses = (site.access[use.access] for use in experiment.uses() if use.replicas.folder == folder)
+    reading = ((way, list(workers.get(way.pool, ()))) for way in uses if way.protocol in READABLE)
     access, hosts = next((pair for pair in reading if pair[1]), (None, []))
     if access is None or not entries:
         return
@@ -195,6 +208,9 @@ def _flush(site: Site) -> Question:
 def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Access) -> Iterator[Question]:
     if access.kerberos:  # first, since what follows shows its ticket
         yield Question("kerberos", "Kerberos ticket", dataclasses.asdict(access.kerberos))
+    if PROXY in access.environment or access.prefix.startswith(GRID_SCHEMES):
+        about = {"proxy": access.environment.get(PROXY, ""), "hours": LEAST_PROXY_HOURS}
+        yield Question("proxy", "grid proxy", about)
     paths = _directories(site, experiment, name)
     if access.protocol == "xrootd":
         for prefix in access.prefixes:
@@ -212,8 +228,10 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
     for use in experiment.uses() if experiment else ():
         if use.access == name:
             needs = use.workload
-            about = {"client": needs.client, "options": dataclasses.asdict(needs.options)}
-            yield Question("program", f"client {needs.client}", about, needs.declared.remedy)
+            client = {"client": needs.client, "options": dataclasses.asdict(needs.options), "protocol": access.protocol}
+            yield Question("program", f"client {needs.client}", client, needs.declared.remedy)
+            if access.writes and not use.replicas.made:
+                yield Question("writes", f"access {name}, to write", {"url": access.url(access.writes)})
     yield Question("iperf3", "iperf3")
 
 

@@ -7,7 +7,7 @@ So it needs Python 3.6 and the standard library only, and imports what only work
 import importlib
 import shutil
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
@@ -62,6 +62,7 @@ class Client:
     usual_excess = 0.10  # what the storage sends beyond what is read, headers apart, as a share (docs/runs.md)
     taken_in = "bytes_client"  # the count of its record that is compared with what the storage sent
     programs: "tuple[str, ...]" = ()  # that it needs on a worker's PATH
+    programs_by: "ClassVar[Mapping[str, tuple[str, ...]]]" = {}  # and further ones by a way of such a protocol
     remedy = "install it there"  # where something that it needs is missing
     ships: "tuple[str, ...]" = ()  # files beside its own that travel with it; C++ ones (.C) are compiled for ROOT
 
@@ -127,8 +128,12 @@ class Client:
     @classmethod
     def missing(cls, options: "Mapping[str, Any]") -> str:
         """What it needs and does not find on this worker; nothing is an empty text."""
-        absent = [program for program in cls.needed(options) if not shutil.which(program)]
-        return f"there is no {absent[0]}" if absent else ""
+        return _absent(cls.needed(options))
+
+    @classmethod
+    def missing_by(cls, protocol: str) -> str:
+        """What else it needs by a way of this protocol."""
+        return _absent(cls.programs_by.get(protocol, ()))
 
     @classmethod
     def check(cls, options: "Mapping[str, Any]") -> None:
@@ -199,6 +204,11 @@ class Client:
             status, message = "failed", f"{did} {read} bytes where {expected} were planned: another file"
         begun = {} if read else {"first_byte_wall_ns": None}  # it wrote no more than a complaint
         return {"status": status, "message": message, "bytes_app": read, **begun}
+
+
+def _absent(programs: "Iterable[str]") -> str:
+    absent = [program for program in programs if not shutil.which(program)]
+    return f"there is no {absent[0]}" if absent else ""
 
 
 def find_client(name: str) -> "type[Client]":

@@ -3,7 +3,8 @@
 
 Shipped to a worker or server as one file. The questions are a JSON list of {"ask": KIND, ...}. Needs Python 3.6;
 whatever else it would use and does not find is an answer too. It changes nothing on the host for longer than it takes
-to look whether a condition of the site can be arranged there, and restored. Standard output is one
+to look whether a condition of the site can be arranged there, and restored, or a folder made where trials write, and
+removed. Standard output is one
 JSON object: format, host, begin_wall_ns (when it had the questions), the answers in the questions' order, end_wall_ns
 (when it had them all). An answer is {"state": "good" | "doubtful" | "bad", "why": a word for what to do about it,
 "seen": words}. The question "serve" has a line of its own before: {"ports": [...]}, when they listen.
@@ -14,6 +15,7 @@ Exit codes:
 """
 
 import argparse
+import calendar
 import contextlib
 import json
 import os
@@ -251,9 +253,52 @@ def ask_kerberos(question: "dict[str, Any]") -> None:
     raise Answer("good", f"{keytab} gives a ticket")
 
 
+def ask_proxy(question: "dict[str, Any]") -> None:
+    """Whether a grid proxy is there that Globus takes, and will be for a while."""
+    proxy = Path(question["proxy"] or os.environ.get("X509_USER_PROXY") or f"/tmp/x509up_u{os.getuid()}")  # noqa: S108 - Globus' own place
+    try:
+        proxy.open("rb").close()
+    except OSError as error:
+        raise Answer("bad", f"{proxy}: {error.strerror}", "absent") from None
+    if proxy.stat().st_mode & 0o077:
+        raise Answer("bad", f"others may read {proxy}", "open")
+    if not shutil.which("openssl"):
+        raise Answer("doubtful", f"{proxy} is there, but no openssl to ask when it expires", "no-openssl")
+    shown = run_program("openssl", "x509", "-in", str(proxy), "-noout", "-enddate")
+    if shown.status != 0:
+        raise Answer("bad", f"{proxy} holds no certificate: {shown.last_words}", "no-certificate")
+    ends = calendar.timegm(time.strptime(shown.output.strip(), "notAfter=%b %d %H:%M:%S %Y GMT"))
+    left_h = (ends - time.time()) / 3600
+    if left_h <= 0:
+        raise Answer("bad", f"{proxy} expired {-left_h:.1f} hours ago", "expired")
+    good = left_h > question["hours"]
+    raise Answer("good" if good else "doubtful", f"{proxy} expires in {left_h:.0f} hours", "" if good else "expires")
+
+
+def ask_writes(question: "dict[str, Any]") -> None:
+    """Whether a folder can be made where trials write, and removed."""
+    url = "{}/tierbench-doctor-{}-{}".format(question["url"], machine()[0], os.getpid())
+    if url.startswith("/"):
+        try:
+            Path(url).mkdir()
+            Path(url).rmdir()
+        except OSError as error:
+            raise Answer("bad", f"{url}: {error.strerror}", "refused") from None
+    else:
+        if not shutil.which("xrdfs"):
+            raise Answer("bad", "there is no xrdfs, by which what trials write is removed", "no-xrdfs")
+        door, _, path = url.partition("://")[2].partition("/")
+        for step in ("mkdir", "rmdir"):
+            asked = run_program("xrdfs", door, step, path)
+            if asked.status != 0:
+                raise Answer("bad", f"{door}: {step} {path}: {asked.last_words}", "refused")
+    raise Answer("good", "folders can be made in {}, and removed".format(question["url"]))
+
+
 def ask_program(question: "dict[str, Any]") -> None:
     """Whether a client finds what it runs, which it knows itself."""
-    missing = find_client(question["client"]).missing(question["options"])
+    client = find_client(question["client"])
+    missing = client.missing(question["options"]) or client.missing_by(question["protocol"])
     raise Answer("bad", missing, "absent") if missing else Answer("good", "is there")
 
 
@@ -348,6 +393,8 @@ KINDS = {
     "flush": ask_flush,
     "condition": ask_condition,
     "kerberos": ask_kerberos,
+    "proxy": ask_proxy,
+    "writes": ask_writes,
     "contents": ask_contents,
     "program": ask_program,
     "iperf3": ask_iperf3,

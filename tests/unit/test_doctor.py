@@ -137,12 +137,53 @@ def test_a_keytab_that_cannot_be_read() -> None:
     assert answer("kerberos", keytab="/none", principal="host/{host}")["why"] == "keytab"
 
 
+def proxy(folder: Path, days: int = 7) -> Path:
+    """A certificate, in a file as a proxy's."""
+    key, request, file = folder / "key.pem", folder / "request.pem", folder / "proxy.pem"
+    make = ["openssl", "req", "-newkey", "ed25519", "-nodes", "-subj", "/CN=bench", "-keyout", key, "-out", request]
+    subprocess.run(make, capture_output=True, check=True)
+    sign = ["openssl", "x509", "-req", "-in", request, "-signkey", key, "-days", str(days), "-out", file]
+    subprocess.run(sign, capture_output=True, check=True)
+    file.chmod(0o600)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("days", "why", "seen"), [(7, "", "expires in 168 hours"), (-1, "expired", "expired 24.0 hours ago")]
+)
+def test_a_grid_proxy_is_told_with_its_end(tmp_path: Path, days: int, why: str, seen: str) -> None:
+    found = answer("proxy", proxy=str(proxy(tmp_path, days)), hours=12)
+    assert (found["state"], found.get("why", ""), seen in found["seen"]) == ("bad" if why else "good", why, True)
+
+
+def test_a_grid_proxy_that_ends_soon_is_in_doubt(tmp_path: Path) -> None:
+    assert answer("proxy", proxy=str(proxy(tmp_path, 1)), hours=48)["why"] == "expires"
+
+
+def test_a_grid_proxy_that_is_missing_or_that_others_may_read(tmp_path: Path) -> None:
+    assert answer("proxy", proxy=str(tmp_path / "none"), hours=12)["why"] == "absent"
+    proxy(tmp_path).chmod(0o644)
+    assert answer("proxy", proxy=str(tmp_path / "proxy.pem"), hours=12)["why"] == "open"
+
+
+def test_where_trials_write_a_folder_is_made_and_removed(tmp_path: Path) -> None:
+    assert answer("writes", url=str(tmp_path))["state"] == "good"
+    assert not list(tmp_path.iterdir())
+    assert answer("writes", url=str(tmp_path / "none"))["why"] == "refused"
+
+
 def test_a_program_that_every_host_has() -> None:
-    assert answer("program", client="dd", options={})["state"] == "good"
+    assert answer("program", client="dd", options={}, protocol="file")["state"] == "good"
+
+
+def test_a_writer_needs_xrdcp_only_where_it_writes_by_xrootd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/none")
+    assert answer("program", client="writer", options={}, protocol="file")["state"] == "good"
+    assert answer("program", client="writer", options={}, protocol="xrootd")["seen"] == "there is no xrdcp"
 
 
 def test_root_is_looked_for_after_its_setup() -> None:
-    assert "after `true`" in answer("program", client="root", options={"setup": "true"})["seen"]
+    assert "after `true`" in answer("program", client="root", options={"setup": "true"}, protocol="file")["seen"]
 
 
 # -- what is asked where ---------------------------------------------------------------------------------
@@ -180,6 +221,32 @@ def test_the_ticket_comes_before_what_needs_it() -> None:
     access = replace(SITE.access["direct"], kerberos=Kerberos("host/{host}@A", "/etc/krb5.keytab"))
     asked = visits(replace(SITE, access={"direct": access}), None, WORKERS)["wn03.fiu.test"].questions
     assert [question.kind for question in asked][:2] == ["kerberos", "files"]
+
+
+def test_where_a_certificate_is_asked_for_so_is_the_proxy() -> None:
+    asked = visits(SITE, find_experiment("ani-gridftp-protection"), WORKERS)["wn03.fiu.test"].questions
+    (about,) = (question.about for question in asked if question.kind == "proxy")
+    assert about["proxy"] == SITE.access["gridftp-secured-servers"].environment["X509_USER_PROXY"]
+    assert "proxy" not in {
+        question.kind for question in visits(SITE, find_experiment("quick"), WORKERS)["wn03.fiu.test"].questions
+    }
+
+
+def test_where_trials_write_it_is_asked_whether_they_may() -> None:
+    asked = visits(SITE, find_experiment("extenci-lqcd-scaled"), WORKERS)
+    written = {
+        question.about["url"] for visit in asked.values() for question in visit.questions if question.kind == "writes"
+    }
+    assert any(url.endswith(str(SITE.access["direct"].writes)) for url in written)
+
+
+def test_replicas_are_looked_into_only_by_ways_that_the_probe_can_read() -> None:
+    far = find_experiment("ani-gridftp-scaled")
+    known = {
+        folder: {name: Entry(name, 7, "0000abcd") for name in files.files}
+        for folder, files in far.used_replicas.items()
+    }
+    assert not list(contents(SITE, far, known, WORKERS))
 
 
 def test_every_set_of_replicas_is_looked_for_where_it_is_read() -> None:

@@ -81,6 +81,7 @@ class Writer(Client):
     reads_whole = True
     usual_excess = 0.02
     taken_in = "bytes_app"  # through xrdcp its processes hand every byte on twice
+    programs_by = {"xrootd": ("xrdcp",)}
     remedy = "install xrootd-client there"
     options = {
         "block_kb": Option(1024, 1, 1_048_576),
