@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.report.against import shares_of_baseline
+from tierbench.postprocess.report.eachfile import each_files_time
 from tierbench.postprocess.report.roundtrips import round_trips
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
@@ -61,6 +62,7 @@ def answer(results: Results, panel: Panel) -> Answer:
     notes = [
         *contradiction,
         *round_trips(results, panel),
+        *each_files_time(results, panel),
         *waste(results, ranked),
         *_over_the_ladder(results, panel, x),
         *_along(results, panel),

@@ -415,6 +415,10 @@ class RatioRow(Row):
         "ratio", "", "1", "level over against: geometric mean over the pairs of trials of the same repeat", 4,
         of="the ratio", single="; empty with a single pair",
     )  # fmt: skip
+    more: Bounded = bounded(
+        "difference", "difference_", "", "level less against, in the metric's unit: mean over the same pairs", 4,
+        of="the difference", single="; empty with a single pair",
+    )  # fmt: skip
     pairs: Count = count("repeats of which both trials count")
     by_valid: Bounded = bounded(
         "valid_ratio", "valid_", "1", "ratio over the pairs of VALID trials alone; empty where all pairs are", 4,

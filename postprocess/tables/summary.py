@@ -85,6 +85,7 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> list[
 def _ratio(factor: str, these: list[TrialRow], those: list[TrialRow], metric: str) -> RatioRow | None:
     """The row of a pair of levels; none where no repeat has both."""
     ratios = _ratios(these, those, metric)
+    differences = [a - b for a, b in _pairs(these, those, metric) if a > 0 and b > 0]
     of_valid = _ratios(list(filter(valid, these)), list(filter(valid, those)), metric)
     interval = ratio_interval(ratios)
     if interval is None:
@@ -95,6 +96,7 @@ def _ratio(factor: str, these: list[TrialRow], those: list[TrialRow], metric: st
         against=str(those[0].levels[factor]),
         metric=metric,
         ratio=_bounded(interval),
+        more=_bounded(mean_interval(differences)),
         pairs=len(ratios),
         by_valid=_bounded(ratio_interval(of_valid)) if len(of_valid) < len(ratios) else Bounded(),
         valid_pairs=len(of_valid),
