@@ -53,6 +53,7 @@ class Experiment(WorkKeys):
     repeats: int | Until = field(default=3, metadata={"bounds": (1, MOST)})
     seed: int = 1
     sample_period_s: float = bounded(1.0, 0.05, 60)
+    scale: float | None = bounded(None, 0.000001, 1_000_000)  # of the site's rates, where not as the site says
     start: Kind | Every = "together"
     placement: Way | Dealt = AS_MATCHED
     cores: Literal["free", "pinned"] = "free"

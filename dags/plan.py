@@ -198,7 +198,7 @@ def expand(
         site=site.name,
         experiment=experiment.name,
         question=experiment.question,
-        scale=site.scale,
+        scale=experiment.scale or site.scale,
         seed=experiment.seed,
         factors=factors,
         report=layout(experiment.report, factors),

@@ -69,7 +69,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         "servers": list(access.servers),
         "options": {
             **_options(configuration.workload, workload, access),
-            "scale": site.scale,
+            "scale": plan.scale,
             "core": site.core,
             "to": access.to.url if access.to else "",
             **({"proxy": access.proxy} if access.proxy else {}),

@@ -98,10 +98,16 @@ def scale_note(results: Results) -> Markup | None:
     return element(
         "p",
         element("b", f"A scale model, {ratio}."),
-        f" The site {results.plan.get('site')} states its rates as {scale:g} of those of the sites it stands for:"
+        f" {_who_says_so(results)} {scale:g} of those of the sites it stands for:"
         " the numbers here are its own, and say nothing about another site’s.",
         class_="note",
     )
+
+
+def _who_says_so(results: Results) -> str:
+    site = f"site {results.plan.get('site')}"
+    own = results.experiment.get("scale")
+    return f"For this experiment the rates of {site} are" if own else f"The {site} states its rates as"
 
 
 def caveat(results: Results) -> Markup | None:
