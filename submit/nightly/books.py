@@ -19,9 +19,9 @@ from tierbench.errors import TierbenchError
 from tierbench.site_configs.site import find_site
 from tierbench.submit.calibration import leave_ceilings
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.changes import Change, changes, suspected, take_in
+from tierbench.submit.nightly.changes import Change, changes, note_message, suspected, take_in
 from tierbench.submit.nightly.definition import Nightly, Say
-from tierbench.submit.nightly.message import NOBODY, Message, deliver
+from tierbench.submit.nightly.message import DELIVERED, NOBODY, Message, deliver
 from tierbench.submit.nightly.record import Night, Said
 from tierbench.submit.nightly.textfile import leave_textfile
 from tierbench.submit.nightly.writing import write_again
@@ -105,6 +105,10 @@ def _conclude(nightly: Nightly, night: Night, runs: list[Path], troubles: Troubl
     told = deliver(nightly.terms, message) if message.sentences else SILENT
     for channel, how in told.items():
         troubles.say(f"told {channel}: {how}")
+    if message.sentences:
+        arrived = {channel: how == DELIVERED for channel, how in told.items() if channel != NOBODY}
+        noted = partial(note_message, nightly, night, message.state, message.all_sentences, arrived)
+        troubles.attempt("the history", noted)
     night = night.now(sentences=message.sentences, said=said, told=told)
     troubles.attempt("the night's record", lambda: record.write(nightly, night))
     troubles.attempt("the text file", partial(leave_textfile, nightly, found))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.definition import Nightly, Say
@@ -62,9 +63,18 @@ def take_in(nightly: Nightly, night: Night, run: Path | None, say: Say) -> None:
                 history.record(rows.Night(nightly.name, planned, outcome, reason=one.reason))
 
 
-def _has_run(nightly: Nightly, night: Night) -> bool:
-    from tierbench.dags import names
+def note_message(nightly: Nightly, night: Night, state: str, text: str, told: dict[str, bool]) -> None:
+    """Keep in the history what was said of a night by which channel, and whether it arrived."""
+    from tierbench.postprocess.history.rows import Message
+    from tierbench.postprocess.history.store import History
 
+    with History() as history:
+        for channel, delivered in told.items():
+            planned = round(night.planned_wall_s * 1e9)
+            history.note_message(Message(nightly.name, planned, channel, state, text, time.time_ns(), delivered))
+
+
+def _has_run(nightly: Nightly, night: Night) -> bool:
     return (record.folder(nightly, night) / names.NIGHT_RUN / names.PLAN).exists()
 
 

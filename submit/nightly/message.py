@@ -90,6 +90,10 @@ class Message:
         )
 
     @property
+    def all_sentences(self) -> str:
+        return "\n".join(self.sentences)
+
+    @property
     def content(self) -> dict[str, object]:
         return {
             "format": 1,
@@ -98,7 +102,7 @@ class Message:
             "night": self.night.planned.isoformat(),
             "outcome": self.night.outcome,
             "state": self.state,
-            "text": "\n".join(self.sentences),
+            "text": self.all_sentences,
             "sentences": self.sentences,
             "changes": [change.content for change in self.changes],
             "report": self.report,

@@ -46,7 +46,7 @@ def prepared(nightly: Nightly, night: Night, shift: int = 0) -> Prepared:
     if lacking:
         raise UnmetNeed("; ".join(lacking))
     refuse_without_catalogue(plan, experiment)
-    check_space(needed_bytes(plan, site, experiment), nightly.directory)
+    check_space(needed_bytes(plan, site, experiment), record.folder(nightly, night))
     return Prepared(site, experiment, plan)
 
 

@@ -23,7 +23,7 @@ from tests.unit.synthetic_report import Shape, write_run
 from tierbench.dags import names
 from tierbench.errors import BusyError
 from tierbench.postprocess.history.of_run import OfNight, leave
-from tierbench.postprocess.history.queries import chronicle
+from tierbench.postprocess.history.queries import chronicle, messages
 from tierbench.postprocess.history.store import History
 from tierbench.submit import pool
 from tierbench.submit.cli import main
@@ -355,6 +355,9 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
     assert "Subject: tierbench nightly quick: WARNING" in said.replace("\n ", " ") or "=?utf-8?" in said
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert len(receiver.bodies) == 1
+    with History() as history:
+        kept = [(one.channel, one.text, one.delivered) for one in messages(history, "quick")]
+    assert kept == [(receiver.url, WORSE.sentence, True), ("admin@site.example", WORSE.sentence, True)]
 
 
 def test_what_is_acknowledged_is_not_told(define: Define, receiver: Receiver, found: list[Change]) -> None:

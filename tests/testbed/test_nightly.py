@@ -1,0 +1,122 @@
+"""Two nights of a nightly on the testbed's pool: one while the scheduler is killed, one for which there is no room."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.testbed.runs import HOME, AccessPoint, content
+from tierbench.dags import names
+from tierbench.testbed.testbed import Testbed
+
+NIGHTS = f"{HOME}/nights"
+PATIENCE_S = 300
+EXPERIMENT = """
+name = "watched"
+question = "Is it as fast as last night?"
+access = ["wan-xrootd-private"]
+batches = [2]
+repeats = 1
+sample_period_s = 0.2
+[workloads.copy]
+client = "xrdcp"
+replicas = "nightly"
+[replicas.nightly]
+kind = "random"
+count = 4
+size_mb = 48
+"""
+
+
+def until(holds: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := holds()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.5)
+    return found
+
+
+@pytest.fixture(scope="module")
+def nightly(access_point: AccessPoint) -> Callable[..., tuple[int, str]]:
+    """The command `tierbench nightly` of the access point's user, who has one that is due at night."""
+
+    def command(*words: str) -> tuple[int, str]:
+        place = ["env", f"TIERBENCH_NIGHTS={NIGHTS}", f"TIERBENCH_HISTORY={NIGHTS}/history.sqlite"]
+        return access_point.command(*place, "tierbench", "nightly", *words, check=False)
+
+    access_point.define("watched", EXPERIMENT)
+    access_point.make_replicas("watched")
+    status, _ = command("add", f"{HOME}/watched.toml", "--site", "testbed", "--at", "02:30")
+    assert status == 0
+    return command
+
+
+@pytest.fixture(scope="module")
+def folder(nightly: Callable[..., tuple[int, str]], access_point: AccessPoint) -> Path:
+    assert nightly
+    return access_point.there("nights/watched")
+
+
+@pytest.fixture(scope="module")
+def night(nightly: Callable[..., tuple[int, str]], folder: Path, testbed: Testbed) -> dict[str, Any]:
+    """The record of a night in whose middle the scheduler was killed, and which another one was begun beside."""
+    assert nightly("run", "watched")[0] == 0
+    until(lambda: list(folder.glob(f"{names.NIGHTS}/*/run/{names.CEILINGS}")), "the links were not measured")
+    assert nightly("run", "watched")[0] == 1
+    testbed.host("ce").run("sh", "-c", "kill -KILL $(pgrep -x condor_schedd)")
+
+    def ended() -> Any:
+        nights = [content(path) for path in sorted(folder.glob(f"{names.NIGHTS}/*/{names.NIGHT_RECORD}"))]
+        return nights if all(one["told"] for one in nights) else None
+
+    first, second = until(ended, "the night did not end")
+    assert second["outcome"] == "still-running"
+    return dict(first)
+
+
+def test_a_night_is_measured_though_the_scheduler_is_killed_in_its_middle(night: dict[str, Any]) -> None:
+    assert night["outcome"] == "measured" or night["counts"].get("SUSPECT"), night["reason"]
+
+
+def test_it_has_a_control_of_another_way_beside_what_is_watched(night: dict[str, Any], folder: Path) -> None:
+    control = content(folder / names.NIGHTLY)["control"]
+    (plan,) = [content(path) for path in folder.glob(f"{names.NIGHTS}/*/run/{names.PLAN}")]
+    assert night["counts"]
+    assert control.split("/")[0] in {trial["id"].split(".")[0] for trial in plan["trials"]} - {"wan-xrootd-private"}
+
+
+def test_the_crontab_job_waits_for_the_next_night(night: dict[str, Any], access_point: AccessPoint) -> None:
+    assert night
+    _, told = access_point.command("condor_q", "-af", "CronHour", "CronMinute", "JobStatus")
+    assert told.split() in (["2", "30", "1"], ["2", "30", "2"])
+
+
+def test_a_night_for_which_the_disk_has_no_room_is_refused_and_told(
+    night: dict[str, Any], nightly: Callable[..., tuple[int, str]], folder: Path, testbed: Testbed
+) -> None:
+    assert night
+    ce = testbed.host("ce")
+    ce.run("mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "tmpfs", f"{NIGHTS}/watched/{names.NIGHTS}")
+    try:
+        terms = content(folder / names.NIGHTLY)
+        ce.put(f"{NIGHTS}/watched/{names.NIGHTLY}", json.dumps({**terms, "patience_s": 0.0}))
+        status, _ = nightly("run", "watched")
+        (record,) = [content(path) for path in folder.glob(f"{names.NIGHTS}/*/{names.NIGHT_RECORD}")]
+    finally:
+        ce.run("umount", f"{NIGHTS}/watched/{names.NIGHTS}")
+    assert (status, record["outcome"]) == (1, "failed")
+    assert "make room" in record["sentences"][0]
+
+
+def test_removed_it_leaves_no_job_and_all_that_was_measured(
+    night: dict[str, Any], nightly: Callable[..., tuple[int, str]], folder: Path, access_point: AccessPoint
+) -> None:
+    assert night
+    nightly("remove", "watched")
+    until(lambda: not access_point.command("condor_q", "-af", "ClusterId")[1].strip(), "its job is in the queue still")
+    assert list(folder.glob(f"{names.NIGHTS}/*/run/{names.TRIALS_CSV}"))
