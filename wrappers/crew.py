@@ -148,6 +148,12 @@ class _Hand:
         # From here on it is stopped: lines to so many would go out one by one, while the first ones are at work.
         os.kill(self.process.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        self.schedule("SCHED_BATCH")
+
+    def schedule(self, policy: str) -> None:
+        """One of a batch does not take the processor from who wakes it, as the first ones would before the last go."""
+        with contextlib.suppress(OSError, AttributeError):
+            os.sched_setscheduler(self.process.pid, getattr(os, policy), os.sched_param(0))
 
     def release(self) -> None:
         with contextlib.suppress(BrokenPipeError):  # it has died, which its end will tell
@@ -223,6 +229,7 @@ class _Leader:
         self.last_begin, _ = now()
         for hand in self.hands:
             hand.begun = begun / 1e9
+            hand.schedule("SCHED_OTHER")
         if self.for_s is not None:
             signal.setitimer(signal.ITIMER_REAL, max(0.001, go_wall_ns / 1e9 + self.for_s - time.time()))
 

@@ -15,7 +15,11 @@ NAMES = ("client_http.requests", "client_http.hits", "client_http.kbytes_out", "
 
 
 class Squid(Source):
-    """What its cache manager tells; asked beside the sampling, which must not wait for it."""
+    """What its cache manager tells; asked beside the sampling, which must not wait for it.
+
+    While it is too busy to answer, its counters stand where they were: what came meanwhile is in the next answer. It
+    counts our own questions as requests, which are taken off again; their answers stay among what it sent.
+    """
 
     columns = (
         Column("squid_requests", 14, "requests", "counter", "namespace"),
@@ -27,6 +31,7 @@ class Squid(Source):
     def __init__(self, options: argparse.Namespace) -> None:
         host, _, port = options.squid.rpartition(":")
         self.address = (host, int(port))
+        self.questions = 0
         self.latest = self._asked()
         if min(self.latest) >= 0:
             threading.Thread(target=self._keep_asking, daemon=True).start()
@@ -37,7 +42,8 @@ class Squid(Source):
     def _keep_asking(self) -> None:
         while True:
             time.sleep(PAUSE_S)
-            self.latest = self._asked()
+            answer = self._asked()
+            self.latest = answer if min(answer) >= 0 else self.latest
 
     def _asked(self) -> "tuple[int, ...]":
         """The counters as they are now; all unknown where it does not answer."""
@@ -46,9 +52,11 @@ class Squid(Source):
             with socket.create_connection(self.address, PATIENCE_S) as connection:
                 connection.settimeout(PATIENCE_S)
                 connection.sendall(ASK % self.address[0].encode())
+                self.questions += 1
                 for piece in iter(lambda: connection.recv(65536), b""):
                     answer += piece
         except OSError:
             pass
         counted = dict(re.findall(r"^(\S+) = (\d+)", answer.decode(errors="replace"), re.M))
-        return tuple(int(counted.get(name, -1)) for name in NAMES)
+        requests, *others = (int(counted.get(name, -1)) for name in NAMES)
+        return (requests if requests < 0 else max(0, requests - self.questions), *others)

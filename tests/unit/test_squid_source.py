@@ -15,12 +15,17 @@ from tierbench.monitors.sources.squid import Squid
 
 
 class Manager(BaseHTTPRequestHandler):
-    hits = 5
+    hits, questions, busy = 5, 0, False
 
     def do_GET(self) -> None:
+        if Manager.busy:
+            return
+        Manager.questions += 1
         self.send_response(200 if self.path == "/squid-internal-mgr/counters" else 404)
         self.end_headers()
-        told = {"sample_time": "1 (x)", "client_http.requests": 8, "client_http.hits": Manager.hits}
+        # As Squid does, it counts whoever asks for its counters among its requests.
+        told = {"sample_time": "1 (x)", "client_http.requests": 8 + Manager.questions}
+        told["client_http.hits"] = Manager.hits
         told |= {"client_http.kbytes_out": 640, "server.all.kbytes_in": 80}
         self.wfile.write("".join(f"{name} = {value}\n" for name, value in told.items()).encode())
 
@@ -30,7 +35,7 @@ class Manager(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def manager() -> Iterator[str]:
-    Manager.hits = 5
+    Manager.hits, Manager.questions, Manager.busy = 5, 0, False
     server = ThreadingHTTPServer(("127.0.0.1", 0), Manager)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"127.0.0.1:{server.server_port}"
@@ -43,6 +48,20 @@ def test_its_counters_are_followed(manager: str) -> None:
     assert source.read() == (8, 5, 640, 80)
     Manager.hits = 7
     until(lambda: source.read()[1] == 7)
+
+
+def test_the_samplers_own_questions_are_no_requests(manager: str) -> None:
+    source = Squid(argparse.Namespace(squid=manager))
+    until(lambda: Manager.questions > 3)
+    assert source.read()[0] == 8
+
+
+def test_while_it_is_too_busy_to_answer_what_it_counted_before_stands(manager: str) -> None:
+    source = Squid(argparse.Namespace(squid=manager))
+    Manager.busy = True
+    asked = source._asked()
+    assert min(asked) < 0
+    assert source.read() == (8, 5, 640, 80)
 
 
 def test_where_there_is_none_nothing_is_known_and_nobody_is_asked_again() -> None:

@@ -148,6 +148,10 @@ def test_a_server_that_refuses_is_not_asked_without_a_pause(crew: Crew) -> None:
 def test_all_processes_are_held_and_let_go_together(crew: Crew) -> None:
     client = crew.start("dd", "--gate", "go.json", files_per_job=6, processes=40, for_s=1)
     until(lambda: "ready" in _lines(client))
+    held = [pid for pid in _processes() if str(crew.folder) in _command(pid) and "echo ready" in _command(pid)]
+    assert len(held) >= 40
+    # None takes the processor from the one that lets them go, before it has let the last one go.
+    assert sum(os.sched_getscheduler(pid) == os.SCHED_BATCH for pid in held) == 40
     go_ns = time.time_ns() + 500_000_000
     (crew.folder / "go.new").write_text(json.dumps({"go_wall_ns": go_ns}))
     (crew.folder / "go.new").rename(crew.folder / "go.json")
@@ -155,6 +159,17 @@ def test_all_processes_are_held_and_let_go_together(crew: Crew) -> None:
     assert end["status"] == "ok", end["message"]
     work = end["work"]
     assert go_ns <= work["first_begin_wall_ns"] <= work["last_begin_wall_ns"]
+
+
+def _processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _lines(client: Any) -> str:
