@@ -6,13 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from tierbench.postprocess.measures.course import course
 from tierbench.postprocess.records.jobs import Job, WorkDone
-from tierbench.postprocess.records.trial import TrialData, by_host
+from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.tables.rows import Fetches
 from tierbench.wrappers.work import PERCENTILES, latency_of
-
-SQUID = ("squid_requests", "squid_hits")
 
 
 def of_job(job: Job) -> Fetches:
@@ -31,18 +28,6 @@ def of_jobs(jobs: Iterable[Job], window_s: float | None) -> Fetches:
     latencies = {name: _percentile(classes, share) for name, share in PERCENTILES.items()}
     longest = max((one.latency_s.get("max") or 0.0 for one in done), default=0.0) or None
     return _fetches(done, {**latencies, "max": longest}, window_s)
-
-
-def hit_share(data: TrialData) -> float | None:
-    """Of the requests that reached Squids in the window, the share that they served from their caches."""
-    if data.window_ns is None:
-        return None
-    begin, end = data.window_ns
-    squids = [one for one, *_ in by_host(data.sampled) if SQUID[0] in one.samples.columns]
-    requests, hits = (
-        sum(course(squid, counter, begin).rise(0, (end - begin) / 1e9) for squid in squids) for counter in SQUID
-    )
-    return hits / requests if requests > 0 else None
 
 
 def _fetches(done: Sequence[WorkDone], latencies: Mapping[str, float | None], seconds: float | None) -> Fetches:

@@ -72,6 +72,7 @@ class Definition(OfPool):
     on_disk: bool = False  # the workers' own disks are its storage
     servers: list[str] = field(default_factory=list)  # the storage servers that its way names; none: all
     work: Work = field(default_factory=Work)
+    options: dict[str, Any] = field(default_factory=dict)  # of its clients
 
     @property
     def begin(self) -> Beginning:

@@ -21,8 +21,9 @@ from tierbench.dags.measure import Measure
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.edges import mean_error_mbps
-from tierbench.postprocess.measures.fetches import cached_share, each_s, hit_share, of_job, of_jobs
+from tierbench.postprocess.measures.fetches import cached_share, each_s, of_job, of_jobs
 from tierbench.postprocess.measures.late import bytes_late
+from tierbench.postprocess.measures.proxies import hit_share
 from tierbench.postprocess.measures.slices import slices
 from tierbench.postprocess.measures.traffic import resolution_s, traffic
 from tierbench.postprocess.records.definition import Definition

@@ -82,6 +82,30 @@ RULES = (
         "nothing shows that the data came over the wire",
     ),
     Rule(
+        "proxies apart",
+        "what the proxies say they sent, away from what the clients read beyond what was broken off and headers",
+        "% of what was read", 2, 10,
+        "clients went past the proxy, or others use it: see its log and the access's proxy",
+    ),
+    Rule(
+        "origin apart",
+        "what the origin sent, away from what the proxies say they fetched",
+        "% of what was read", 2, 10,
+        "clients, or others, fetched from the origin past the proxy: see the server's log",
+    ),
+    Rule(
+        "hits apart",
+        "the share of hits by the proxies' counts of requests, above the one by their bytes",
+        "% of all", 5, 20,
+        "the proxies' own counters contradict each other: see their version's notes, and repeat",
+    ),
+    Rule(
+        "proxies not compared",
+        "whether the way leads through a proxy whose counters are not known",
+        "troubles", 0, None,
+        "sample the proxy's host (the sampler's --squid says where it listens)",
+    ),
+    Rule(
         "written late",
         "what reached the storage after the last end, of clients that make sure it is there by then",
         "% of what was written", 2, None,
