@@ -24,7 +24,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
-from tierbench.postprocess.history.alarms import Finding, findings
+from tierbench.postprocess.history.alarms import Finding, findings, suspected
 from tierbench.postprocess.history.of_run import OfNight, leave
 from tierbench.postprocess.history.queries import Chronicle, chronicle
 from tierbench.postprocess.history.rebuild import add
@@ -95,16 +95,17 @@ def measured(nights: int, factor: Factor, noise: Sequence[float], seed: int, mis
 
 
 def drawn(nights: int, noise: Sequence[float], seed: int) -> Chronicle:
-    """Clean nights as rows, as `measured` has them after the whole way."""
+    """Clean nights as rows, as `measured` has them after the whole way; night FALL has a rerun, last of all rows."""
     chance = np.random.default_rng(seed)
     rows, values = [], {}
-    for number in range(nights):
+    for number in (*range(nights), FALL):
+        name, rerun = len(rows) + 1, len(rows) == nights
         rows.append(
-            Night("nights", FIRST_NS + number * DAY_NS, MEASURED, run=str(number), id=number + 1,
+            Night("nights", FIRST_NS + number * DAY_NS, MEASURED, run=str(name), id=name, rerun=rerun,
                   control=f"{CONTROL}/{BATCH}", metric=RATE, unit="Mb/s")
         )  # fmt: skip
         shared = chance.normal(0, OF_A_NIGHT)
-        values[number + 1] = [
+        values[name] = [
             Value(f"{access}/{BATCH}", RATE, rate * float(np.exp(shared + chance.choice(noise, REPEATS)).mean()),
                   None, None, REPEATS)
             for access, rate in RATES.items()
@@ -113,8 +114,15 @@ def drawn(nights: int, noise: Sequence[float], seed: int) -> Chronicle:
 
 
 def until(known: Chronicle, count: int) -> Chronicle:
-    """What was known after so many nights."""
-    return replace(known, nights=[night for night in known.nights if _number(night) < count])
+    """What was known after so many nights, had there been no rerun."""
+    return replace(known, nights=[night for night in known.nights if _number(night) < count and not night.rerun])
+
+
+def rerun(known: Chronicle) -> Chronicle:
+    """What was known after night FALL and its rerun, if that night asked for one."""
+    before = until(known, FALL + 1)
+    asked = any(found.configuration == LAN for found in suspected(before))
+    return replace(before, nights=[*before.nights, known.nights[-1]]) if asked else before
 
 
 def slower(known: Chronicle, way: str, share: float, since: int) -> Chronicle:
@@ -182,11 +190,15 @@ def rates(nights: int, seeds: int, noise: Sequence[float]) -> None:
             print(f"  seed {seed}: {sentence(alarms(until(clean[seed], counts[0]))[0], until(clean[seed], counts[0]))}")
     wrong = sum(bool(counts) for counts in cried)
     print(f"\nclean: an alarm in {wrong} of {seeds} times {nights} nights of {len(WATCHED)} ways")
-    print(f"{'fall':>6} {'after 2 nights':>15} {'3':>6} {'5':>6} {'10':>6} {'30':>6}")
+    print(f"{'fall':>6} {'1 and rerun':>12} {'2 nights':>9} {'3':>6} {'5':>6} {'10':>6} {'30':>6}")
     for share in SHARES:
         fallen = [slower(known, LAN, share, FALL) for known in clean]
         hits = [np.mean([_named(until(known, FALL + more)) for known in fallen]) for more in (2, 3, 5, 10, 30)]
-        print(f"{share:>6.0%} {hits[0]:>15.0%} " + " ".join(f"{hit:>6.0%}" for hit in hits[1:]), flush=True)
+        at_once = np.mean([_named(rerun(known)) for known in fallen])
+        print(
+            f"{share:>6.0%} {at_once:>12.0%} {hits[0]:>9.0%} " + " ".join(f"{hit:>6.0%}" for hit in hits[1:]),
+            flush=True,
+        )
 
 
 def _named(known: Chronicle) -> bool:

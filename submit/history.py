@@ -1,4 +1,4 @@
-"""`tierbench history`: the nights that were measured, in a terminal or as a table, and what they take."""
+"""`tierbench history`: the nights that were measured, in a terminal, as a page or as a table, and what they take."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ def register(subcommands: Any) -> None:
     )
     show.add_argument("nightly", metavar="NAME")
     show.add_argument("night", metavar="DAY", nargs="?", help="such as 2026-11-14 (default: the last one)")
+    page = verb("page", _page, "Write a page with figures of each configuration over the nights")
+    page.add_argument("nightly", metavar="NAME")
+    page.add_argument("--output", type=Path, metavar="FILE", help="where to (default: NAME-history.html)")
     again = verb("rebuild", _rebuild, "Make the history again from run directories, or add some to it")
     again.add_argument("directories", metavar="DIR", nargs="+", type=Path, help="runs, or folders of runs")
     again.add_argument("--nightly", default="", metavar="NAME", help="of runs that no nightly has started")
@@ -100,6 +103,15 @@ def _show(arguments: argparse.Namespace) -> int:
         )
     for night in nights:
         print("\n".join(night_lines(known, night)))
+    return 0
+
+
+def _page(arguments: argparse.Namespace) -> int:
+    from tierbench.postprocess.history.page import write_page
+
+    target = arguments.output or Path(f"{arguments.nightly}-history.html")
+    write_page(_chronicle(arguments, arguments.nightly), target)
+    print(target)
     return 0
 
 

@@ -80,6 +80,18 @@ def findings(chronicle: Chronicle, watch: Watch | None = None) -> list[Finding]:
     return [replace(one, acknowledged=_is_acknowledged(one, chronicle)) for one in found]
 
 
+def history_of(chronicle: Chronicle, configuration: str, watch: Watch) -> list[Finding]:
+    """All steps of a configuration's rate since its first night, whatever was accepted, and whoever was to blame."""
+    one = series(replace(chronicle, acknowledgements=[]), configuration)
+    found = steps(one.logs, watch.rule)
+    begins = [0, *(step.index for step in found)]
+    ends = [*begins[2:], len(one)] if found else []
+    return [
+        _finding(STEP, one, step.index, end, step.ratio, begin)
+        for step, begin, end in zip(found, begins, ends, strict=False)
+    ]
+
+
 def suspected(chronicle: Chronicle, watch: Watch | None = None) -> list[Finding]:
     """What only the last night says so far, which a rerun could confirm."""
     return [one for one in findings(chronicle, watch) if not one.certain]

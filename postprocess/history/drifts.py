@@ -13,6 +13,7 @@ from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.history.steps import LEVEL, Rule, Step
 
 LEAST_NIGHTS = 14  # less is no drift, but what a step and chance look like
+CLEARLY = 10.0  # by how much Schwarz's criterion has to prefer a line to steps: "very strong", Kass and Raftery 1995
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ def drift(values: Numbers, nights: Numbers, found: Sequence[Step], rule: Rule) -
     made = _line(values, _along(nights, turn), rest, turn)
     if abs(made.difference) < rule.size_of_logarithm or made.p >= rule.significance:
         return None
-    return made if not found or _worth(rest, 3, values) < _worth(*_of_steps(values, found), values) else None
+    of_steps = _worth(*_of_steps(values, found), values) if found else math.inf
+    return made if _worth(rest, 3, values) < of_steps - CLEARLY else None
 
 
 def _along(nights: Numbers, turn: int) -> Numbers:

@@ -37,12 +37,13 @@ def _head(found: Finding, chronicle: Chronicle) -> str:
             f" {figures(found.after, unit)}"
         )
     if found.kind == DRIFT and found.per_night:
-        slope = [percent(factor, 2) for factor in found.per_night]
+        middle, low, high = found.per_night
+        slope = f"{percent(middle, 2)}, {_bare(low, 2)}…{_bare(high, 2)}"
         return (
             f"Slowly {found.direction} since about the night of {since}: {_what(found, chronicle)}, {level}"
-            f" ({percent(found.ratio[0])} in all, {slope[0]} a night, {slope[1]}…{slope[2]})"
+            f" ({percent(found.ratio[0])} in all, {slope} a night)"
         )
-    size = f"{percent(found.ratio[0])}, {percent(found.ratio[1])}…{percent(found.ratio[2])}"
+    size = f"{percent(found.ratio[0])}, {_bare(found.ratio[1])}…{_bare(found.ratio[2])}"
     size += " over the control" if found.by_control else ""
     if found.kind == SINGLE:
         return (
@@ -63,14 +64,14 @@ def _what(found: Finding, chronicle: Chronicle) -> str:
     return found.configuration
 
 
-def what_else(chronicle: Chronicle, before: Night, after: Night) -> list[str]:
+def what_else(chronicle: Chronicle, before: Night, after: Night, beside: int = BESIDE) -> list[str]:
     """What was otherwise in a night than in the one before it, in words, the software first; else a night beside it."""
     found = list(_otherwise(chronicle, before, after))
-    if found:
+    if found or not beside:
         return found
     nights = chronicle.measured
     at, last = nights.index(before), nights.index(after)
-    wider = nights[max(at - BESIDE, 0)], nights[min(last + BESIDE, len(nights) - 1)]
+    wider = nights[max(at - beside, 0)], nights[min(last + beside, len(nights) - 1)]
     return [f"within a night of it {words}" for words in _otherwise(chronicle, *wider)]
 
 
@@ -113,3 +114,8 @@ def percent(factor: float, decimals: int = 0) -> str:
     change = round(100 * (factor - 1), decimals)
     sign = MINUS if change < 0 else "+" if change > 0 else ""
     return f"{sign}{abs(change):.{decimals}f}\N{NO-BREAK SPACE}%"
+
+
+def _bare(factor: float, decimals: int = 0) -> str:
+    """The same where its unit stands beside it."""
+    return percent(factor, decimals).split("\N{NO-BREAK SPACE}")[0]

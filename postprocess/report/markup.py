@@ -57,5 +57,5 @@ def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], *, words: int = 1
 
 def unbroken(sentence: str) -> Markup:
     """A sentence whose names and numbers with hyphens stay on one line."""
-    words = (element("span", word, class_="nb") if "-" in word or "–" in word else word for word in sentence.split(" "))
+    words = (element("span", word, class_="nb") if set(word) & set("-–…") else word for word in sentence.split(" "))
     return joined(words, " ")

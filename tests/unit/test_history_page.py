@@ -1,0 +1,36 @@
+"""The page of a nightly needs nothing but itself, and shows what there is: changes, gaps, and that there is little."""
+
+from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
+from tests.unit.test_report import Page
+from tierbench.postprocess.history.alarms import Watch
+from tierbench.postprocess.history.page import history_page
+
+
+def page_of(known):
+    page = Page(history_page(known, Watch()))
+    assert page.open == []
+    return page
+
+
+def test_a_change_is_told_drawn_and_in_the_list_below_its_drawing():
+    page = page_of(chronicle_of(60, missed=(20, 21), factors={LAN: slower_from(50, 0.14)}, reruns=(50,)))
+    assert " ".join(page.text.split()).count(f"since the night of the 16th: {LAN}") == 2
+    assert "59 measured, 2 missed" in page.text
+    assert "missed: the machine was off" in page.text
+
+
+def test_gaps_are_gaps_and_no_lines_across_them():
+    text = history_page(chronicle_of(30, missed=(10, 11, 12)), Watch())
+    assert text.count('class="steady"') == 3 * 3  # of three configurations
+    lines = [part.split('"')[0] for part in text.split('d="')[1:]]
+    assert any(line.count("M") == 2 and line.count("L") == 25 for line in lines)
+
+
+def test_of_few_nights_it_says_that_they_are_few():
+    assert (
+        "Nothing can be said yet: that takes 7 nights, and there are 4." in page_of(chronicle_of(5, missed=(2,))).text
+    )
+
+
+def test_a_nightly_that_never_measured_has_a_page():
+    assert "Nothing was measured in the night of" in page_of(chronicle_of(2, missed=(0, 1))).text
