@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TypeVar
 
 from tierbench.dags import names
@@ -18,9 +19,13 @@ from tierbench.submit.nightly.lock import alone
 from tierbench.submit.nightly.record import Night
 from tierbench.submit.nightly.writing import Prepared, prepared, write_night
 from tierbench.submit.pool import PoolError
-from tierbench.submit.progress import Run
+from tierbench.submit.progress import Run, Stage
 
 AGAIN_S = 10.0  # between two questions to a pool that does not answer
+
+LOOKED_AT = 14  # of the last nights
+ENDING_S = 60.0  # a DAG leaves the queue within seconds of its night's end,
+LINGERING_S = 1800.0  # and closes the books within minutes of the last trial's, also where the links hang
 
 T = TypeVar("T")
 
@@ -95,19 +100,39 @@ def take_note(nightly: Nightly, until: datetime) -> list[Night]:
 
 
 def settle(nightly: Nightly, say: Say) -> Night | None:
-    """The night that is at work; one that has died without closing its books has them closed."""
-    for night in record.nights(nightly):
-        if night.outcome != "running":
-            continue
-        if night.cluster is not None and pool.in_queue(night.cluster):
-            return night
-        why = (
-            "its DAG was gone from the queue before it had closed its books"
-            if night.cluster
-            else "it was interrupted as it began"
-        )
-        books.close(nightly, record.folder(nightly, night), say, why)
-    return None
+    """The night that is at work; one that has died without closing its books has them closed.
+
+    A DAG that stays in the queue though all is done, as DAGMan does that was killed at its very end and has gone
+    through its log again, is taken out of it.
+    """
+    at_work = None
+    nights = record.nights(nightly)
+    for night in [one for one in nights if one.outcome == "running" or one in nights[-LOOKED_AT:]]:
+        folder, waiting = record.folder(nightly, night), night.cluster is not None and pool.in_queue(night.cluster)
+        if waiting and night.cluster is not None and _is_over(night, folder):
+            say(f"the night of {night.called} is over, and its job {night.cluster} in the queue still; it is removed")
+            pool.forget(night.cluster)
+            waiting = False
+        if night.outcome == "running" and waiting:
+            at_work = night
+        elif night.outcome == "running":
+            why = "its DAG was gone from the queue before it had closed its books"
+            books.close(nightly, folder, say, why if night.cluster else "it was interrupted as it began")
+    return at_work
+
+
+def _is_over(night: Night, folder: Path) -> bool:
+    """Whether a night, or all of its trials, ended so long ago that its DAG should have."""
+    if night.outcome != "running":
+        return time.time() - (night.ended_wall_s or 0.0) > ENDING_S
+    runs = [
+        Run(folder / name) for name in (names.NIGHT_RUN, names.NIGHT_AGAIN) if (folder / name / names.PLAN).exists()
+    ]
+    trials = [trial for run in runs for trial in run.trials()]
+    if not trials or any(trial.stage is not Stage.FINISHED or trial.again for trial in trials):
+        return False
+    ended = max((trial.directory / names.OUTCOME).stat().st_mtime for trial in trials)
+    return time.time() - ended > LINGERING_S
 
 
 def _patiently(nightly: Nightly, ask: Callable[[], T], say: Say) -> T:

@@ -270,6 +270,20 @@ def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(
     assert (night.outcome, night.reason.split(" before")[0]) == ("failed", "its DAG was gone from the queue")
 
 
+def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(
+    define: Define, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As DAGMan 23.9.6 does that was killed between its last node's end and its own."""
+    nightly = define()
+    removed: list[int] = []
+    monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster not in removed)
+    monkeypatch.setattr(pool, "forget", removed.append)
+    measured(nightly, run=False, cluster=7)
+    running = record.write(nightly, Night((LAST + timedelta(days=1)).timestamp(), "running", cluster=8))
+    assert opening.settle(nightly, silent) == running
+    assert removed == [7]
+
+
 def test_a_pool_that_is_down_is_one_record_and_one_message(
     define: Define, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
 ) -> None:
