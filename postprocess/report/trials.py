@@ -50,6 +50,8 @@ FACTS = (
     ("idle before", "idle_before_mbps", "Mb/s"),
     ("idle after", "idle_after_mbps", "Mb/s"),
     ("clock offset", "clock_offset_ms", "ms"),
+    ("read calls", "reads", ""),
+    ("each read call", "bytes_per_read", "B"),
     ("events", "events_per_s", "1/s"),
     ("operations", "operations_per_s", "1/s"),
 )

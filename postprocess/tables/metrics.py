@@ -84,6 +84,8 @@ def job_row(trial: Definition, job: Job) -> JobRow:
         bytes_client=end.bytes_client,
         bytes_source=end.bytes_source or "",
         bytes_disk=end.bytes_disk,
+        reads=job.reads,
+        bytes_per_read=_ratio(end.bytes_client, job.reads),
         events=end.events,
         events_per_s=_ratio(end.events, job.run_s),
         operations=end.operations,
@@ -105,6 +107,8 @@ def trial_row(data: TrialData) -> TrialRow:
     reasons = _reasons(data)
     ok = sum(job.ok for job in jobs)
     compared = _sum(jobs, _taken_in(data))
+    reads = _sum(jobs, lambda job: job.reads)
+    by_reads = _sum(jobs, lambda job: job.bytes_client if job.reads else None)
     events = _sum(jobs, lambda job: job.end and job.end.events)
     operations = _sum(jobs, lambda job: job.end and job.end.operations)
     fetch_s = each_s(data, window_s)
@@ -160,6 +164,8 @@ def trial_row(data: TrialData) -> TrialRow:
         round_trips_per_fetch=_ratio(fetch_s, round_trip_s),
         cached_share=cached_share(data, carried.bytes, taken.bytes),
         hit_share=hit_share(data),
+        reads=reads,
+        bytes_per_read=_ratio(by_reads, reads),
         events=events,
         events_per_s=_ratio(events, window_s),
         operations=operations,
