@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.postprocess.history.alarms import Finding, findings, suspected
-from tierbench.postprocess.history.of_run import OfNight, leave
+from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.postprocess.history.queries import Chronicle, chronicle
 from tierbench.postprocess.history.rebuild import add
 from tierbench.postprocess.history.rows import MEASURED, MISSED, Night, Value

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tierbench import stored
 from tierbench.dags import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.history.environment import environment
+from tierbench.postprocess.history.mark import night_mark
 from tierbench.postprocess.history.rows import FAILED, MEASURED, Link, Measured, Night, Value, Verdicts
 from tierbench.postprocess.measures.ceilings import measured_links
 from tierbench.postprocess.measures.uncertainty import mean_interval
@@ -19,23 +17,10 @@ from tierbench.postprocess.tables.results import Results, Say, read_results
 from tierbench.postprocess.tables.rows import SUMMARISED, TrialRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID, valid, values_of, verdict
 
-FORMAT = 1
-
-
-@dataclass(frozen=True)
-class OfNight:
-    """night.json of a run directory: which night it is, and what is its control."""
-
-    nightly: str
-    planned_wall_ns: int
-    format: int = FORMAT
-    rerun: bool = False
-    control: str = ""
-
 
 def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) -> tuple[Night, Measured]:
     """The night that a run directory is; of a run that no nightly has started, under the name that is given."""
-    of = _of_night(run, nightly, control)
+    of = night_mark(run, nightly, control)
     name, directory = run.resolve().name, str(run.resolve())
     try:
         results = read_results(run, say)
@@ -64,18 +49,6 @@ def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) 
         unit=results.unit,
     )
     return night, Measured(tuple(values(results)), counted, tuple(links(results)), environment(results))
-
-
-def leave(run: Path, of: OfNight) -> None:
-    """Say in the run directory which night it is."""
-    (run / names.NIGHT).write_text(json.dumps(asdict(of), indent=1) + "\n", encoding="utf-8")
-
-
-def _of_night(run: Path, nightly: str, control: str) -> OfNight:
-    try:
-        return stored.read_as(OfNight, run / names.NIGHT)
-    except FileNotFoundError:
-        return OfNight(nightly, 0, control=control)
 
 
 def values(results: Results) -> Iterator[Value]:

@@ -12,7 +12,7 @@ from tierbench.dags.night import night_dag, repetition_dags
 from tierbench.dags.plan import Configuration, Plan
 from tierbench.dags.write import write_run
 from tierbench.errors import UnmetNeed
-from tierbench.postprocess.history.of_run import OfNight, leave
+from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit.beforehand import refuse_without_catalogue
 from tierbench.submit.definitions import asked_experiment

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.errors import BusyError, ConfigError
 from tierbench.postprocess.history import queries, schema
-from tierbench.postprocess.history.of_run import OfNight, leave
+from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.postprocess.history.rebuild import add, rebuild
 from tierbench.postprocess.history.rows import (
     FAILED,

@@ -11,7 +11,7 @@ from tests.unit.synthetic_report import Shape, write_run
 from tests.unit.test_history import DAY_NS, FIRST_NS
 from tierbench.postprocess.history.alarms import BETTER, WORSE
 from tierbench.postprocess.history.compare import CANNOT_TELL, SAME, judgement
-from tierbench.postprocess.history.of_run import OfNight, leave
+from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.postprocess.history.rebuild import rebuild
 from tierbench.submit.cli import main
 

@@ -22,7 +22,7 @@ import pytest
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.dags import names
 from tierbench.errors import BusyError
-from tierbench.postprocess.history.of_run import OfNight, leave
+from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.postprocess.history.queries import chronicle, messages
 from tierbench.postprocess.history.store import History
 from tierbench.submit import pool
