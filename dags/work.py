@@ -20,6 +20,7 @@ class WorkKeys:
     processes: int | None = bounded(None, 1, MOST_PROCESSES)
     for_s: float | None = bounded(None, 1, LONGEST_S)
     order: Literal["listed", "shuffled"] | None = None
+    fetch_every_s: float | None = bounded(None, 0.01, LONGEST_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class Work:
     processes: int = 1
     for_s: float | None = None  # None: until each file was read once
     order: str = "listed"
+    fetch_every_s: float | None = None  # None: each process begins its next file when it has the one before
 
     def __str__(self) -> str:
         return ", ".join(self._parts())
@@ -41,6 +43,8 @@ class Work:
             yield f"{self.processes} processes a job"
         if self.for_s is not None:
             yield f"for {self.for_s:g} s"
+        if self.fetch_every_s is not None:
+            yield f"each process every {self.fetch_every_s:g} s"
 
     def problems(self, time_limit_s: int) -> Iterator[str]:
         """What of it cannot be done."""

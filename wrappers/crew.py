@@ -30,7 +30,7 @@ FLAG = "--crew"
 TASK, RESULT = "crew.json", "crew-result.json"
 CUT_S = 2  # between the polite and the forced end of what is under way when time is over
 REST_S = 0.2  # after a failure, before a process goes on: a server that refuses would be asked without a pause
-POLL_S = 0.01
+POLL_S = 0.002
 SIGNALS = (signal.SIGALRM, signal.SIGTERM)
 
 
@@ -105,12 +105,15 @@ def _end_all_when_left() -> None:
 class _Hand:
     """One of the processes that work side by side, or rather those that follow one another in its place."""
 
-    def __init__(self, client: Client, folder: Path, files: "Iterator[tuple[int, Replica]]") -> None:
+    def __init__(
+        self, client: Client, folder: Path, files: "Iterator[tuple[int, Replica]]", every_s: "float | None"
+    ) -> None:
         self.client, self.files = client, files
         self.stderr = folder / "stderr"
-        self.at_once = client.several(client.job.options)
+        self.every_s = every_s
+        self.at_once = client.several(client.job.options) if every_s is None else 1
         self.process: Any = None
-        self.begun = self.rested = 0.0  # by the monotonic clock
+        self.begun = self.rested = 0.0  # by the monotonic clock; begun: when it was meant to, where that is known
         self.taken: list[int] = []
         self.before = IO(0, 0, 0)
         self.was_cut = False
@@ -160,6 +163,15 @@ class _Hand:
             self.process.stdin.write(b"\n")
         self.process.stdin.close()
 
+    def go_on(self, ended: float) -> None:
+        """Its next file is meant to begin now, or by its timetable, however late the one before has ended."""
+        self.begun = ended if self.every_s is None else self.begun + self.every_s
+        self.rested = self.begun
+
+    def overdue(self, end: float) -> int:
+        """How many by its timetable were to begin until the end, and have not."""
+        return 0 if self.every_s is None else max(0, int((end - self.begun) / self.every_s))
+
     def fetches(self, end: "dict[str, Any]", ended: float) -> "Iterator[Fetch]":
         """What became of the files that it took: as it tells of each, or of the one that it was at."""
         each = end.get("fetches", [])
@@ -200,13 +212,14 @@ class _Leader:
             folder = scratch / f"process{number}"
             folder.mkdir()
             job = Job(*files[0], task["options"], folder)
-            self.hands.append(_Hand(kind(job), folder, share))
+            self.hands.append(_Hand(kind(job), folder, share, work.fetch_every_s))
         self.tally = Tally()
         self.counts: collections.Counter[str] = collections.Counter()
         self.bytes_client: int | None = 0
         self.running: dict[int, _Hand] = {}
         self.resting: list[_Hand] = []
         self.over = self.stopped = False
+        self.overdue = 0
         self.end = (0, 0)
         self.first_begin = self.last_begin = 0
 
@@ -242,10 +255,12 @@ class _Leader:
             ended = self._ended()
             if ended is None:
                 time.sleep(POLL_S)
-            elif self._count(ended):
-                self._start(ended)
-            else:
+            elif not self._count(ended):
                 self._rest(ended)
+            elif ended.rested > time.monotonic():
+                self.resting.append(ended)
+            else:
+                self._start(ended)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _ended(self) -> "_Hand | None":
@@ -259,7 +274,7 @@ class _Leader:
         return {
             **self.tally.told(), "first_failure": self.tally.first_failure, "processes": len(self.hands),
             "bytes": self.tally.bytes, "bytes_client": self.bytes_client, "end": self.end, "stopped": self.stopped,
-            "counts": dict(self.counts),
+            "counts": dict(self.counts), "overdue": self.overdue,
             "first_begin_wall_ns": self.first_begin, "last_begin_wall_ns": self.last_begin,
         }  # fmt: skip
 
@@ -278,7 +293,8 @@ class _Leader:
             self._cut(hand)
 
     def _rest(self, hand: _Hand) -> None:
-        hand.begun = hand.rested = time.monotonic() + REST_S
+        hand.rested = max(hand.rested, time.monotonic() + REST_S)
+        hand.begun = hand.rested if hand.every_s is None else hand.begun
         self.resting.append(hand)
 
     def _reap(self, hand: _Hand) -> Run:
@@ -305,7 +321,7 @@ class _Leader:
         self.counts.update(end.get("detail", {}).get("counts", {}))
         process = end.get("bytes_client")
         self.bytes_client = None if process is None or self.bytes_client is None else self.bytes_client + process
-        hand.begun = ended
+        hand.go_on(ended)
         if not self.over:
             self.end = (run.end_wall_ns, run.end_mono_ns)
         return self.tally.failed == failed
@@ -316,6 +332,7 @@ class _Leader:
                 _end(hand, signal.SIGKILL)
             return
         self.over, self.end = True, now()
+        self.overdue = sum(hand.overdue(self.end[1] / 1e9) for hand in self.hands)
         for hand in list(self.running.values()):
             self._cut(hand)
         signal.setitimer(signal.ITIMER_REAL, CUT_S, CUT_S)

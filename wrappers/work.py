@@ -20,10 +20,11 @@ class Work(NamedTuple):
     processes: int = 1
     for_s: "float | None" = None
     order: str = "listed"
+    fetch_every_s: "float | None" = None
 
     @property
     def is_one_read(self) -> bool:
-        return self.files_per_job == self.processes == 1 and self.for_s is None
+        return self.files_per_job == self.processes == 1 and self.for_s is None and self.fetch_every_s is None
 
 
 def shares(files: "Sequence[T]", processes: int, again: bool) -> "list[Iterator[T]]":

@@ -36,6 +36,7 @@ def _fetches(done: Sequence[WorkDone], latencies: Mapping[str, float | None], se
         fetches=fetches,
         fetch_failures=sum(one.failed for one in done),
         fetches_cut=sum(one.cut for one in done),
+        fetches_overdue=sum(one.overdue for one in done),
         fetches_per_s=fetches / seconds if seconds else None,
         latency_p50_s=latencies["p50"],
         latency_p95_s=latencies["p95"],

@@ -75,6 +75,7 @@ class WorkDone:
     latency_s: dict[str, float | None]
     latency_classes: dict[str, int]
     last_begin_wall_ns: int
+    overdue: int = 0  # records of earlier versions know no timetable
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,7 @@ def trial_row(data: TrialData) -> TrialRow:
         job_processes=trial.work.processes,
         job_for_s=trial.work.for_s,
         job_order=trial.work.order,
+        job_fetch_every_s=trial.work.fetch_every_s,
         fetched=of_jobs(jobs, window_s),
         fetch_s=fetch_s,
         round_trips_per_fetch=_ratio(fetch_s, round_trip_s),

@@ -91,6 +91,7 @@ class Fetches:
     fetches: Count = count("readings of a file that went well")
     fetch_failures: Count = count("readings of a file that did not")
     fetches_cut: Count = count("readings that were under way when the given time was over")
+    fetches_overdue: Count = count("readings that were to begin by the timetable before the time was over, and did not")
     fetches_per_s: Amount = number("1/s", "fetches over the time that they took together")
     latency_p50_s: Amount = number("s", "median time of a fetch, from when it was meant to begin", 6)
     latency_p95_s: Amount = number("s", "time within which 95 % of the fetches were done", 6)
@@ -251,6 +252,9 @@ class TrialRow(OfTrial):
     job_processes: Count = count("processes of each job")
     job_for_s: Amount = number("s", "for so long each job reads its files again and again; empty: once")
     job_order: str = text("listed; or shuffled: the files of each job in an order of its own")
+    job_fetch_every_s: Amount = number(
+        "s", "each process is to begin a file so often; empty: when it has the one before"
+    )
     fetched: Fetches = part(Fetches)
     fetch_s: Amount = number(
         "s", "time of a file, with its share of logging in: window times those under way, over fetches", 4

@@ -17,6 +17,7 @@ import pytest
 
 from tests.unit.client_process import events, is_running, until
 from tests.unit.shipped import PYTHON, ship
+from tierbench.wrappers.work import latency_of
 
 SIZE = 100_001
 
@@ -59,10 +60,11 @@ class Quiet(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     connections: ClassVar[set[tuple[str, int]]]
     slow_s = 0.0
+    stalls: ClassVar[list[float]] = []
 
     def do_GET(self) -> None:
         self.connections.add(self.client_address)
-        time.sleep(self.slow_s)
+        time.sleep(self.stalls.pop() if self.stalls else self.slow_s)
         super().do_GET()
 
     def log_message(self, *_: Any) -> None:
@@ -225,6 +227,24 @@ def test_what_the_server_does_not_have_is_told(tmp_path: Path, web: Any) -> None
     end = crew.end("http", files_per_job=3)
     assert (end["status"], end["work"]["failed"], end["work"]["fetches"]) == ("open-failed", 1, 2)
     assert "404" in end["message"]
+
+
+def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(tmp_path: Path, web: Any) -> None:
+    web.stalls = [1.5]  # the first answer alone
+    work = Crew(tmp_path, web.address).end("http", for_s=3, fetch_every_s=0.25)["work"]
+    latency = work["latency_s"]
+    # One in a dozen stalls. That ones are late which were to come while it did is seen as well: 1.25 s, 1.0 s …
+    assert latency["max"] >= 1.5
+    assert latency["p50"] < latency["max"]
+    late = sum(count for number, count in work["latency_classes"].items() if latency_of(int(number)) > 0.7)
+    assert late >= 3
+    assert 8 <= work["fetches"] + work["cut"] + work["overdue"] <= 12
+
+
+def test_fetches_that_were_due_and_never_begun_are_told(tmp_path: Path, web: Any) -> None:
+    web.slow_s = 30
+    work = Crew(tmp_path, web.address).end("http", for_s=1.05, fetch_every_s=0.1)["work"]
+    assert (work["fetches"], work["cut"], work["overdue"]) == (0, 1, 10)
 
 
 def test_latency_is_what_a_slow_server_takes(tmp_path: Path, web: Any) -> None:
