@@ -56,8 +56,10 @@ SHARES = (0.03, 0.05, 0.10, 0.20)
 Factor = Callable[[str, int], float]  # of a way in a night
 
 
-def write_night(run: Path, number: int, factor: Factor, noise: Sequence[float], chance: np.random.Generator) -> None:
-    """A night's run directory, as the real one would be, but for who moved the bytes."""
+def write_night(
+    run: Path, number: int, factor: Factor, noise: Sequence[float], chance: np.random.Generator, newer: int
+) -> None:
+    """A night's run directory, as the real one would be, but for who moved the bytes; `newer`, xrootd's first night."""
     run.mkdir(parents=True)
     shared, index = chance.normal(0, OF_A_NIGHT), 0
     for repeat in range(1, REPEATS + 1):
@@ -65,7 +67,7 @@ def write_night(run: Path, number: int, factor: Factor, noise: Sequence[float], 
             mbps = rate * factor(access, number) * float(np.exp(shared + chance.choice(noise)))
             synthetic.write_trial(run, mbps=mbps, jobs=JOBS, repeat=repeat, index=index, access=access)
             index += 1
-    version = "5.8.1" if number < FALL else "5.8.4"
+    version = "5.8.1" if number < newer else "5.8.4"
     for path in run.glob(f"{names.TRIALS}/*/{names.SAMPLES}/*.samples"):
         head, rest = path.read_bytes().split(b"\n", 1)
         told = {**json.loads(head), "packages": {"xrootd-server": version}}
@@ -80,7 +82,9 @@ def write_night(run: Path, number: int, factor: Factor, noise: Sequence[float], 
     leave(run, OfNight("nights", FIRST_NS + number * DAY_NS, control=f"{CONTROL}/{BATCH}"))
 
 
-def measured(nights: int, factor: Factor, noise: Sequence[float], seed: int, missed: Sequence[int] = ()) -> Chronicle:
+def measured(
+    nights: int, factor: Factor, noise: Sequence[float], seed: int, missed: Sequence[int] = (), newer: int = FALL
+) -> Chronicle:
     """That many nights, through run directories, tables, verdicts and the database."""
     chance = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder, History(Path(folder) / "history.sqlite") as history:
@@ -89,7 +93,7 @@ def measured(nights: int, factor: Factor, noise: Sequence[float], seed: int, mis
                 history.record(Night("nights", FIRST_NS + number * DAY_NS, MISSED, reason="the machine was off"))
                 continue
             run = Path(folder) / f"night-{number:03d}"
-            write_night(run, number, factor, noise, chance)
+            write_night(run, number, factor, noise, chance, newer)
             add(history, run, lambda _: None)
         return chronicle(history, "nights")
 
@@ -155,7 +159,7 @@ def tell(title: str, known: Chronicle) -> None:
         for words in unmeasured(now):
             print(f"  night {count - 1}: {words}")
         for found in findings(now):
-            key = f"{found.kind} {found.direction} {found.configuration}"
+            key = f"{found.kind} {found.direction} {found.configuration} {found.since.day if not found.certain else ''}"
             if key not in said:
                 print(f"  night {count - 1}: {sentence(found, now)}")
                 said.add(key)

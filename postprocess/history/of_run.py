@@ -58,8 +58,8 @@ def values(results: Results) -> Iterator[Value]:
         for metric in SUMMARISED:
             found = mean_interval(values_of(good, metric))
             if found:
-                count = len(values_of(good, metric))
-                yield Value(configuration, metric, found.value, found.low, found.high, count)
+                low = None if found.low is None else max(found.low, 0.0)  # none of them is ever below
+                yield Value(configuration, metric, found.value, low, found.high, len(values_of(good, metric)))
 
 
 def verdicts(results: Results) -> tuple[Verdicts, ...]:
