@@ -211,18 +211,7 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
     if PROXY in access.environment or access.prefix.startswith(GRID_SCHEMES):
         about = {"proxy": access.environment.get(PROXY, ""), "hours": LEAST_PROXY_HOURS}
         yield Question("proxy", "grid proxy", about)
-    paths = _directories(site, experiment, name)
-    if access.protocol == "xrootd":
-        for prefix in access.prefixes:
-            door = prefix.removeprefix("root://").rstrip("/")
-            beside = f" at {door}" if access.further else ""
-            yield Question("xrootd", f"access {name}{beside}", {"door": door, "paths": paths})
-    elif access.protocol != "file":
-        url = f"http://{access.proxy}/" if access.proxy else access.prefix
-        yield Question("server", f"access {name}", {"url": url})
-    else:
-        seen = [(access.url(path), count) for path, count in paths]
-        yield Question("files", f"access {name}", {"paths": seen})
+    yield from _at_the_door(name, access, _directories(site, experiment, name))
     if _flushes(site, experiment):
         yield _flush(site)
     for use in experiment.uses() if experiment else ():
@@ -233,6 +222,21 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
             if access.writes and not use.replicas.made:
                 yield Question("writes", f"access {name}, to write", {"url": access.url(access.writes)})
     yield Question("iperf3", "iperf3")
+
+
+def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]]) -> Iterator[Question]:
+    """Whether what is read there can be seen, or at least its server; a Globus collection's only its service knows."""
+    if access.protocol == "xrootd":
+        for prefix in access.prefixes:
+            door = prefix.removeprefix("root://").rstrip("/")
+            beside = f" at {door}" if access.further else ""
+            yield Question("xrootd", f"access {name}{beside}", {"door": door, "paths": paths})
+    elif access.protocol == "file":
+        seen = [(access.url(path), count) for path, count in paths]
+        yield Question("files", f"access {name}", {"paths": seen})
+    elif access.protocol != "globus":
+        url = f"http://{access.proxy}/" if access.proxy else access.prefix
+        yield Question("server", f"access {name}", {"url": url})
 
 
 def _on_the_way(site: Site, experiment: Experiment | None, access: Access) -> Iterator[Question]:

@@ -166,9 +166,11 @@ class LocalFile(Line):
 class Prefix(Kind):
     """What stands before a replica's path: a server's URL or where a file system is mounted."""
 
-    must_be = '"root://host:1094/" or another "scheme://host:port/", a mount like "/xrootd-fs", or ""'
+    must_be = (
+        '"root://host:1094/" or another "scheme://host:port/", a mount like "/xrootd-fs", "globus://COLLECTION/", or ""'
+    )
     _SERVER = rf"({_HOST}|\[[0-9A-Fa-f:.]+\])"
-    pattern = rf"|root://{_SERVER}(:[0-9]{{1,5}})?/|[a-z][a-z0-9+-]*://{_SERVER}:[0-9]{{1,5}}/|{_PATH}"
+    pattern = rf"|root://{_SERVER}(:[0-9]{{1,5}})?/|globus://[0-9A-Fa-f-]+/|[a-z][a-z0-9+-]*://{_SERVER}:[0-9]{{1,5}}/|{_PATH}"
 
 
 class Requirements(Kind):

@@ -17,7 +17,7 @@ from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
-from tierbench.kinds import Host
+from tierbench.kinds import Host, Key, Prefix
 from tierbench.site_configs.site import Kerberos, Links, find_site
 from tierbench.submit.doctor import clocks, findings_of
 from tierbench.submit.findings import Finding, lines
@@ -230,6 +230,12 @@ def test_where_a_certificate_is_asked_for_so_is_the_proxy() -> None:
     assert "proxy" not in {
         question.kind for question in visits(SITE, find_experiment("quick"), WORKERS)["wn03.fiu.test"].questions
     }
+
+
+def test_of_a_globus_collection_no_server_is_asked() -> None:
+    collection = replace(SITE.access["gridftp"], protocol=Key("globus"), prefix=Prefix("globus://aa752cea-8222/"))
+    asked = visits(replace(SITE, access={"collection": collection}), None, WORKERS)["wn03.fiu.test"].questions
+    assert "server" not in {question.kind for question in asked}
 
 
 def test_where_trials_write_it_is_asked_whether_they_may() -> None:

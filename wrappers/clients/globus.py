@@ -1,0 +1,141 @@
+"""Globus' transfer service copies files from one collection to another, as globus-cli asks it to."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.failure import Failure
+
+SCHEME = "globus://"
+MOST_FILES = 10_000  # in one task
+TOLD = (
+    "status", "files", "files_transferred", "files_skipped", "faults", "effective_bytes_per_second", "request_time",
+    "completion_time", "nice_status_short_description", "bytes_checksummed", "subtasks_failed", "subtasks_retrying",
+)  # fmt: skip
+
+# What it was told of the task it leaves in a file. A job that is ended takes its task back: what asks for that is in no
+# process group of the job's, and neither is what submits, whose answer is needed for it.
+COPY = """
+import json, signal, subprocess, sys
+report, patience, *transfer = sys.argv[1:]
+task, told, ended, waiting = "", {}, [], None
+
+def start(*words, **how):
+    return subprocess.Popen(["globus", *words], start_new_session=True, **how)
+
+def ask(*words):
+    asked = start(*words, "--format", "json", stdout=subprocess.PIPE)
+    said, _ = asked.communicate()
+    if asked.returncode:
+        sys.exit(asked.returncode)
+    return json.loads(said.decode())
+
+def on_end(*_):
+    ended.append(True)
+    if task:
+        sys.exit(143)
+
+signal.signal(signal.SIGTERM, on_end)
+try:
+    task = ask("transfer", *transfer)["task_id"]
+    if ended:
+        sys.exit(143)
+    waiting = start("task", "wait", "--polling-interval", "1", "--timeout", patience, task)
+    waiting.wait()
+    told = ask("task", "show", task)
+    with open(report, "w") as file:
+        json.dump(told, file)
+finally:
+    if waiting and waiting.poll() is None:
+        waiting.kill()
+    if task and told.get("status") not in ("SUCCEEDED", "FAILED"):
+        start("task", "cancel", task, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+"""
+
+
+class Globus(Client):
+    """All files of a process as one task, which goes past it: the service steers the two collections' servers."""
+
+    protocols = ("globus",)
+    third_party = True
+    reads_whole = True
+    usual_excess = 0.02
+    taken_in = "bytes_app"
+    memory_mb = 256
+    programs = ("globus",)
+    remedy = "install globus-cli there (PyPI), and give the workload GLOBUS_CLI_CLIENT_ID and GLOBUS_CLI_CLIENT_SECRET"
+    options = {
+        "verify": Option(True),  # the service compares checksums afterwards, as it does unless told otherwise
+        "encrypt": Option(False),
+        "patience_s": Option(86_400, 60, 604_800),
+    }
+
+    @classmethod
+    def several(cls, options: "Mapping[str, Any]") -> int:
+        return MOST_FILES
+
+    def prepare(self) -> None:
+        for url, what in ((self.job.url, "from"), (self.job.options["to"], "to")):
+            if not url.startswith(SCHEME):
+                raise Failure("wrong-protocol", f"Globus is to copy {what} a collection ({SCHEME}ID/path), not {url!r}")
+
+    def command(self) -> "list[str]":
+        options, batch = self.job.options, self.job.scratch / "batch"
+        source, destination = _collection(self.job.url)[0], _collection(options["to"])[0]
+        batch.write_text("".join(f"{path} {self._target(path)}\n" for path in map(_path, self._urls())))
+        transfer = ["--batch", str(batch), "--notify", "off", "--label", "tierbench"]
+        transfer += ["--verify-checksum" if options["verify"] else "--no-verify-checksum"]
+        transfer += ["--encrypt-data"] if options["encrypt"] else []
+        report = str(self.job.scratch / "task")
+        python = [sys.executable or "python3", "-c", COPY, report, str(options["patience_s"])]
+        return [*python, *transfer, source, destination]
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        try:
+            task = json.loads((self.job.scratch / "task").read_text())
+        except (OSError, ValueError):  # it was ended, or not even accepted
+            return {**self.judged(run, 0 if run.exit_status else None), "bytes_source": "globus"}
+        moved, files = int(task.get("bytes_transferred") or 0), self._files()
+        status, message = self._judged(task, moved, files)
+        whole = files if status == "ok" else []
+        fetches = [{"status": "ok", "message": "", "bytes": size or 0, "seconds": None} for _, size in whole]
+        return {
+            "status": status, "message": message, "bytes_app": moved, "bytes_client": None, "bytes_source": "globus",
+            "fetches": fetches, "detail": {key: task[key] for key in TOLD if key in task},
+        }  # fmt: skip
+
+    def _judged(
+        self, task: "Mapping[str, Any]", moved: int, files: "list[tuple[str, int | None]]"
+    ) -> "tuple[str, str]":
+        sizes = [size for _, size in files]
+        known = [size for size in sizes if size is not None]
+        if task["status"] != "SUCCEEDED":
+            why = (task.get("fatal_error") or {}).get("description") or task.get("nice_status") or "no reason was told"
+            return ("short-read" if moved else "open-failed"), f"the task is {task['status']}: {why}"
+        if int(task.get("files_transferred") or 0) != len(files):
+            return "short-read", f"{task.get('files_transferred')} of {len(files)} files were transferred"
+        if len(known) == len(sizes) and moved != sum(known):
+            return ("short-read" if moved < sum(known) else "failed"), f"moved {moved} of {sum(known)} bytes"
+        return "ok", ""
+
+    def _urls(self) -> "list[str]":
+        return [url for url, _ in self._files()]
+
+    def _files(self) -> "list[tuple[str, int | None]]":
+        return [(self.job.url, self.job.expected_bytes), *((other.url, other.bytes) for other in self.job.others)]
+
+    def _target(self, path: str) -> str:
+        return f"{_path(self.job.options['to'])}/{path.rpartition('/')[2]}"
+
+
+def _collection(url: str) -> "tuple[str, str]":
+    """A collection's ID, and a path on it."""
+    collection, _, path = url[len(SCHEME) :].partition("/")
+    return collection, f"/{path}"
+
+
+def _path(url: str) -> str:
+    return _collection(url)[1]
