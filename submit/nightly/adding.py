@@ -13,6 +13,7 @@ from types import ModuleType
 
 from tierbench.dags import names
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.history.store import default_place
 from tierbench.site_configs.site import find_site
 from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.nightly import crontab, systemd
@@ -46,7 +47,8 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     starter = "".join(f"{line}\n" for line in starter_lines(nightly))
     nightly.starter.write_text(starter, encoding="utf-8")
     nightly.starter.chmod(0o755)
-    terms = dataclasses.replace(terms, control=name_of_control, since_wall_s=time.time())
+    place = str(default_place().absolute())
+    terms = dataclasses.replace(terms, control=name_of_control, history=place, since_wall_s=time.time())
     scheduled = _scheduled(nightly, terms)
     say(f"{nightly.name}: {nightly.calendar}, by {scheduled}; all of it is in {nightly.directory}")
     beside = (

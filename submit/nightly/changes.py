@@ -17,6 +17,7 @@ from tierbench.submit.nightly.record import Night
 if TYPE_CHECKING:  # numpy and scipy are loaded where they are needed, which takes a second
     from tierbench.postprocess.history.alarms import Finding
     from tierbench.postprocess.history.queries import Chronicle
+    from tierbench.postprocess.history.store import History
 
 CRITICAL_RATIO = 0.75  # of what a way had
 
@@ -51,9 +52,8 @@ class Change:
 def take_in(nightly: Nightly, night: Night, run: Path | None, say: Say) -> None:
     """Put a night into the history, by its run or as one without; and the gaps that it does not know yet."""
     from tierbench.postprocess.history import of_run, rows
-    from tierbench.postprocess.history.store import History
 
-    with History() as history:
+    with _history(nightly) as history:
         if run is not None:
             history.record(*of_run.night_of(run, say=say))
         for one in [*record.nights(nightly), night]:
@@ -66,12 +66,18 @@ def take_in(nightly: Nightly, night: Night, run: Path | None, say: Say) -> None:
 def note_message(nightly: Nightly, night: Night, state: str, text: str, told: dict[str, bool]) -> None:
     """Keep in the history what was said of a night by which channel, and whether it arrived."""
     from tierbench.postprocess.history.rows import Message
-    from tierbench.postprocess.history.store import History
 
-    with History() as history:
+    with _history(nightly) as history:
         for channel, delivered in told.items():
             planned = round(night.planned_wall_s * 1e9)
             history.note_message(Message(nightly.name, planned, channel, state, text, time.time_ns(), delivered))
+
+
+def _history(nightly: Nightly) -> History:
+    """Where its nights are, whoever asks: a monitoring system is another user, with a home of its own."""
+    from tierbench.postprocess.history.store import History
+
+    return History(Path(nightly.terms.history) if nightly.terms.history else None)
 
 
 def _has_run(nightly: Nightly, night: Night) -> bool:
@@ -112,9 +118,8 @@ def _level(found: Finding) -> str:
 def _chronicle(nightly: Nightly) -> Chronicle | None:
     """What the history knows of a nightly, once it has measured anything."""
     from tierbench.postprocess.history.queries import chronicle, nightlies
-    from tierbench.postprocess.history.store import History
 
-    with History() as history:
+    with _history(nightly) as history:
         known = chronicle(history, nightly.name) if nightly.name in nightlies(history) else None
     return known if known and known.measured else None
 
@@ -122,9 +127,8 @@ def _chronicle(nightly: Nightly) -> Chronicle | None:
 def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: bool) -> None:
     """Nobody is told of a change again; if it was accepted, the baseline begins anew there."""
     from tierbench.postprocess.history.rows import Acknowledgement
-    from tierbench.postprocess.history.store import History
 
-    with History() as history:
+    with _history(nightly) as history:
         of = nightly.name, change.configuration, change.since_ns
         history.acknowledge(Acknowledgement(*of, by, time.time_ns(), note, accepted))
 

@@ -36,6 +36,7 @@ class Terms:
     webhook: str = ""
     mail: str = ""
     textfile: str = ""
+    history: str = ""  # the database of whoever has added it
     patience_s: float = 1800.0  # how long a night waits for a pool that does not answer
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -19,16 +20,18 @@ from pathlib import Path
 import htcondor2
 import pytest
 
+from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.dags import names
 from tierbench.errors import BusyError
 from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.postprocess.history.queries import chronicle, messages
+from tierbench.postprocess.history.rows import Measured
 from tierbench.postprocess.history.store import History
 from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import books, message, opening, plugin, record, systemd
-from tierbench.submit.nightly.changes import Change, Rate
+from tierbench.submit.nightly.changes import Change, Rate, changes, suspected
 from tierbench.submit.nightly.definition import Nightly, Terms
 from tierbench.submit.nightly.lock import alone
 from tierbench.submit.nightly.record import Night
@@ -343,6 +346,33 @@ def test_a_locked_history_is_waited_for_and_then_told(
     assert "another program has been writing to it" in str(receiver.bodies[0]["text"])
 
 
+# -- what the history says -----------------------------------------------------------------------------------
+
+
+def feed(nights: int, slower_from_night: int) -> None:
+    """Put nights into the history of which one way is slower from a night on."""
+    known = chronicle_of(nights, factors={LAN: slower_from(slower_from_night, 0.15)})
+    with History() as history:
+        for night in known.nights:
+            measured = Measured(tuple(known.values[night.id]), tuple(known.verdicts[night.id]))
+            history.record(dataclasses.replace(night, nightly="quick"), measured)
+
+
+def test_one_night_alone_is_suspected_and_no_alarm(define: Define) -> None:
+    nightly = define()
+    feed(11, slower_from_night=10)
+    assert (suspected(nightly), changes(nightly)) == ([LAN], [])
+
+
+def test_two_nights_are_an_alarm_until_it_is_acknowledged(define: Define) -> None:
+    nightly = define()
+    feed(12, slower_from_night=10)
+    (change,) = changes(nightly)
+    assert (change.direction, change.level, change.configuration) == ("worse", "WARNING", LAN)
+    assert main(["nightly", "ack", "quick", "--note", "new disks"]) == 0
+    assert [change.acknowledged for change in changes(nightly)] == [True]
+
+
 # -- messages ------------------------------------------------------------------------------------------------
 
 
@@ -456,6 +486,17 @@ def test_check_says_one_line_and_unknown_whatever_is_wrong(define: Define, capsy
     assert main(["nightly", "check", "quick"]) == 3
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" - ")[0] for line in lines] == ["TIERBENCH UNKNOWN"] * 2
+
+
+def test_another_user_is_told_of_the_same_changes(
+    define: Define, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    define(since=datetime.now(UTC), history=str(tmp_path / "history.sqlite"))
+    feed(12, slower_from_night=10)
+    monkeypatch.delenv("TIERBENCH_HISTORY")
+    monkeypatch.setenv("HOME", str(tmp_path / "nagios"))
+    assert main(["nightly", "check", "quick"]) == 1
+    assert LAN in capsys.readouterr().out
 
 
 def test_prometheus_reads_the_text_file(define: Define, tmp_path: Path) -> None:
