@@ -130,8 +130,9 @@ def _of_way(one: Series, watch: Watch) -> Iterator[Finding]:
             if found and _goes_along(found, one, other)
         ]
         candidates = [replace(found, by_control=found is by_ratio) for found in candidates if found]
-    certain = [found for found in candidates if found and found.certain]
-    yield from (certain or [found for found in candidates if found])[:1]
+    there = [found for found in candidates if found]
+    certain = [found for found in there if found.certain] or there
+    yield from sorted(certain, key=lambda found: found.ratio[2] / found.ratio[1])[:1]  # which tells the most
 
 
 def _goes_along(found: Finding, one: Series, other: Numbers) -> bool:

@@ -38,13 +38,13 @@ def _head(found: Finding, chronicle: Chronicle) -> str:
         )
     if found.kind == DRIFT and found.per_night:
         middle, low, high = found.per_night
-        slope = f"{percent(middle, 2)}, {_bare(low, 2)}…{_bare(high, 2)}"
+        slope = f"{percent(middle, 2)} a night, {_bare(low, 2)}…{_bare(high, 2)}"
         return (
             f"Slowly {found.direction} since about the night of {since}: {_what(found, chronicle)}, {level}"
-            f" ({percent(found.ratio[0])} in all, {slope} a night)"
+            f" ({percent(found.ratio[0])} in all, {slope})"
         )
     size = f"{percent(found.ratio[0])}, {_bare(found.ratio[1])}…{_bare(found.ratio[2])}"
-    size += " over the control" if found.by_control else ""
+    size += " relative to the control" if found.by_control else ""
     if found.kind == SINGLE:
         return (
             f"{better} in the night of {since} alone, so far: {_what(found, chronicle)}, {level} ({size});"
