@@ -191,6 +191,8 @@ class Mounted(Outbox):
         return f"{value:08x}"
 
     def remove(self) -> "list[str]":
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
+            list(threads.map(unlink, self._files()))
         shutil.rmtree(self.url, ignore_errors=True)
         left = list(map(str, self._files()))
         if not left and os.path.isdir(self.url):  # noqa: PTH112
@@ -201,6 +203,11 @@ class Mounted(Outbox):
 
     def _files(self) -> "Iterator[Path]":
         return (Path(folder, name) for folder, _, names in os.walk(self.url) for name in names)
+
+
+def unlink(path: Path) -> None:
+    with contextlib.suppress(OSError):  # what is left is looked at afterwards
+        path.unlink()
 
 
 class Served(Outbox):
