@@ -8,7 +8,7 @@ from functools import partial
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Hosts, Question, Service
 from tierbench.testbed.services.conditions import offer
-from tierbench.testbed.templates import filled
+from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import GATEWAY, Topology
 
 PORT = 3128
@@ -17,7 +17,9 @@ CONFIGURATION = "/etc/squid/tierbench.conf"
 
 
 def stage(hosts: Hosts, topology: Topology) -> None:
-    offer(hosts[GATEWAY], "squid-processes")
+    for word in ("squid-processes", "squid-affinity"):
+        offer(hosts[GATEWAY], word)
+    hosts[GATEWAY].stage("/usr/local/lib/tierbench/squid-anew", verbatim("squid-anew"), 0o755)
     hosts[GATEWAY].stage(CONFIGURATION, filled("squid.conf", port=PORT, workers=topology.settings.squid_workers))
 
 
