@@ -126,7 +126,7 @@ def _list(_: argparse.Namespace) -> int:
         for night in record.nights(nightly)[-3:]:
             counts = ", ".join(f"{number} {verdict}" for verdict, number in night.counts.items())
             why = "; ".join(filter(None, [counts, *(night.sentences or [night.reason])]))
-            print(printable(f"  {night.called}  {night.outcome}" + (f": {why}" if why else "")))
+            print(f"  {night.called}  {night.outcome}" + (f": {printable(' '.join(why.split()))}" if why else ""))
     return 0
 
 
