@@ -30,6 +30,7 @@ from tierbench.dags.replicas import Entry
 from tierbench.dags.shipping import scripts
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
+from tierbench.kinds import Prefix
 from tierbench.site_configs.site import Kerberos, Site, find_site
 from tierbench.submit.trial import dagman, fresh, room, turn
 
@@ -265,6 +266,17 @@ def test_each_client_finds_its_replica_in_its_line(site: Site, plan: Plan) -> No
     lines = ReplicaLists(site, plan).text(trial).splitlines()
     prefix = f"root://vmuf.uf.test:1094/{plan.replicas[trial.replicas].directory}/root-tree-"
     assert lines == [f"{prefix}{(trial.offset + n) % 24 + 1:04d}.root\t" for n in range(trial.jobs)]
+
+
+def test_each_client_reads_by_a_door_of_its_own_where_a_way_has_several(site: Site, plan: Plan) -> None:
+    trial = next(t for t in plan.trials if t.jobs >= 3 and t.configuration.access == "wan-xrootd-private")
+    further = tuple(Prefix(f"root://door-{number}.uf.test:1094/") for number in (2, 3))
+    several = dataclasses.replace(site.access["wan-xrootd-private"], further=further, writes=None)
+    site = dataclasses.replace(site, access={**site.access, "wan-xrootd-private": several})
+    lines = ReplicaLists(site, plan).text(trial).splitlines()
+    hosts = [line.split("/")[2] for line in lines]
+    assert hosts == [several.prefixes[client % 3].split("/")[2] for client in range(trial.jobs)]
+    assert len({line.split("/", 3)[3] for line in lines}) == trial.jobs  # each still has a file of its own
 
 
 def test_sizes_and_checksums_stand_beside_replicas_where_they_are_known(site: Site, quick: Experiment) -> None:

@@ -207,8 +207,9 @@ def test_shuffled_files_stay_with_their_job_and_in_one_order(site: Site, quick: 
 
 
 def test_the_work_is_in_what_the_clients_are_told(site: Site, quick: Experiment) -> None:
-    experiment = worked(quick, files_per_job=4, processes=2, for_s=20.0)
+    experiment = worked(quick, files_per_job=4, processes=2, for_s=20.0, fetch_every_s=0.5)
     plan = expand(site, experiment, POOL)
     record = trial_record(site, experiment, plan, plan.trials[0])
-    assert record["work"] == {"files_per_job": 4, "processes": 2, "for_s": 20.0, "order": "listed"}
+    work = {"files_per_job": 4, "processes": 2, "for_s": 20.0, "order": "listed", "fetch_every_s": 0.5}
+    assert record["work"] == work
     assert from_json(to_json(plan)) == plan
