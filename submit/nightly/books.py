@@ -136,14 +136,13 @@ def _trials(run: Path) -> list[dict[str, str]]:
         return []
 
 
-def _unfinished(run: Path | None) -> list[str]:
-    """Why trials are not complete, the most common reason first."""
-    if run is None:
-        return []
-    reasons = Counter(
-        trial.reasons[0] for trial in Run(run).trials() if trial.state and not trial.well and trial.reasons
-    )
-    return [reason for reason, _ in reasons.most_common()]
+def _unfinished(run: Path) -> list[str]:
+    """Why trials are not complete, the most common reason first; or why that cannot be said."""
+    try:
+        trials = [trial for trial in Run(run).trials() if trial.state and not trial.well and trial.reasons]
+    except (TierbenchError, OSError) as error:
+        return [str(error)]
+    return [reason for reason, _ in Counter(trial.reasons[0] for trial in trials).most_common()]
 
 
 def _make_tables(run: Path, say: Say) -> None:

@@ -46,6 +46,9 @@ SINCE_NS = round((LAST - timedelta(days=1)).timestamp() * 1e9)
 WORSE = Change("worse", "WARNING", "Worse: lan-xrootd/root, 152 → 131 Mb/s (−14 %, −17…−11).", "lan", SINCE_NS)  # noqa: RUF001
 
 
+LATE, LATE_WHY = "direct.root.x008.r1", ("SUSPECT", "the sampler was late")
+
+
 def silent(_: str) -> None:
     pass
 
@@ -304,6 +307,27 @@ def _fails(why: str) -> Callable[..., None]:
         raise PoolError(why)
 
     return fail
+
+
+def test_a_night_without_a_valid_trial_has_failed_for_the_reason_that_most_of_them_give(
+    define: Define, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
+) -> None:
+    nightly = define(webhook=receiver.url, since=LAST - timedelta(minutes=1))
+    monkeypatch.setattr(books, "_make_tables", lambda *_: None)  # they are there
+    night = record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
+    why = "kinit: Client's credentials have been revoked"
+    verdicts = {f"{way}.root.x008.r{n}": ("INVALID", why) for way in SHAPE.rates for n in (1, 2, 3)}
+    run = write_run(
+        record.folder(nightly, night) / names.NIGHT_RUN,
+        dataclasses.replace(SHAPE, verdicts={**verdicts, LATE: LATE_WHY}),
+    )
+    leave(run, OfNight("quick", int(LAST.timestamp() * 1e9)))
+    night = close(nightly, night)
+    assert (night.outcome, night.counts) == ("failed", {"INVALID": 5, "SUSPECT": 1})
+    assert "site.json is damaged" in night.reason  # the synthetic run's, of which it is told beside
+    assert why in night.reason
+    (body,) = receiver.bodies
+    assert (body["state"], why in str(body["text"])) == ("UNKNOWN", True)
 
 
 def test_a_damaged_record_of_a_night_is_told_and_hides_no_other(define: Define) -> None:
