@@ -46,7 +46,8 @@ def sampled_hosts(site: Site, plan: Plan, configuration: Configuration) -> list[
     """Who is sampled during a trial: the site's hosts on the way, and the workers of the trial's own pool."""
     named = {sampler.host for sampler in site.samplers.values()}
     workers = site.pools[configuration.pool].samplers(plan.pools[configuration.pool])
-    return [*site.samplers.values(), *(sampler for sampler in workers if sampler.host not in named)]
+    on_the_way = (one for one in site.samplers.values() if not one.access or configuration.access in one.access)
+    return [*on_the_way, *(sampler for sampler in workers if sampler.host not in named)]
 
 
 def ways_to_sample(site: Site, configuration: Configuration) -> list[str]:

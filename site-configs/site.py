@@ -175,6 +175,7 @@ class Sampler:
     role: Literal["storage", "gateway", "door", "worker", "metadata"]  # a door: a server that clients read through
     via: Literal["pool", "ssh"] = "pool"
     requirements: Requirements | None = None
+    access: tuple[Key, ...] = ()  # the ways during whose trials it is sampled; if none, all
 
     def __post_init__(self) -> None:
         together(self.interface)
@@ -314,10 +315,16 @@ def _share(one: str, other: str) -> bool:
 
 def _unproven(site: Site, storage: Sequence[Host]) -> Iterator[str]:
     """Ways of which nothing would tell what moved, or from where."""
+    for name, sampler in site.samplers.items():
+        for way in sampler.access:
+            if way not in site.access:
+                yield unknown(f"samplers.{name}.access", way, site.access)
     for name, access in site.access.items():
         for server in access.servers:
             if server not in storage:
                 yield unknown(f"access.{name}.servers", server, storage)
+            if any(one.host == server and one.access and name not in one.access for one in site.samplers.values()):
+                yield f"access.{name}.servers: {server} is not sampled in its trials, by its sampler's access"
         if access.on_disk and access.pool in site.pools and site.pools[access.pool].interface is None:
             yield (
                 f"access.{name}.on_disk: nothing tells what the workers' disks read, since they are not sampled;"

@@ -105,11 +105,13 @@ def used_accesses(site: Site, experiment: Experiment | None) -> dict[str, Access
 def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]) -> dict[str, Visit]:
     """By host, what is asked there; `workers` are those of each pool."""
     found: dict[str, Visit] = {}
-    for sampler in site.samplers.values():
+    used = used_accesses(site, experiment)
+    samplers = [one for one in site.samplers.values() if not one.access or (experiment and used.keys() & {*one.access})]
+    for sampler in samplers:
         visit = Visit(sampler.host, sampler.requirements or pinned(sampler.host), sampler.via)
         found.setdefault(sampler.host, visit)
     for host, question in (
-        *((sampler.host, question) for sampler in site.samplers.values() for question in _on_sampled(site, sampler)),
+        *((sampler.host, question) for sampler in samplers for question in _on_sampled(site, sampler)),
         *_by_access(site, experiment, workers),
         *_conditions(site, experiment, workers),
     ):

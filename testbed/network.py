@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import FIU, NETWORKS, PRIVATE, UF, Host, Nic, Topology
+from tierbench.testbed.topology import FIU, NETWORKS, PRIVATE, SITES, UF, Host, Nic, Topology
 
 # The NFQUEUE numbers of the two directions through the delay line.
 QUEUES = {UF: 0, FIU: 1}
@@ -42,7 +42,7 @@ def wan_lines(topology: Topology) -> Iterator[str]:
         for nic in host.nics:
             yield f"ip link set {port(host, nic)} master {nic.network.bridge} up"
             yield rate_limit(port(host, nic), nic.rate_mbps, settings.rtt_ms)
-    for network in QUEUES:
+    for network in SITES:
         yield f"ip addr add {network.prefix}.1/24 dev {network.bridge}"
         yield rate_limit(network.bridge, settings.rates_mbps.wan, settings.rtt_ms)
 

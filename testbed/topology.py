@@ -42,7 +42,9 @@ class Network:
 UF = Network("uf", "198.18.1", "uf.test", WAN)
 FIU = Network("fiu", "198.18.2", "fiu.test", WAN)
 PRIVATE = Network("private", "192.168.2", "private.fiu.test", GATEWAY)
-NETWORKS = (UF, FIU, PRIVATE)
+FNAL = Network("fnal", "198.18.3", "fnal.test", WAN)  # a third site, if there is one
+SITES = (UF, FIU, FNAL)
+NETWORKS = (*SITES, PRIVATE)
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Host:
     @property
     def network_kind(self) -> str:
         """What the host advertises to HTCondor as its network."""
+        if self.nic_on(FNAL):
+            return "far"
         if self.is_virtual:
             return "virtual-near" if self.nic_on(UF) else "virtual"
         return "private" if self.nics and self.nics[0].network == PRIVATE else "public"

@@ -19,9 +19,11 @@ from tierbench.testbed.service import Question, Service
 from tierbench.testbed.services.kerberos import KERBEROS, REALM, principals
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.templates import filled, verbatim
-from tierbench.testbed.topology import FIU, GATEWAY, PRIVATE, UF, USER, Host, Nic, Topology
+from tierbench.testbed.topology import FIU, FNAL, GATEWAY, PRIVATE, UF, USER, Host, Nic, Topology
 
-METADATA, STORAGE = "mds", "oss"
+METADATA, STORAGE, FAR_STORAGE = "mds", "oss", "osf"
+LABELS = {STORAGE: "A", FAR_STORAGE: "B"}  # by which a storage class tells the pools apart
+POOLS = {"near": STORAGE, "far": FAR_STORAGE}  # folders of which all files are in one, where there are two
 MOUNT_POINT = "/extenci"
 WRITABLE = "writes"  # the folder in it where trials write
 WRITES = f"{MOUNT_POINT}-{WRITABLE}"  # and where hosts that else may only read mount that folder alone
@@ -44,31 +46,38 @@ def machines(settings: Settings) -> tuple[Host, ...]:
     )
 
 
-def servers(topology: Topology) -> tuple[Host, Host]:
-    """The metadata server and the object server."""
-    return topology.host(METADATA), topology.host(STORAGE)
+def servers(topology: Topology) -> tuple[Host, list[Host]]:
+    """The metadata server and the object servers, that of the Tier-2 first."""
+    return topology.host(METADATA), [host for name in LABELS for host in topology.hosts if host.name == name]
 
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
     """Configure the servers, their gates and every host that may mount."""
-    metadata, storage = servers(topology)
-    mds, oss = hosts[metadata.name], hosts[storage.name]
+    metadata, storages = servers(topology)
+    mds = hosts[metadata.name]
     auth_code, password = secrets.token_hex(16), secrets.token_hex(16)
 
     mds.stage("/etc/mfs/mfsmaster.cfg", filled("mfsmaster.cfg", auth_code=auth_code), 0o600)
-    exports = filled("mfsexports.cfg", writers=UF.cidr, readers=FIU.cidr, writable=WRITABLE, password=password)
+    readers = [network.cidr for network in (FIU, FNAL)]
+    exports = "".join(
+        filled("mfsexports.cfg", writers=UF.cidr, readers=cidr, writable=WRITABLE, password=password)
+        for cidr in readers
+    )
     mds.stage("/etc/mfs/mfsexports.cfg", exports, 0o600)
     mds.stage("/etc/mfs/mfstopology.cfg", "")
-    chunkserver = filled("mfschunkserver.cfg", auth_code=auth_code, metadata_server=metadata.fqdn)
-    oss.stage("/etc/mfs/mfschunkserver.cfg", chunkserver, 0o600)
     # Told what to leave of the disk, not what to use: it would count each small file as a chunk of 64 MiB.
-    free = shutil.disk_usage(oss.namespaces.directory.parent).free
+    free = shutil.disk_usage(mds.namespaces.directory.parent).free
     leave = max(0, free - (topology.settings.storage_gb << 30))
-    oss.stage("/etc/mfs/mfshdd.cfg", f"{CHUNKS} -{leave >> 20}MiB\n")
+    for storage in storages:
+        chunkserver = filled(
+            "mfschunkserver.cfg", auth_code=auth_code, metadata_server=metadata.fqdn, label=LABELS[storage.name]
+        )
+        hosts[storage.name].stage("/etc/mfs/mfschunkserver.cfg", chunkserver, 0o600)
+        hosts[storage.name].stage("/etc/mfs/mfshdd.cfg", f"{CHUNKS} -{leave >> 20}MiB\n")
 
     admitted = [f"{name}@{REALM}\n" for host in topology.hosts if host.mounts for name in principals(host)]
-    for server in (mds, oss):
-        own = f"{metadata.address}, {storage.address}"
+    for server in (mds, *(hosts[storage.name] for storage in storages)):
+        own = ", ".join(host.address for host in (metadata, *storages))
         server.stage("/etc/tierbench-gate.nft", filled("gate.nft", servers=own, ports=f"{FIRST_PORT}-{LAST_PORT}"))
         server.stage("/etc/ssh/sshd_config", verbatim("sshd_config"))
         server.stage("/usr/local/sbin/kerberos-gate", verbatim("kerberos-gate"), 0o755)
@@ -81,7 +90,7 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
 
 
 def mount_script(host: Host, topology: Topology) -> str:
-    metadata, storage = servers(topology)
+    metadata, storages = servers(topology)
     return filled(
         "mount-remote",
         mount_point=MOUNT_POINT,
@@ -89,27 +98,28 @@ def mount_script(host: Host, topology: Topology) -> str:
         writable=WRITABLE,
         fqdn=host.fqdn,
         metadata_server=metadata.fqdn,
-        object_server=storage.fqdn,
+        object_servers=" ".join(storage.fqdn for storage in storages),
         read_ahead_kb=topology.settings.read_ahead_kb,
         access="rw" if host.nic_on(UF) else "ro",
     )
 
 
 def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
-    """Start the metadata and the object server and their gates."""
-    metadata, storage = servers(topology)
-    mds, oss = hosts[metadata.name], hosts[storage.name]
+    """Start the metadata and the object servers and their gates."""
+    metadata, storages = servers(topology)
+    mds, objects = hosts[metadata.name], [hosts[storage.name] for storage in storages]
     mds.script([
         "chown mfs:mfs /etc/mfs/mfsmaster.cfg /etc/mfs/mfsexports.cfg",
         "cp /var/lib/mfs/metadata.mfs.empty /var/lib/mfs/metadata.mfs",
         "chown -R mfs:mfs /var/lib/mfs",
     ])  # fmt: skip
-    oss.script([f"mkdir {CHUNKS}", "chown -R mfs:mfs /var/lib/mfs /etc/mfs/mfschunkserver.cfg"])
     mds.daemon("mfsmaster", "mfsmaster", "-f", "start")
-    oss.daemon("mfschunkserver", "mfschunkserver", "-f", "start")
+    for oss in objects:
+        oss.script([f"mkdir {CHUNKS}", "chown -R mfs:mfs /var/lib/mfs /etc/mfs/mfschunkserver.cfg"])
+        oss.daemon("mfschunkserver", "mfschunkserver", "-f", "start")
     hosts[GATEWAY].script([closed_to_private_workers(hosts[GATEWAY].host)])
     known_hosts = ""
-    for server in (mds, oss):
+    for server in (mds, *objects):
         server.script([
             "nft -f /etc/tierbench-gate.nft",
             "mkdir -p /run/sshd",
@@ -121,8 +131,9 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
     for host in hosts.values():
         if host.host.mounts:
             host.put("/etc/ssh/ssh_known_hosts", known_hosts)
-    mds.wait_until(partial(objects_joined, mds), START_SECONDS, "the object server did not join", "mfsmaster.log")
-    for server in (mds, oss):
+    joined = partial(objects_joined, mds, len(objects))
+    mds.wait_until(joined, START_SECONDS, "an object server did not join", "mfsmaster.log")
+    for server in (mds, *objects):
         complaint = f"the Kerberos gate of {server.name} did not answer"
         server.wait_until(partial(gate_answers, server), START_SECONDS, complaint, "sshd.log")
 
@@ -157,9 +168,24 @@ def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
         f"install -d -o {USER} -g {USER} {DATA}",
         f"install -d -m 1777 {MOUNT_POINT}/{WRITABLE}",
         f"mfssettrashretention 0 {MOUNT_POINT}/{WRITABLE} >/dev/null",  # what is removed there gives its room back
+        *(pools() if len(servers(topology)[1]) > 1 else ()),
     ])  # fmt: skip
     with ThreadPoolExecutor() as pool:
         list(pool.map(mount, (hosts[host.name] for host in topology.hosts if host.mounts and host != writer)))
+
+
+def pools() -> Iterator[str]:
+    """Shell lines for a folder of each pool, for replicas and for what trials write; no other pool will do instead."""
+    for pool, server in POOLS.items():
+        yield f"mfscreatesclass -M {MOUNT_POINT} -m S -K {LABELS[server]} {pool} >/dev/null"
+        for folder, mode in ((f"{MOUNT_POINT}/{pool}", f"755 -o {USER} -g {USER}"), (_written(pool), "1777")):
+            yield f"install -d -m {mode} {folder}"
+            yield f"mfssetsclass {pool} {folder} >/dev/null"
+        yield f"mfssettrashretention 0 {_written(pool)} >/dev/null"
+
+
+def _written(pool: str) -> str:
+    return f"{MOUNT_POINT}/{WRITABLE}/{pool}"
 
 
 def master_answers(metadata: RunningHost) -> bool:
@@ -167,9 +193,9 @@ def master_answers(metadata: RunningHost) -> bool:
     return "master version" in _ask_master(metadata, "-SIN")
 
 
-def objects_joined(metadata: RunningHost) -> bool:
-    """Whether the metadata server lists a living object server."""
-    return "Normal" in _ask_master(metadata, "-SCS")
+def objects_joined(metadata: RunningHost, count: int = 1) -> bool:
+    """Whether the metadata server lists so many living object servers."""
+    return _ask_master(metadata, "-SCS").count("Normal") >= count
 
 
 def _ask_master(metadata: RunningHost, section: str) -> str:
@@ -188,10 +214,13 @@ def admitted_hosts(server: RunningHost) -> int:
 
 
 def questions_to_servers(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
-    metadata, storage = (hosts[server.name] for server in servers(topology))
+    mds, storages = servers(topology)
+    metadata, objects = hosts[mds.name], [hosts[storage.name] for storage in storages]
     yield Question(metadata, "mfsmaster", partial(master_answers, metadata))
-    yield Question(storage, "mfschunkserver", partial(objects_joined, metadata), "has joined the master")
-    for server in (metadata, storage):
+    for storage in objects:
+        joined = partial(objects_joined, metadata, len(objects))
+        yield Question(storage, "mfschunkserver", joined, "has joined the master")
+    for server in (metadata, *objects):
         yield Question(server, "Kerberos gate", partial(_gate, server))
 
 

@@ -84,6 +84,7 @@ def test_there_are_references_for_the_papers_whose_experiments_ship() -> None:
         "extenci-stacked",
         "extenci-flavours",
         "extenci-local-input",
+        "extenci-pools",
         "ani-gridftp",
         "ani-globus",
         "ani-srm",

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags.experiment import find_experiment
-from tierbench.dags.hosts import flushed_hosts
+from tierbench.dags.hosts import flushed_hosts, sampled_hosts
 from tierbench.dags.plan import expand
 from tierbench.dags.records import ReplicaLists
 from tierbench.dags.replicas import RandomReplicas
@@ -82,6 +82,15 @@ def test_bytes_from_another_server_than_the_way_names_are_told(tmp_path: Path, s
     row = two_servers(tmp_path, near=share * MBPS, far=MBPS)
     assert row.verdict == verdict
     assert about(row, "far-pool does not lead to oss.uf.test")
+
+
+def test_a_server_of_some_ways_is_sampled_in_their_trials_alone() -> None:
+    site = find_site("testbed")
+    for name, far in (("quick", False), ("extenci-pools-scaled", True)):
+        plan = expand(site, find_experiment(name), {pool: [f"w.{pool}.test"] for pool in site.pools})
+        for configuration in plan.configurations:
+            hosts = {sampler.host for sampler in sampled_hosts(site, plan, configuration)}
+            assert ("osf.fnal.test" in hosts, "oss.uf.test" in hosts) == (far, True)
 
 
 def test_a_trial_all_of_whose_bytes_another_server_sent_is_invalid(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""A trial whose storage is the worker's own disk: read cold, as counters and kernel tell, and from nowhere else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.testbed.runs import HOME, AccessPoint, Ran, fed
+from tierbench.dags import names
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+SIZE_MB = 64
+LOCAL = f"""
+name = "local"
+question = "Does a worker's own disk prove what was read from it?"
+access = ["local-disk"]
+batches = [1]
+repeats = 1
+sample_period_s = 0.1
+retries = 0
+placement = "one-worker"
+
+[workloads.dd]
+client = "dd"
+replicas = "plain"
+
+[replicas.plain]
+kind = "random"
+count = 1
+size_mb = {SIZE_MB}
+"""
+
+
+@pytest.fixture(scope="module")
+def local(testbed: Testbed, access_point: AccessPoint) -> Ran:
+    access_point.define("local", LOCAL)
+    access_point.make_replicas("local")
+    for worker in (host for host in testbed.topology.workers if host.network_kind == "public"):
+        there = testbed.host(worker.name)
+        there.run("mkdir", "-p", HOME, user=USER)
+        there.put(f"{HOME}/local.toml", LOCAL, user=USER)
+        copy = ("tierbench", "replicas", f"{HOME}/local.toml", "--site", "testbed", "--access", "local-disk")
+        there.run(*copy, user=USER)
+    return access_point.run("local")
+
+
+def test_what_was_read_its_disk_has_told_and_no_server_has_sent(local: Ran) -> None:
+    [row] = local.rows(names.TRIALS_CSV)
+    assert (row["state"], row["counted_by"]) == ("complete", "own disks")
+    read = json.loads(row["bytes_by_server"])
+    assert read["wn03.fiu.test"] == pytest.approx(SIZE_MB * 10**6, rel=0.05)
+    assert read["oss.uf.test"] < SIZE_MB * 10**4
+    assert "does not lead to" not in row["verdict_reasons"]
+
+
+def test_the_kernel_fetched_it_all_for_the_client(local: Ran) -> None:
+    [job] = local.rows(names.JOBS_CSV)
+    assert SIZE_MB * 10**6 <= int(job["bytes_disk"]) <= 1.02 * SIZE_MB * 10**6
+
+
+def test_a_machine_that_has_the_time_calls_it_valid(local: Ran) -> None:
+    [row] = fed(local.rows(names.TRIALS_CSV))
+    assert row["verdict"] == "VALID", row["verdict_reasons"]
