@@ -26,7 +26,7 @@ from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import USER
 
 DEBIAN_PACKAGES = (  # beside the services' own
-    "iproute2", "iptables", "nftables", "iputils-ping", "iperf3",
+    "iproute2", "iptables", "nftables", "iputils-ping", "iperf3", "fio",
     "python3", "python3-numpy", "python3-scipy", "python3-matplotlib", "g++",
     "fuse3", "procps", "sudo", "tini", "util-linux-extra",
 )  # fmt: skip

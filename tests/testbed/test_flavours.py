@@ -43,6 +43,9 @@ arranges = "nfs-flavour"
 [replicas.plain]
 count = 1
 size_mb = 64
+
+[replicas.out]
+size_mb = 64
 """
 
 
@@ -164,5 +167,7 @@ def test_the_flavours_are_an_axis_of_an_experiment(testbed: Testbed, tmp_path_fa
     access_point.define("flavours", EXPERIMENT)
     access_point.make_replicas("flavours")
     ran = access_point.run("flavours")
-    rows = {row["flavour"]: row for row in ran.rows(names.TRIALS_CSV)}
-    assert {flavour: row["jobs_ok"] for flavour, row in rows.items()} == {"sys": "1", "krb5p": "1"}
+    rows = {(row["workload"], row["flavour"]): row for row in ran.rows(names.TRIALS_CSV)}
+    assert rows.keys() == {(did, flavour) for did in ("read", "write") for flavour in ("sys", "krb5p")}
+    assert {row["jobs_ok"] for row in rows.values()} == {"1"}
+    assert {row["bytes_app"] for row in rows.values()} == {str(64 * 10**6)}
