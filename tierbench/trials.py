@@ -81,6 +81,13 @@ class Trial(NamedTuple):
     writes: "dict[str, Any] | None"
     requirements: str
     kerberos: "dict[str, str] | None"
+    on_disk: bool  # its clients read from their workers' own disks
+
+    @property
+    def storage_hosts(self) -> "list[str]":
+        """The sampled hosts by which it is seen whether anything moves."""
+        wanted = "worker" if self.on_disk else "storage"
+        return [sampler.host for sampler in self.samplers if sampler.role == wanted]
 
 
 def read_trial(folder: Path) -> Trial:
@@ -102,6 +109,7 @@ def read_trial(folder: Path) -> Trial:
             writes=content.get("writes"),
             requirements=content.get("requirements", "true"),
             kerberos=content.get("kerberos"),
+            on_disk=content.get("on_disk", False),
         )
     except (KeyError, TypeError) as error:
         raise ValueError("it lacks or misstates " + str(error)) from None

@@ -23,6 +23,8 @@ DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 1.0  # between two looks at the disk and at what has moved
 TOLD_SECONDS = 5.0  # a wait that lasts is told of
+OF_INTERFACES = (SENT, RECEIVED)
+OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and where it is shared of the host
 QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
 SAMPLER_LOGS = {"pool": "samplers.log", "ssh": "samplers-ssh.log"}
 
@@ -106,7 +108,7 @@ class Watched:
         self.held, self.arranging = held(Path(), trial.conditions), Cluster(Path("arrange.log"))
         self.samplers = {via: Cluster(Path(log)) for via, log in SAMPLER_LOGS.items()}
         self.records = Records(self.everybody)
-        self.moving = Moving([sampler.host for sampler in trial.samplers if sampler.of_storage])
+        self.moving = Moving(trial.storage_hosts, OF_DISKS if trial.on_disk else OF_INTERFACES)
         self.starts = {}  # type: dict[int, int]  # how often each client had been started when it was let go
         self.looked = 0.0
         self.awaited = self.absent = ""
@@ -252,8 +254,8 @@ class Records:
 class Moving:
     """Whether the storage moves anything, by what its samplers deliver."""
 
-    def __init__(self, hosts: "list[str]") -> None:
-        self.hosts = hosts
+    def __init__(self, hosts: "list[str]", counters: "tuple[str, ...]") -> None:
+        self.hosts, self.counters = hosts, counters
         self.seen = collections.deque()  # type: collections.deque[tuple[float, int]]
 
     def begin(self) -> None:
@@ -263,7 +265,7 @@ class Moving:
         moved = 0
         for host in self.hosts:
             for record in last_samples(sample_file(host), 1):
-                moved += counted(record, SENT) + counted(record, RECEIVED)
+                moved += sum(max(0, counted(record, counter)) for counter in self.counters)
         now = time.monotonic()
         # The stillness goes back to the earliest look since when no more than a trickle has come.
         while self.seen and moved - self.seen[0][1] > QUIET_BYTES_PER_S * len(self.hosts) * (now - self.seen[0][0] + 1):

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,6 +22,8 @@ from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import Site, find_site, load_site
 from tierbench.submit import copies, replication
+from tierbench.submit.trial import watched
+from tierbench.submit.trial.watched import OF_DISKS, OF_INTERFACES, Moving
 
 MBPS, SECONDS, JOBS = 400.0, 20, 4
 SIZE = round(MBPS * 1e6 / 8 * SECONDS / 1.02 / JOBS)  # what each client of a synthetic trial reads
@@ -148,6 +151,21 @@ def test_the_course_of_a_local_trial_is_its_disks(tmp_path: Path) -> None:
     rate = storage_series(host_series(tmp_path, row, 50))
     assert rate is not None
     assert max(rate.values[5:-5]) == pytest.approx(MBPS / 1.02, rel=0.01)
+
+
+@pytest.mark.parametrize(("counters", "still"), [(OF_DISKS, False), (OF_INTERFACES, True)])
+def test_a_trial_on_a_disk_is_not_still_while_that_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counters: tuple[str, ...], still: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(watched.time, "monotonic", clock := Mock(return_value=0.0))
+    moving = Moving([WORKER], counters)
+    (tmp_path / "samples").mkdir()
+    for seconds in (0, 20):
+        clock.return_value = float(seconds)
+        samples(tmp_path, WORKER, "worker", disk_read_bytes=lambda _, at=seconds: READ(at), tx_bytes=NOTHING)
+        moving.look()
+    assert (moving.still_s() > 0) == still
 
 
 def test_clients_and_flushes_are_given_the_copies() -> None:
