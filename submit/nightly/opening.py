@@ -102,8 +102,8 @@ def take_note(nightly: Nightly, until: datetime) -> list[Night]:
 def settle(nightly: Nightly, say: Say) -> Night | None:
     """The night that is at work; one that has died without closing its books has them closed.
 
-    A DAG that stays in the queue though all is done, as DAGMan does that was killed at its very end and has gone
-    through its log again, is taken out of it.
+    A DAG that stays in the queue though all is done is taken out of it: when the scheduler was killed DAGMan goes on,
+    and the one that the new scheduler starts after it finds everything done in the log and waits for ever.
     """
     at_work = None
     nights = record.nights(nightly)
@@ -124,7 +124,7 @@ def settle(nightly: Nightly, say: Say) -> Night | None:
 def _is_over(night: Night, folder: Path) -> bool:
     """Whether a night, or all of its trials, ended so long ago that its DAG should have."""
     if night.outcome != "running":
-        return time.time() - (night.ended_wall_s or 0.0) > ENDING_S
+        return bool(night.told) and time.time() - (night.ended_wall_s or 0.0) > ENDING_S
     runs = [
         Run(folder / name) for name in (names.NIGHT_RUN, names.NIGHT_AGAIN) if (folder / name / names.PLAN).exists()
     ]

@@ -119,5 +119,6 @@ def test_removed_it_leaves_no_job_and_all_that_was_measured(
 ) -> None:
     assert night
     nightly("remove", "watched")
-    until(lambda: not access_point.command("condor_q", "-af", "ClusterId")[1].strip(), "its job is in the queue still")
+    mine = ["-constraint", 'TierbenchNightly == "watched"', "-af", "ClusterId"]
+    until(lambda: not access_point.command("condor_q", *mine)[1].strip(), "its job is in the queue still")
     assert list(folder.glob(f"{names.NIGHTS}/*/run/{names.TRIALS_CSV}"))

@@ -279,12 +279,12 @@ def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(
 def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(
     define: Define, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As DAGMan 23.9.6 does that was killed between its last node's end and its own."""
+    """As that of DAGMan 23.9.6 does when the scheduler was killed while it was at work."""
     nightly = define()
     removed: list[int] = []
     monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster not in removed)
     monkeypatch.setattr(pool, "forget", removed.append)
-    measured(nightly, run=False, cluster=7)
+    measured(nightly, run=False, cluster=7, told={"nobody": ""})
     running = record.write(nightly, Night((LAST + timedelta(days=1)).timestamp(), "running", cluster=8))
     assert opening.settle(nightly, silent) == running
     assert removed == [7]
