@@ -97,6 +97,7 @@ SITE: dict[str, Any] = {
         },
         "web": {"pool": "all", "protocol": "http", "path": ["door.example"], "prefix": "http://door.example:8080/"},
         "ftp": {"pool": "all", "protocol": "gridftp", "path": ["door.example"], "prefix": "ftp://door.example:2811/"},
+        "service": {"pool": "all", "protocol": "globus", "path": ["door.example"], "prefix": "globus://aa752cea-8222/"},
     },
     "storage": {"replicas": "/data/replicas", "sampled": "oss.example"},
     "samplers": {
@@ -119,6 +120,7 @@ def experiment_tables(pset: Path) -> dict[str, Any]:
     reads = {"dd": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files")}
     reads |= {
         "gridftp": ("ftp", "doubling"),
+        "globus": ("service", "files"),
         "writer": ("mount", "written"),
         "fio": ("mount", "files"),
     }  # smallfiles counts operations, which no experiment mixes with bytes
