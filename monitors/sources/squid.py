@@ -5,12 +5,14 @@ import re
 import socket
 import threading
 import time
+from pathlib import Path
 
 from tierbench.monitors.source import Column, Source
 
 ASK = b"GET /squid-internal-mgr/counters HTTP/1.0\r\nHost: %s\r\n\r\n"
 PATIENCE_S = 2.0
 PAUSE_S = 0.2  # between two questions: Squid adds up what its processes count
+PATH_OF_CONDITION = Path("/etc/tierbench/arrange.d/squid-processes")  # where it can be started anew for a trial
 NAMES = ("client_http.requests", "client_http.hits", "client_http.kbytes_out", "server.all.kbytes_in")
 
 
@@ -33,7 +35,7 @@ class Squid(Source):
         self.address = (host, int(port))
         self.questions = 0
         self.latest = self._asked()
-        if min(self.latest) >= 0:
+        if min(self.latest) >= 0 or PATH_OF_CONDITION.exists():  # else it may only just be starting anew
             threading.Thread(target=self._keep_asking, daemon=True).start()
 
     def read(self) -> "tuple[int, ...]":
@@ -43,7 +45,8 @@ class Squid(Source):
         while True:
             time.sleep(PAUSE_S)
             answer = self._asked()
-            self.latest = answer if min(answer) >= 0 else self.latest
+            if min(answer) >= 0:  # a question that it never got to is not among what it counts
+                self.latest = (max(self.latest[0], answer[0]), *answer[1:])
 
     def _asked(self) -> "tuple[int, ...]":
         """The counters as they are now; all unknown where it does not answer."""

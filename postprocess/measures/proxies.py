@@ -71,7 +71,7 @@ def _proxies(data: TrialData) -> list[Sampled]:
 
 
 def _answers(host: Sampled) -> bool:
-    return bool(host.samples.columns[REQUESTS].min(initial=0) >= 0)
+    return bool(host.samples.columns[REQUESTS].max(initial=-1) >= 0)
 
 
 def _span_s(data: TrialData) -> float:
