@@ -5,14 +5,13 @@ import re
 import socket
 import threading
 import time
-from pathlib import Path
 
 from tierbench.monitors.source import Column, Source
 
 ASK = b"GET /squid-internal-mgr/counters HTTP/1.0\r\nHost: %s\r\n\r\n"
 PATIENCE_S = 2.0
 PAUSE_S = 0.2  # between two questions: Squid adds up what its processes count
-PATH_OF_CONDITION = Path("/etc/tierbench/arrange.d/squid-processes")  # where it can be started anew for a trial
+ABSENT_PAUSE_S = 1.0  # where none answers: there is none, or it is only just starting, as after a condition
 NAMES = ("client_http.requests", "client_http.hits", "client_http.kbytes_out", "server.all.kbytes_in")
 
 
@@ -35,15 +34,14 @@ class Squid(Source):
         self.address = (host, int(port))
         self.questions = 0
         self.latest = self._asked()
-        if min(self.latest) >= 0 or PATH_OF_CONDITION.exists():  # else it may only just be starting anew
-            threading.Thread(target=self._keep_asking, daemon=True).start()
+        threading.Thread(target=self._keep_asking, daemon=True).start()
 
     def read(self) -> "tuple[int, ...]":
         return self.latest
 
     def _keep_asking(self) -> None:
         while True:
-            time.sleep(PAUSE_S)
+            time.sleep(PAUSE_S if min(self.latest) >= 0 else ABSENT_PAUSE_S)
             answer = self._asked()
             if min(answer) >= 0:  # a question that it never got to is not among what it counts
                 self.latest = (max(self.latest[0], answer[0]), *answer[1:])

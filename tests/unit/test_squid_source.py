@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from tests.unit.client_process import until
+from tierbench.monitors.sources import squid
 from tierbench.monitors.sources.squid import Squid
 
 
@@ -33,14 +35,20 @@ class Manager(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def manager() -> Iterator[str]:
+@contextmanager
+def serving(port: int = 0) -> Iterator[str]:
     Manager.hits, Manager.questions, Manager.busy = 5, 0, False
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Manager)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Manager)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture
+def manager() -> Iterator[str]:
+    with serving() as address:
+        yield address
 
 
 def test_its_counters_are_followed(manager: str) -> None:
@@ -64,8 +72,18 @@ def test_while_it_is_too_busy_to_answer_what_it_counted_before_stands(manager: s
     assert source.read() == (8, 5, 640, 80)
 
 
-def test_where_there_is_none_nothing_is_known_and_nobody_is_asked_again() -> None:
-    before = threading.active_count()
-    source = Squid(argparse.Namespace(squid="127.0.0.1:1"))
+def test_where_there_is_none_nothing_is_known_until_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(squid, "ABSENT_PAUSE_S", 0.01)
+    with serving() as address:
+        pass
+    source = Squid(argparse.Namespace(squid=address))
     assert source.read() == (-1, -1, -1, -1)
-    assert threading.active_count() == before
+    with serving(int(address.partition(":")[2])):
+        until(lambda: source.read() == (8, 5, 640, 80))
+
+
+def test_a_question_that_it_did_not_count_takes_nothing_off_its_requests(manager: str) -> None:
+    source = Squid(argparse.Namespace(squid=manager))
+    source.questions += 3
+    until(lambda: Manager.questions > 3)
+    assert source.read()[0] == 8
