@@ -129,7 +129,7 @@ def test_what_cannot_be_removed_is_told(worker: Worker, tmp_path_factory: pytest
     worker.run("make")
     worker.written("kept")
     for folder in (worker.folder, *worker.folder.parents):
-        if folder.is_relative_to(tmp_path_factory.getbasetemp().parent):
+        if folder.name.startswith("pytest-of-") or folder.is_relative_to(tmp_path_factory.getbasetemp().parent):
             folder.chmod(0o755)
     report = worker.clear(user=NOBODY)
     assert (report["left_files"], report["left"]) == (1, [str(worker.outbox / "kept")])

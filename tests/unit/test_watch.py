@@ -172,8 +172,12 @@ def test_who_is_asked_to_end_says_where_the_run_goes_on(
     """Also through the processes between it and a testbed's host, of which none is left."""
     run.record_submission(7, 0.0)
     command = ["-c", WATCHED_INSIDE] if inside else ["-m", "tierbench", "watch"]
+    as_at_a_terminal = ["env", "--default-signal"]  # whatever started these tests may ignore signals, as nohup does
     watching = subprocess.Popen(
-        [sys.executable, *command, run.directory], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*as_at_a_terminal, sys.executable, *command, run.directory],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     assert watching.stdout
     assert "; asking again for up to" in watching.stdout.readline()  # no pool is here; so it waits
