@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,6 +13,7 @@ from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 SIZE_MB = 64
+DISK_MBPS = 100  # for a window of some seconds, which this machine's disk is too fast for
 LOCAL = f"""
 name = "local"
 question = "Does a worker's own disk prove what was read from it?"
@@ -34,16 +36,19 @@ size_mb = {SIZE_MB}
 
 
 @pytest.fixture(scope="module")
-def local(testbed: Testbed, access_point: AccessPoint) -> Ran:
+def local(testbed: Testbed, access_point: AccessPoint) -> Iterator[Ran]:
     access_point.define("local", LOCAL)
     access_point.make_replicas("local")
-    for worker in (host for host in testbed.topology.workers if host.network_kind == "public"):
-        there = testbed.host(worker.name)
+    workers = [testbed.host(host.name) for host in testbed.topology.workers if host.network_kind == "public"]
+    for there in workers:
         there.run("mkdir", "-p", HOME, user=USER)
         there.put(f"{HOME}/local.toml", LOCAL, user=USER)
         copy = ("tierbench", "replicas", f"{HOME}/local.toml", "--site", "testbed", "--access", "local-disk")
         there.run(*copy, user=USER)
-    return access_point.run("local")
+        assert there.namespaces.cgroup.limit_disk(DISK_MBPS)
+    yield access_point.run("local")
+    for there in workers:
+        there.namespaces.cgroup.limit_disk(None)
 
 
 def test_what_was_read_its_disk_has_told_and_no_server_has_sent(local: Ran) -> None:
@@ -58,6 +63,11 @@ def test_what_was_read_its_disk_has_told_and_no_server_has_sent(local: Ran) -> N
 def test_the_kernel_fetched_it_all_for_the_client(local: Ran) -> None:
     [job] = local.rows(names.JOBS_CSV)
     assert SIZE_MB * 10**6 <= int(job["bytes_disk"]) <= 1.02 * SIZE_MB * 10**6
+
+
+def test_its_rate_is_what_the_disk_is_allowed(local: Ran) -> None:
+    [row] = local.rows(names.TRIALS_CSV)
+    assert 0.8 * DISK_MBPS < float(row["delivered_mbps"]) < 1.05 * DISK_MBPS
 
 
 def test_a_machine_that_has_the_time_calls_it_valid(local: Ran) -> None:
