@@ -16,6 +16,7 @@ from tierbench.submit.progress import Run, Stage, TrialProgress
 
 LOOK_SECONDS = 0.5
 QUEUE_SECONDS = 5.0
+LEFT_SECONDS = 120.0  # a DAG is gone within seconds of its last trial
 UNANSWERED_SECONDS = 900.0  # for so long the pool may not answer: a restart takes seconds, an upgrade minutes
 
 
@@ -25,13 +26,19 @@ def watch(run: Run, in_queue: Callable[[], bool], out: TextIO = sys.stderr) -> N
     queue = PatientQueue(in_queue, view.tell)
     submission = run.submission
     view.pass_over(list(run.trials()), submission.wall_s if submission else 0.0)
-    asked = time.monotonic()
+    asked = unfinished = time.monotonic()
     while True:
         view.show(list(run.trials()), run)
+        unfinished = unfinished if view.all_finished else time.monotonic()
         if time.monotonic() - asked > QUEUE_SECONDS or view.all_finished:
             if not queue.holds():
                 break
             asked = time.monotonic()
+        if asked - unfinished > LEFT_SECONDS:  # a scheduler killed at the very end starts one that waits for ever
+            view.tell(
+                f"all trials have ended, but the DAG stays; `tierbench stop {run.directory}` takes it out of the queue"
+            )
+            break
         time.sleep(LOOK_SECONDS)
     view.show(list(run.trials()), run)
     view.close()

@@ -103,7 +103,7 @@ def test_only_privacy_hides_the_data_on_the_wire(
 ) -> None:
     worker.run(MOUNT_COMMAND, "set", flavour)
     marks = marks_seen(testbed.host("vmuf"), worker, PORT, "cat", PLAIN)
-    assert marks == 0 if hidden else marks > 0.9 * COPIES  # a mark may lie across two packets
+    assert marks == 0 if hidden else marks > 0.5 * COPIES  # a mark may lie across two packets
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_only_tls_for_data_hides_them_on_the_wire(
 ) -> None:
     copy = ["env", *environment, "xrdcp", "--nopbar", f"root://vmuf.uf.test:{port}/{PLAIN}", "-"]
     marks = marks_seen(testbed.host("vmuf"), worker, port, *copy)
-    assert marks == 0 if hidden else marks > 0.9 * COPIES
+    assert marks == 0 if hidden else marks > 0.5 * COPIES
 
 
 def test_the_tls_door_refuses_who_has_no_ticket(worker: RunningHost) -> None:

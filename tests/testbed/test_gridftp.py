@@ -136,7 +136,7 @@ def test_only_privacy_hides_the_data_on_the_wire(steering: Steering, protection:
 
     of = f"src host {source.host.address} and dst host {steering.worker.host.address}"
     marks = marks_on_the_wire(steering.testbed.host(BESIDE_STORAGE), of, MARK, PLAIN_BYTES, read)
-    assert marks == 0 if hidden else marks > 0.9 * COPIES  # a mark may lie across two packets
+    assert marks == 0 if hidden else marks > 0.5 * COPIES  # a mark may lie across two packets
 
 
 def test_a_copy_between_servers_is_protected_by_a_proxy_that_both_take(steering: Steering) -> None:

@@ -12,7 +12,7 @@ CAPTURE = "/run/capture"
 
 def marks_on_the_wire(server: RunningHost, of: str, mark: str, whole: int, read: Callable[[], None]) -> int:
     """How often a mark was in what went by, which was at least so many bytes; `of` is tcpdump's filter."""
-    into = ("-B", "16384", "-U", "--immediate-mode", "-s", "0", "-w", CAPTURE)
+    into = ("-B", "65536", "-U", "--immediate-mode", "-s", "0", "-w", CAPTURE)
     server.daemon("tcpdump", "tcpdump", "-i", "eth0", *into, *of.split())
     server.wait_until(lambda: b"listening" in server.read("/var/log/tcpdump.log"), 10, "no capture", "tcpdump.log")
     read()

@@ -20,6 +20,7 @@ from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
 from tierbench.submit import commands
+from tierbench.submit import watch as watching
 from tierbench.submit.cli import main
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run
@@ -91,6 +92,16 @@ def test_outcomes_from_before_the_submission_are_not_shown(run: Run) -> None:
     end(run, 1, "complete", age_s=100)
     run.record_submission(7, (run.trial_directories[0] / names.OUTCOME).stat().st_mtime + 50)
     assert shown(run) == ["1 of 24 trials are done from before"]
+
+
+def test_a_dag_that_stays_when_all_is_done_is_not_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that a scheduler has started anew which was killed at its very end."""
+    monkeypatch.setattr(watching, "LEFT_SECONDS", 0.0)
+    for number in range(len(run.trial_directories)):
+        end(run, number, "complete")
+    out = io.StringIO()
+    watch(run, lambda: True, out)
+    assert "`tierbench stop" in out.getvalue().splitlines()[-1]
 
 
 class TestAPoolThatDoesNotAnswer:
