@@ -19,7 +19,7 @@ from tierbench.kinds import printable
 from tierbench.submit.nightly import adding, books, record
 from tierbench.submit.nightly.calendar import here
 from tierbench.submit.nightly.changes import Change, acknowledge, changes, rates
-from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly
+from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly, home
 from tierbench.submit.nightly.lock import alone
 from tierbench.submit.nightly.opening import begin, settle, take_note
 from tierbench.submit.nightly.plugin import line
@@ -115,7 +115,10 @@ def _add(arguments: argparse.Namespace) -> int:
 
 def _list(_: argparse.Namespace) -> int:
     now = datetime.now(UTC)
-    for nightly in all_nightlies():
+    nightlies = list(all_nightlies())
+    if not nightlies:
+        print(f"there are none in {home()}; `tierbench nightly add` sets one up")
+    for nightly in nightlies:
         _look(nightly, now)
         trouble = _trouble(nightly)
         print(

@@ -28,7 +28,7 @@ from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.postprocess.history.queries import chronicle, messages
 from tierbench.postprocess.history.rows import Measured
 from tierbench.postprocess.history.store import History
-from tierbench.submit import pool
+from tierbench.submit import cli, pool
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import books, message, opening, plugin, record, systemd
 from tierbench.submit.nightly.changes import Change, Rate, changes, suspected
@@ -548,3 +548,8 @@ def test_systemd_accepts_the_units(define: Define, tmp_path: Path) -> None:
     told = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
     assert (told.returncode, [line for line in told.stderr.splitlines() if "tierbench" in line]) == (0, [])
     assert "Persistent=true" in (tmp_path / "units/tierbench-nightly-quick.timer").read_text()
+
+
+def test_where_there_are_none_the_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["nightly", "list"]) == 0
+    assert "`tierbench nightly add` sets one up" in capsys.readouterr().out
