@@ -209,7 +209,7 @@ def test_htcondors_own_checker_accepts_every_dag(access_point: AccessPoint, meas
 def test_the_tables_have_the_columns_of_their_schema(measured: Ran) -> None:
     described = content(measured.directory / names.SCHEMA)["files"]
     for table in names.TABLES:
-        columns = list(measured.rows(table)[0])
+        columns = (measured.directory / table).read_text(encoding="utf-8").splitlines()[0].split(",")
         assert columns == [column["name"] for column in described[table]["columns"]]
         always = [column.name for column in columns_of(FILES[table][1])]
         assert columns[: len(always)] == always  # and what else the samplers read
