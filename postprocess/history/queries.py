@@ -72,12 +72,6 @@ def nights(history: History, nightly: str) -> list[Night]:
     return _made(history, Night, "night", f"WHERE nightly = ? {ORDER}", nightly)
 
 
-def last_night(history: History, nightly: str, outcome: str = "") -> Night | None:
-    """The latest night, of this outcome if one is named."""
-    own = [night for night in nights(history, nightly) if outcome in ("", night.outcome)]
-    return own[-1] if own else None
-
-
 def chronicle(history: History, nightly: str) -> Chronicle:
     """All of a nightly; a name that nobody knows is told."""
     mine = nights(history, nightly)

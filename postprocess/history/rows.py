@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 MEASURED, MISSED, RUNNING, FAILED = "measured", "missed", "running", "failed"
-OUTCOMES = (MEASURED, MISSED, RUNNING, FAILED)
 
 Environment = Mapping[tuple[str, str], str]  # by host ("" of the run as a whole) and setting
 

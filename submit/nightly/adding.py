@@ -18,7 +18,7 @@ from tierbench.site_configs.site import find_site
 from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.nightly import crontab, systemd
 from tierbench.submit.nightly.calendar import calendar
-from tierbench.submit.nightly.control import control, variant
+from tierbench.submit.nightly.control import check_floors, control, variant
 from tierbench.submit.nightly.definition import Nightly, Say, Terms, new_nightly
 from tierbench.submit.nightly.lock import alone
 
@@ -40,6 +40,7 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
         terms = dataclasses.replace(terms, site=str(Path(terms.site).resolve()))
     site, asked = find_site(terms.site), asked_experiment(experiment)
     chosen = control(site, asked, asked_control)
+    check_floors(site, asked, chosen.added, terms.floors)
     nightly = new_nightly(name)
     text = "".join(f"{line}\n" for line in variant(name, experiment, asked, chosen.added))
     nightly.experiment.write_text(text, encoding="utf-8")
@@ -62,6 +63,8 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
 
 def _check(terms: Terms) -> None:
     calendar(terms.at, terms.days)
+    if not 0 < terms.size_pct < 100:
+        raise ConfigError(f"--size {terms.size_pct:g}: must be a share in percent, such as 5")
     if terms.webhook and not terms.webhook.startswith(("http://", "https://")):
         raise ConfigError(f"--webhook {terms.webhook}: must be an http:// or https:// URL")
     if terms.textfile and not Path(terms.textfile).is_dir():

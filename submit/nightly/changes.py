@@ -15,7 +15,7 @@ from tierbench.submit.nightly.definition import Nightly, Say
 from tierbench.submit.nightly.record import Night
 
 if TYPE_CHECKING:  # numpy and scipy are loaded where they are needed, which takes a second
-    from tierbench.postprocess.history.alarms import Finding
+    from tierbench.postprocess.history.alarms import Finding, Watch
     from tierbench.postprocess.history.queries import Chronicle
     from tierbench.postprocess.history.store import History
 
@@ -89,7 +89,7 @@ def suspected(nightly: Nightly) -> list[str]:
     from tierbench.postprocess.history import alarms
 
     known = _chronicle(nightly)
-    return [found.configuration for found in alarms.suspected(known)] if known else []
+    return [found.configuration for found in alarms.suspected(known, _watch(nightly))] if known else []
 
 
 def changes(nightly: Nightly) -> list[Change]:
@@ -98,7 +98,7 @@ def changes(nightly: Nightly) -> list[Change]:
     from tierbench.postprocess.history.sentences import sentence
 
     known = _chronicle(nightly)
-    found = [one for one in alarms.findings(known) if one.certain] if known else []
+    found = [one for one in alarms.findings(known, _watch(nightly)) if one.certain] if known else []
     return [
         Change(
             one.direction, _level(one), sentence(one, known), one.configuration, one.since.planned_ns, one.acknowledged
@@ -106,6 +106,14 @@ def changes(nightly: Nightly) -> list[Change]:
         for one in found
         if known
     ]
+
+
+def _watch(nightly: Nightly) -> Watch:
+    """What its admin wants to hear of."""
+    from tierbench.postprocess.history.alarms import Watch
+    from tierbench.postprocess.history.steps import Rule
+
+    return Watch(Rule(size=nightly.terms.size_pct / 100), nightly.terms.floors)
 
 
 def _level(found: Finding) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tierbench.dags import names
 from tierbench.dags.night import NOTHING_TO_CONFIRM
+from tierbench.definitions import NAMED
 from tierbench.errors import TierbenchError
 from tierbench.kinds import printable
 from tierbench.submit.nightly import adding, books, record
@@ -62,8 +63,8 @@ def register(subcommands: Any) -> None:
         parser.add_argument("nightly", metavar="NAME", help="which nightly")
 
     new = verb("add", _add, "Have an experiment measured every night")
-    new.add_argument("experiment", metavar="EXPERIMENT", help="a name, such as quick, or a TOML file of your own")
-    new.add_argument("--site", required=True, help="a name or a TOML file of your own")
+    new.add_argument("experiment", metavar="EXPERIMENT", help=NAMED)
+    new.add_argument("--site", required=True, help=NAMED)
     new.add_argument(
         "--at", required=True, metavar="HH:MM", help="by this machine's clock; or */MINUTES, to try it out"
     )
@@ -74,6 +75,9 @@ def register(subcommands: Any) -> None:
     new.add_argument("--mail", default="", metavar="ADDRESS", help="who gets a mail, by the pool's own mailer")
     new.add_argument("--webhook", default="", metavar="URL", help="where the same is posted as JSON")
     new.add_argument("--textfile", default="", metavar="DIR", help="where node_exporter collects its textfiles")
+    new.add_argument("--size", type=float, default=5.0, metavar="PERCENT", help="less is no change (%(default)s)")
+    by_name = "the least rate of a configuration, by its name without the repeat; may be repeated"
+    new.add_argument("--floor", type=floor, action="append", default=[], metavar="NAME=RATE", help=by_name)
 
     verb("list", _list, "Show each nightly: when it is due, and how its last nights went")
     for name, run, text in (
@@ -99,6 +103,14 @@ def register(subcommands: Any) -> None:
     step.add_argument("dag", nargs="*", help="DAGMan's status and the number of failed nodes")
 
 
+def floor(text: str) -> tuple[str, float]:
+    """A configuration and its least rate, as --floor has them."""
+    name, _, rate = text.rpartition("=")
+    if not name or not float(rate) > 0:
+        raise ValueError
+    return name, float(rate)
+
+
 def say(words: str) -> None:
     """Tell what is going on; that nobody can hear it, as where the disk is full, changes nothing."""
     with contextlib.suppress(OSError):
@@ -106,10 +118,11 @@ def say(words: str) -> None:
 
 
 def _add(arguments: argparse.Namespace) -> int:
-    terms = Terms(arguments.site, arguments.at, arguments.days, arguments.by, "", 0.0)
     told = {way: getattr(arguments, way) for way in ("mail", "webhook", "textfile")}
+    watched = {"size_pct": arguments.size, "floors": dict(arguments.floor)}
+    terms = Terms(arguments.site, arguments.at, arguments.days, arguments.by, "", 0.0, **told, **watched)
     name = arguments.name or Path(arguments.experiment).stem
-    adding.add(name, arguments.experiment, arguments.control, Terms(**{**vars(terms), **told}), print)
+    adding.add(name, arguments.experiment, arguments.control, terms, print)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, Trial, expand
@@ -73,6 +73,15 @@ def variant(name: str, extended: str, experiment: Experiment, added: tuple[str, 
         first, *_ = experiment.workloads
         yield f"[workloads.{first}]"
         yield f"access = {json.dumps([*experiment.access_of(first), *added])}  # with the control's"
+
+
+def check_floors(site: Site, experiment: Experiment, added: Sequence[str], floors: Mapping[str, float]) -> None:
+    """Refuse a floor of what is not measured, which nobody would ever fall below."""
+    for way in added:
+        experiment = with_access(experiment, way)
+    known = _points(expand(site, experiment, {}))
+    for name in floors.keys() - known.keys():
+        raise ConfigError(unknown("--floor", name, known))
 
 
 def _points(plan: Plan) -> dict[str, Trial]:

@@ -38,6 +38,8 @@ class Terms:
     textfile: str = ""
     history: str = ""  # the database of whoever has added it
     patience_s: float = 1800.0  # how long a night waits for a pool that does not answer
+    size_pct: float = 5.0  # what is less is no change
+    floors: dict[str, float] = dataclasses.field(default_factory=dict)  # the least rate of a configuration
 
 
 class Nightly:

@@ -18,7 +18,6 @@ from tierbench.stored import Damaged
 from tierbench.submit.nightly.definition import Nightly
 
 Outcome = Literal["running", "measured", "failed", "missed", "still-running"]
-ENDED = ("measured", "failed", "missed", "still-running")
 
 
 @dataclass(frozen=True)

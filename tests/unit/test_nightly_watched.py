@@ -1,0 +1,64 @@
+"""What an admin sets of a nightly, floors and the size of a change, is what decides of whom anybody hears."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tierbench.errors import ConfigError
+from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value
+from tierbench.postprocess.history.store import History
+from tierbench.site_configs.site import find_site
+from tierbench.submit import cli
+from tierbench.submit.definitions import asked_experiment
+from tierbench.submit.nightly.changes import changes
+from tierbench.submit.nightly.control import check_floors
+from tierbench.submit.nightly.definition import Nightly, Terms
+
+WAY = "direct/root ×4"  # noqa: RUF001 -- as trials are named
+DAY_NS = 86_400 * 10**9
+
+
+def nightly_of(tmp_path: Path, rates: list[float], size_pct: float = 5.0, floors: Mapping[str, float] = {}) -> Nightly:
+    place = tmp_path / "history.sqlite"
+    with History(place) as history:
+        for day, rate in enumerate(rates, 20_000):
+            value = Value(WAY, "delivered_mbps", rate * (1 + 0.001 * (day % 3)), None, None, 3)
+            night = Night("quick", day * DAY_NS, MEASURED, run=f"run-{day}", metric="delivered_mbps", unit="Mb/s")
+            history.record(night, Measured((value,)))
+    nightly = Nightly(tmp_path / "nights" / "quick")
+    nightly.directory.mkdir(parents=True)
+    terms = Terms("testbed", "02:30", "", "condor", "", 0.0, history=str(place), size_pct=size_pct, floors=dict(floors))
+    nightly.change(terms)
+    return Nightly(nightly.directory)
+
+
+def test_a_way_below_its_floor_is_critical_though_nothing_has_changed(tmp_path: Path) -> None:
+    [change] = changes(nightly_of(tmp_path, [100.0] * 9, floors={WAY: 120.0}))
+    assert (change.configuration, change.level) == (WAY, "CRITICAL")
+
+
+def test_a_way_above_its_floor_is_not_told(tmp_path: Path) -> None:
+    assert changes(nightly_of(tmp_path, [100.0] * 9, floors={WAY: 90.0})) == []
+
+
+@pytest.mark.parametrize(("size_pct", "told"), [(5.0, 1), (30.0, 0)])
+def test_a_change_is_told_from_the_size_that_was_asked_for(tmp_path: Path, size_pct: float, told: int) -> None:
+    assert len(changes(nightly_of(tmp_path, [100.0] * 12 + [80.0] * 6, size_pct))) == told
+
+
+def test_a_floor_of_what_is_not_measured_is_refused() -> None:
+    site, quick = find_site("testbed"), asked_experiment("quick")
+    check_floors(site, quick, (), {WAY: 1.0})
+    with pytest.raises(ConfigError, match="--floor: there is no"):
+        check_floors(site, quick, (), {"direct/rot ×4": 1.0})  # noqa: RUF001 -- as trials are named
+
+
+@pytest.mark.parametrize("text", ["direct", "=5", "direct=fast", "direct=0"])
+def test_a_floor_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        cli.main(["nightly", "add", "quick", "--site", "testbed", "--at", "02:30", "--floor", text])
+    assert refused.value.code == 2
+    assert "--floor" in capsys.readouterr().err
