@@ -76,6 +76,15 @@ def _chronicle(arguments: argparse.Namespace, nightly: str) -> Any:
         return chronicle(history, nightly)
 
 
+def _watch(name: str) -> Any:
+    """What the admin has set of a nightly, if it is one of this user's, as its messages go by; else what is usual."""
+    from tierbench.postprocess.history.alarms import Watch
+    from tierbench.submit.nightly.changes import watch_of
+    from tierbench.submit.nightly.definition import all_nightlies
+
+    return next((watch_of(nightly) for nightly in all_nightlies() if nightly.name == name), Watch())
+
+
 def _list(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history.queries import nightlies
     from tierbench.postprocess.history.terminal import overview
@@ -86,8 +95,8 @@ def _list(arguments: argparse.Namespace) -> int:
     if not names:
         raise ConfigError("no nights yet; `tierbench nightly add` has them measured, `history rebuild` takes runs in")
     for name in names:
-        known = _chronicle(arguments, name)
-        print("\n".join(overview(known, arguments.configuration, arguments.metric, max(arguments.last, 1))))
+        known, shown = _chronicle(arguments, name), max(arguments.last, 1)
+        print("\n".join(overview(known, _watch(name), arguments.configuration, arguments.metric, shown)))
     return 0
 
 
@@ -110,7 +119,7 @@ def _page(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history.page import write_page
 
     target = arguments.output or Path(f"{arguments.nightly}-history.html")
-    write_page(_chronicle(arguments, arguments.nightly), target)
+    write_page(_chronicle(arguments, arguments.nightly), target, _watch(arguments.nightly))
     print(target)
     return 0
 

@@ -24,10 +24,10 @@ from tierbench.postprocess.report.write import replace, writing
 LISTED = 60  # nights in the table; the export has all
 
 
-def write_page(known: Chronicle, page: Path, watch: Watch | None = None) -> None:
+def write_page(known: Chronicle, page: Path, watch: Watch) -> None:
     """Write the page, whole or not at all."""
     with writing(page):
-        replace(page, history_page(known, watch or Watch()))
+        replace(page, history_page(known, watch))
 
 
 def history_page(known: Chronicle, watch: Watch) -> str:

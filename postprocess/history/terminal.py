@@ -28,7 +28,7 @@ def spark(values: Sequence[float | None]) -> str:
     return "".join(map(bar, values))
 
 
-def overview(known: Chronicle, pattern: str = "*", metric: str = "", last: int = MOST) -> Iterator[str]:
+def overview(known: Chronicle, watch: Watch, pattern: str = "*", metric: str = "", last: int = MOST) -> Iterator[str]:
     """A nightly's configurations over its last nights, and what is to be said of them now."""
     nights = known.nights[-last:]
     control = control_of(known)
@@ -49,7 +49,7 @@ def overview(known: Chronicle, pattern: str = "*", metric: str = "", last: int =
     yield from (f"  {words}" for words in unmeasured(known))
     yield from (
         f"  {'(acknowledged) ' if found.acknowledged else ''}{sentence(found, known)}"
-        for found in findings(known, Watch())
+        for found in findings(known, watch)
     )
 
 

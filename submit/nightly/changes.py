@@ -89,7 +89,7 @@ def suspected(nightly: Nightly) -> list[str]:
     from tierbench.postprocess.history import alarms
 
     known = _chronicle(nightly)
-    return [found.configuration for found in alarms.suspected(known, _watch(nightly))] if known else []
+    return [found.configuration for found in alarms.suspected(known, watch_of(nightly))] if known else []
 
 
 def changes(nightly: Nightly) -> list[Change]:
@@ -98,7 +98,7 @@ def changes(nightly: Nightly) -> list[Change]:
     from tierbench.postprocess.history.sentences import sentence
 
     known = _chronicle(nightly)
-    found = [one for one in alarms.findings(known, _watch(nightly)) if one.certain] if known else []
+    found = [one for one in alarms.findings(known, watch_of(nightly)) if one.certain] if known else []
     return [
         Change(
             one.direction, _level(one), sentence(one, known), one.configuration, one.since.planned_ns, one.acknowledged
@@ -108,7 +108,7 @@ def changes(nightly: Nightly) -> list[Change]:
     ]
 
 
-def _watch(nightly: Nightly) -> Watch:
+def watch_of(nightly: Nightly) -> Watch:
     """What its admin wants to hear of."""
     from tierbench.postprocess.history.alarms import Watch
     from tierbench.postprocess.history.steps import Rule

@@ -6,10 +6,11 @@ import fcntl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tierbench.dags import names
 from tierbench.errors import BusyError
-from tierbench.submit.nightly.definition import Nightly
+from tierbench.submit.nightly.definition import Nightly, home
 
 POLL_S = 0.2
 
@@ -17,7 +18,29 @@ POLL_S = 0.2
 @contextmanager
 def alone(nightly: Nightly, patience_s: float = 30.0) -> Iterator[None]:
     """Hold the nightly; the kernel frees it when this process ends, however it does."""
-    path = nightly.directory / names.NIGHTLY_LOCK
+    busy = f"{nightly.name}: another `tierbench nightly` is beginning or ending a night"
+    with _held(nightly.directory / names.NIGHTLY_LOCK, patience_s, busy):
+        yield
+
+
+@contextmanager
+def alone_in_turn() -> Iterator[None]:
+    """Hold the order in which this user's nightlies take their turns, which is done in a moment."""
+    with _held(home() / names.NIGHTLY_LOCK, 30.0, f"{home()}: another nightly hangs as it takes its turn"):
+        yield
+
+
+def is_held(nightly: Nightly) -> bool:
+    """Whether somebody is beginning or ending a night of it."""
+    try:
+        with alone(nightly, patience_s=0.0):
+            return False
+    except BusyError:
+        return True
+
+
+@contextmanager
+def _held(path: Path, patience_s: float, busy: str) -> Iterator[None]:
     deadline = time.monotonic() + patience_s
     with path.open("a") as file:
         while True:
@@ -26,8 +49,6 @@ def alone(nightly: Nightly, patience_s: float = 30.0) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise BusyError(
-                        f"{nightly.name}: another `tierbench nightly` is beginning or ending a night"
-                    ) from None
+                    raise BusyError(busy) from None
                 time.sleep(POLL_S)
         yield

@@ -14,8 +14,8 @@ from tierbench.interrupts import held_back
 from tierbench.submit import pool
 from tierbench.submit.nightly import books, record
 from tierbench.submit.nightly.calendar import here
-from tierbench.submit.nightly.definition import Nightly, Say
-from tierbench.submit.nightly.lock import alone
+from tierbench.submit.nightly.definition import Nightly, Say, all_nightlies
+from tierbench.submit.nightly.lock import alone, alone_in_turn, is_held
 from tierbench.submit.nightly.record import Night
 from tierbench.submit.nightly.writing import Prepared, prepared, write_night
 from tierbench.submit.pool import PoolError
@@ -59,7 +59,7 @@ def _begin(nightly: Nightly, now: datetime, asked_for: bool, say: Say) -> Night 
         if at_work:
             why = f"the night of {at_work.called} is still at work, as job {at_work.cluster}"
             return books.close_unmeasured(nightly, night.now(outcome="still-running", reason=why), say)
-        record.write(nightly, night)
+        _patiently(nightly, lambda: _take_turn(nightly, night), say)
         ready = _patiently(nightly, lambda: prepared(nightly, night), say)
         cluster = _patiently(nightly, lambda: _submitted(nightly, night, ready, say), say)
     except KeyboardInterrupt:
@@ -69,6 +69,27 @@ def _begin(nightly: Nightly, now: datetime, asked_for: bool, say: Say) -> Night 
         return books.close_unmeasured(nightly, night.now(outcome="failed", reason=str(error)), say)
     say(f"the night of {night.called} is at work as job {cluster}")
     return night.now(cluster=cluster)
+
+
+def _take_turn(nightly: Nightly, night: Night) -> None:
+    """Put it on record as begun, unless another of this user's nightlies measures at its site: both would be wrong."""
+    with alone_in_turn():
+        for other in all_nightlies():
+            if other.name != nightly.name and other.terms.site == nightly.terms.site:
+                for one in record.nights(other):
+                    if _is_at_work(other, one):
+                        raise UnmetNeed(
+                            f"the nightly {other.name} measures at the same site, its night of {one.called};"
+                            f" let one of them begin later"
+                        )
+        record.write(nightly, night)
+
+
+def _is_at_work(nightly: Nightly, night: Night) -> bool:
+    """Whether a night that is on record as running is, or its beginning; what has died is for its own next one."""
+    if night.outcome != "running":
+        return False
+    return is_held(nightly) if night.cluster is None else pool.in_queue(night.cluster)
 
 
 def _due(nightly: Nightly, now: datetime, say: Say) -> datetime | None:

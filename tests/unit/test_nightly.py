@@ -235,6 +235,31 @@ def test_the_night_before_still_at_work_is_a_record_and_no_second_night(
     assert "still at work, as job 7" in night.sentences[0]
 
 
+@pytest.mark.parametrize(
+    ("site", "cluster", "queued", "outcome"),
+    [
+        ("testbed", 7, True, "failed"),  # at work
+        ("testbed", 7, False, "running"),  # died
+        ("testbed", None, False, "running"),  # died as it began
+        ("elsewhere", 7, True, "running"),
+    ],
+)
+def test_no_night_begins_while_another_nightly_measures_at_its_site(
+    define: Define, monkeypatch: pytest.MonkeyPatch, site: str, cluster: int | None, queued: bool, outcome: str
+) -> None:
+    nightly = define(patience_s=0.0)
+    other = Nightly(nightly.directory.with_name("other"))
+    other.directory.mkdir()
+    other.change(dataclasses.replace(nightly.terms, site=site))
+    record.write(other, Night(LAST.timestamp(), "running", cluster=cluster))
+    monkeypatch.setattr(pool, "in_queue", lambda _: queued)
+    monkeypatch.setattr(opening, "prepared", lambda *_: None)
+    monkeypatch.setattr(opening, "_submitted", lambda *_: 8)
+    night = opening.begin(nightly, False, silent)
+    assert night and night.outcome == outcome
+    assert outcome == "running" or "the nightly other measures at the same site" in night.reason
+
+
 def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define: Define, monkeypatch: pytest.MonkeyPatch) -> None:
     nightly = define()
     monkeypatch.setattr(alone.__wrapped__, "__defaults__", (0.0,))  # type: ignore[attr-defined]

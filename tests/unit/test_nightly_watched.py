@@ -49,6 +49,19 @@ def test_a_change_is_told_from_the_size_that_was_asked_for(tmp_path: Path, size_
     assert len(changes(nightly_of(tmp_path, [100.0] * 12 + [80.0] * 6, size_pct))) == told
 
 
+@pytest.mark.parametrize(("floor", "named"), [(120.0, True), (90.0, False)])
+def test_what_is_drawn_goes_by_the_same_floors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, floor: float, named: bool
+) -> None:
+    monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / "nights"))
+    nightly = nightly_of(tmp_path, [100.0] * 9, floors={WAY: floor})
+    history = ["history", "--history", nightly.terms.history]
+    page = tmp_path / "page.html"
+    assert cli.main([*history, "list"]) == 0
+    assert cli.main([*history, "page", "quick", "--output", str(page)]) == 0
+    assert ["floor" in text for text in (capsys.readouterr().out, page.read_text())] == [named, named]
+
+
 def test_a_floor_of_what_is_not_measured_is_refused() -> None:
     site, quick = find_site("testbed"), asked_experiment("quick")
     check_floors(site, quick, (), {WAY: 1.0})
