@@ -248,7 +248,7 @@ def _secrets(workload: Workload) -> dict[str, str]:
 def _client_flags(access: Access, experiment: Experiment, jobs: int) -> Iterator[str]:
     """What not every client is told: the file that the gate opens with, when to give up, its core, whose ticket."""
     limit = limits(experiment, jobs)
-    yield f"--timeout {limit.read_s}"
+    yield f"--clients {jobs} --timeout {limit.read_s}"
     if has_gate(experiment.start):
         yield f"--gate {names.GO} --gate-timeout {limit.go_s}"
     if experiment.cores == "pinned":

@@ -7,6 +7,27 @@ from typing import Any
 
 TOGETHER, NATURAL, EVERY, IN_TURN = "together", "natural", "every", "in-turn"
 
+# Each look at go.json has the access point's shadow, HTCondor's starter and the client at work; all clients of a trial
+# together are to take so little of it that those which come later still start.
+LOOKS_PER_S = 200
+LEAST_PAUSE_S = 0.25
+AWAKE_IN_S = 30e-6  # one client, of all that share a core
+
+
+def pause_between_looks(clients: int) -> float:
+    """The seconds from one look of a client at go.json to its next one, of a trial of so many clients."""
+    return max(LEAST_PAUSE_S, clients / LOOKS_PER_S)
+
+
+def lead(clients: int) -> float:
+    """So many seconds ahead a go is given: in them each client has looked, and has been answered."""
+    return 0.2 + 1.5 * pause_between_looks(clients)
+
+
+def settling(clients: int) -> float:
+    """So many seconds after the go the processes are let go: by then each client is awake, and none waits for them."""
+    return max(0.01, clients * AWAKE_IN_S)
+
 
 def begin_of(go: "dict[str, Any]", client: int) -> "int | None":
     """When this client is to begin, by the wall clock in nanoseconds; None where its turn has not come."""

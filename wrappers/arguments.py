@@ -13,6 +13,7 @@ def command_line(description: "str | None") -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trial", required=True, help="id of the trial, for the record")
     parser.add_argument("--index", required=True, type=int, metavar="N", help="which client this is, from 0")
+    parser.add_argument("--clients", type=int, default=1, metavar="N", help="of how many (default 1)")
     parser.add_argument("--client", required=True, metavar="NAME", help="what reads: dd, xrdcp, root …")
     parser.add_argument("--replicas", required=True, type=Path, help="the clients' files in turn: URL TAB BYTES")
     parser.add_argument("--gate", metavar="FILE", help="begin at the time that this file of the access point gives")

@@ -4,15 +4,16 @@ import json
 import time
 from pathlib import Path
 
-from tierbench.starts import begin_of, turns_away
+from tierbench.starts import begin_of, pause_between_looks, turns_away
 from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
 from tierbench.wrappers.failure import Failure
 from tierbench.wrappers.host import now, read_text
 from tierbench.wrappers.interrupts import Interrupts
 from tierbench.wrappers.record import Record
 
-POLL_S = 0.25
+PAUSE_S = pause_between_looks(1)
 LONGEST_PAUSE_S = 5.0  # where many others have their turns before
+LAST_SLEEP_S = 0.3  # into which a clock that is being corrected brings no error that counts
 CHIRP_PATIENCE_S = 20
 
 
@@ -20,9 +21,12 @@ class Gate:
     """Says READY to the access point and waits for the common begin."""
 
     def __init__(
-        self, name: str, index: int, patience_s: float, scratch: Path, record: Record, interrupts: Interrupts
-    ) -> None:
+        self, name: str, index: int, clients: int, patience_s: float, scratch: Path, record: Record,
+        interrupts: Interrupts,
+    ) -> None:  # fmt: skip
         self.name, self.index, self.patience_s = name, index, patience_s
+        self.pause_s = pause_between_looks(clients)
+        self.share = 0.6 + 0.4 * (index * 0.618034 % 1)  # the clients are not to do things in step
         self.copy = scratch / "fetched"
         self.record, self.interrupts = record, interrupts
         try:
@@ -39,13 +43,13 @@ class Gate:
             if left > self.patience_s:
                 raise Failure("no-gate", f"the go time is {left:.0f} s ahead of this host's clock")
             self.interrupts.check()
-            time.sleep(left if left < 0.02 else min(left - 0.01, POLL_S))
+            last = LAST_SLEEP_S * self.share
+            time.sleep(left if left <= LAST_SLEEP_S else min(left - last, 1.0))
 
     def ask_for_go(self) -> int:
         """Say that this client is ready, and return the wall-clock time of the common begin when it is known."""
         deadline, announced, trouble = time.monotonic() + self.patience_s, False, "no go came"
-        away = 0  # clients before whose ends this one's turn does not come
-        pause = POLL_S * (0.6 + 0.4 * (self.index * 0.618034 % 1))  # the clients are not to ask in step
+        pause = self.pause_s
         while time.monotonic() < deadline:
             try:
                 with self.interrupts.breakable(CHIRP_PATIENCE_S):
@@ -62,11 +66,13 @@ class Gate:
                     begin = begin_of(go, self.index)
                     if begin is not None:
                         return begin
+                    # It need not look more often than those before it can have ended.
                     away = turns_away(go, self.index)
+                    pause = min(PAUSE_S * (1 + away), max(LONGEST_PAUSE_S, self.pause_s))
             except (OSError, ValueError, KeyError) as error:
                 trouble = str(error)
             self.interrupts.check()
-            time.sleep(min(pause * (1 + away), LONGEST_PAUSE_S))
+            time.sleep(pause * self.share)
         raise Failure("no-gate", f"{trouble}, within {self.patience_s:g} s")
 
     def _published(self) -> str:

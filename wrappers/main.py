@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tierbench.starts import settling
 from tierbench.wrappers.arguments import Replica, command_line, read_definition, replicas
 from tierbench.wrappers.child import Child, Run, held
 from tierbench.wrappers.client import Client, Job, find_client
@@ -38,9 +39,6 @@ from tierbench.wrappers.variables import variables
 from tierbench.wrappers.work import Work
 
 CLOCK_READS = 4
-# Between the go and the release of the process: until then all clients of a host are awake, which takes them
-# 30 µs each; the first process that runs would make those wait that come after it.
-SETTLE_S = 0.01
 PROGRESS_S = 10.0  # each line sets HTCondor to work; a trial that stands still is ended after minutes (stall_limit_s)
 
 
@@ -107,14 +105,16 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
             compare_clocks(record, interrupts)
         go = None
         if arguments.gate:
-            gate = Gate(arguments.gate, arguments.index, arguments.gate_timeout, scratch, record, interrupts)
+            gate = Gate(
+                arguments.gate, arguments.index, arguments.clients, arguments.gate_timeout, scratch, record, interrupts
+            )
             go = gate.ask_for_go()
             if client.keeps_time:
                 child.release(go)
             gate.wait_until(go)
         awake = now()
         if go is not None:
-            time.sleep(max(0.0, go / 1e9 + SETTLE_S - time.time()))
+            time.sleep(max(0.0, go / 1e9 + settling(arguments.clients) - time.time()))
         interrupts.check()
         pinned: dict[str, Any] = {"core": core_of(child.pid)} if arguments.pin else {}
         released = go if go is not None and client.keeps_time else child.release(go)

@@ -19,12 +19,9 @@ import json
 import sys
 import time
 
-from tierbench.starts import EVERY, IN_TURN
-from tierbench.submit.trial.watched import POLL_SECONDS, Watched, gather, is_called_off, the_go, watch, write
+from tierbench.starts import EVERY, IN_TURN, lead
+from tierbench.submit.trial.watched import Watched, gather, is_called_off, the_go, watch, write
 
-# A client learns the time when it next looks, four times a second; many at once keep the access point busy.
-LEAD_SECONDS = 0.5
-LEAD_SECONDS_PER_CLIENT = 0.01
 TURN_SECONDS = 1.0  # between two turns: what the one before has asked for in vain comes meanwhile
 
 
@@ -38,8 +35,7 @@ def let_go(watched: Watched) -> None:
 
 
 def give_go(watched: Watched) -> None:
-    lead = LEAD_SECONDS + LEAD_SECONDS_PER_CLIENT * len(watched.everybody)
-    at = ahead(lead)
+    at = ahead(lead(len(watched.everybody)))
     go = {"format": 1, "go_wall_ns": at, "starts": watched.cluster.starts}
     if watched.start.kind == EVERY:
         go["step_ns"] = int(watched.start.every_s * 1e9)
@@ -57,7 +53,7 @@ def give_turns(watched: Watched) -> None:
         if len(turns) - 1 in watched.ended:
             turns.append(ahead(TURN_SECONDS))
             write("go.json", json.dumps({**the_go(), "turns_wall_ns": turns}))
-        time.sleep(POLL_SECONDS)
+        watched.rest()
 
 
 def ahead(seconds: float) -> int:

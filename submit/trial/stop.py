@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tierbench.submit.servers import state_of_servers
 from tierbench.submit.trial.held import wait_until_undone
-from tierbench.submit.trial.watched import POLL_SECONDS, CalledOff, Watched, clients, gather, the_go, watch, write
+from tierbench.submit.trial.watched import CalledOff, Watched, clients, gather, the_go, watch, write
 
 # The storage is seen idle for so long before the go and after the last end, by whole sampling intervals.
 IDLE_SECONDS = 1.0
@@ -62,7 +62,7 @@ def see_begin(watched: Watched) -> "dict[int, int]":
         gather(watched)
         return dict(watched.cluster.starts)
     while not the_go() and not watched.ended >= watched.everybody:
-        time.sleep(POLL_SECONDS)
+        watched.rest()
         watched.read_on()
     return {int(number): times for number, times in the_go().get("starts", {}).items()}
 
@@ -96,7 +96,7 @@ def see_end(watched: Watched, starts: "dict[int, int]") -> None:
                 f"{cause}the storage has moved nothing for {still:.0f} s while {who} read{state_of_servers()}"
             )
         watched.tell(f"the storage to move anything while {who} read", still)
-        time.sleep(POLL_SECONDS)
+        watched.rest()
 
 
 def stop_services() -> None:

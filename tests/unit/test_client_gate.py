@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.unit.client_process import SIZE, Job, events, until
+from tierbench.starts import LOOKS_PER_S, lead, pause_between_looks
 from tierbench.wrappers.cores import CLAIM
 
 
@@ -135,6 +136,7 @@ class HTChirp:  # a stand-in for HTCondor's module: the access point is the fold
     def connect(self): pass
     def ulog(self, text): open("ap/log", "a").write(text + "\\n")
     def fetch(self, name, copy):
+        open("ap/looks", "a").write("%f\\n" % time.monotonic())
         if os.path.exists("ap/trouble"):
             os.remove("ap/trouble")
             raise self.Busy("busy")
@@ -170,6 +172,23 @@ def test_a_conversation_that_breaks_off_is_taken_up_again(job: Job, access_point
     open_gate(access_point / "go.json", 0.5)
     assert job.end("dd", "--gate", "go.json")["status"] == "ok"
     assert (access_point / "connected").read_text() == "xxx"  # one of them to compare the clocks
+
+
+def test_of_many_clients_each_looks_the_less_often(job: Job, access_point: Path) -> None:
+    """All together they keep to a rate that the access point can answer."""
+    clients, looks = 160, access_point / "looks"
+    process = job.start("dd", "--gate", "go.json", "--clients", str(clients))
+    until(lambda: looks.exists() and len(looks.read_text().splitlines()) == 3)
+    open_gate(access_point / "go.json", 1.5)
+    assert events(process)["end"]["status"] == "ok"
+    first, second, third = map(float, looks.read_text().splitlines()[:3])
+    assert min(second - first, third - second) > 0.5 * clients / LOOKS_PER_S
+
+
+@pytest.mark.parametrize("clients", [1, 50, 192, 1000, 10_000])
+def test_a_go_is_given_as_far_ahead_as_its_clients_look_apart(clients: int) -> None:
+    assert pause_between_looks(clients) < lead(clients) < 2 * pause_between_looks(clients) + 1
+    assert clients / pause_between_looks(clients) <= LOOKS_PER_S
 
 
 def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job: Job, access_point: Path) -> None:

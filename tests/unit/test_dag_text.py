@@ -102,7 +102,7 @@ FINAL tables tables.sub NOOP
 SCRIPT POST tables ../../scripts/finish.py $DAG_STATUS $FAILED_COUNT
 """
 LONG_WORDS = {
-    "flags": 'flags="--timeout 7200 --gate go.json --gate-timeout 1860"',
+    "flags": 'flags="--clients 4 --timeout 7200 --gate go.json --gate-timeout 1860"',
     "waits": 'slot_limit="1200" run_limit="9180"',
     "trial": 'trial="lan-xrootd.root.x004.r1"',
     "flush": 'strategy="fadvise" helper="/usr/local/sbin/tierbench-flush"',

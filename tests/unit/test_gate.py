@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -166,6 +167,23 @@ def test_it_does_not_wait_for_a_client_that_has_ended(trial: Gate) -> None:
     trial.ready(0)
     trial.terminated(1)
     assert "go_wall_ns" in trial.said()
+
+
+def test_who_watches_many_clients_leaves_the_cores_to_them(trial: Gate) -> None:
+    """A look at 10,000 takes a tenth of a second and would be taken ten times in one."""
+    trial.kill()
+    definition = json.loads((trial.trial / names.TRIAL).read_text())
+    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "jobs": 10_000}))
+    trial.start()
+    trial.begun(0)
+    before, since = cpu_seconds(trial.gate.pid), time.monotonic()
+    wait_until(lambda: time.monotonic() - since > 1 and trial.waits_for)
+    assert cpu_seconds(trial.gate.pid) - before < 0.2 * (time.monotonic() - since)
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_without_a_flush_the_trial_is_called_off(trial: Gate) -> None:
