@@ -140,7 +140,8 @@ def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
     if writes:
         purpose = "outbox: the trial gets a folder of its own to write in, which its last step removes"
         yield Step(purpose, _in_turn(_outbox(site, experiment, trial)))
-    samplers = [part for node in _samplers(site, experiment, trial) for part in _in_turn(node)]
+    # What is arranged may start a service anew, whose counters a sampler that was there before would see fall.
+    samplers = [part for node in _samplers(site, experiment, trial) for part in _in_turn(node, *arranged)]
     yield Step("sampling: counters are read along the way, until the stop", samplers)
     if has_gate(experiment.start):  # it waits for all of the above
         purpose = GATE[kind_of(experiment.start)]

@@ -50,7 +50,7 @@ def main() -> int:
             held = helper.answer()
             tell("arranged", **about, before=held.get("before"), now=held.get("now"))
             wait_for(arguments.stop_file, arguments.max_seconds, helper)
-        tell("restored", **about, now=helper.restored)
+        tell("restored", **about, now=helper.restored, undoing_mono_ns=helper.undoing_mono_ns)
     except (Trouble, Stopped, OSError, ValueError) as error:
         tell("failed", **about, message=str(error) or "stopped before anything was changed")
     return 0
@@ -81,6 +81,7 @@ class Helper:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         self.restored: Any = None
+        self.undoing_mono_ns: int | None = None  # since when what was arranged is no more
 
     def __enter__(self) -> "Helper":
         return self
@@ -89,6 +90,7 @@ class Helper:
         """Whatever happens, the helper is let go, and waited for."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
+        self.undoing_mono_ns = now()[1]
         if self.process.poll() is None:
             self.restored = self.let_go().get("restored")
 

@@ -41,6 +41,7 @@ class Intervals:
     gap: Booleans
     wrap: Booleans
     reset: Booleans
+    anew: dict[str, int]  # how often the counters of a source began anew, where they did
     fresh: Booleans  # whether the interface's driver had something new to say
     resolution_s: float  # of the interface's counters: the period, or a driver's longer one
 
@@ -52,15 +53,18 @@ def intervals(samples: Samples) -> Intervals:
     differences: dict[str, Numbers] = {}
     wraps, resets = np.zeros(count, bool), np.zeros(count, bool)
     in_ticks = ticks(samples.header)
-    for source in counters(samples.header).values():
-        present = [name for name in source if name in samples.columns]
+    anew: dict[str, int] = {}
+    for source, names in counters(samples.header).items():
+        present = [name for name in names if name in samples.columns]
         wrap, reset = _source(samples, [name for name in present if name not in in_ticks], seconds, differences)
         wraps |= wrap
         resets |= reset
+        if reset.any():
+            anew[source] = int(reset.sum())
         for name in in_ticks.intersection(present):
             differences[name] = np.maximum(_difference(samples.columns[name]), 0)
     gap = seconds > 1.5 * samples.period_s
-    return Intervals(seconds, differences, gap, wraps, resets, *_freshness(samples, differences))
+    return Intervals(seconds, differences, gap, wraps, resets, anew, *_freshness(samples, differences))
 
 
 def _freshness(samples: Samples, differences: dict[str, Numbers]) -> tuple[Booleans, float]:

@@ -131,6 +131,11 @@ class Samples:
             return [self]
         return [replace(self, card=card, columns=_columns_of(card["name"], self.columns)) for card in cards]
 
+    def until(self, mono_ns: int) -> Samples:
+        """Those that were taken until a time of the host's monotonic clock."""
+        count = int((self.columns["mono_ns"] <= mono_ns).sum())
+        return replace(self, columns={name: values[:count] for name, values in self.columns.items()})
+
     @property
     def period_s(self) -> float:
         return float(self.header["period_s"])

@@ -236,7 +236,7 @@ def read_trial(folder: Path) -> TrialData:
     return TrialData(
         trial,
         jobs,
-        _read_all_samples(folder / names.SAMPLES, trial.roles, troubles, lacking),
+        _read_all_samples(folder / names.SAMPLES, trial.roles, _undoing(conditions), troubles, lacking),
         go_wall_ns=go.go_wall_ns if go else min(told, default=None),
         submit_wall_ns=submitted,
         submit_error_s=submit_error_s,
@@ -338,8 +338,23 @@ def _other_pools(folder: Path, trial: Definition, jobs: list[Job]) -> dict[str, 
     return pools
 
 
-def _read_all_samples(folder: Path, roles: Mapping[str, str], troubles: list[str], lacking: list[str]) -> list[Sampled]:
-    """All hosts' samples; what is wrong with a storage server's is a trouble, with another's it is lacking."""
+def _undoing(conditions: list[Held]) -> dict[str, int]:
+    """From when on, by a host's monotonic clock, it undid what was arranged for the trial; the earliest of several."""
+    found: dict[str, int] = {}
+    for one in conditions:
+        since = one.records.get("restored", {}).get("undoing_mono_ns")
+        if isinstance(since, int):
+            found[one.condition.host] = min(since, found.get(one.condition.host, since))
+    return found
+
+
+def _read_all_samples(
+    folder: Path, roles: Mapping[str, str], undoing: Mapping[str, int], troubles: list[str], lacking: list[str]
+) -> list[Sampled]:
+    """All hosts' samples, until a host undid what was arranged there, which may start a service anew.
+
+    What is wrong with a storage server's is a trouble, with another's it is lacking.
+    """
     sampled = []
 
     def tell(host: str, words: str) -> None:
@@ -355,7 +370,8 @@ def _read_all_samples(folder: Path, roles: Mapping[str, str], troubles: list[str
         except UnreadableSamples as error:
             tell(host, str(error))
             continue
-        sampled += [Sampled(one, intervals(one)) for one in samples.by_interface()]
+        used = samples.until(undoing[host]) if host in undoing else samples
+        sampled += [Sampled(one, intervals(one)) for one in used.by_interface()]
         if (samples.host, samples.role) != (host, roles.get(host, samples.role)):
             tell(host, f"samples of {host}: are of {samples.host} as {samples.role} by their header")
         if samples.damage and not samples.cut:  # whether what is left covers the window is looked at for itself

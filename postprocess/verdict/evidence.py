@@ -14,6 +14,7 @@ from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS, idle_rates
 from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
 from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.samples import Samples
+from tierbench.postprocess.records.sources import described
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.tables.metrics import uncovered
 from tierbench.postprocess.tables.rows import TrialRow
@@ -135,9 +136,8 @@ def _counts(data: TrialData) -> Iterator[Evidence]:
 
 def _sampling(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     begin, end, window_s = data.begin_ns, data.end_ns, row.window_s
-    for sampled in data.sampled:
-        resets = int(sampled.intervals.reset.sum())
-        yield Evidence("counter began anew", resets, f"a counter of {sampled.samples.named} began anew {resets} times")
+    for whose, times in _anew(data).items():
+        yield Evidence("counter began anew", times, f"the counters of {whose} began anew {times} times")
     for sampled, *_ in by_host(data.sampled):
         host = sampled.samples.host
         late, ticks = _late(sampled.samples)
@@ -160,6 +160,17 @@ def _sampling(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
             share = 100 * row.mean_error_mbps / row.mean_mbps
             words = f"what moved near the window's edges may be up to {row.mean_error_mbps:.1f} Mb/s of the mean"
             yield Evidence("uncertain edges", share, f"{words}, {share:.1f} %")
+
+
+def _anew(data: TrialData) -> dict[str, int]:
+    """Whose counters began anew and how often: an interface's, or what else a host counts, which is no interface's."""
+    found: dict[str, int] = {}
+    for sampled in data.sampled:
+        samples = sampled.samples
+        of_interface = {one.source for one in described(samples.header).values() if one.scope == "interface"}
+        for source, times in sampled.intervals.anew.items():
+            found[samples.named if source in of_interface else f"{source} on {samples.host}"] = times
+    return found
 
 
 def _few(period_s: float, resolution_s: float, window_s: float) -> Evidence:

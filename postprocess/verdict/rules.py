@@ -180,9 +180,9 @@ RULES = (
     ),
     Rule(
         "counter began anew",
-        "counters that began anew, of any sampler and at any time",
+        "counters that began anew, of any sampler and at any time while the trial has its conditions",
         "times", 0, None,
-        "something restarted an interface or its host: see that it stays up and repeat",
+        "something restarted a service, an interface or its host: see that it stays up and repeat",
     ),
     Rule(
         "not all active",

@@ -330,4 +330,4 @@ def test_a_counter_that_begins_anew_in_the_files_of_a_real_trial_is_found_out(co
     row = trial_tables(copied)
     assert row["verdict"] == "INVALID"
     assert "the counter began anew or was gone" in row["verdict_reasons"]
-    assert "a counter of oss.uf.test began anew 1 times" in row["verdict_reasons"]
+    assert "the counters of oss.uf.test began anew 1 times" in row["verdict_reasons"]

@@ -224,6 +224,7 @@ def test_a_job_holds_a_condition_until_it_is_told_to_stop(place: Place) -> None:
     (place.value.parent / "stop").touch()
     (restored,) = lines(job)
     assert (restored["event"], restored["now"], place.value.read_text()) == ("restored", "14", "14\n")
+    assert arranged["mono_ns"] < restored["undoing_mono_ns"] < restored["mono_ns"]
 
 
 def test_a_job_that_is_removed_restores_the_value(place: Place) -> None:

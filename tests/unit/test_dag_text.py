@@ -127,6 +127,13 @@ def test_a_trials_dag_tells_its_steps_in_the_order_of_the_mission(
     assert re.findall(r"^# (\w+):", text, re.MULTILINE) == steps  # each below a line that says what it is for
 
 
+def test_sampling_begins_when_all_is_arranged_which_may_start_services_anew(
+    site: Site, quick: Experiment, plan: Plan
+) -> None:
+    text = trial_dag(site, dataclasses.replace(quick, conditions={"wan-rtt": 47}), the_trial(plan)).text()
+    assert re.findall(r"^SCRIPT PRE sampling \S+ (.+)", text, re.MULTILINE) == ["take arranged"]
+
+
 def test_a_trial_samples_the_workers_of_its_own_pool_alone(site: Site, quick: Experiment, plan: Plan) -> None:
     record = trial_record(site, quick, plan, the_trial(plan, "direct.root.x004.r1"))
     assert [sampler["host"] for sampler in record["samplers"] if sampler["role"] == "worker"] == POOL["public"]

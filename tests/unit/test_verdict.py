@@ -165,7 +165,7 @@ CASES = [
         f, synthetic.during(400, 22.8), OFF_GRID, period_s=2.0), "SUSPECT", "near the window's edges may be up to"),
     ("counter began anew", leave, lambda f: sampled(
         f, lambda time: synthetic.during(400, 20)(time) - (0 if time < 22 else 10**9)
-    ), "SUSPECT", "a counter of oss.uf.test began anew 1 times"),
+    ), "SUSPECT", "the counters of oss.uf.test began anew 1 times"),
     ("not all active", lambda f: set_late(f, 10.0), lambda f: set_late(
         f, 11.0), "SUSPECT", "all clients read together for 6.0 s, 30% of the window"),
     ("not all active", lambda f: set_late(f, 14.9), lambda f: set_late(
@@ -239,6 +239,25 @@ def test_a_rate_above_the_ceiling_is_doubted(folder, mbps, verdict):
     [finding] = [finding for finding in found if finding.rule == "above the ceiling"]
     assert of_finding(finding) == verdict
     assert f"the jobs took in 392.2 Mb/s, over a ceiling of {mbps}.0 (worker NICs, stated)" in of_reason(finding)
+
+
+@pytest.mark.parametrize(("undoing_s", "verdict"), [(21.5, VALID), (22.5, SUSPECT)])
+def test_what_undoing_a_condition_starts_anew_is_no_restart(folder, undoing_s, verdict):
+    total = synthetic.during(400, 20)
+    sampled(folder, lambda time: total(time) - (0 if time < 22 else 10**9))
+    condition = {
+        "name": f"processes.{OSS}", "condition": "processes", "host": OSS, "word": "processes", "value": "2",
+        "unit": "", "tolerance_pct": 1.0, "helper": "/usr/local/sbin/tierbench-arrange",
+    }  # fmt: skip
+    edit_trial(folder, conditions=[condition])
+    since = synthetic.MONO_NS + round(undoing_s * 1e9)
+    restored = {"event": "restored", "now": "1", "undoing_mono_ns": since}
+    said = [{"event": "arranged", "before": "1", "now": "2"}, restored]
+    (folder / "arranged").mkdir()
+    (folder / f"arranged/processes.{OSS}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in said))
+    row = trial_tables(folder)
+    assert row["verdict"] == verdict, row["verdict_reasons"]
+    assert ("began anew" in row["verdict_reasons"]) == (verdict == SUSPECT)
 
 
 def test_a_clean_trial_is_valid(folder):
