@@ -54,7 +54,8 @@ CLAIM = "claim"  # which DAGMan of the run the trial belongs to
 ATTEMPT = "attempt.json"  # which try of how many this is
 AFTER = "after"  # names the trial that comes before this one
 SERVED = "served"  # it has had its turn
-NOT_NEEDED = "not-needed"  # enough trials like it have been measured
+NOT_NEEDED = "not-needed"  # enough trials like it have been measured, as long as none at work shows otherwise
+COUNTED = "counted"  # it has been looked at what is known with this trial
 CLOCK = "clock.json"  # how the access point's wall clock stood to its uptime, at the trial's end
 TRIES = "tries"  # what an earlier try of the trial has left
 

@@ -301,10 +301,10 @@ def _show_tables(directory: Path) -> None:
 
 
 def _enough(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.measures.enough import enough_before
+    from tierbench.postprocess.measures.enough import enough_without
 
     try:
-        unneeded = enough_before(arguments.directory, arguments.trial)
+        unneeded = enough_without(arguments.directory, arguments.trial)
     except TierbenchError as error:
         raise ConfigError(str(error)) from None  # whose exit status is not that of a trial which is needed
     print(f"{arguments.trial}: {'not needed any more' if unneeded else 'needed'}")

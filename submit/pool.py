@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sysconfig
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,6 +81,7 @@ def versions() -> tuple[str, str]:
 
 def submit_dag(dag: Path) -> int:
     """Submit a DAG, or what a rescue file says is left of it; the number of its cluster."""
+    _have_command_on_path()
     before = Path.cwd()
     os.chdir(dag.parent)  # a DAG's paths are relative to where it is submitted
     try:
@@ -87,6 +90,13 @@ def submit_dag(dag: Path) -> int:
             return int(htcondor2.Schedd().submit(description).cluster())
     finally:
         os.chdir(before)
+
+
+def _have_command_on_path() -> None:
+    """The last step of each trial has our PATH, and finds on it the command that makes its tables."""
+    command = Path(sysconfig.get_path("scripts"), "tierbench")
+    if not shutil.which(command.name) and os.access(command, os.X_OK):
+        os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{command.parent}"
 
 
 def in_queue(cluster: int) -> bool:

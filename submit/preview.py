@@ -46,6 +46,7 @@ def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
     yield f"{read}; at the links' full rate that takes {_span(seconds)}"
     if isinstance(experiment.repeats, Until):
         yield f"repeated {experiment.repeats}; the plan holds the most of them, of which not all may be needed"
+        yield "(all are run of a DAG that is submitted by hand where no tierbench on the PATH can tell what is enough)"
     yield ""
     yield from _pools(plan, site, slots)
     yield ""

@@ -73,8 +73,6 @@ class Trial(NamedTuple):
     conditions: "list[Condition]"
     start: Start
     flushed: "list[str]"  # the hosts whose caches are emptied
-    id: str
-    repeat: int
     sample_period_s: float
     until_known: bool  # it is repeated until enough is known
     does: str  # what its client does: reads, writes …
@@ -101,8 +99,6 @@ def read_trial(folder: Path) -> Trial:
             conditions=[_condition(one) for one in content.get("conditions", ())],
             start=Start(**content.get("start", {"kind": NATURAL})),
             flushed=content.get("flush", {}).get("hosts", []),
-            id=content.get("id", ""),
-            repeat=content.get("repeat", 0),
             sample_period_s=content.get("sample_period_s", 0.0),
             until_known=content.get("until_known", False),
             does=content.get("traits", {}).get("does", ""),

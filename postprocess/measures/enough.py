@@ -29,8 +29,8 @@ def enough(trials: Iterable[TrialRow], rule: Repeats, rate: str = RATE) -> bool:
     return len(values) >= rule.at_most or (width is not None and 100 * width <= rule.within_pct)
 
 
-def enough_before(run: Path, trial_id: str) -> bool:
-    """Whether a trial of a run need not be run, given those before it of the same configuration and batch."""
+def enough_without(run: Path, trial_id: str) -> bool:
+    """Whether a trial of a run need not be run, given the others of its configuration and batch that have tables."""
     plan = _read(run / names.PLAN)
     planned = next((trial for trial in plan["trials"] if trial["id"] == trial_id), None)
     if planned is None:
@@ -38,13 +38,13 @@ def enough_before(run: Path, trial_id: str) -> bool:
     rule = _rule(run)
     if not isinstance(rule, Until):
         return False
-    before = [
+    others = [
         trial["id"]
         for trial in plan["trials"]
         if (trial["configuration"], trial["jobs"]) == (planned["configuration"], planned["jobs"])
-        and trial["repeat"] < planned["repeat"]
+        and trial["repeat"] != planned["repeat"]
     ]
-    measured = [read_rows(TrialRow, run / names.trial_directory(trial) / names.TRIALS_CSV) for trial in before]
+    measured = [read_rows(TrialRow, run / names.trial_directory(trial) / names.TRIALS_CSV) for trial in others]
     rate = RATE_OF[_read(run / names.EXPERIMENT).get("measure") or "bytes"]
     return enough([row for rows in measured for row in rows], rule, rate)
 

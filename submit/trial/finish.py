@@ -13,7 +13,6 @@ outcome.json says why; 2 trial.json cannot be read
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from tierbench.submit.trial.clearing import clear
 from tierbench.submit.trial.held import wait_until_undone
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.room import give_up_reserve
+from tierbench.submit.trial.sparing import BEGUN, NOT_NEEDED, look_again, tierbench
 from tierbench.trials import Trial, read_trial
 
 STOP_SECONDS = 10.0
@@ -42,9 +42,9 @@ def main(dag_status: str, failed_nodes: str) -> int:
     give_up_reserve(Path())
     # Who reads on does it in the next trial's time, so the turn is passed when all have gone.
     stuck = see_out(trial.limits.stop_s)
-    if not Path("samples").exists():  # it was waiting for its turn
+    if not Path(BEGUN).exists():  # it was waiting for its turn
         pass_the_turn()
-        if Path("not-needed").exists():
+        if Path(NOT_NEEDED).exists() and dag_status != REMOVED:
             record("skipped", [])
             return 0
         if dag_status == REMOVED:
@@ -67,8 +67,9 @@ def main(dag_status: str, failed_nodes: str) -> int:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
     again = bool(reasons) and dag_status != REMOVED and tries_left() > 0
     record("incomplete" if reasons else "complete", reasons, again, cleared.left)
-    if make_tables() and trial.until_known:
-        spare_later_trials(trial)
+    make_tables()
+    if trial.until_known:
+        look_again(Path.cwd())
     for words in reasons + ["left behind: " + left for left in cleared.left]:
         print(ascii(words))
     return 1 if reasons else 0
@@ -155,23 +156,11 @@ def ended(host: str) -> bool:
         return False
 
 
-def make_tables() -> bool:
+def make_tables() -> None:
     """Where tierbench is installed the trial's tables are made at once; elsewhere they can be made later."""
-    tierbench = shutil.which("tierbench")
-    return tierbench is not None and subprocess.call([tierbench, "tables", "--trial", "."]) == 0
-
-
-def spare_later_trials(trial: Trial) -> None:
-    """If this configuration's batch has been measured often enough, its later trials need not be run."""
-    alike = trial.id[: -len(str(trial.repeat))]
-    later = [path for path in Path("..").glob(alike + "*") if repeat_of(path) > trial.repeat]
-    if later and subprocess.call(["tierbench", "enough", "../..", min(later, key=repeat_of).name]) == 0:
-        for path in later:
-            (path / "not-needed").touch()
-
-
-def repeat_of(trial: Path) -> int:
-    return int(trial.name.rpartition(".r")[2])
+    command = tierbench()
+    if command:
+        subprocess.call([command, "tables", "--trial", "."])
 
 
 def record_clock() -> None:

@@ -14,24 +14,22 @@ exit status: 0 the directory is fresh; 1 it could not be made so, for instance s
 2 this is not the directory of a trial, or called wrongly; 3 the trial is done (DAGMan then skips it: PRE_SKIP)
 """
 
-import contextlib
-import fcntl
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tierbench.submit.trial.alone import alone
 from tierbench.submit.trial.dagman import CLAIM, at_work, claim
 from tierbench.submit.trial.room import give_up_reserve, wait_for_room
+from tierbench.submit.trial.sparing import NOT_NEEDED
 
 WRITTEN = ("trial.dag", "trial.json", "replicas.txt", "places.txt")
 TRIES = "tries"
 AFTER = "after"
-NOT_NEEDED = "not-needed"
 ATTEMPT = "attempt.json"
 DONE = 3
 POLL_SECONDS = 1.0
@@ -52,7 +50,7 @@ def main(arguments: "list[str]") -> int:
             print(f"fresh: the disk of {trial} has been full for a day", file=sys.stderr)
             return 1
         while True:
-            with alone(trial.parent.parent / "claims.lock"):
+            with alone(trial.parent.parent / "claims.lock"):  # one DAG at a time looks at whose a trial is
                 if not arguments or may_run(trial):
                     return made_fresh(trial, arguments)
                 if is_done(trial):
@@ -99,14 +97,6 @@ def outcome_of(trial: Path) -> "dict[str, Any]":
     except (OSError, ValueError):
         return {}
     return outcome if isinstance(outcome, dict) else {}
-
-
-@contextlib.contextmanager
-def alone(lock: Path) -> "Iterator[None]":
-    """One DAG at a time looks at whose a trial is; all of them run on this access point."""
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def is_left_over(path: Path) -> bool:

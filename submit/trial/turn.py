@@ -17,15 +17,15 @@ exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or t
 """
 
 import contextlib
-import fcntl
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
+from tierbench.submit.trial.alone import alone
 from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.held import wait_until_settled
 from tierbench.submit.trial.room import hold_reserve, wait_for_room
+from tierbench.submit.trial.sparing import BEGUN, NOT_NEEDED, TURN_LOCK, is_spared
 from tierbench.trials import Sampler, read_trial
 
 FILLED = ("clients", "samples", "flush", "arranged", "outbox")
@@ -49,17 +49,17 @@ def main(arguments: "list[str]") -> int:
     if arguments[0] == "take":
         while not (turn.has_come() and turn.is_taken()):
             if (trial / "served").exists():  # a node of it that died is started again, or it was not needed
-                return 0 if (trial / "samples").exists() else 1
+                return 0 if (trial / BEGUN).exists() else 1
             time.sleep(POLL_SECONDS)
-        if (trial / "not-needed").exists() and not (trial / "samples").exists():  # it has not begun
-            turn.pass_on()
-            return 1
         if not wait_for_room(trial):
             print("turn: the disk has been full for a day", file=sys.stderr)
             return 3
+        while not turn.has_begun():
+            if is_spared(trial):
+                turn.pass_on()
+                return 1
+            time.sleep(POLL_SECONDS)
         hold_reserve(trial)
-        for folder in FILLED:
-            (trial / folder).mkdir(exist_ok=True)
         wait_for(arguments[1:], trial)
     else:
         turn.pass_on()
@@ -93,7 +93,7 @@ class Turn:
 
     def is_taken(self) -> bool:
         """Whether this trial has the turn, which it takes if it is nobody's or its holder is gone."""
-        with self._alone():
+        with self._looking():
             holder = self._holder()
             if holder and holder != self.trial.name:
                 other = self.trial.parent / holder
@@ -105,17 +105,22 @@ class Turn:
         return True
 
     def pass_on(self) -> None:
-        with self._alone():
+        with self._looking():
             if self._holder() == self.trial.name:
                 (self.trial / "served").touch()
                 self.file.unlink()
 
-    @contextlib.contextmanager
-    def _alone(self) -> "Iterator[None]":
-        """One at a time looks at the turn and changes it; all who do run on this access point."""
-        with self.file.with_name("turn.lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def has_begun(self) -> bool:
+        """Whether this trial has, as it does now unless it is marked as one that is not needed."""
+        with self._looking():
+            begins = (self.trial / BEGUN).exists() or not (self.trial / NOT_NEEDED).exists()
+            for folder in FILLED if begins else ():
+                (self.trial / folder).mkdir(exist_ok=True)
+        return begins
+
+    def _looking(self) -> "contextlib.AbstractContextManager[None]":
+        """One at a time looks at the turn and changes it."""
+        return alone(self.file.with_name(TURN_LOCK))
 
     def _holder(self) -> str:
         try:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags.levels import Factor, level_text
-from tierbench.postprocess.measures.enough import enough_before
+from tierbench.postprocess.measures.enough import enough_without
 from tierbench.postprocess.tables.factors import axis_column
 from tierbench.postprocess.tables.rows import FILES
 from tierbench.postprocess.tables.write import tables
@@ -157,8 +157,8 @@ def test_a_point_is_repeated_until_it_is_known_whatever_its_neighbours_say(tmp_p
     write_plan(tmp_path, AXES[:1], trials=planned)
     rule = {"within_pct": 5, "at_least": 2, "at_most": 9}
     (tmp_path / "experiment.json").write_text(json.dumps({"repeats": rule}))
-    assert enough_before(tmp_path, "lan-xrootd.root.cache_mb=0.x004.r3")
-    assert not enough_before(tmp_path, "lan-xrootd.root.cache_mb=30.x004.r3")
+    assert enough_without(tmp_path, "lan-xrootd.root.cache_mb=0.x004.r3")
+    assert not enough_without(tmp_path, "lan-xrootd.root.cache_mb=30.x004.r3")
 
 
 def tables_of(folder):

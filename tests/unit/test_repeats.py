@@ -11,7 +11,7 @@ from tierbench.dags.plan import expand
 from tierbench.dags.repeats import Until
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.postprocess.measures.enough import enough, enough_before
+from tierbench.postprocess.measures.enough import enough, enough_without
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import find_site
@@ -134,12 +134,12 @@ def test_a_trial_that_is_not_planned_is_an_error(run):
 
 def test_with_a_number_each_trial_is_needed(run):
     ask_for(run, 4)
-    assert not enough_before(run, "lan-xrootd.root.x004.r4")
+    assert not enough_without(run, "lan-xrootd.root.x004.r4")
 
 
 def test_a_tighter_rule_needs_more(run):
     ask_for(run, {"within_pct": 1.0})
-    assert not enough_before(run, "lan-xrootd.root.x004.r4")
+    assert not enough_without(run, "lan-xrootd.root.x004.r4")
 
 
 def test_a_trial_before_it_that_was_invalid_does_not_count(run):
@@ -150,7 +150,7 @@ def test_a_trial_before_it_that_was_invalid_does_not_count(run):
         writer = csv.DictWriter(file, [*row, "verdict"] if "verdict" not in row else list(row))
         writer.writeheader()
         writer.writerow({**row, "verdict": "INVALID"})
-    assert not enough_before(run, "lan-xrootd.root.x004.r4")
+    assert not enough_without(run, "lan-xrootd.root.x004.r4")
 
 
 def test_a_written_run_can_be_asked(load, tmp_path):
@@ -158,4 +158,4 @@ def test_a_written_run_can_be_asked(load, tmp_path):
     workers = {name: ["wn01"] for name in site.pools}
     plan = expand(site, experiment, workers)
     write_run(plan, site, experiment, tmp_path / "run")
-    assert not enough_before(tmp_path / "run", plan.trials[-1].id)
+    assert not enough_without(tmp_path / "run", plan.trials[-1].id)

@@ -1,0 +1,70 @@
+"""Which repetitions of a trial need not be run, as enough of them have been measured.
+
+Looked at whenever one of them has its tables, each time for all that have not begun: one that was at work when enough
+seemed to be known may show that it is not. Shipped to the run directory; stdlib only, Python 3.6 or newer.
+"""
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tierbench.submit.trial.alone import alone
+from tierbench.submit.trial.dagman import at_work
+
+NOT_NEEDED = "not-needed"
+COUNTED = "counted"  # it has been looked at what is known with this trial
+BEGUN = "samples"  # a folder that a trial has from its turn on
+TURN_LOCK = "turn.lock"
+
+
+def tierbench() -> "str | None":
+    """The command, where it is installed; without it there are no tables here, and each repetition is run."""
+    return shutil.which("tierbench")
+
+
+def look_again(trial: Path) -> None:
+    """Mark the repetitions of a trial that has its tables as not needed, or as needed after all."""
+    run, command = trial.parent.parent, tierbench()
+    to_come = [other for other in others(trial) if not (other / BEGUN).exists()]
+    with alone(run / "enough.lock"):  # who looks last has seen the tables of all
+        if to_come and command:
+            status = subprocess.call([command, "enough", str(run), to_come[0].name])
+            with alone(run / TURN_LOCK):
+                for other in to_come:
+                    mark(other, not_needed=status == 0)
+        (trial / COUNTED).touch()
+
+
+def mark(trial: Path, not_needed: bool) -> None:
+    """Of a trial whose turn has come meanwhile it is decided."""
+    if (trial / BEGUN).exists() or (trial / "served").exists():
+        return
+    if not_needed:
+        (trial / NOT_NEEDED).touch()
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            (trial / NOT_NEEDED).unlink()
+
+
+def is_spared(trial: Path) -> bool:
+    """Whether a trial is marked; that may change as long as some of its repetitions are at work."""
+    return (trial / NOT_NEEDED).exists() and not any(map(is_awaited, others(trial)))
+
+
+def is_awaited(trial: Path) -> bool:
+    """Whether a trial will yet be looked at."""
+    return (trial / BEGUN).exists() and not (trial / COUNTED).exists() and at_work(trial)
+
+
+def others(trial: Path) -> "Iterator[Path]":
+    """The other repetitions of a trial, the earlier ones first."""
+    found = [path for path in trial.parent.iterdir() if path != trial and alike(path) == alike(trial)]
+    return iter(sorted(found, key=lambda path: (len(path.name), path.name)))
+
+
+def alike(trial: Path) -> str:
+    """What the names of a trial's repetitions have in common."""
+    stem, _, number = trial.name.rpartition(".r")
+    return stem if number.isdigit() else trial.name
