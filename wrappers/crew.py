@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.wrappers.arguments import Replica
-from tierbench.wrappers.child import IO, Run, held, io_of
+from tierbench.wrappers.child import IO, Run, io_of
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.failure import Failure
 from tierbench.wrappers.host import now
+from tierbench.wrappers.startline import StartLine
 from tierbench.wrappers.work import Fetch, Tally, Work, shares
 
 FLAG = "--crew"
@@ -113,13 +114,14 @@ class _Hand:
         self.every_s = every_s
         self.at_once = client.several(client.job.options) if every_s is None else 1
         self.process: Any = None
+        self.waits_itself = False  # until it gets a line
         self.begun = self.rested = 0.0  # by the monotonic clock; begun: when it was meant to, where that is known
         self.taken: list[int] = []
         self.before = IO(0, 0, 0)
         self.was_cut = False
 
-    def start(self, hold: bool) -> bool:
-        """Have the next files read, at once or when they are released; whether there were any."""
+    def start(self, line: "StartLine | None") -> bool:
+        """Have the next files read, at once or from the start line; whether there were any."""
         batch = list(islice(self.files, self.at_once))
         if not batch:
             return False
@@ -129,32 +131,32 @@ class _Hand:
             url=first.url, expected_bytes=first.bytes, expected_adler32=first.adler32, others=tuple(others)
         )
         own = self.client.held_command()  # of a program that can wait by itself
-        command = own or (held(self.client.command()) if hold else self.client.command())
-        waits = hold or bool(own)
+        self.before = IO(0, 0, 0)
+        self.waits_itself = bool(own)
+        if line and not own:
+            self.process = line.stand(self.client.command(), self.stderr)
+            return True
         with self.stderr.open("wb") as stderr:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE if waits else subprocess.DEVNULL, bufsize=0,
-                stdout=subprocess.PIPE if hold else subprocess.DEVNULL if own else stderr,
+                own or self.client.command(), stdin=subprocess.PIPE if own else subprocess.DEVNULL, bufsize=0,
+                stdout=subprocess.PIPE if line else subprocess.DEVNULL if own else stderr,
                 stderr=stderr, cwd=str(self.stderr.parent),
             )  # fmt: skip
-        self.before = IO(0, 0, 0)
-        if waits and not hold:
+        if own and not line:
             self.release()
         return True
 
     def wait_until_ready(self) -> None:
-        if not any(line == b"ready\n" for line in iter(self.process.stdout.readline, b"")):
-            words = self.stderr.read_text(errors="replace").strip().splitlines()
-            raise Failure("failed", words[-1] if words else f"exit status {self.process.wait()}")
+        if self.waits_itself:
+            if not any(line == b"ready\n" for line in iter(self.process.stdout.readline, b"")):
+                words = self.stderr.read_text(errors="replace").strip().splitlines()
+                raise Failure("failed", words[-1] if words else f"exit status {self.process.wait()}")
+            self.process.stdout.close()
+            self.schedule("SCHED_BATCH")
         self.before = io_of(str(self.process.pid))
-        self.process.stdout.close()
-        # From here on it is stopped: lines to so many would go out one by one, while the first ones are at work.
-        os.kill(self.process.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        self.schedule("SCHED_BATCH")
 
     def schedule(self, policy: str) -> None:
-        """One of a batch does not take the processor from who wakes it, as the first ones would before the last go."""
+        """One of a batch does not take the processor from who wakes it, as the first would before the last line."""
         with contextlib.suppress(OSError, AttributeError):
             os.sched_setscheduler(self.process.pid, getattr(os, policy), os.sched_param(0))
 
@@ -221,27 +223,31 @@ class _Leader:
         self.over = self.stopped = False
         self.overdue = 0
         self.end = (0, 0)
-        self.first_begin = self.last_begin = 0
+        self.line = StartLine(len(self.hands))
+        self.released: list[int] = []  # when those that wait by themselves got their lines, the first and the last
 
     def hold(self) -> None:
-        """Start them all, so that each needs but a line to begin."""
+        """Have them all there, so that each needs but to know when, or those that wait by themselves a line."""
         for hand in self.hands:
             hand.client.prepare()
-            self._start(hand, hold=True)
+            self._start(hand, self.line)
+        self.line.wait_until_ready()
         for hand in self.hands:
             hand.wait_until_ready()
 
     def release(self, go_wall_ns: int) -> None:
         signal.signal(signal.SIGALRM, self._on_time_over)
         signal.signal(signal.SIGTERM, self._on_stop)
-        for hand in self.hands:
-            hand.release()
+        self.line.tell(go_wall_ns)
         time.sleep(max(0.0, go_wall_ns / 1e9 - time.time()))
-        self.first_begin, begun = now()
-        os.killpg(0, signal.SIGCONT)  # all at once
-        self.last_begin, _ = now()
+        wall, mono = now()
+        lines = [hand for hand in self.hands if hand.waits_itself]
+        for hand in lines:
+            hand.release()
+        self.released = [wall, now()[0]] if lines else []
         for hand in self.hands:
-            hand.begun = begun / 1e9
+            hand.begun = (mono - wall + go_wall_ns) / 1e9
+        for hand in lines:
             hand.schedule("SCHED_OTHER")
         if self.for_s is not None:
             signal.setitimer(signal.ITIMER_REAL, max(0.001, go_wall_ns / 1e9 + self.for_s - time.time()))
@@ -271,19 +277,20 @@ class _Leader:
         return self.running.pop(ended.si_pid) if ended else None
 
     def told(self) -> "dict[str, Any]":
+        begins = [*self.line.begins(self.end[0]), *self.released] or [0]
         return {
             **self.tally.told(), "first_failure": self.tally.first_failure, "processes": len(self.hands),
             "bytes": self.tally.bytes, "bytes_client": self.bytes_client, "end": self.end, "stopped": self.stopped,
             "counts": dict(self.counts), "overdue": self.overdue,
-            "first_begin_wall_ns": self.first_begin, "last_begin_wall_ns": self.last_begin,
+            "first_begin_wall_ns": min(begins), "last_begin_wall_ns": max(begins),
         }  # fmt: skip
 
-    def _start(self, hand: _Hand, hold: bool = False) -> None:
+    def _start(self, hand: _Hand, line: "StartLine | None" = None) -> None:
         try:
-            if self.over or not hand.start(hold):
+            if self.over or not hand.start(line):
                 return
         except OSError as error:
-            if hold:
+            if line:
                 raise
             self.tally.add(Fetch(hand.taken[0], "failed", f"could not be started: {error}", None, 0.0))
             self._rest(hand)

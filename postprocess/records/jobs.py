@@ -75,6 +75,7 @@ class WorkDone:
     latency_s: dict[str, float | None]
     latency_classes: dict[str, int]
     last_begin_wall_ns: int
+    first_begin_wall_ns: int = 0
     overdue: int = 0  # records of earlier versions know no timetable
 
 
@@ -249,10 +250,19 @@ def _read_job(path: Path, index: int) -> Job:
             starts += 1
             last = {}
         last[record.event] = record
-    job = Job(index, starts, **{kind: last.get(kind) for kind in KINDS}, damage=())
+    job = _begun(Job(index, starts, **{kind: last.get(kind) for kind in KINDS}, damage=()))
     if job.ok and not job.go:
         damage.append("an end without a begin")
     return replace(job, damage=tuple(damage))
+
+
+def _begun(job: Job) -> Job:
+    """One of several processes begins with the first of them: its wrapper is one more that wakes among them."""
+    first = job.work.first_begin_wall_ns if job.work else 0
+    if not first or job.go is None:
+        return job
+    later_ns = first - job.go.wall_ns
+    return replace(job, go=replace(job.go, wall_ns=first, mono_ns=job.go.mono_ns + later_ns))
 
 
 def _lines(path: Path, damage: list[str]) -> list[bytes]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -147,24 +148,40 @@ def test_a_server_that_refuses_is_not_asked_without_a_pause(crew: Crew) -> None:
     assert sum(end["work"]["failures"].values()) == end["work"]["failed"]
 
 
-def test_all_processes_are_held_and_let_go_together(crew: Crew) -> None:
-    client = crew.start("dd", "--gate", "go.json", files_per_job=6, processes=40, for_s=1)
+def test_each_process_waits_for_the_go_by_itself(crew: Crew) -> None:
+    """None has to be woken by another one: not even by who leads them, which the first to run may keep waiting."""
+    client = crew.start("dd", "--gate", "go.json", files_per_job=6, processes=40, for_s=2)
     until(lambda: "ready" in _lines(client))
-    held = [pid for pid in _processes() if str(crew.folder) in _command(pid) and "echo ready" in _command(pid)]
-    assert len(held) >= 40
-    # None takes the processor from the one that lets them go, before it has let the last one go.
-    assert sum(os.sched_getscheduler(pid) == os.SCHED_BATCH for pid in held) == 40
-    go_ns = time.time_ns() + 500_000_000
+    crowd = [pid for pid in _processes() if "--crew" in _command(pid) and str(crew.folder) in _command(pid)]
+    assert len(crowd) == 1 + 40
+    (leader,) = (pid for pid in crowd if _parent(pid) not in crowd)
+    go_ns = time.time_ns() + 2_000_000_000
     (crew.folder / "go.new").write_text(json.dumps({"go_wall_ns": go_ns}))
     (crew.folder / "go.new").rename(crew.folder / "go.json")
+    until(lambda: max(_pipes(leader).values()) == 1)  # by the end of the one with both ends here they are told
+    os.kill(leader, signal.SIGSTOP)
+    assert time.time_ns() < go_ns
+    until(lambda: not any("--crew" in _command(pid) for pid in crowd if pid != leader))
+    begun_ns = time.time_ns()
+    os.kill(leader, signal.SIGCONT)
     end = json.loads(client.communicate(timeout=20)[0].splitlines()[-1])
     assert end["status"] == "ok", end["message"]
     work = end["work"]
-    assert go_ns <= work["first_begin_wall_ns"] <= work["last_begin_wall_ns"]
+    assert go_ns <= work["first_begin_wall_ns"] <= work["last_begin_wall_ns"] <= begun_ns
 
 
 def _processes() -> list[int]:
     return [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _pipes(pid: int) -> Counter[str]:
+    """How many ends of each pipe a process has."""
+    ends = (str(end.readlink()) for end in Path(f"/proc/{pid}/fd").iterdir())
+    return Counter(end for end in ends if end.startswith("pipe:"))
 
 
 def _command(pid: int) -> str:
