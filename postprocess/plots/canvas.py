@@ -23,6 +23,9 @@ LEGEND_ROW_IN = 0.19
 DOT, MEAN = 4.0, 6.5
 
 
+SHOWN, FOLDED, PAPERS = "shown", "folded", "papers"  # where on a page a figure is
+
+
 @dataclass(frozen=True)
 class Picture:
     """A figure with its place in the report."""
@@ -31,6 +34,15 @@ class Picture:
     title: str
     caption: str
     figure: Figure
+    place: str = FOLDED
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A figure that a reader may look for, and why it is not there."""
+
+    title: str
+    why: str
 
 
 @contextmanager
@@ -94,6 +106,7 @@ class Saved:
     title: str
     caption: str
     svg: str
+    place: str = FOLDED
 
 
 def save(picture: Picture, folder: Path) -> Saved:
@@ -104,7 +117,7 @@ def save(picture: Picture, folder: Path) -> Saved:
     picture.figure.savefig(folder / f"{picture.name}.png", dpi=DPI, metadata={"Software": None})
     svg = _svg(picture.figure)
     (folder / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
-    return Saved(picture.name, picture.title, picture.caption, svg)
+    return Saved(picture.name, picture.title, picture.caption, svg, picture.place)
 
 
 def inline(picture: Saved) -> str:

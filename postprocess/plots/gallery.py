@@ -7,21 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
-from tierbench.postprocess.plots.canvas import Picture
+from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Missing, Picture
 from tierbench.postprocess.plots.ladder import (
-    VOLATILITY,
     Plot,
     Series,
     called_batch,
     error_bars,
+    ladder_of,
     left_out,
     metric_ladder,
-    volatility_ladder,
 )
 from tierbench.postprocess.plots.scaling import scaling_plot
 from tierbench.postprocess.plots.series import delivered_series, host_series, storage_series
 from tierbench.postprocess.plots.skew import start_skew
 from tierbench.postprocess.plots.slope import gain_ladder, slope_ladder
+from tierbench.postprocess.plots.strip import metric_strip
 from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.plots.timeline import Course, timelines, typical
 from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
@@ -34,6 +34,7 @@ from tierbench.postprocess.verdict.counted import counts
 
 TIMELINE_STEPS = 300
 FEW, MANY = 4, 12  # panels of a workload: those that all have their trials over time, and those that share a figure
+ALIKE = 4  # workloads whose highest values are within this factor are drawn to one scale, in one figure
 
 
 @dataclass(frozen=True)
@@ -46,21 +47,31 @@ class Metric:
     label: str
     papers: str
     of_papers: bool = True  # whether that is said of figures laid out as those of the papers are
+    lacking: str = ""  # why it is not drawn where no trial has it, if a reader may look for it
 
 
-RATE = Metric(tables.RATE, "rate", "Delivered rate", "taken in by the jobs [Mb/s]", "")
+RATE = Metric(
+    tables.RATE,
+    "rate",
+    "Delivered rate",
+    "taken in by the jobs [Mb/s]",
+    "",
+    lacking="no trial’s jobs told what they moved",
+)
 SUMMED = Metric(tables.SUMMED, "rate", "Rates of the clients, summed", "each while at work, summed [Mb/s]", "")
 SENT = Metric(
     tables.SENT, "sent", "Transfer rate of the storage", "sent by the storage [Mb/s]",
     "Corresponds to the thesis’ Figures 5-1 and 5-4 and the CHEP paper’s Figures 2 and 3.",
+    lacking="no interface of the storage was sampled",
 )  # fmt: skip
 AMPLIFICATION = Metric(
     "amplification", "amplification", "Amplification", "sent by the storage / taken in by the jobs",
     "Beyond headers it is what was read ahead in vain on the way, or sent again.", of_papers=False,
 )  # fmt: skip
 STEADY = Metric(
-    "steady_delivered_mbps", "steady-rate", "Delivered rate in the steady state", "taken in by the jobs [Mb/s]", ""
-)
+    "steady_delivered_mbps", "steady-rate", "Delivered rate in the steady state", "taken in by the jobs [Mb/s]", "",
+    lacking="no trial had a steady state",
+)  # fmt: skip
 WALL_TIME = Metric(
     "wall_time_s", "wall-time", "Wall time", "submission to last end [s]",
     "Corresponds to the thesis’ Figures 5-3 and 5-6 and the CHEP paper’s Figures 4 and 5.",
@@ -79,7 +90,7 @@ OPERATIONS = Metric("operations_per_s", "operations", "Rate of operations", "ope
 
 @dataclass(frozen=True)
 class Sheet:
-    """What makes one figure of each kind: a workload, with a small plot for each of its panels if these are several."""
+    """What makes one figure of a metric: the panels that one scale can show, in small plots if they are several."""
 
     id: str
     name: str
@@ -101,28 +112,35 @@ class Sheet:
         return worded(text, {trial.direction for trial in self.trials})
 
 
-def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
-    """Every figure for which the run has the data."""
-    sheets = sheets_of([(panel, plot_of(results, panel, looks)) for panel in results.panels])
+Drawn = Iterator[Picture | Missing]
+
+
+def pictures(results: Results, looks: dict[str, Look]) -> Drawn:
+    """Every figure for which the run has the data, the one that shows the answer first."""
+    plots = [(panel, plot_of(results, panel, looks)) for panel in results.panels]
     papers = as_the_papers(results)
     yield from _scaling(results, looks)
     # Where clients took turns there is no steady state, and between two turns nothing is sent.
-    for metric in (RATE, STEADY, SENT, AMPLIFICATION) if results.rate == RATE.column else (SUMMED, AMPLIFICATION):
-        yield from _ladders(metric, sheets, papers)
-    for sheet in sheets:
-        yield from _as_in_the_thesis(sheet, papers) if results.rate == RATE.column else ()
+    of_bytes = results.rate == RATE.column
+    for metric in (RATE, STEADY, SENT, AMPLIFICATION) if of_bytes else (SUMMED, AMPLIFICATION):
+        yield from _ladders(metric, plots, papers)
+    if of_bytes:
+        yield from _volatilities(plots, papers)
     if results.layout.x == JOBS:
-        for sheet in sheets:
-            yield from _slopes(sheet, papers)
-        for sheet in sheets:
-            yield from _gains(sheet)
+        yield from _slopes(plots, papers, results.factors[JOBS].several)
+        yield from _gains(plots)
     for metric in (WALL_TIME, WINDOW, EVENTS, OPERATIONS):
-        yield from _ladders(metric, sheets, papers)
+        yield from _ladders(metric, plots, papers)
+    yield from _of_trials(results, looks, papers)
+
+
+def _of_trials(results: Results, looks: dict[str, Look], papers: bool) -> Drawn:
+    """What single trials were like, of the panels that are shown so."""
     shown = _shown(results.panels)
-    for panel in shown:
-        yield from _timelines(results, panel, looks, papers)
-    for panel in shown:
-        yield from _bottlenecks(results, panel, looks)
+    courses = (course for panel in shown for course in _timelines(results, panel, looks, papers))
+    yield from _or_missing(courses, "Trials over time", "no trial that counts has samples that can be read")
+    charts = (chart for panel in shown for chart in _bottlenecks(results, panel, looks))
+    yield from _or_missing(charts, "Resources along the way", "no resource with a known ceiling was in use")
     if any(trial.natural_skew_ms is not None for trial in results.trials):
         yield Picture(
             "start-skew",
@@ -131,9 +149,17 @@ def pictures(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
             " began to read. A mark is a trial.",
             start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, looks),
         )
+    else:
+        yield Missing("Start skew", "no job told when its process started")
 
 
-def _scaling(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
+def _or_missing(drawn: Iterator[Picture], title: str, why: str) -> Drawn:
+    first = next(drawn, None)
+    yield first or Missing(title, why)
+    yield from drawn
+
+
+def _scaling(results: Results, looks: dict[str, Look]) -> Drawn:
     if results.scaling:
         yield Picture(
             "scaling",
@@ -141,6 +167,7 @@ def _scaling(results: Results, looks: dict[str, Look]) -> Iterator[Picture]:
             "Mean rate taken in at each point. Error bars: 95 % interval. Hollow marks on dotted lines are"
             " extrapolated: nothing of them was measured.",
             scaling_plot(results, looks),
+            SHOWN,
         )
 
 
@@ -164,19 +191,46 @@ def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
     return Plot(results.factors[results.layout.x], series, panel.without(WORKLOAD).name)
 
 
-def sheets_of(plots: Sequence[tuple[Panel, Plot]]) -> list[Sheet]:
-    """A figure for each workload, in which its panels are side by side."""
-    by_workload: dict[str, list[Plot]] = {}
+def sheets_of(plots: Sequence[tuple[Panel, Plot]], column: str) -> list[Sheet]:
+    """The figures of a column: workloads whose values are of a size have their panels in one, to one scale."""
+    by_workload: dict[str, list[tuple[Panel, Plot]]] = {}
     for panel, plot in plots:
-        by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append(plot)
-    sheets = []
-    for workload, several in by_workload.items():
-        parts = [several[start : start + MANY] for start in range(0, len(several), MANY)]
-        for number, part in enumerate(parts, 1):
-            which = f"part {number}" if len(parts) > 1 else ""
-            own_id = ".".join(filter(None, [workload, which.replace(" ", "-")]))
-            sheets.append(Sheet(own_id or "all", ", ".join(filter(None, [workload, which])), part))
-    return sheets
+        if any(trial[column] is not None for trial in plot.trials):
+            by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append((panel, plot))
+    highest = {
+        workload: max(trial[column] or 0.0 for _, plot in own for trial in plot.trials)
+        for workload, own in by_workload.items()
+    }
+    groups: list[list[str]] = []
+    for workload in by_workload:
+        for group in groups:
+            tops = [highest[one] for one in (*group, workload)]
+            if max(tops) <= ALIKE * min(tops):
+                group.append(workload)
+                break
+        else:
+            groups.append([workload])
+    everything = len(groups) == 1
+    return [sheet for group in groups for sheet in _sheets(group, by_workload, everything)]
+
+
+def _sheets(
+    workloads: list[str], by_workload: dict[str, list[tuple[Panel, Plot]]], everything: bool
+) -> Iterator[Sheet]:
+    """The figures of some workloads, each of no more panels than one can hold."""
+    several = len(workloads) > 1
+    own = [
+        dataclasses.replace(plot, title=", ".join(filter(None, [workload, plot.title]))) if several else plot
+        for workload in workloads
+        for _, plot in by_workload[workload]
+    ]
+    parts = [own[start : start + MANY] for start in range(0, len(own), MANY)]
+    for number, part in enumerate(parts, 1):
+        which = f"part {number}" if len(parts) > 1 else ""
+        name = "" if several and everything else ", ".join(workloads)
+        called = "all" if several and everything else "+".join(workloads)
+        own_id = ".".join(filter(None, [called, which.replace(" ", "-")]))
+        yield Sheet(own_id or "all", ", ".join(filter(None, [name, which])), part)
 
 
 def as_the_papers(results: Results) -> bool:
@@ -198,11 +252,13 @@ def _title(title: str, sheet: Sheet) -> str:
     return f"{title}, {sheet.name}" if sheet.name else title
 
 
-def _ladders(metric: Metric, sheets: Sequence[Sheet], papers: bool) -> Iterator[Picture]:
+def _ladders(metric: Metric, plots: Sequence[tuple[Panel, Plot]], papers: bool) -> Drawn:
     """A metric's figures, of all that have it."""
+    sheets = sheets_of(plots, metric.column)
     for sheet in sheets:
-        if any(trial[metric.column] is not None for trial in sheet.trials):
-            yield ladder_picture(_of(sheet, metric), sheet, papers)
+        yield ladder_picture(_of(sheet, metric), sheet, papers)
+    if not sheets and metric.lacking:
+        yield Missing(metric.title, metric.lacking)
 
 
 def ladder_picture(metric: Metric, sheet: Sheet, papers: bool = False) -> Picture:
@@ -211,13 +267,25 @@ def ladder_picture(metric: Metric, sheet: Sheet, papers: bool = False) -> Pictur
     told = (
         f"Error bars: {bars}; cut off where they leave the figure." if bars else "No error bars: one trial per batch."
     )
-    words = called_batch(f"Mean over the trials of a batch; small marks beside it are the trials. {told}", sheet.along)
+    # A ladder of one rung has nothing along its axis: its lines stand below each other instead.
+    flat = len(ladder_of(sheet.plots).factor.levels) == 1
+    beside = "below" if flat else "beside"
+    words = called_batch(
+        f"Mean over the trials of a batch; small marks {beside} it are the trials. {told}", sheet.along
+    )
     named = metric.papers if papers or not metric.of_papers else ""
+    label = metric.label
+    figure = (
+        metric_strip(sheet.plots, metric.column, label, bars)
+        if flat
+        else metric_ladder(sheet.plots, metric.column, label)
+    )
     return Picture(
         f"{metric.name}.{sheet.id}",
         _title(metric.title, sheet),
         f"{words}{left_out(sheet.trials)} {named}".strip(),
-        metric_ladder(sheet.plots, metric.column, metric.label),
+        figure,
+        SHOWN if metric.name == RATE.name else FOLDED,
     )
 
 
@@ -236,44 +304,50 @@ def interval_words(results: Results, column: str) -> str:
     return "over " + " or ".join(f"{period:g} s" for period in sorted(periods)) + " each"
 
 
-def _as_in_the_thesis(sheet: Sheet, papers: bool) -> Iterator[Picture]:
-    column = volatility_column(sheet.rows)
-    if any(row.means[column].value is not None for row in sheet.rows):
-        interval = "of 5 s" if column == "volatility_5s_mbps" else "of the samples"
-        words = (
-            f"Mean rate sent by the storage, of each batch. Error bars: {VOLATILITY}; rates {interval}. They say"
-            " how much a transfer fluctuates, not how well its mean is known."
-        )
-        named = " Corresponds to the thesis’ Figures 5-1 and 5-4." if papers else ""
-        yield Picture(
-            f"volatility.{sheet.id}",
-            _title("Rate and volatility", sheet),
-            called_batch(sheet.worded(words), sheet.along) + named,
-            volatility_ladder(sheet.plots, _of(sheet, SENT).label, column),
-        )
-
-
-def _slopes(sheet: Sheet, papers: bool) -> Iterator[Picture]:
-    if len({row.jobs for row in sheet.rows if row.means[RATE.column].value}) < 2:
-        return
-    named = " Corresponds to the thesis’ Figures 5-2 and 5-5, which are of the rate sent." if papers else ""
-    yield Picture(
-        f"slope.{sheet.id}",
-        _title("Rate of increase", sheet),
-        "Delivered rate of a batch over that of the next smaller one; small marks are single repetitions. Where the"
-        f" line lies at 1, more jobs bring nothing: the way is full.{named}",
-        slope_ladder(sheet.plots),
+def _volatilities(plots: Sequence[tuple[Panel, Plot]], papers: bool) -> Drawn:
+    """How much the rates sent fluctuate: drawn for itself, since as a bar about its mean it would leave the figure."""
+    column = volatility_column([row for _, plot in plots for one in plot.series for row in one.summary])
+    rates = "of 5 s each" if column == "volatility_5s_mbps" else "between two samples"
+    words = (
+        f"Standard deviation of the rates {rates}, within a trial. It says how uneven a transfer was, not how well its"
+        " mean is known."
     )
+    words += " The thesis’ Figures 5-1 and 5-4 have it as error bars." if papers else ""
+    label = "within a trial, sent by the storage [Mb/s]"
+    metric = Metric(column, "volatility", "Volatility", label, words, of_papers=False)
+    yield from _ladders(dataclasses.replace(metric, lacking=SENT.lacking), plots, papers)
 
 
-def _gains(sheet: Sheet) -> Iterator[Picture]:
-    if any(row.gain.value is not None for row in sheet.rows):
+def _slopes(plots: Sequence[tuple[Panel, Plot]], papers: bool, asked: bool) -> Drawn:
+    named = " Corresponds to the thesis’ Figures 5-2 and 5-5, which are of the rate sent." if papers else ""
+    climbed = [(panel, plot) for panel, plot in plots if _climbs(plot)]
+    for sheet in sheets_of(climbed, RATE.column):
         yield Picture(
-            f"gain.{sheet.id}",
-            _title("Gain by a larger batch", sheet),
-            "Delivered rate of a batch less that of the next smaller one. Error bars: 95 % interval over the trials.",
-            gain_ladder(sheet.plots),
+            f"slope.{sheet.id}",
+            _title("Rate of increase", sheet),
+            "Delivered rate of a batch over that of the next smaller one; small marks are single repetitions. Where the"
+            f" line lies at 1, more jobs bring nothing: the way is full.{named}",
+            slope_ladder(sheet.plots),
         )
+    if asked and not climbed:
+        yield Missing("Rate of increase", "fewer than two batches have a rate")
+
+
+def _climbs(plot: Plot) -> bool:
+    """Whether more than one batch has a rate."""
+    return len({row.jobs for one in plot.series for row in one.summary if row.means[RATE.column].value}) > 1
+
+
+def _gains(plots: Sequence[tuple[Panel, Plot]]) -> Iterator[Picture]:
+    for sheet in sheets_of(plots, RATE.column):
+        if any(row.gain.value is not None for row in sheet.rows):
+            yield Picture(
+                f"gain.{sheet.id}",
+                _title("Gain by a larger batch", sheet),
+                "Delivered rate of a batch less that of the next smaller one. Error bars: 95 % interval over the"
+                " trials.",
+                gain_ladder(sheet.plots),
+            )
 
 
 def _timelines(results: Results, panel: Panel, looks: dict[str, Look], papers: bool) -> Iterator[Picture]:
@@ -325,4 +399,5 @@ def _bottlenecks(results: Results, panel: Panel, looks: dict[str, Look]) -> Iter
         " lines reach from the least to the most of them. Of several hosts alike, the busiest. Resources without"
         " a known ceiling, or of which no trial used 5 %, are in resources.csv only.",
         bottleneck_chart(rows, results.layout.lines, looks),
+        SHOWN,
     )

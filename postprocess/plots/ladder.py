@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,10 +15,10 @@ from matplotlib.lines import Line2D
 
 from tierbench.dags.levels import JOBS, Factor, level_text
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, verdict_handles, verdict_marks
-from tierbench.postprocess.plots.style import HEIGHT_IN, Look
+from tierbench.postprocess.plots.style import HEIGHT_IN, MUTED, Look
 from tierbench.postprocess.tables.columns import Row
 from tierbench.postprocess.tables.points import level_of
-from tierbench.postprocess.tables.rows import SENT, Mean, SummaryRow, TrialRow
+from tierbench.postprocess.tables.rows import Mean, SummaryRow, TrialRow
 from tierbench.postprocess.verdict.counted import counts, verdict
 
 TALLEST = 1.5  # of the highest mean or trial; what error bars reach beyond it is cut off, so that they hide no data
@@ -33,7 +33,6 @@ LABEL_LETTERS = 17  # on a line along a small figure's height
 
 INTERVAL = "95 % interval of the mean over the trials of a batch"
 SPREAD = "standard deviation over the trials of a batch"
-VOLATILITY = "standard deviation of the rates within a trial (volatility), as in the thesis"
 
 
 @dataclass(frozen=True)
@@ -144,20 +143,6 @@ def metric_ladder(plots: Sequence[Plot], metric: str, label: str) -> Figure:
     return drawn(plots, ladder, label, draw, [*_lines(plots), *verdict_handles(shown)])
 
 
-def volatility_ladder(plots: Sequence[Plot], label: str, volatility: str) -> Figure:
-    """Mean rates with the fluctuation within the trials as error bars, as the thesis drew them."""
-    ladder = ladder_of(plots)
-
-    def draw(axes: Axes, plot: Plot) -> None:
-        for number, one in enumerate(plot.series):
-            sent = [(row, rate) for row in one.summary if (rate := row.means[SENT].value) is not None]
-            places = [ladder.dodged(row, number, len(plot.series)) for row, _ in sent]
-            bars = [row.means[volatility].value or 0.0 for row, _ in sent]
-            axes.errorbar(places, [rate for _, rate in sent], yerr=bars, **_line(one))
-
-    return drawn(plots, ladder, label, draw, _lines(plots))
-
-
 def drawn(
     plots: Sequence[Plot],
     ladder: Ladder,
@@ -200,7 +185,7 @@ def _in_lines(title: str, letters: int) -> str:
 def _means(axes: Axes, one: Series, places: Sequence[float], metric: str, bars: str) -> None:
     means = [row.means[metric] for row in one.summary]
     marks = [
-        (place, mean.value, *_span(mean, bars))
+        (place, mean.value, *reach(mean, bars))
         for place, mean in zip(places, means, strict=True)
         if mean.value is not None
     ]
@@ -215,7 +200,7 @@ def _means(axes: Axes, one: Series, places: Sequence[float], metric: str, bars: 
     )
 
 
-def _span(mean: Mean, bars: str) -> tuple[float, float]:
+def reach(mean: Mean, bars: str) -> tuple[float, float]:
     """How far an error bar reaches below and above its mean."""
     return mean.reach if bars == INTERVAL else (mean.sd or 0.0, mean.sd or 0.0)
 
@@ -228,9 +213,16 @@ def _line(one: Series) -> dict[str, Any]:
 
 
 def _lines(plots: Sequence[Plot]) -> list[Line2D]:
-    """The legend's lines, those of all plots."""
-    lines = {one.label: _line(one) for plot in plots for one in plot.series}
-    return [Line2D([], [], **{k: v for k, v in line.items() if k != "elinewidth"}) for line in lines.values()]
+    """The legend's lines, those of all plots; grey where a line has another colour in each plot."""
+    looks: dict[str, list[Series]] = {}
+    for one in (one for plot in plots for one in plot.series):
+        looks.setdefault(one.label, []).append(one)
+    grey = Look(MUTED, MUTED, "o")
+    alike = [
+        several[0] if len({one.look for one in several}) == 1 else replace(several[0], look=grey)
+        for several in looks.values()
+    ]
+    return [Line2D([], [], **{k: v for k, v in _line(one).items() if k != "elinewidth"}) for one in alike]
 
 
 def _top(panels: Sequence[Axes]) -> float | None:

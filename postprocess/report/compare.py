@@ -10,14 +10,14 @@ import numpy as np
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Factor
 from tierbench.errors import ConfigError
-from tierbench.postprocess.plots.canvas import Picture, Saved
-from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, Sheet, as_the_papers, ladder_picture, sheets_of
+from tierbench.postprocess.plots.canvas import SHOWN, Picture
+from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, as_the_papers, ladder_picture, sheets_of
 from tierbench.postprocess.plots.ladder import Plot, Series
 from tierbench.postprocess.plots.style import LINES, looks
 from tierbench.postprocess.report.changes import METHOD, Change, changes
 from tierbench.postprocess.report.differences import Difference
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
-from tierbench.postprocess.report.page import caveat, document, gallery, relative, scale_note, sections
+from tierbench.postprocess.report.page import Drawn, caveat, document, gallery, relative, scale_note, sections
 from tierbench.postprocess.report.words import NOTHING, counted, figures, listed, moment
 from tierbench.postprocess.tables.points import Panel, level_name
 from tierbench.postprocess.tables.results import Results
@@ -48,22 +48,17 @@ def check_common(runs: Sequence[Results]) -> None:
 
 
 def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
-    """For each workload, line and metric a figure, with a line for each run."""
+    """For each metric a figure with a plot for each panel and line, in which each run has a line, to one scale."""
     first = runs[0]
-    lines, panels = first.layout.lines, first.panels
     for metric in (RATE, STEADY, WALL_TIME):
-        for workload in dict.fromkeys(panel.levels.get(WORKLOAD) for panel in panels):
-            for line in first.factors[lines].texts:
-                own = [panel for panel in panels if panel.levels.get(WORKLOAD) == workload]
-                plots = [(panel, _plot(runs, panel, line, metric.column)) for panel in own]
-                for sheet in sheets_of([(panel, plot) for panel, plot in plots if len(plot.series) > 1]):
-                    yield ladder_picture(metric, _of_line(sheet, lines, line), as_the_papers(first))
-
-
-def _of_line(sheet: Sheet, lines: str, line: str) -> Sheet:
-    called = level_name(lines, line)
-    name = f"{called}/{sheet.name}" if lines == ACCESS else ", ".join(filter(None, [called, sheet.name]))
-    return replace(sheet, id=f"{line}.{sheet.id}", name=name)
+        plots = [
+            (panel, plot)
+            for panel in first.panels
+            for line in first.factors[first.layout.lines].texts
+            if len((plot := _plot(runs, panel, line, metric.column)).series) > 1
+        ]
+        for sheet in sheets_of(plots, metric.column):
+            yield replace(ladder_picture(metric, sheet, as_the_papers(first)), place=SHOWN)
 
 
 def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot:
@@ -77,11 +72,16 @@ def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot
     ]
     known = [one for one in series if any(row[metric] is not None for row in one.trials)]
     levels = dict.fromkeys(level for run in runs if x in run.factors for level in run.factors[x].levels)
-    return Plot(Factor(x, tuple(levels), runs[0].factors[x].label), known, panel.without(WORKLOAD).name)
+    return Plot(Factor(x, tuple(levels), runs[0].factors[x].label), known, _name(lines, line, panel.without(WORKLOAD)))
+
+
+def _name(lines: str, line: str, panel: Panel) -> str:
+    """What a plot is called: the line first, since it differs most."""
+    return ", ".join(filter(None, [level_name(lines, line), panel.name]))
 
 
 def comparison_page(
-    runs: Sequence[Results], found: Sequence[Sequence[Difference]], pictures: Sequence[Saved], page: Path, plots: Path
+    runs: Sequence[Results], found: Sequence[Sequence[Difference]], drawn: Drawn, page: Path, plots: Path
 ) -> str:
     """The whole page, as a file's text."""
     called = run_names(runs)
@@ -95,7 +95,7 @@ def comparison_page(
     ]
     body = [
         element("header", *head),
-        *sections(_sections(runs, called, found, pictures, page, plots)),
+        *sections(_sections(runs, called, found, drawn, page, plots)),
     ]
     return document(title, body)
 
@@ -104,7 +104,7 @@ def _sections(
     runs: Sequence[Results],
     called: Sequence[str],
     found: Sequence[Sequence[Difference]],
-    pictures: Sequence[Saved],
+    drawn: Drawn,
     page: Path,
     plots: Path,
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
@@ -113,7 +113,7 @@ def _sections(
         for name, run, differ in zip(called[1:], runs[1:], found, strict=True)
     ]
     yield "answer", "Answer", list(boxes)
-    yield "figures", "Figures", [gallery(pictures, page, plots)] if pictures else []
+    yield "figures", "Figures", [gallery(drawn, page, plots)]
     yield "changes", "Changes", [
         _change_table(called[0], name, list(changes(runs[0], run, metric)), metric, differ)
         for name, run, differ in zip(called[1:], runs[1:], found, strict=True)

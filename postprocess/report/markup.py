@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")  # control, and what turns text about
-VOID = {"meta", "br", "img", "hr", "link"}
+MANY = 10  # columns: a table of more is printed smaller
+VOID = {"meta", "br", "img", "hr", "link", "wbr"}
 
 
 class Markup(str):
@@ -50,7 +51,8 @@ def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], *, words: int = 1
 
     head = element("tr", *(element("th", cell, scope="col", class_=kind(n)) for n, cell in enumerate(heads)))
     body = [element("tr", *(element("td", cell, class_=kind(n)) for n, cell in enumerate(cells))) for cells in rows]
-    inner = element("table", element("thead", head), element("tbody", joined(body, "\n")))
+    many = "many" if len(re.findall("<th", head)) > MANY else None
+    inner = element("table", element("thead", head), element("tbody", joined(body, "\n")), class_=many)
     box = element("div", inner, class_="wide", tabindex="0", role="region", aria_label=caption or "table")
     return element("figure", element("figcaption", unbroken(caption)) if caption else None, box, class_="table")
 

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from tierbench.dags import names
-from tierbench.postprocess.plots.canvas import Saved, inline, page_colors
+from tierbench.postprocess.plots.canvas import FOLDED, PAPERS, SHOWN, Missing, Saved, inline, page_colors
 from tierbench.postprocess.plots.style import KNOWN, OTHERS, Look
 from tierbench.postprocess.report.answer import Answer, answer
 from tierbench.postprocess.report.markup import Markup, element, joined, unbroken
@@ -36,25 +36,49 @@ FILES = (
 )  # fmt: skip
 
 
-def run_page(results: Results, looks: Mapping[str, Look], pictures: Sequence[Saved], page: Path, plots: Path) -> str:
-    """The whole page, as a file's text."""
+Drawn = Sequence[Saved | Missing]
+FIRST = 3  # answers that stand on the first screen, if there are many more
+
+
+def run_page(results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Path, plots: Path) -> str:
+    """The whole page, as a file's text: question, verdicts, answer and the figure that shows it; then the rest."""
     question = str(results.plan.get("question") or "")
+    pictures = [picture for picture in drawn if isinstance(picture, Saved)]
+    lead = next((picture for picture in pictures if picture.place == SHOWN), None)
     body = [
         element("header", *_head(results, question)),
-        *sections(_sections(results, looks, pictures, page, plots)),
+        first_screen(_answers(results), lead, relative(plots, page)),
+        *sections(_sections(results, looks, [one for one in drawn if one is not lead], page, plots)),
     ]
     return document(question or results.name, body)
 
 
+def _answers(results: Results) -> list[Answer]:
+    answers = [answer(results, panel) for panel in results.panels]
+    scaled = scaling_sentence(results)
+    return [Answer(True, scaled, ()), *answers] if scaled else answers
+
+
+def first_screen(answers: Sequence[Answer], lead: Saved | None, folder: str) -> Markup:
+    """The answers' sentences beside the one figure that shows them."""
+    shown = answers if len(answers) <= FIRST + 1 else answers[:FIRST]
+    boxes = [answer_box(said) for said in shown]
+    if rest := answers[len(shown) :]:
+        boxes.append(
+            element("details", element("summary", f"{len(rest)} more answers"), *map(answer_box, rest), class_="fold")
+        )
+    figure = element("div", _figure(lead, folder), class_="lead") if lead else None
+    return element("section", boxes[0], figure, *boxes[1:], id="answer", class_="first")
+
+
 def _sections(
-    results: Results, looks: Mapping[str, Look], pictures: Sequence[Saved], page: Path, plots: Path
+    results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Path, plots: Path
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
-    """The page's parts: anchor, heading, content."""
-    answers = [answer_box(answer(results, panel)) for panel in results.panels]
-    if scaled := scaling_sentence(results):
-        answers.insert(0, answer_box(Answer(True, scaled, ())))
-    yield "answer", "Answer", [*answers, caveat(results)]
-    yield "figures", "Figures", [gallery(pictures, page, plots)]
+    """The page's further parts: anchor, heading, content."""
+    answers = _answers(results)
+    notes = [answer_notes(said, alone=len(answers) == 1) for said in answers]
+    yield "notes", "What has to be known with it", [*notes, scale_note(results), caveat(results), counterpart(results)]
+    yield "figures", "Figures", [gallery(drawn, page, plots)]
     ratios = [ratio_table(results, panel) for panel in results.panels]
     yield (
         "tables",
@@ -68,7 +92,8 @@ def _sections(
             link_table(results),
         ],
     )
-    yield "papers", "Against the papers", list(papers_table(results))
+    of_papers = [picture for picture in drawn if isinstance(picture, Saved) and picture.place == PAPERS]
+    yield "papers", "Against the papers", [_figures(of_papers, relative(plots, page)), *papers_table(results)]
     yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results, looks)]
     yield "provenance", "Provenance", list(provenance(results))
     yield "files", "Files", [_files(results.directory, page)]
@@ -82,11 +107,12 @@ def _head(results: Results, question: str) -> Iterator[Markup]:
     yield element("p", " · ".join(told), class_="kicker")
     yield element("h1", question or results.name)
     yield element("p", *_verdicts(results), class_="verdicts")
-    if results.layout.counterpart:
-        yield element("p", element("b", "Counterpart: "), results.layout.counterpart, class_="note")
-    note = scale_note(results)
-    if note:
-        yield note
+
+
+def counterpart(results: Results) -> Markup | None:
+    """What of the papers the experiment is laid out as."""
+    named = results.layout.counterpart
+    return element("p", element("b", "Counterpart: "), named, class_="note") if named else None
 
 
 def scale_note(results: Results) -> Markup | None:
@@ -126,20 +152,40 @@ def _verdicts(results: Results) -> Iterator[Markup]:
 
 
 def answer_box(said: Answer) -> Markup:
-    """The sentence, and in smaller type what has to be known with it."""
-    notes = element("ul", *(element("li", unbroken(note)) for note in said.notes)) if said.notes else None
+    """The sentence."""
+    sentence = element("p", unbroken(said.sentence), class_="sentence")
+    return element("div", sentence, class_="answer" + (" clear" if said.clear else ""))
+
+
+def answer_notes(said: Answer, alone: bool) -> Markup | None:
+    """What has to be known with an answer, under the words by which it begins if there are others."""
+    if not said.notes:
+        return None
+    begins = None if alone else element("p", element("b", said.sentence.partition(",")[0], ":"), class_="of")
     return element(
-        "div",
-        element("p", unbroken(said.sentence), class_="sentence"),
-        notes,
-        class_="answer" + (" clear" if said.clear else ""),
+        "div", begins, element("ul", *(element("li", unbroken(note)) for note in said.notes)), class_="notes"
     )
 
 
-def gallery(pictures: Sequence[Saved], page: Path, plots: Path) -> Markup:
-    """All figures, side by side where there is room."""
+def gallery(drawn: Drawn, page: Path, plots: Path) -> Markup | None:
+    """The figures that explain the answer, side by side where there is room; the others folded; what is not there."""
     folder = relative(plots, page)
-    return element("div", *(_figure(picture, folder) for picture in pictures), class_="gallery")
+    of_place = {
+        place: [one for one in drawn if isinstance(one, Saved) and one.place == place] for place in (SHOWN, FOLDED)
+    }
+    parts = [_figures(of_place[SHOWN], folder)]
+    if folded := of_place[FOLDED]:
+        titles = ", ".join(dict.fromkeys(picture.title.partition(",")[0].lower() for picture in folded))
+        summary = element("summary", element("b", counted(len(folded), "more figure")), f": {titles}")
+        parts.append(element("details", summary, _figures(folded, folder), class_="fold"))
+    missing = [one for one in drawn if isinstance(one, Missing)]
+    lines = [element("li", element("b", one.title), f": {one.why}.") for one in missing]
+    parts.append(element("div", "Not drawn:", element("ul", *lines), class_="note") if lines else None)
+    return joined(parts, "\n") if any(parts) else None
+
+
+def _figures(pictures: Sequence[Saved], folder: str) -> Markup | None:
+    return element("div", *(_figure(picture, folder) for picture in pictures), class_="gallery") if pictures else None
 
 
 def _figure(picture: Saved, folder: str) -> Markup:

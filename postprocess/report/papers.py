@@ -8,11 +8,13 @@ from typing import Any
 from tierbench.dags import names
 from tierbench.dags.claims import LEAST, MOST, Claim
 from tierbench.dags.levels import JOBS, WORKLOAD
+from tierbench.postprocess.plots.canvas import PAPERS, Picture
+from tierbench.postprocess.plots.shapes import Shape, shapes_plot
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import between, factor, figures, listed
 from tierbench.postprocess.tables.points import Point, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import EXTRAPOLATED, RatioRow
+from tierbench.postprocess.tables.rows import EXTRAPOLATED, Bounded, RatioRow
 from tierbench.spec import build
 
 HOLDS, FAILS, OPEN = "holds here", "does not hold here", "cannot tell"
@@ -26,10 +28,24 @@ NOTE = (
 )  # fmt: skip
 
 
+def papers_picture(results: Results) -> Iterator[Picture]:
+    """The claims as shapes, theirs beside ours, if the experiment repeats any."""
+    shapes = [
+        Shape(str(claim.says), claim.found, _factor(claim, _measured(results, claim))) for claim in _claims(results)
+    ]
+    if shapes:
+        caption = "Where both marks of a row lie on the same side of 1, the finding holds here; see the table."
+        yield Picture("papers", "The papers’ findings as shapes", caption, shapes_plot(shapes), PAPERS)
+
+
+def _claims(results: Results) -> list[Claim]:
+    path = str(results.directory / names.EXPERIMENT)
+    return [build(Claim, claim, path, "claims") for claim in results.experiment.get("claims") or []]
+
+
 def papers_table(results: Results) -> Iterator[Markup]:
     """Each claim of the papers that the experiment repeats, with what our trials say to it."""
-    path = str(results.directory / names.EXPERIMENT)
-    claims = [build(Claim, claim, path, "claims") for claim in results.experiment.get("claims") or []]
+    claims = _claims(results)
     if not claims:
         return
     rows, papers = [], dict.fromkeys(str(claim.paper) for claim in claims)
@@ -72,9 +88,14 @@ def _steps(claim: Claim, row: RatioRow) -> float:
     return float(level_of(row, claim.factor)) / float(row.against) if claim.levels else 1.0
 
 
+def _factor(claim: Claim, row: RatioRow | None) -> Bounded:
+    """Our factor with its interval, as far as it was measured."""
+    return row.ratio.over(_steps(claim, row)) if row else Bounded()
+
+
 def _verdict(claim: Claim, row: RatioRow | None) -> str:
-    interval = row.ratio.interval if row else None
-    return OPEN if row is None or interval is None else judged(claim, *(end / _steps(claim, row) for end in interval))
+    interval = _factor(claim, row).interval
+    return judged(claim, *interval) if interval else OPEN
 
 
 def judged(claim: Claim, low: float, high: float) -> str:
@@ -104,12 +125,10 @@ def _of(claim: Claim) -> str:
 
 
 def _ours(results: Results, claim: Claim, row: RatioRow | None) -> str:
-    if row is None or row.ratio.value is None:
+    ours = _factor(claim, row)
+    if ours.value is None:
         return _guessed(results, claim) or "not measured"
-    steps = _steps(claim, row)
-    interval = row.ratio.interval
-    ends = f" ({between(*(end / steps for end in interval))})" if interval else ""
-    return f"{factor(row.ratio.value / steps)}{ends}"
+    return factor(ours.value) + (f" ({between(*ours.interval)})" if ours.interval else "")
 
 
 def _guessed(results: Results, claim: Claim) -> str:

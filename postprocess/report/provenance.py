@@ -17,6 +17,7 @@ from tierbench.postprocess.tables.results import Results
 from tierbench.stored import Damaged
 
 HEADER_BYTES = 65_536  # none is longer
+KINDS = 5  # columns of hosts beside each other, so that a printed page holds them
 FIXED = ("role", "interface", "kernel", "python", "ncpu", "link_speed_mbps")
 
 Headers = dict[str, dict[str, list[str]]]  # host → what its header says → each value found, mostly one
@@ -55,10 +56,7 @@ def provenance(results: Results) -> Iterator[Markup]:
     yield element("dl", *(element("div", element("dt", key), element("dd", value)) for key, value in facts.items()))
     found = headers(results)
     if found:
-        keys = list(dict.fromkeys(key for host in found.values() for key in host))
-        rows = [[name, *(_value(host.get(key, [])) for key in keys)] for name, host in found.items()]
-        caption = "Hosts and tuning, as their samplers found them; “then” parts values that changed between trials."
-        yield table(["host", *keys], rows, words=1 + len(keys), caption=caption)
+        yield from _host_tables(found)
     recorded = conditions(results)
     if recorded is not None:
         told = json.dumps(recorded, indent=1, ensure_ascii=False, sort_keys=True)
@@ -70,6 +68,30 @@ def provenance(results: Results) -> Iterator[Markup]:
         element("summary", f"The plan: {counted(len(order), 'trial')} in this order"),
         element("p", ", ".join(order)),
     )
+
+
+def _host_tables(found: Headers) -> Iterator[Markup]:
+    """A column for the hosts of a kind, since settings are many; first what all of them have alike."""
+    keys = list(dict.fromkeys(key for host in found.values() for key in host))
+    values = {host: [_value(said.get(key, [])) for key in keys] for host, said in found.items()}
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for host, said in values.items():
+        kinds.setdefault(tuple(map(str, said)), []).append(host)
+    columns = [(hosts, values[hosts[0]]) for hosts in kinds.values()]
+    for start in range(0, len(columns), KINDS):
+        part = columns[start : start + KINDS]
+        rows = [[key, *(said[number] for _, said in part)] for number, key in enumerate(keys)]
+        heads = ["", *(joined(map(_breakable, abridged(hosts, SHOWN)), ", ") for hosts, _ in part)]
+        caption = (
+            "Hosts and tuning, as their samplers found them; “then” parts values that changed between trials. Hosts"
+            " alike share a column."
+        )
+        yield table(heads, rows, words=1 + len(part), caption=caption if not start else None)
+
+
+def _breakable(host: str) -> Markup:
+    """A host's name, which may be broken at its dots."""
+    return joined(host.split("."), Markup(".<wbr>"))
 
 
 def _unlike(recorded: Any) -> Iterator[Markup]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.plots.canvas import Picture, Saved, save, style
+from tierbench.postprocess.plots.canvas import Missing, Picture, Saved, save, style
 from tierbench.postprocess.plots.gallery import pictures
 from tierbench.postprocess.plots.style import looks
 from tierbench.postprocess.report.compare import check_common, comparison_page, comparison_pictures, run_names
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.page import run_page
+from tierbench.postprocess.report.papers import papers_picture
 from tierbench.postprocess.tables.results import Say, read_results
 
 PAGE, PLOTS = "report.html", "plots"
@@ -27,7 +29,7 @@ def run_report(run: Path, page: Path | None, say: Say) -> Path:
     lines = results.layout.lines
     colors = looks(lines, results.factors[lines].texts)
     with writing(target), style():
-        drawn = saved(pictures(results, colors), plots, say)
+        drawn = saved(chain(pictures(results, colors), papers_picture(results)), plots, say)
         say(f"writing the page, {len(results.trials)} trials")
         replace(target, run_page(results, colors, drawn, target, plots))
     return target
@@ -53,12 +55,15 @@ def plots_beside(page: Path) -> Path:
     return page.with_name(PLOTS if page.name == PAGE else f"{page.stem}-{PLOTS}")
 
 
-def saved(drawn: Iterator[Picture], folder: Path, say: Say) -> list[Saved]:
+def saved(drawn: Iterable[Picture | Missing], folder: Path, say: Say) -> list[Saved | Missing]:
     """Write figures as they are drawn."""
-    kept = []
+    kept: list[Saved | Missing] = []
     for picture in drawn:
-        say(f"drawing {picture.name}")
-        kept.append(save(picture, folder))
+        if isinstance(picture, Picture):
+            say(f"drawing {picture.name}")
+            kept.append(save(picture, folder))
+        else:
+            kept.append(picture)
     return kept
 
 

@@ -324,6 +324,10 @@ class Bounded:
     def interval(self) -> tuple[float, float] | None:
         return None if self.low is None or self.high is None else (self.low, self.high)
 
+    def over(self, number: float) -> Bounded:
+        """All of it, divided by a number above 0."""
+        return Bounded(*(None if one is None else one / number for one in (self.value, self.low, self.high)))
+
     @property
     def reach(self) -> tuple[float, float]:
         """How far the interval reaches below and above the value; nowhere where there is none."""

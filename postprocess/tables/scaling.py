@@ -56,7 +56,7 @@ def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioR
             against=least,
             kind=MEASURED,
             delivered=Bounded(mean.value, mean.low, mean.high),
-            scale=_over(ratio.ratio, steps) if ratio else Bounded(),
+            scale=ratio.ratio.over(steps) if ratio else Bounded(),
             pairs=ratio.pairs if ratio else None,
             method=ratio.method if ratio else "",
         )
@@ -81,7 +81,7 @@ def _extrapolated(scaling: Scaling, measured: Sequence[ScalingRow]) -> Iterator[
                 levels={**row.levels, along: levels[text]},
                 against=point[along],
                 kind=EXTRAPOLATED,
-                delivered=_times(row.delivered, _over(model.scale, 1 / steps)),
+                delivered=_times(row.delivered, model.scale.over(1 / steps)),
                 scale=model.scale,
                 by=" ".join(f"{factor}={level}" for factor, level in by.items()),
             )
@@ -94,11 +94,6 @@ def _texts(levels: Mapping[str, Any]) -> Texts:
 def _alike(one: SummaryRow | ScalingRow, other: SummaryRow | ScalingRow, along: str) -> bool:
     """Whether two differ in nothing but their level of a factor, if in that."""
     return {**_texts(one.levels), along: ""} == {**_texts(other.levels), along: ""}
-
-
-def _over(bounded: Bounded, number: float) -> Bounded:
-    value, low, high = (None if one is None else one / number for one in (bounded.value, bounded.low, bounded.high))
-    return Bounded(value, low, high)
 
 
 def _times(rate: Bounded, factor: Bounded) -> Bounded:

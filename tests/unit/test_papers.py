@@ -11,7 +11,8 @@ from tests.unit.test_report import Page
 from tierbench.dags.claims import Claim, reference_of
 from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
 from tierbench.errors import ConfigError
-from tierbench.postprocess.report.papers import judged, papers_table
+from tierbench.postprocess.plots import canvas
+from tierbench.postprocess.report.papers import judged, papers_picture, papers_table
 from tierbench.postprocess.tables.results import read_results
 from tierbench.postprocess.tables.rows import COMPARED
 
@@ -53,6 +54,19 @@ def test_a_finding_holds_if_our_interval_is_on_its_side(tmp_path: Path, changes:
     text = told(tmp_path / "run", SHAPE, **changes)
     assert words in text
     assert "A paper" in text
+
+
+def test_a_papers_shape_stands_beside_ours(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", SHAPE)
+    path = run / "experiment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "claims": [BASE]}))
+    with canvas.style():
+        [picture] = papers_picture(read_results(run, silent))
+    axes = picture.figure.axes[0]
+    [theirs] = [line for line in axes.lines if line.get_gid() == "paper"]
+    [ours] = axes.containers
+    assert (theirs.get_xdata()[0], ours.lines[0].get_xdata()[0]) == (4.0, pytest.approx(2.0, rel=0.01))
+    assert axes.get_xscale() == "log"
 
 
 def test_an_interval_around_one_cannot_tell(tmp_path: Path) -> None:

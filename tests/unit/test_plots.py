@@ -43,7 +43,11 @@ def results(tmp_path_factory):
 @pytest.fixture(scope="module")
 def drawn(results):
     with canvas.style():
-        return {picture.name: picture for picture in gallery.pictures(results, looks("access", results.accesses))}
+        return by_name(gallery.pictures(results, looks("access", results.accesses)))
+
+
+def by_name(drawn):
+    return {picture.name: picture for picture in drawn if isinstance(picture, canvas.Picture)}
 
 
 def root_of(results):
@@ -65,48 +69,92 @@ def means_of(picture, access):
 
 
 def test_each_figure_of_the_papers_has_its_counterpart(drawn):
-    for workload in ("root", "higgs"):
-        for name in ("rate", "volatility", "slope", "wall-time", "over-time", "bottleneck"):
-            assert f"{name}.{workload}" in drawn
-    assert "start-skew" in drawn
+    assert {"rate.all", "volatility.all", "slope.all", "wall-time.all", "start-skew"} <= set(drawn)
+    assert {f"{name}.{workload}" for name in ("over-time", "bottleneck") for workload in ("root", "higgs")} <= set(
+        drawn
+    )
     told = " ".join(picture.caption for picture in drawn.values())
     assert all(figure in told for figure in ("5-1", "5-2", "5-3", "5-4", "5-5", "5-6", "6-1", "Figures 4 and 5"))
 
 
 def test_every_trial_is_in_the_figure_at_its_value(results, drawn):
     for trial in results.trials_at({"workload": "root"}):
-        assert mark_of(drawn["rate.root"], trial["trial"]).get_ydata()[0] == trial["delivered_mbps"]
+        assert mark_of(drawn["rate.all"], trial["trial"]).get_ydata()[0] == trial["delivered_mbps"]
 
 
 def test_verdicts_show(drawn):
     valid, suspect, invalid = (
-        mark_of(drawn["rate.root"], f"direct/root \N{MULTIPLICATION SIGN}8 #{n}") for n in (3, 2, 1)
+        mark_of(drawn["rate.all"], f"direct/root \N{MULTIPLICATION SIGN}8 #{n}") for n in (3, 2, 1)
     )
     assert invalid.get_marker() == "x"
     assert to_hex(suspect.get_markerfacecolor()) == PAPER
     assert (valid.get_marker(), to_hex(valid.get_markerfacecolor())) == ("o", KNOWN["direct"].color)
 
 
-def test_the_legend_says_what_the_marks_mean(drawn):
-    told = [text.get_text() for text in drawn["rate.root"].figure.legends[0].get_texts()]
-    assert {"a SUSPECT trial", "an INVALID trial, left out"} <= set(told)
-    told = [text.get_text() for text in drawn["rate.higgs"].figure.legends[0].get_texts()]
-    assert "an INVALID trial, left out" not in told
+def legend_of(figure):
+    return {text.get_text() for text in figure.legends[0].get_texts()}
+
+
+def test_the_legend_says_what_the_marks_mean(results, drawn):
+    assert {"a SUSPECT trial", "an INVALID trial, left out"} <= legend_of(drawn["rate.all"].figure)
+    higgs = gallery.plot_of(results, Panel({"workload": "higgs"}), looks("access", results.accesses))
+    assert "an INVALID trial, left out" not in legend_of(metric_ladder([higgs], "delivered_mbps", ""))
+
+
+def test_workloads_alike_share_a_figure_and_a_scale(drawn):
+    root, higgs = drawn["rate.all"].figure.axes
+    assert [axes.get_title(loc="left") for axes in (root, higgs)] == ["root", "higgs"]
+    assert root.get_ylim() == higgs.get_ylim()
+
+
+def test_a_workload_far_slower_than_another_has_a_figure_of_its_own(results):
+    plots = [(panel, gallery.plot_of(results, panel, looks("access", results.accesses))) for panel in results.panels]
+    slow = [
+        dataclasses.replace(one, trials=[dataclasses.replace(row, delivered_mbps=9.0) for row in one.trials])
+        for one in plots[1][1].series
+    ]
+    plots[1] = (plots[1][0], dataclasses.replace(plots[1][1], series=slow))
+    assert [sheet.id for sheet in gallery.sheets_of(plots, "delivered_mbps")] == ["root", "higgs"]
+
+
+def test_what_is_not_drawn_says_why(tmp_path):
+    results = read(write_run(tmp_path / "run", Shape(batches=(4,), plain=True, samples=False)))
+    with canvas.style():
+        drawn = list(gallery.pictures(results, looks("access", results.accesses)))
+    missing = {one.title: one.why for one in drawn if isinstance(one, canvas.Missing)}
+    assert missing["Delivered rate in the steady state"] == "no trial had a steady state"
+    assert missing["Trials over time"] == "no trial that counts has samples that can be read"
+    assert "Rate of increase" not in missing  # one batch was asked for
+
+
+def test_without_a_ladder_each_line_is_a_row_with_its_mean_and_trials(tmp_path):
+    results = read(write_run(tmp_path / "run", Shape(batches=(4,), workloads=("root", "higgs"))))
+    with canvas.style():
+        rate = next(gallery.pictures(results, looks("access", results.accesses)))
+    root, higgs = rate.figure.axes
+    assert [label.get_text() for label in root.get_yticklabels()] == list(RATES)
+    assert root.get_xlim() == higgs.get_xlim()
+    for row, access in enumerate(RATES):
+        (mean,) = results.summaries_at({"workload": "root", "access": access})
+        drawn_at = next(bars for bars in root.containers if bars.get_label() == access)[0]
+        assert (drawn_at.get_xdata()[0], drawn_at.get_ydata()[0]) == (mean["delivered_mbps"], row)
 
 
 def test_error_bars_are_the_intervals_of_the_summary(results, drawn):
-    bars = means_of(drawn["rate.root"], "direct")
+    bars = means_of(drawn["rate.all"], "direct")
     segments = bars.lines[2][0].get_segments()
     for segment, row in zip(segments, results.summaries_at({"workload": "root", "access": "direct"}), strict=True):
         assert segment[:, 1] == pytest.approx([row["delivered_mbps_low"], row["delivered_mbps_high"]])
-    assert "95 % interval of the mean" in drawn["rate.root"].caption
+    assert "95 % interval of the mean" in drawn["rate.all"].caption
 
 
-def test_the_thesis_bars_are_the_volatility(results, drawn):
-    segments = means_of(drawn["volatility.root"], "direct").lines[2][0].get_segments()
-    for segment, row in zip(segments, results.summaries_at({"workload": "root", "access": "direct"}), strict=True):
-        assert np.ptp(segment[:, 1]) == pytest.approx(2 * row["volatility_mbps"])
-    assert "volatility" in drawn["volatility.root"].caption
+def test_volatility_is_drawn_for_itself_and_leaves_no_axis(results, drawn):
+    axes = axes_of(drawn["volatility.all"])
+    bars = means_of(drawn["volatility.all"], "direct")
+    rows = results.summaries_at({"workload": "root", "access": "direct"})
+    assert list(bars.lines[0].get_ydata()) == pytest.approx([row["volatility_mbps"] for row in rows])
+    assert axes.get_ylim()[0] == 0
+    assert "how uneven a transfer was" in drawn["volatility.all"].caption
 
 
 def test_without_intervals_bars_are_the_spread_and_are_called_so(tmp_path):
@@ -124,7 +172,10 @@ def test_one_repetition_has_no_bars_and_the_caption_says_so(tmp_path):
     results = read(write_run(tmp_path / "run", Shape(repeats=1, plain=True)))
     plot = root_of(results)
     assert error_bars([plot], "mean_mbps") == ""
-    assert "No error bars" in gallery.ladder_picture(gallery.RATE, *gallery.sheets_of([(ROOT, plot)])).caption
+    assert (
+        "No error bars"
+        in gallery.ladder_picture(gallery.RATE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps")).caption
+    )
 
 
 def test_intervals_are_called_intervals(results):
@@ -179,8 +230,8 @@ def test_looks_do_not_depend_on_what_else_is_there():
 
 
 def test_axes_have_units(drawn):
-    assert "[Mb/s]" in axes_of(drawn["rate.root"]).get_ylabel()
-    assert "[s]" in axes_of(drawn["wall-time.root"]).get_ylabel()
+    assert "[Mb/s]" in axes_of(drawn["rate.all"]).get_ylabel()
+    assert "[s]" in axes_of(drawn["wall-time.all"]).get_ylabel()
     assert "[ms]" in axes_of(drawn["start-skew"]).get_ylabel()
     assert "[%" in axes_of(drawn["bottleneck.root"]).get_xlabel()
     assert "[s]" in drawn["over-time.root"].figure.axes[-1].get_xlabel()
@@ -236,7 +287,9 @@ def test_figures_become_files_and_the_same_data_the_same_bytes(results, tmp_path
     def write(folder):
         with canvas.style():
             plot = root_of(results)
-            canvas.save(gallery.ladder_picture(gallery.RATE, *gallery.sheets_of([(ROOT, plot)])), folder)
+            canvas.save(
+                gallery.ladder_picture(gallery.RATE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps")), folder
+            )
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
     first = write(tmp_path / "one")

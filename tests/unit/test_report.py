@@ -127,9 +127,7 @@ def test_nothing_is_loaded_from_anywhere(text, page):
 
 def test_links_are_relative_and_lead_to_files(run, page):
     targets = [link for link in page.links if not link.startswith("#")]
-    assert {"./trials.csv", "./summary.csv", "./ratios.csv", "plots/rate.root.png", "plots/rate.root.svg"} <= set(
-        targets
-    )
+    assert {"./trials.csv", "./summary.csv", "./ratios.csv", "plots/rate.all.png", "plots/rate.all.svg"} <= set(targets)
     assert all((run / target).is_file() for target in targets)
 
 
@@ -140,7 +138,6 @@ def test_the_page_says_where_its_numbers_come_from(page):
         "sampling period",
         "schema version",
         "tierbench",
-        "dgt.fiu.test",
         "/synthetic/tree-abcdef",
     ):
         assert fact in page.text
@@ -151,7 +148,32 @@ def test_a_scale_model_is_called_one(page):
 
 
 def test_what_a_site_cannot_be_compared_with_stands_by_the_answer(page):
-    assert "Nothing here was ever measured." in page.text.partition("Error bars")[0]
+    assert "Nothing here was ever measured." in page.text.partition("more figures")[0]
+
+
+def test_the_first_screen_is_question_verdicts_answer_and_one_figure(text):
+    first = text.partition("<nav>")[0]
+    order = [first.index(piece) for piece in ("<h1>", 'class="verdicts"', 'class="answer', 'id="figure-rate.all"')]
+    assert order == sorted(order)
+    assert first.count("<svg") == 1
+
+
+def test_most_figures_are_folded_and_each_is_there_once(text):
+    shown, _, folded = text.partition('<details class="fold"')
+    assert len(re.findall('id="figure-[^"]*"', shown)) <= 4
+    assert 'id="figure-amplification.all"' in folded
+    assert len(re.findall('id="figure-[^"]*"', text)) < 16
+
+
+def test_no_table_is_wider_than_a_printed_page(text):
+    widest = max(table.count("<th") for table in re.findall("<thead>.*?</thead>", text, flags=re.S))
+    assert widest <= 18
+
+
+def test_hosts_alike_share_a_column_and_settings_are_rows(run):
+    told = "".join(provenance(read_results(run, silent)))
+    assert re.search(r"<td[^>]*>kernel</td>", told)
+    assert "dgt.<wbr>fiu.<wbr>test" in told
 
 
 def test_by_how_much_the_rate_sent_may_be_wrong_is_among_a_trials_numbers(run, tmp_path):
@@ -170,7 +192,7 @@ def test_what_cannot_be_seen_is_not_on_the_page():
 def test_a_page_elsewhere_links_back_to_the_run(run, tmp_path):
     path = run_report(run, tmp_path / "pages" / "mine.html", silent)
     links = [link for link in Page(path.read_text(encoding="utf-8")).links if not link.startswith("#")]
-    assert "mine-plots/rate.root.png" in links
+    assert "mine-plots/rate.all.png" in links
     assert all((path.parent / link).is_file() for link in links)
 
 

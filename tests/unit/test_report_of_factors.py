@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
+from tests.unit.test_plots import by_name
 from tests.unit.test_report import Page
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.plots import canvas, gallery
@@ -44,7 +45,7 @@ def latency(tmp_path_factory):
 @pytest.fixture(scope="module")
 def drawn(latency):
     with canvas.style():
-        return {picture.name: picture for picture in gallery.pictures(latency, looks("access", latency.accesses))}
+        return by_name(gallery.pictures(latency, looks("access", latency.accesses)))
 
 
 def test_the_first_sentence_has_the_ratio_of_what_was_asked_about(tmp_path):
@@ -118,7 +119,7 @@ def test_what_is_of_batches_is_drawn_along_batches_only(drawn, tmp_path):
     assert not [name for name in drawn if name.startswith(("slope", "gain"))]
     results = read(tmp_path, CACHE)
     with canvas.style():
-        names = {picture.name for picture in gallery.pictures(results, looks("cache_mb", ["0", "30"]))}
+        names = set(by_name(gallery.pictures(results, looks("cache_mb", ["0", "30"]))))
     assert {"slope.root", "gain.root", "bottleneck.root"} <= names
 
 
@@ -135,7 +136,7 @@ def test_of_many_panels_figures_stay_few(tmp_path):
     results = read(tmp_path, dataclasses.replace(LATENCY, axes=axes, report={}))
     assert len(results.panels) == 6
     with canvas.style():
-        names = [picture.name for picture in gallery.pictures(results, looks("rtt_ms", ["1", "9"]))]
+        names = list(by_name(gallery.pictures(results, looks("rtt_ms", ["1", "9"]))))
     assert len(names) < 12
     assert "rate.root" in names
 
