@@ -1,0 +1,242 @@
+"""Many clients at once, with the start gate and without: how soon all run, how closely they begin, what each costs.
+
+usage: gate_scale.py [CLIENTS ...] [--minutes M]     (as root; default 200; some minutes each)
+
+Brings up a testbed of its own with slots for all of them on two workers, and takes it down again. For each number of
+clients one run has two trials, in which each reads half a megabyte through its worker's mount with dd: one without a
+gate, one with it. Figures are of this machine's cores, which hold both sites; compare within a run.
+docs/runs.md has reference figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tierbench.dags import names
+from tierbench.postprocess.records.trial import TrialData, read_trial
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+HOME = f"/home/{USER}"
+WORKERS = 2
+OTHER_JOBS = 8  # slots for a worker's flush and sampler
+EXPERIMENT = """
+name = "gate-scale-{clients}"
+question = "What does the start gate cost so many clients?"
+access = ["direct"]
+batches = [{clients}]
+repeats = 1
+retries = 0
+stall_limit_s = 300
+
+[workloads.dd]
+client = "dd"
+replicas = "small"
+
+[replicas.small]
+kind = "random"
+count = {clients}
+size_mb = 0.5
+
+[axes.begin]
+values = ["natural", "together"]
+sets = "start"
+"""
+# What runs for each client, by what its command line holds.
+KINDS = {
+    "shadow": "condor_shadow",
+    "starter": "condor_starter",
+    "wrapper": "--replicas",
+    "held process": "echo ready",
+    "schedd": "condor_schedd",
+    "startd": "condor_startd",
+    "DAGMan": "condor_dagman",
+    "gate": "scripts/gate.py",
+    "stop": "scripts/stop.py",
+    "mount": "mfsmount",
+}
+OF_A_CLIENT = ("shadow", "starter", "wrapper", "held process")
+LOOKED_AT = 30  # of the processes of a kind, for their memory
+LOOK_S, POLL_S = 4.0, 0.25  # between two looks at the processes, which cost some time; at the files
+
+
+class Processes:
+    """What the testbed's processes take, by their kinds."""
+
+    def __init__(self, hosts: list[RunningHost]) -> None:
+        self.nets = {namespace(host.pid) for host in hosts}
+        self.kinds: dict[int, str | None] = {}
+        self.cpu_s: dict[int, float] = {}
+
+    def look(self) -> None:
+        for pid in [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]:
+            try:
+                if self.kinds.setdefault(pid, "other") == "other":  # a shell becomes something else
+                    self.kinds[pid] = self._kind(pid)
+                if self.kinds[pid]:
+                    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                    self.cpu_s[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            except OSError:
+                pass
+
+    def _kind(self, pid: int) -> str | None:
+        if namespace(pid) not in self.nets:
+            return None
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return next((kind for kind, words in KINDS.items() if words in line), "other")
+
+    def used(self) -> collections.Counter[str]:
+        """CPU seconds by kind, since each process began."""
+        sums: collections.Counter[str] = collections.Counter()
+        for pid, seconds in self.cpu_s.items():
+            sums[self.kinds[pid] or ""] += seconds  # type: ignore[assignment]
+        return sums
+
+    def memory_mb(self, kind: str) -> float | None:
+        """The proportional set size of one process of a kind, the mean of some."""
+        found = []
+        for pid in [pid for pid, of in self.kinds.items() if of == kind][-LOOKED_AT:]:
+            try:
+                rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+                found.append(int(rollup.partition("\nPss:")[2].split()[0]) / 1024)
+            except (OSError, IndexError):
+                pass
+        return sum(found) / len(found) if found else None
+
+
+def namespace(pid: int) -> str:
+    return str(Path(f"/proc/{pid}/ns/net").readlink())
+
+
+class Course:
+    """What the processes of a trial took: CPU from its turn to its last end, memory at the go."""
+
+    def __init__(self, start: str) -> None:
+        self.start = start
+        self.begun: collections.Counter[str] | None = None
+        self.cpu_s: collections.Counter[str] = collections.Counter()
+        self.memory_mb: dict[str, float | None] = {}
+
+    def look(self, trial: Path, processes: Processes) -> None:
+        if self.begun is None and (trial / "clients").exists():
+            processes.look()
+            self.begun = processes.used()
+        if self.begun and not self.memory_mb and (trial / names.GO).exists():
+            processes.look()
+            self.memory_mb = {kind: processes.memory_mb(kind) for kind in OF_A_CLIENT}
+        if self.begun and not self.cpu_s and (trial / names.SERVED).exists():
+            processes.look()
+            self.cpu_s = processes.used() - self.begun
+
+
+def watch(run: Path, ended: subprocess.Popen[str], processes: Processes, deadline: float) -> dict[str, Course]:
+    """Look at the run's trials and processes until it has ended or its time is over."""
+    courses: dict[str, Course] = {}
+    looked = 0.0
+    while ended.poll() is None and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        if time.monotonic() - looked > LOOK_S:
+            processes.look()
+            looked = time.monotonic()
+        for trial in (run / names.TRIALS).glob("*"):
+            if trial.name not in courses:
+                courses[trial.name] = Course(json.loads((trial / names.TRIAL).read_text())["start"]["kind"])
+            courses[trial.name].look(trial, processes)
+    return courses
+
+
+def figures(data: TrialData, course: Course, clients: int) -> Iterator[tuple[str, float | None]]:
+    submitted = data.submit_wall_ns or 0
+
+    def since(times: list[int | None]) -> float | None:
+        known = [each for each in times if each]
+        return (max(known) - submitted) / 1e9 if known else None
+
+    starts = [job.start.wall_ns if job.start else None for job in data.jobs]
+    begins = [job.begin_wall_ns for job in data.jobs]
+    late = [job.late_ns / 1e6 for job in data.jobs if job.late_ns is not None]
+    yield "clients started", sum(each is not None for each in starts)
+    yield "all started, s after submission", since(starts)
+    yield "the go", since([data.go_wall_ns])
+    yield "all begun", since(begins)
+    yield "all ended", since([job.ended_wall_ns for job in data.jobs])
+    yield "begun within, ms", max(late) - min(late) if late else None
+    for kind in KINDS:
+        yield f"CPU of a client: {kind}, ms", 1000 * course.cpu_s[kind] / clients
+    yield "CPU of a client: all else, ms", 1000 * course.cpu_s["other"] / clients
+    yield "CPU of a client: all, ms", 1000 * sum(course.cpu_s.values()) / clients
+    for kind, megabytes in course.memory_mb.items():
+        yield f"memory of a {kind} (PSS), MB", megabytes
+
+
+def measure(bed: Testbed, clients: int, minutes: float) -> bool:
+    """Run both trials; whether both came to their ends."""
+    ce, writer = bed.host("ce"), bed.host(bed.topology.writer.name)
+    definition, run = f"{HOME}/gate-scale-{clients}.toml", f"{HOME}/runs/gate-scale-{clients}"
+    for host in (ce, writer):
+        host.put(definition, EXPERIMENT.format(clients=clients), user=USER)
+    writer.run("tierbench", "replicas", definition, "--site", "testbed", user=USER, timeout=300)
+    ce.run("mkdir", "-p", f"{HOME}/runs", user=USER)
+    here = Path(f"/proc/{ce.pid}/root{run}")
+    asked = ["tierbench", "run", definition, "--site", "testbed", "--no-links", "--into", run]
+    processes, deadline = Processes(list(bed.hosts.values())), time.monotonic() + 60 * minutes
+    watcher = subprocess.Popen(
+        ce.command(asked, USER), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    courses = watch(here, watcher, processes, deadline)
+    in_time = watcher.poll() is not None
+    if not in_time:
+        ce.run("tierbench", "stop", run, user=USER, check=False, timeout=120)
+        watcher.kill()
+    tables = {}
+    for name, course in courses.items():
+        tables[course.start] = dict(figures(read_trial(here / names.TRIALS / name), course, clients))
+    show(clients, tables)
+    if not in_time:
+        print(f"ended by hand after {minutes:g} minutes")
+    return in_time
+
+
+def show(clients: int, tables: dict[str, dict[str, float | None]]) -> None:
+    columns = [start for start in ("natural", "together") if start in tables]
+    print(f"\n| {clients} clients | " + " | ".join({"natural": "no gate"}.get(each, "gate") for each in columns) + " |")
+    print("|---" * (1 + len(columns)) + "|")
+    for row in dict.fromkeys(row for table in tables.values() for row in table):
+        cells = [tables[start].get(row) for start in columns]
+        print(f"| {row} | " + " | ".join("" if cell is None else f"{cell:.1f}" for cell in cells) + " |")
+    ready = [tables[start].get("all started, s after submission") for start in columns]
+    if len(ready) == 2 and all(ready):
+        print(f"| the gate's, of the same without | | {ready[1] / ready[0]:.2f} |", flush=True)  # type: ignore[operator]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("clients", nargs="*", type=int, default=[200])
+    parser.add_argument("--minutes", type=float, default=6, help="for both trials of a number (%(default)s)")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill takes the testbed down, too
+    bed = Testbed(f"gate-{os.getpid()}")
+    slots = -(-max(arguments.clients) // WORKERS) + OTHER_JOBS
+    try:
+        settings = Settings(private_workers=0, public_workers=WORKERS, slots_per_worker=slots)
+        bed.up(settings, lambda words: print(words, file=sys.stderr))
+        for clients in arguments.clients:
+            if not measure(bed, clients, arguments.minutes):
+                break
+    finally:
+        bed.down()
+
+
+if __name__ == "__main__":
+    main()
