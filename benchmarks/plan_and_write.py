@@ -4,7 +4,7 @@
 
 Each is measured in a process of its own, several times in turn; the fastest of each and the largest memory
 are compared. Two plans are written: one trial of all the clients, and a ladder of batches, repeated until
-it has as many: 912 trials of 7 files and folders each, whose making is the file system's time ("system").
+it has as many: 912 trials of a folder with three files each, whose making is the file system's time ("system").
 """
 
 from __future__ import annotations

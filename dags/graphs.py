@@ -225,6 +225,7 @@ def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
         {
             "trial": trial.id,
             "client": configuration.client,
+            "places": f"{RUN_DIRECTORY}/{names.place_list(configuration.id, trial.jobs)}",
             "memory": experiment.workloads[configuration.workload].asks_mb(trial.work.processes),
             "flags": " ".join(_client_flags(site.access[configuration.access], experiment, trial.jobs)),
             "pool_requirements": site.pools[configuration.pool].requirements,

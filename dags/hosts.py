@@ -1,4 +1,4 @@
-"""Which hosts the trials of a configuration flush and sample, as lists that the submit files queue from."""
+"""Which hosts the trials of a configuration flush, sample and run on, as lists that the submit files queue from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.language import item
 from tierbench.dags.levels import level_text
+from tierbench.dags.placement import place_lines, places
 from tierbench.dags.plan import Configuration, Plan
 from tierbench.site_configs.site import Condition, Sampler, Site
 
@@ -107,6 +108,13 @@ def host_lists(
     for via in ways_to_sample(site, configuration):
         lines = [_sampler_line(sampler) for sampler in sampled if sampler.via == via]
         yield names.sampler_list(configuration.id, via), "".join(lines)
+
+
+def place_lists(experiment: Experiment, plan: Plan, configuration: Configuration) -> Iterator[tuple[str, str]]:
+    """The lists that the clients of a configuration's trials are queued from: one for each batch."""
+    for jobs in dict.fromkeys(trial.jobs for trial in plan.trials_of(configuration)):
+        where = places(experiment.placement, plan.pools[configuration.pool], jobs)
+        yield names.place_list(configuration.id, jobs), place_lines(where, jobs)
 
 
 def _sampler_line(sampler: Sampler) -> str:

@@ -14,7 +14,7 @@ EXPERIMENT_DAG = "experiment.dag"
 SUBMIT = "submit"
 SCRIPTS = "scripts"
 PROGRAMS = "scripts/programs"
-LISTS = "lists"  # of the hosts that a configuration's trials flush and sample
+LISTS = "lists"  # of the hosts that a configuration's trials flush and sample, and of their clients' places
 TRIALS = "trials"
 TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, RESOURCES_CSV, SUMMARY_CSV, RATIOS_CSV, SCALING_CSV) = (
     "samples.csv", "jobs.csv", "trials.csv", "resources.csv", "summary.csv", "ratios.csv", "scaling.csv",
@@ -31,14 +31,13 @@ NIGHT = "night.json"  # which night of which nightly the run is
 TRIAL_DAG = "trial.dag"
 TRIAL = "trial.json"
 REPLICAS = "replicas.txt"
-PLACES = "places.txt"
 CLIENTS = "clients"
 SAMPLES = "samples"
 FLUSH = "flush"
 ARRANGED = "arranged"  # what each host that changes something for the trial says of it
 OUTBOX = "outbox"  # what is said of the folder on the storage where the trial writes
 CLEARED = "outbox/clear.json"
-WRITTEN = (TRIAL_DAG, TRIAL, REPLICAS, PLACES)
+WRITTEN = (TRIAL_DAG, TRIAL, REPLICAS)
 FILLED = (CLIENTS, SAMPLES, FLUSH, ARRANGED, OUTBOX)  # the folders that the trial's jobs write to
 
 # and what running it adds
@@ -100,6 +99,10 @@ def arranged_list(configuration_id: str) -> str:
 
 def sampler_list(configuration_id: str, via: str) -> str:
     return f"{LISTS}/{configuration_id}.samplers-{via}"
+
+
+def place_list(configuration_id: str, jobs: int) -> str:
+    return f"{LISTS}/{configuration_id}.x{jobs:03d}.places"
 
 
 def trial_directory(trial_id: str) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 from tierbench.dags import names, secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
-from tierbench.dags.hosts import host_lists
-from tierbench.dags.placement import AS_MATCHED, place_lines, places
+from tierbench.dags.hosts import host_lists, place_lists
+from tierbench.dags.placement import AS_MATCHED
 from tierbench.dags.plan import Plan, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.shipping import shipped_files
@@ -71,6 +71,8 @@ def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> No
         path.write_text(configuration_dag(plan, experiment, configuration).text(), encoding="utf-8")
         for name, text in host_lists(site, experiment.at(configuration.levels), plan, configuration):
             (run / name).write_text(text, encoding="utf-8")
+        for name, text in place_lists(experiment.at(configuration.levels), plan, configuration):
+            (run / name).write_text(text, encoding="utf-8")
 
 
 def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path, named: str) -> None:
@@ -87,8 +89,6 @@ def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path, nam
         dag = trial_dag(site, own, trial)
         (directory / names.TRIAL_DAG).write_text(dag.text(), encoding="utf-8")
         (directory / names.REPLICAS).write_text(replicas.text(trial), encoding="utf-8")
-        where = places(own.placement, plan.pools[trial.configuration.pool], trial.jobs)
-        (directory / names.PLACES).write_text(place_lines(where, trial.jobs), encoding="utf-8")
 
 
 def _copy_shipped(site: Site, experiment: Experiment, run: Path) -> None:

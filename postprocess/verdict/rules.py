@@ -200,7 +200,7 @@ RULES = (
         "wrong place",
         "clients on other workers than those that the experiment places them on",
         "clients", None, 0,
-        "see places.txt and clients.log, and whether two workers of the pool have one name",
+        "see lists/ and clients.log, and whether two workers of the pool have one name",
     ),
     Rule(
         "not pinned",

@@ -27,7 +27,7 @@ from tierbench.submit.trial.dagman import CLAIM, at_work, claim
 from tierbench.submit.trial.room import give_up_reserve, wait_for_room
 from tierbench.submit.trial.sparing import NOT_NEEDED
 
-WRITTEN = ("trial.dag", "trial.json", "replicas.txt", "places.txt")
+WRITTEN = ("trial.dag", "trial.json", "replicas.txt")
 TRIES = "tries"
 AFTER = "after"
 ATTEMPT = "attempt.json"

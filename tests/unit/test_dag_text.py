@@ -87,7 +87,7 @@ ABORT-DAG-ON gate 3
 
 # clients: one cluster, each with a replica of its own
 JOB clients ../../submit/clients.sub
-VARS clients {trial} client="root" memory="384" {flags} {pool} {waits}
+VARS clients {trial} client="root" {places} memory="384" {flags} {pool} {waits}
 SCRIPT PRE clients ../../scripts/turn.py take
 
 # stop: when all clients have ended the turn is passed on, and the sampling stopped
@@ -106,6 +106,7 @@ LONG_WORDS = {
     "waits": 'slot_limit="1200" run_limit="9180"',
     "trial": 'trial="lan-xrootd.root.x004.r1"',
     "flush": 'strategy="fadvise" helper="/usr/local/sbin/tierbench-flush"',
+    "places": 'places="../../lists/lan-xrootd.root.x004.places"',
     "pool": r'pool_requirements="TierbenchNetwork == \"private\""',
 }
 

@@ -286,6 +286,7 @@ def shape(run: Path) -> Shape:
         ".samplers-ssh": "sampler-ssh",
         ".flush": "flush",
         ".arrange": "arrange",
+        ".places": "clients",
     }
     lists = [
         queued(run / names.SUBMIT / f"{kinds[path.suffix]}.sub", path) for path in sorted((run / names.LISTS).iterdir())
@@ -299,7 +300,7 @@ def shape(run: Path) -> Shape:
 
 def queued(submit: Path, path: Path) -> list[tuple[str, ...]]:
     """The names of the variables that HTCondor itself finds in each line of a list."""
-    text = submit.read_text(encoding="utf-8").replace("$(hosts)", str(path))
+    text = submit.read_text(encoding="utf-8").replace("$(hosts)", str(path)).replace("$(places)", str(path))
     return [tuple(sorted(row)) for row in htcondor2.Submit(text).itemdata()]
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -101,13 +102,24 @@ def test_where_workers_are_not_known_nobody_can_be_placed(tmp_path):
         ("placement = { per_worker = 3 }", ['Machine == "wn1.example"'] * 3 + ['Machine == "wn2.example"']),
     ],
 )
-def test_each_client_has_its_worker_in_a_line_of_its_trials_list(tmp_path, text, lines):
+def test_each_client_has_its_worker_in_a_line_of_the_list_that_its_trial_is_queued_from(tmp_path, text, lines):
     site, experiment = find_site("testbed"), load(tmp_path, text)
     run = tmp_path / "run"
     write_run(planned(experiment), site, experiment, run)
     (trial, *_) = (run / names.TRIALS).iterdir()
-    assert (trial / names.PLACES).read_text().splitlines() == lines
-    assert "queue place from places.txt" in (run / names.SUBMIT / "clients.sub").read_text()
+    (macro,) = re.findall(r'places="(\S+)"', (trial / names.TRIAL_DAG).read_text())
+    assert (trial / macro).read_text().splitlines() == lines
+    assert "queue place from $(places)" in (run / names.SUBMIT / "clients.sub").read_text()
+
+
+def test_trials_that_differ_in_their_repetition_share_their_list_of_places(tmp_path):
+    site, experiment = find_site("testbed"), load(tmp_path, "repeats = 3")
+    plan = planned(experiment)
+    write_run(plan, site, experiment, tmp_path / "run")
+    configurations = {(trial.configuration.id, trial.jobs) for trial in plan.trials}
+    assert len(list((tmp_path / "run" / names.LISTS).glob("*.places"))) == len(configurations) < len(plan.trials)
+    for trial in (tmp_path / "run" / names.TRIALS).iterdir():
+        assert {path.name for path in trial.iterdir()} == set(names.WRITTEN)
 
 
 def test_what_could_be_more_than_a_hosts_name_is_not_written():
