@@ -31,6 +31,7 @@ class Settings:
     public_workers: int = bounded(2, 0, 99)
     virtual_workers: int = bounded(0, 0, 1)  # at each of the two sites
     far_site: int = bounded(0, 0, 1)  # a third one, with an object server and a worker
+    redirector: int = bounded(0, 0, 1)  # of XRootD, before the server beside the storage
     slots_per_worker: int = bounded(96, 1, 1000)
     suite: Literal["trixie", "forky"] = "trixie"
     rtt_ms: float = bounded(14.0, 0, 2000)

@@ -21,7 +21,8 @@ from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import GATEWAY, PRIVATE, UF, Host, Nic, Topology
 
 BESIDE_STORAGE = "vmuf"
-PORT, KRB5_PORT, TLS_PORT = 1094, 1095, 1096
+REDIRECTOR = "rdr"  # a machine that is there where the settings say so, and sends clients on to the one beside storage
+PORT, KRB5_PORT, TLS_PORT, CLUSTER_PORT = 1094, 1095, 1096, 1213
 XROOTDFS_ROOT = "/xrootd-fs"
 START_SECONDS = 30.0
 CERTIFICATE, PRIVATE_KEY = "/etc/xrootd/host.pem", "/etc/xrootd/host.key"
@@ -64,13 +65,24 @@ def doors(topology: Topology) -> list[Door]:
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
     for door in doors(topology):
-        hosts[door.host.name].stage(f"/etc/xrootd/{door.name}.cfg", _configuration(door))
+        role = clustered("server") if topology.settings.redirector and is_data_server(door) else ""
+        hosts[door.host.name].stage(f"/etc/xrootd/{door.name}.cfg", _configuration(door, role))
         if not door.kerberized:
             offer(hosts[door.host.name], "xrootd-processes")
 
 
-def _configuration(door: Door) -> str:
-    security = ""
+def is_data_server(door: Door) -> bool:
+    """Whether a redirector sends its clients there."""
+    return (door.host.name, door.port) == (BESIDE_STORAGE, PORT)
+
+
+def clustered(role: str) -> str:
+    """The lines by which a server or the manager is one of the cluster."""
+    return f"all.role {role}\nall.manager {REDIRECTOR}.{UF.zone}:{CLUSTER_PORT}"
+
+
+def _configuration(door: Door, role: str) -> str:
+    security = role
     if door.kerberized:
         principal = f"xrootd/{door.host.fqdn}@{REALM}"
         security = (

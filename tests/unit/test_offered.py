@@ -37,7 +37,7 @@ def test_the_scale_goes_with_the_rates(text):
 
 
 def test_all_else_stays_as_it_was_written(text):
-    every_server = Settings(storage_nics=4)
+    every_server = Settings(storage_nics=4, redirector=1)
     assert [line for line in text.splitlines() if "prefix" in line] == [
         line for line in offered(text, every_server).splitlines() if "prefix" in line
     ]

@@ -102,6 +102,7 @@ def test_there_are_references_for_the_papers_whose_experiments_ship() -> None:
         "ani-gridftp",
         "ani-globus",
         "ani-srm",
+        "ani-srm-redirector",
     }
     assert set(REFERENCES) >= papers
 
