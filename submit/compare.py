@@ -62,6 +62,8 @@ def _compared(arguments: argparse.Namespace) -> int:
 
     if bool(arguments.second) == bool(arguments.baseline):
         raise ConfigError("compare needs a second run, or --baseline NAME, and not both")
+    if arguments.metric and arguments.baseline:
+        raise ConfigError("--metric: a nightly's nights are watched by their own rate, so --baseline has no other")
     if not 0 < arguments.size < 100:
         raise ConfigError(f"--size {arguments.size:g}: must be between 0 and 100 per cent")
     numbers = [column.name for column in columns_of(TrialRow) if column.type != "text"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ from tierbench.postprocess.tables.results import Results, Say, read_results
 from tierbench.postprocess.verdict.counted import valid
 
 SAME, CANNOT_TELL = "same", "cannot tell"
-LOWER_IS_BETTER = ("_s", "amplification", "round_trips_per_fetch", "_ms", "volatility")  # endings of such columns
+LESS_IS_BETTER = re.compile(r"(?<!_per)_s$|_ms$|volatility|amplification|round_trips_per_")  # of such columns
 LEAST_NIGHTS = 3
 
 
@@ -61,12 +62,13 @@ class Comparison:
     unit: str
     judged: Sequence[Judged]
     differing: Sequence[Difference]
+    lost: Sequence[str] = ()  # configurations of the first that have no VALID trials in the second
 
     @property
     def exit_status(self) -> int:
         """0 same or better, 1 worse, 3 nobody can tell; errors are 2."""
         given = {one.judgement for one in self.judged}
-        return 1 if WORSE in given else 3 if CANNOT_TELL in given or not given else 0
+        return 1 if WORSE in given else 3 if CANNOT_TELL in given or self.lost or not given else 0
 
 
 def compare_runs(one: Results, other: Results, size: float, metric: str = "", anyway: bool = False) -> Comparison:
@@ -82,7 +84,8 @@ def compare_runs(one: Results, other: Results, size: float, metric: str = "", an
         found = ratio(before, after)
         counts, said = (len(before), len(after)), judgement(*found, size, metric)
         judged.append(Judged(name, _middle(before), _middle(after), counts, *found, said))
-    return Comparison(one.name, other.name, metric, one.unit if metric == one.rate else "", judged, differing)
+    lost = [name for name in mine if name not in theirs]
+    return Comparison(one.name, other.name, metric, one.unit if metric == one.rate else "", judged, differing, lost)
 
 
 def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say, anyway: bool = False) -> Comparison:
@@ -111,7 +114,10 @@ def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say,
         raise ConfigError(
             f"{run.directory} and {known.nightly}: have no configuration in common whose trials are VALID"
         )
-    return Comparison(known.nightly, run.name, metric, unit, judged, differing)
+    there = {one.configuration for one in judged}
+    of_latest = [value.configuration for value in known.values.get(nights[-1].id, []) if value.metric == metric]
+    lost = [name for name in of_latest if name not in there]
+    return Comparison(known.nightly, run.name, metric, unit, judged, differing, lost)
 
 
 def judgement(factor: float, low: float | None, high: float | None, size: float, metric: str) -> str:
@@ -122,7 +128,7 @@ def judgement(factor: float, low: float | None, high: float | None, size: float,
     if least < low and high < most:
         return SAME
     if (high < 1 and factor <= least) or (low > 1 and factor >= most):
-        return WORSE if (factor < 1) != metric.endswith(LOWER_IS_BETTER) else BETTER
+        return WORSE if (factor < 1) != bool(LESS_IS_BETTER.search(metric)) else BETTER
     return CANNOT_TELL
 
 
@@ -174,6 +180,8 @@ def lines(made: Comparison) -> Iterator[str]:
         )
     if not made.judged:
         yield "  no configuration has VALID trials in both"
+    for name in made.lost:
+        yield f"  {name:<{width}}  has no VALID trials in {made.second}, so nobody can tell"
     for difference in made.differing:
         yield f"  differs: {difference.words}"
 
@@ -182,7 +190,7 @@ def as_json(made: Comparison) -> str:
     content = {
         "format": 1, "first": made.first, "second": made.second, "metric": made.metric, "unit": made.unit,
         "exit_status": made.exit_status, "configurations": [asdict(one) for one in made.judged],
-        "differences": [asdict(one) for one in made.differing],
+        "lost": list(made.lost), "differences": [asdict(one) for one in made.differing],
     }  # fmt: skip
     return json.dumps(content, indent=1, ensure_ascii=False)
 
@@ -191,8 +199,8 @@ def as_junit(made: Comparison) -> str:
     """A test for each configuration: failed where it is worse, skipped where nobody can tell."""
     count = [one.judgement for one in made.judged].count
     suite = ElementTree.Element(
-        "testsuite", name=f"{made.second} against {made.first}", tests=str(len(made.judged)),
-        failures=str(count(WORSE)), skipped=str(count(CANNOT_TELL)), errors="0",
+        "testsuite", name=f"{made.second} against {made.first}", tests=str(len(made.judged) + len(made.lost)),
+        failures=str(count(WORSE)), skipped=str(count(CANNOT_TELL) + len(made.lost)), errors="0",
     )  # fmt: skip
     for one in made.judged:
         case = ElementTree.SubElement(suite, "testcase", classname=f"tierbench.{made.metric}", name=one.configuration)
@@ -202,6 +210,9 @@ def as_junit(made: Comparison) -> str:
             ElementTree.SubElement(case, "failure", message=words)
         elif one.judgement == CANNOT_TELL:
             ElementTree.SubElement(case, "skipped", message=f"cannot tell: {words}")
+    for name in made.lost:
+        case = ElementTree.SubElement(suite, "testcase", classname=f"tierbench.{made.metric}", name=name)
+        ElementTree.SubElement(case, "skipped", message=f"cannot tell: no VALID trials in {made.second}")
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
@@ -209,4 +220,5 @@ def summary(made: Comparison) -> str:
     """All of it in one line."""
     given = [one.judgement for one in made.judged]
     kinds = [f"{counted(given.count(kind), 'configuration')} {kind}" for kind in dict.fromkeys(given)]
+    kinds += [f"{counted(len(made.lost), 'configuration')} without VALID trials"] if made.lost else []
     return ", ".join(kinds) or "nothing to compare"

@@ -37,8 +37,18 @@ def test_worse_is_certain_and_large_and_the_same_is_certainly_small(ratio, expec
     assert judgement(*ratio, 0.05, "delivered_mbps") == expected
 
 
-def test_of_a_time_more_is_worse():
-    assert judgement(1.2, 1.1, 1.3, 0.05, "wall_time_s") == WORSE
+@pytest.mark.parametrize(
+    "metric", ["wall_time_s", "latency_p99_s", "start_skew_ms", "volatility_5s_mbps", "round_trips_per_operation"]
+)
+def test_of_a_time_more_is_worse(metric):
+    assert judgement(1.2, 1.1, 1.3, 0.05, metric) == WORSE
+    assert judgement(0.8, 0.7, 0.9, 0.05, metric) == BETTER
+
+
+@pytest.mark.parametrize("metric", ["delivered_mbps", "events_per_s", "operations_per_s", "fetches_per_s"])
+def test_of_a_rate_less_is_worse(metric):
+    assert judgement(0.8, 0.7, 0.9, 0.05, metric) == WORSE
+    assert judgement(1.2, 1.1, 1.3, 0.05, metric) == BETTER
 
 
 def test_what_is_worse_has_exit_status_1_and_fails_its_test_of_junit(tmp_path, capsys):
@@ -59,6 +69,26 @@ def test_what_is_better_has_exit_status_0(tmp_path, capsys):
     faster = {"direct": 800.0, "lan-xrootd": 400.0}
     assert main(["compare", one, make(tmp_path / "b", rates=faster)]) == 0
     assert "2 configurations better" in capsys.readouterr().out
+
+
+def without_lan(path, **changes):
+    """A run none of whose trials through xrootd is VALID."""
+    lan = {f"lan-xrootd.root.x008.r{repeat}": ("INVALID", "it fell over") for repeat in (1, 2, 3)}
+    return make(path, verdicts=lan, **changes)
+
+
+def test_a_configuration_that_has_no_valid_trial_any_more_is_told_and_is_not_the_same(tmp_path, capsys):
+    faster = {"direct": 800.0, "lan-xrootd": 400.0}
+    one, other = make(tmp_path / "a"), without_lan(tmp_path / "b", rates=faster)
+    junit = tmp_path / "junit.xml"
+    assert main(["compare", one, other, "--junit", str(junit)]) == 3
+    told = capsys.readouterr().out
+    assert "lan-xrootd/root \N{MULTIPLICATION SIGN}8  has no VALID trials in b" in told
+    assert "1 configuration without VALID trials" in told
+    suite = ElementTree.parse(junit).getroot()  # noqa: S314 - our own
+    assert (suite.get("tests"), suite.get("skipped")) == ("2", "1")
+    before = without_lan(tmp_path / "c")
+    assert main(["compare", before, make(tmp_path / "d", rates=faster)]) == 0  # what came back costs nothing
 
 
 def test_single_trials_cannot_tell(tmp_path):
@@ -96,6 +126,8 @@ def test_a_run_is_judged_against_a_nightlys_nights(tmp_path, nights):
     against = ["--baseline", "quick", "--history", str(nights / "history")]
     assert main(["compare", slow, *against]) == 1
     assert main(["compare", make(tmp_path / "like"), *against]) == 0
+    assert main(["compare", without_lan(tmp_path / "lost"), *against]) == 3
+    assert main(["compare", make(tmp_path / "by"), "--metric", "window_s", *against]) == 2
 
 
 def history(nights, *words):
