@@ -32,7 +32,7 @@ CPU = ("cpu_user", "cpu_nice", "cpu_system", "cpu_idle", "cpu_iowait", "cpu_irq"
 SMALLEST_FRAME = 60
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays are not equal as a whole
 class Intervals:
     """What happened between each sample and the one before it; NaN where that is not known, as for the first."""
 

@@ -90,7 +90,7 @@ class Trailer:
     clocks: list[Bounds] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays are not equal as a whole
 class Samples:
     """One sampler's records as columns of integers, and what the file says of itself.
 

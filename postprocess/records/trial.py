@@ -68,7 +68,7 @@ class PlaceReport:
     check: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays are not equal as a whole
 class Sampled:
     """The samples of one interface and of its host, and the differences between them."""
 

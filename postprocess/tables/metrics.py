@@ -283,9 +283,12 @@ def _taken_in(data: TrialData) -> Callable[[Job], Any]:
 
 
 def _sum(jobs: Iterable[Job], what: Callable[[Job], Any]) -> Any:
-    """The sum over the clients that know; None where none does."""
-    values = [value for job in jobs if (value := what(job)) is not None]
-    return sum(values) if values else None
+    """The sum over the clients; None where none knows, or one does not that ended well: without it the sum is less."""
+    told = [(job, what(job)) for job in jobs]
+    if any(value is None and job.ok and job.has_work for job, value in told):
+        return None
+    known = [value for _, value in told if value is not None]
+    return sum(known) if known else None
 
 
 def _spread_ms(wall_ns: Iterable[int | None]) -> float | None:

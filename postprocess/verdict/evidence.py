@@ -138,6 +138,7 @@ def _sampling(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     begin, end, window_s = data.begin_ns, data.end_ns, row.window_s
     for whose, times in _anew(data).items():
         yield Evidence("counter began anew", times, f"the counters of {whose} began anew {times} times")
+    measured = {sampled.samples.host for sampled in data.storage}
     for sampled, *_ in by_host(data.sampled):
         host = sampled.samples.host
         late, ticks = _late(sampled.samples)
@@ -146,9 +147,8 @@ def _sampling(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
             yield Evidence("late ticks", share, f"{host}'s sampler was late {late} times of {ticks}, {share:.1f} %")
         if begin is None or end is None or len(sampled.samples) < 2:
             continue
-        yield from _gaps(sampled, begin, end, measured=sampled in data.storage)
+        yield from _gaps(sampled, begin, end, measured=host in measured)
     lacking = list(data.lacking)
-    measured = {sampled.samples.host for sampled in data.storage}
     for interfaces in by_host(data.sampled):
         if interfaces[0].samples.host not in measured:
             lacking += uncovered(interfaces, begin, end, None)

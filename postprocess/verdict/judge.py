@@ -51,7 +51,7 @@ def judge_run(rows: Sequence[TrialRow], hosts: Mapping[str, Mapping[str, Any]]) 
 def _with_findings(row: TrialRow, further: list[Evidence]) -> TrialRow:
     """A trial's row when more has been found out about it."""
     reasons = list(_reasons(further))
-    if not reasons:
+    if not reasons or row.verdict == RUNNING:
         return row
     verdict = max(row.verdict, *map(of_finding, further), key=[VALID, SUSPECT, INVALID].index)
     return replace(row, verdict=verdict, verdict_reasons="; ".join(filter(None, [row.verdict_reasons, *reasons])))

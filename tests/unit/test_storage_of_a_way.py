@@ -115,6 +115,19 @@ def test_a_host_that_shares_its_machine_goes_by_its_own_part_of_the_disks(tmp_pa
     assert (row.counted_by, row.closure) == ("own disks", pytest.approx(0, abs=0.01))
 
 
+def test_a_worker_of_several_interfaces_counts_its_disks_once(tmp_path: Path) -> None:
+    on_disk(tmp_path)
+    folder = next((tmp_path / "trials").iterdir())
+    one = trial_tables(folder)
+    usual = synthetic.record_values
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(synthetic, "record_values", lambda time, **sent: usual(time, disk_read_bytes=READ(time), **sent))
+        nics = {"eth0": NOTHING, "eth1": synthetic.during(0.1, SECONDS)}
+        synthetic.write_interfaces(folder / f"samples/{WORKER}.samples", TIMES, nics, role="worker")
+    two = trial_tables(folder)
+    assert (two.mean_mbps, two.bytes_by_server, two.verdict) == (one.mean_mbps, one.bytes_by_server, one.verdict)
+
+
 def test_a_warm_cache_is_seen_though_somebody_else_reads_as_much_from_the_disk(tmp_path: Path) -> None:
     row = on_disk(tmp_path, fetched=0)
     assert row.verdict == "INVALID"

@@ -52,6 +52,34 @@ def test_the_documentation_lists_each_column(name):
     assert documented == [(column.name, column.unit, column.meaning) for column in columns_of(FILES[name][1])]
 
 
+@pytest.mark.parametrize(
+    ("count", "rate"),
+    [("events", "events_per_s"), ("operations", "operations_per_s"), ("cpu_user_s", "cpu_efficiency")],
+)
+def test_a_rate_of_what_one_client_does_not_tell_is_not_the_others(folder, count, rate):
+    for client in range(4):
+        write(folder, client, **{count: 1000})
+    assert trial_tables(folder)[rate] is not None
+    write(folder, 2, **{count: None, "cpu_system_s": None})
+    assert trial_tables(folder)[rate] is None
+
+
+def write(folder, client, **end):
+    size = json.loads((folder / names.TRIAL).read_text())["bytes"] // 4
+    synthetic.write_client(
+        folder / f"clients/{client}.jsonl", begin_s=client * 1e-3, end_s=20 - client, size=size, **end
+    )
+
+
+def test_a_trial_that_runs_has_no_verdict_yet_whatever_its_hosts_have(run):
+    synthetic.write_trial(run, repeat=3, index=3)
+    going = synthetic.write_trial(run, repeat=4, index=4)
+    samples = going / f"samples/{synthetic.OSS}.samples"
+    synthetic.write_samples(samples, synthetic.ticks(-2, 5), synthetic.during(400, 20), cut=True, kernel="another")
+    (going / names.DAGMAN_LOCK).touch()
+    assert [row.verdict for row in tables(run).trials] == ["VALID", "VALID", "VALID", "running"]
+
+
 def test_a_run_has_a_row_per_sample_client_trial_and_batch(run):
     tables(run)
     assert {name: len(rows(run / name)) for name in FILES} == {
