@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tierbench.dags import names, secret
+from tierbench.dags import credentials, names, secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushes, ways_to_sample
 from tierbench.dags.limits import limits
@@ -67,9 +67,13 @@ def dagman_config() -> str:
     return _settings(*DAGMAN, IN_ORDER)
 
 
-def trial_config() -> str:
+def trial_config(site: Site) -> str:
     """DAGMan's settings for the DAGs of single trials."""
-    return _settings(*DAGMAN)
+    most = site.submission.idle_limit
+    limit = (
+        [(f"DAGMAN_MAX_JOBS_IDLE = {most}", "the site's limit of a trial's jobs that wait for slots")] if most else []
+    )
+    return _settings(*DAGMAN, *limit)
 
 
 def _settings(*settings: tuple[str, str]) -> str:
@@ -196,7 +200,9 @@ def _outbox(site: Site, experiment: Experiment, trial: Trial) -> Job:
         _submit("outbox"),
         {
             "step": "make",
-            "flags": " ".join(_ticket_flags(access)),
+            "flags": credentials.flags(access),
+            **_travelling("files", credentials.files(access)),
+            **_service(access),
             "pool_requirements": site.pools[access.pool].requirements,
             **_waits(experiment, trial),
         },
@@ -219,6 +225,7 @@ def _samplers(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Serv
 
 def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
     configuration = trial.configuration
+    access = site.access[configuration.access]
     return Job(
         "clients",
         _submit("clients"),
@@ -227,10 +234,11 @@ def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
             "client": configuration.client,
             "places": f"{RUN_DIRECTORY}/{names.place_list(configuration.id, trial.jobs)}",
             "memory": experiment.workloads[configuration.workload].asks_mb(trial.work.processes),
-            "flags": " ".join(_client_flags(site.access[configuration.access], experiment, trial.jobs)),
+            "flags": " ".join(_client_flags(access, experiment, trial.jobs)),
             "pool_requirements": site.pools[configuration.pool].requirements,
             **_waits(experiment, trial),
-            **_secrets(experiment.workloads[configuration.workload]),
+            **_travelling("secrets", _secrets(access, experiment.workloads[configuration.workload])),
+            **_service(access),
         },
     )
 
@@ -241,10 +249,19 @@ def _waits(experiment: Experiment, trial: Trial) -> dict[str, int]:
     return {"slot_limit": limit.slot_s, "run_limit": limit.job_s}
 
 
-def _secrets(workload: Workload) -> dict[str, str]:
-    """The files of secrets as a macro for what else travels with a client, if there are any."""
-    paths = secret.files(workload.environment)
-    return {"secrets": "".join(f", {path}" for path in paths)} if paths else {}
+def _secrets(access: Access, workload: Workload) -> list[str]:
+    """The files of the access point that travel with each client, and whose content nobody else may learn."""
+    return list(dict.fromkeys([*credentials.files(access), *secret.files(workload.environment)]))
+
+
+def _travelling(macro: str, paths: Sequence[str]) -> dict[str, str]:
+    """A macro for what else travels with a job, if there is anything."""
+    return {macro: "".join(f", {path}" for path in paths)} if paths else {}
+
+
+def _service(access: Access) -> dict[str, str]:
+    service = credentials.service(access)
+    return {"service": service} if service else {}
 
 
 def _client_flags(access: Access, experiment: Experiment, jobs: int) -> Iterator[str]:
@@ -255,12 +272,8 @@ def _client_flags(access: Access, experiment: Experiment, jobs: int) -> Iterator
         yield f"--gate {names.GO} --gate-timeout {limit.go_s}"
     if experiment.cores == "pinned":
         yield "--pin"
-    yield from _ticket_flags(access)
-
-
-def _ticket_flags(access: Access) -> Iterator[str]:
-    if access.kerberos:
-        yield f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}"
+    if told := credentials.flags(access):
+        yield told
 
 
 def _script(name: str) -> str:

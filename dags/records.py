@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierbench.dags import names
+from tierbench.dags import credentials, names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
 from tierbench.dags.language import rows
@@ -45,7 +45,11 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         "pool": access.pool,
         "requirements": site.pools[access.pool].requirements,
         "protocol": access.protocol,
-        "kerberos": dataclasses.asdict(access.kerberos) if access.kerberos else None,
+        "credentials": {
+            "flags": credentials.flags(access),
+            "files": credentials.files(access),
+            "service": credentials.service(access),
+        },
         "workers": list(plan.pools[access.pool]),
         "flush": {
             "strategy": site.flush.strategy if flushed else "none",

@@ -6,11 +6,11 @@ import dataclasses
 import json
 import re
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePath
 from secrets import token_hex
 from typing import Any
 
-from tierbench.dags import names, secret
+from tierbench.dags import credentials, names, secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
 from tierbench.dags.hosts import host_lists, place_lists
@@ -63,7 +63,7 @@ def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> No
     definition = dataclasses.replace(experiment, variants=())  # which follow from its axes
     (run / names.EXPERIMENT).write_text(_json(definition), encoding="utf-8")
     (run / names.DAGMAN_CONFIG).write_text(dagman_config(), encoding="utf-8")
-    (run / names.TRIAL_CONFIG).write_text(trial_config(), encoding="utf-8")
+    (run / names.TRIAL_CONFIG).write_text(trial_config(site), encoding="utf-8")
     (run / names.EXPERIMENT_DAG).write_text(experiment_dag(plan, experiment).text(), encoding="utf-8")
     (run / names.LISTS).mkdir()
     for configuration in plan.configurations:
@@ -101,7 +101,10 @@ def _copy_shipped(site: Site, experiment: Experiment, run: Path) -> None:
         copy.write_bytes(content)
     travelling = [names.TRIAL, names.REPLICAS, *(path.name for path in (run / names.SCRIPTS).rglob("*"))]
     for use in experiment.uses():
-        found = secret.problems(secret.files(use.workload.environment), travelling)
+        access = site.access[use.access]
+        secret.refuse(secret.problems(credentials.files(access), travelling), f"access.{use.access}")
+        beside = [*travelling, *(PurePath(path).name for path in credentials.files(access))]
+        found = secret.problems(secret.files(use.workload.environment), beside)
         secret.refuse(found, f"workloads.{use.name}.environment")
 
 

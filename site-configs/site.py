@@ -75,6 +75,25 @@ class Kerberos:
     keytab: AbsolutePath
 
 
+@dataclass(frozen=True)
+class Token:
+    """A bearer token: a file on the access point that comes with each job, or one of HTCondor's credentials."""
+
+    file: AbsolutePath | None = None
+    condor: Name | None = None  # the service that jobs ask for
+
+    def __post_init__(self) -> None:
+        if bool(self.file) == bool(self.condor):
+            raise ValueError("needs either file, a path on the access point, or condor, a name of use_oauth_services")
+
+
+@dataclass(frozen=True)
+class GridProxy:
+    """A proxy of the user's X.509 certificate: a file on the access point that comes with each job."""
+
+    proxy: AbsolutePath
+
+
 def located(prefix: str, path: str) -> str:
     """How a client names what has this absolute path behind a prefix."""
     is_web_like = "://" in prefix and not prefix.startswith(DOOR)
@@ -105,6 +124,8 @@ class Access:
     description: Line = Line("")
     path: tuple[Host, ...] = ()
     kerberos: Kerberos | None = None
+    token: Token | None = None
+    x509: GridProxy | None = None
     environment: dict[str, Value] = field(default_factory=dict)  # of who reads this way
     writes: AbsolutePath | None = None
     to: Destination | None = None
@@ -225,9 +246,10 @@ class Links:
 
 @dataclass(frozen=True)
 class Submission:
-    """What a pool asks of every job that is to run on its workers, beside what tierbench's own need."""
+    """What a pool asks of whoever submits to it, beside what tierbench's own jobs need."""
 
     lines: tuple[SubmitLine, ...] = ()
+    idle_limit: int | None = bounded(None, 1)  # a trial submits nothing while so many of its jobs wait for slots
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,6 +324,7 @@ def _problems(site: Site) -> Iterator[str]:
     if storage and site.storage.sampled is not None and site.storage.sampled not in storage:
         yield unknown("storage.sampled", site.storage.sampled, storage)
     yield from _unproven(site, storage)
+    yield from _of_one_name(site)
     yield from _copied_unseen(site)
     yield from _sampled_twice(site)
     yield from _flushed_outside(site)
@@ -311,6 +334,18 @@ def _share(one: str, other: str) -> bool:
     """Whether one path leads into the other."""
     first, second = PurePath(one), PurePath(other)
     return first.is_relative_to(second) or second.is_relative_to(first)
+
+
+def _of_one_name(site: Site) -> Iterator[str]:
+    """Tokens and proxies that would travel under the name of another."""
+    taken: dict[str, str] = {}
+    for name, access in site.access.items():
+        for key, path in (
+            ("token.file", access.token and access.token.file),
+            ("x509.proxy", access.x509 and access.x509.proxy),
+        ):
+            if path and taken.setdefault(PurePath(path).name, path) != path:
+                yield f'access.{name}.{key}: "{path}" and "{taken[PurePath(path).name]}" would travel under one name'
 
 
 def _unproven(site: Site, storage: Sequence[Host]) -> Iterator[str]:

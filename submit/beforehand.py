@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan
 from tierbench.errors import ConfigError
+from tierbench.site_configs.site import Site
 from tierbench.wrappers.checksum import CHECKSUM
 
 SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")
 JSON_WEB_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.")
 
 
-def secrets_in_the_open(experiment: Experiment) -> list[str]:
+def secrets_in_the_open(site: Site, experiment: Experiment) -> list[str]:
     """Variables whose values look like secrets and would be in the run directory."""
-    return list(
-        dict.fromkeys(
-            f"doubtful: workloads.{use.name}.environment.{name}: is a secret by its looks, and its value would be in"
-            f' the run directory for all to read; say where it is instead: {name} = {{ from_file = "/a/path" }}'
-            for use in experiment.uses()
-            for name, value in use.workload.environment.items()
-            if isinstance(value, str) and (SECRET_NAME.search(name) or JSON_WEB_TOKEN.match(value))
-        )
-    )
+    environments: dict[str, Mapping[str, object]] = {}
+    for use in experiment.uses():
+        environments[f"workloads.{use.name}"] = use.workload.environment
+        environments[f"access.{use.access}"] = site.access[use.access].environment
+    return [
+        f"doubtful: {place}.environment.{name}: is a secret by its looks, and its value would be in the run directory"
+        f" for all to read; say where it is instead: {_instead(place, name)}"
+        for place, environment in environments.items()
+        for name, value in environment.items()
+        if isinstance(value, str) and (SECRET_NAME.search(name) or JSON_WEB_TOKEN.match(value))
+    ]
+
+
+def _instead(place: str, name: str) -> str:
+    """Only an experiment's variables may be secret ones; a way of access has tokens by name."""
+    return f'{name} = {{ from_file = "/a/path" }}' if place.startswith("workloads") else 'token = { file = "/a/path" }'
 
 
 def checksums_without_catalogue(plan: Plan, experiment: Experiment) -> Iterator[str]:

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import fcntl
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,10 +18,11 @@ from typing import IO
 
 from tierbench import stored
 from tierbench.dags import names
+from tierbench.dags.credentials import variables
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.replicas import Entry
 from tierbench.errors import BusyError
-from tierbench.site_configs.site import Site
+from tierbench.site_configs.site import Access, Site
 from tierbench.stored import Damaged
 from tierbench.submit.ownership import hand_over
 
@@ -101,15 +103,19 @@ def fetched(site: Site, folder: str) -> Catalogue | None:
 
 def _read(site: Site, path: str) -> Iterator[str]:
     """The text of a file on the storage, by each way that works from this host."""
-    for url in dict.fromkeys(access.url(path) for access in site.access.values()):
+    ways: dict[str, Access] = {}
+    for access in site.access.values():
+        ways.setdefault(access.url(path), access)
+    for url, access in ways.items():
         if url.startswith("/"):
             with contextlib.suppress(OSError):  # no such mount here, or not for us
                 yield Path(url).read_text(encoding="utf-8", errors="replace")
             continue
         try:
             copy = subprocess.run(
-                ["xrdcp", "--silent", url, "-"], capture_output=True, timeout=FETCH_SECONDS, check=False
-            )
+                ["xrdcp", "--silent", url, "-"], env={**os.environ, **variables(access)},
+                capture_output=True, timeout=FETCH_SECONDS, check=False,
+            )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired):  # no xrdcp here, or nobody answers: other ways may do
             continue
         if copy.returncode == 0:

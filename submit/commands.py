@@ -19,7 +19,7 @@ from tierbench.definitions import NAMED
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit import copies, pool
+from tierbench.submit import copies, credentials, pool
 from tierbench.submit import replication as replica_files
 from tierbench.submit.beforehand import checksums_without_catalogue, refuse_without_catalogue, secrets_in_the_open
 from tierbench.submit.calibration import leave_ceilings
@@ -120,7 +120,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     print("\n".join(preview(plan, site, experiment, slots, _asked(arguments))))
     needed = needed_bytes(plan, site, experiment)
     print("".join(f"missing: {line}\n" for line in checksums_without_catalogue(plan, experiment)), end="")
-    print("".join(f"{line}\n" for line in secrets_in_the_open(experiment)), end="")
+    print("".join(f"{line}\n" for line in _of_credentials(plan, site, experiment)), end="")
     trouble = too_little(needed, Path("runs"))
     print(f"missing: room: {trouble}" if trouble else f"the run directory takes up to {needed / 1e6:.0f} MB")
     return 0
@@ -136,8 +136,8 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     site, experiment = _definitions(arguments)
     plan, slots = expanded(site, experiment)
     _check_number(plan, arguments)
-    lacking = list(missing(plan, site, experiment, slots, _asked(arguments)))
-    for line in [*lacking, *secrets_in_the_open(experiment)]:
+    lacking = [*missing(plan, site, experiment, slots, _asked(arguments)), *_of_credentials(plan, site, experiment)]
+    for line in lacking:
         say(line)
     if not incomplete and any(line.startswith("missing:") for line in lacking):
         raise UnmetNeed(
@@ -149,6 +149,10 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     write_run(plan, site, experiment, directory)
     ship_programs(experiment, directory, say)
     return Run(directory)
+
+
+def _of_credentials(plan: Plan, site: Site, experiment: Experiment) -> list[str]:
+    return [*credentials.doubts(plan, site, experiment), *secrets_in_the_open(site, experiment)]
 
 
 def _check_number(plan: Plan, arguments: argparse.Namespace) -> None:

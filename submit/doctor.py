@@ -14,7 +14,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import expand
 from tierbench.definitions import NAMED
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit import catalogue, pool, probes
+from tierbench.submit import catalogue, credentials, pool, probes
 from tierbench.submit.catalogue import Catalogue
 from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.findings import Finding, lines
@@ -65,6 +65,8 @@ def _sections(
     if experiment:
         yield list(_replicas(site, experiment, given, known))
         yield [_space(site, experiment)]
+    needed_s = credentials.needed_s(expand(site, experiment, {}), site, experiment) if experiment else 0.0
+    yield list(credentials.findings(used_accesses(site, experiment), needed_s))
     yield [
         Finding("bad", f"condition {name}", "the site does not offer it", "see docs/conditions.md, or ask for another")
         for name in asked_conditions(experiment)

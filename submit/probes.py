@@ -34,6 +34,7 @@ SUBMIT = {
     "arguments": "-",
     "input": "$(Process)/questions.json",
     "stream_input": "True",  # read here when the job has begun, and written here as soon as it is said: that bounds
+    "transfer_input_files": "$(files)",
     "should_transfer_files": "YES",
     "when_to_transfer_output": "ON_EXIT",
     "output": "$(Process)/answers",
@@ -187,12 +188,17 @@ def submitted(
             description = htcondor2.Submit(
                 {**SUBMIT, "executable": str(directory / "probe.py"), "initialdir": str(directory)}
             )
-            items = iter([{"pinned": visit.requirements} for visit, _ in asked])
+            items = iter([{"pinned": visit.requirements, "files": _there(visit)} for visit, _ in asked])
             cluster = int(htcondor2.Schedd().submit(description, itemdata=items).cluster())
         try:
             yield Jobs(directory, [visit.host for visit, _ in asked], cluster, log)
         finally:
             _remove(cluster)
+
+
+def _there(visit: Visit) -> str:
+    """The files that a probe is to show, or it says itself that it has none of them; without them it is not held."""
+    return ", ".join(file for file in visit.files if os.access(file, os.R_OK))
 
 
 def _remove(cluster: int) -> None:

@@ -6,20 +6,23 @@ import dataclasses
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
+from tierbench.dags import credentials
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import condition_hosts
 from tierbench.dags.levels import Level, level_text
 from tierbench.dags.replicas import Entry
 from tierbench.site_configs.site import Access, Sampler, Site, together
+from tierbench.wrappers.credentials import KINDS
 
 CHOSEN = 64  # replicas whose contents are looked at, as far as the time allows
 CONTENTS_SECONDS = 10
 READABLE = ("file", "xrootd")  # protocols by which the probe itself can read a file
-PROXY = "X509_USER_PROXY"
+PROXY = KINDS["proxy"].variable
 GRID_SCHEMES = ("gsiftp://", "srm://")  # which nobody is let in by without a grid certificate
-LEAST_PROXY_HOURS = 12
+LEAST_PROXY_S = 12 * 3600.0
 
 # By the kind of question and the answer's `why`; what to do where the answer is not good.
 REMEDIES = {
@@ -31,18 +34,24 @@ REMEDIES = {
     "files cache": "if the storage is not mounted there, it keeps no cache: take it out of the access's `path`",
     "xrootd unreachable": "is the xrootd server running, and open to that host's address?",
     "xrootd no-xrdfs": "install xrootd-client there to have the door checked",
-    "xrootd denied": "give the access its `kerberos` in the site's file, or let the workers in at the server",
+    "xrootd denied": "give the access its `kerberos`, `token` or `x509` in the site's file, or let the workers in at"
+    " the server",
     "xrootd absent": "make the replicas (`tierbench replicas`), or let the server export that directory (all.export)",
     "xrootd failed": "see the xrootd server's log; does the file system below it answer?",
     "xrootd few": "`tierbench replicas` makes the missing ones; or the server shows another file system",
     "server unreachable": "is the server running, and open to that host's address?",
     "proxy absent": "make one (`grid-proxy-init`, `voms-proxy-init`) that the user who submits can read there, and name"
-    " it as X509_USER_PROXY in the access's `environment`",
+    " it as the access's `x509`, or where it is on the workers as X509_USER_PROXY in its `environment`",
     "proxy open": "`chmod 600` it: Globus takes none that others may read",
     "proxy no-certificate": "make it anew (`grid-proxy-init`, `voms-proxy-init`)",
     "proxy no-openssl": "install openssl there",
     "proxy expired": "make it anew (`grid-proxy-init`, `voms-proxy-init`)",
     "proxy expires": "make it anew, or a long run outlives it",
+    "token absent": "put one there (`htgettoken`, `oidc-token`) that the user who submits can read",
+    "token open": "`chmod 600` it: whoever reads it can use it, and XRootD's client takes none that others may read",
+    "token no-token": "get it anew (`htgettoken`, `oidc-token`)",
+    "token expired": "get it anew (`htgettoken`, `oidc-token`)",
+    "token expires": "have it renewed meanwhile: each trial's clients are sent it as it is then",
     "writes refused": "let the user who submits write there, or correct the access's `writes` in the site's file",
     "writes no-xrdfs": "install xrootd-client there",
     "contents changed": "`tierbench replicas --verify` names all of them; remove those, and it makes them again",
@@ -70,6 +79,7 @@ class Question:
     thing: str
     about: Mapping[str, Any] = field(default_factory=dict, hash=False)
     advice: str = ""  # what to do, whatever is not good
+    brings: tuple[str, ...] = ()  # files of the access point that are shown to a server
 
     def to_json(self) -> dict[str, Any]:
         return {"ask": self.kind, **self.about}
@@ -88,6 +98,11 @@ class Visit:
     requirements: str
     via: str = "pool"
     questions: list[Question] = field(default_factory=list)
+
+    @property
+    def files(self) -> list[str]:
+        """What has to come along."""
+        return list(dict.fromkeys(file for question in self.questions for file in question.brings))
 
     def ask(self, question: Question) -> None:
         if question not in self.questions:
@@ -179,8 +194,8 @@ def _contents(
     chosen = chance.sample(list(entries.values()), min(CHOSEN, len(entries)))
     directory = access.place(f"{site.storage.replicas}/{folder}")
     files = [(access.url(f"{directory}/{entry.name}"), entry.bytes, entry.adler32) for entry in chosen]
-    about = {"files": files, "of": len(entries), "seconds": CONTENTS_SECONDS}
-    yield hosts[-1], Question("contents", f"replicas {folder}", about)
+    about = {"files": files, "of": len(entries), "seconds": CONTENTS_SECONDS, **_shown(access)}
+    yield hosts[-1], Question("contents", f"replicas {folder}", about, brings=tuple(credentials.files(access)))
 
 
 def _on_sampled(site: Site, sampler: Sampler) -> Iterator[Question]:
@@ -210,9 +225,10 @@ def _flush(site: Site) -> Question:
 def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Access) -> Iterator[Question]:
     if access.kerberos:  # first, since what follows shows its ticket
         yield Question("kerberos", "Kerberos ticket", dataclasses.asdict(access.kerberos))
-    if PROXY in access.environment or access.prefix.startswith(GRID_SCHEMES):
-        about = {"proxy": access.environment.get(PROXY, ""), "hours": LEAST_PROXY_HOURS}
-        yield Question("proxy", "grid proxy", about)
+    if not access.x509 and (PROXY in access.environment or access.prefix.startswith(GRID_SCHEMES)):
+        yield Question("proxy", "grid proxy", {"path": access.environment.get(PROXY, ""), "needed_s": LEAST_PROXY_S})
+    for kind, path in credentials.by_kind(access).items():
+        yield Question(kind, f"access {name}, its {kind}", {"path": PurePath(path).name, "needed_s": 0}, brings=(path,))
     yield from _at_the_door(name, access, _directories(site, experiment, name))
     if _flushes(site, experiment):
         yield _flush(site)
@@ -222,7 +238,8 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
             client = {"client": needs.client, "options": dataclasses.asdict(needs.options), "protocol": access.protocol}
             yield Question("program", f"client {needs.client}", client, needs.declared.remedy)
             if access.writes and not use.replicas.made:
-                yield Question("writes", f"access {name}, to write", {"url": access.url(access.writes)})
+                outbox = {"url": access.url(access.writes), **_shown(access)}
+                yield Question("writes", f"access {name}, to write", outbox, brings=tuple(credentials.files(access)))
     yield Question("iperf3", "iperf3")
 
 
@@ -232,13 +249,20 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]]) -> Ite
         for prefix in access.prefixes:
             door = prefix.removeprefix("root://").rstrip("/")
             beside = f" at {door}" if access.further else ""
-            yield Question("xrootd", f"access {name}{beside}", {"door": door, "paths": paths})
+            about = {"door": door, "paths": paths, **_shown(access)}
+            yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(credentials.files(access)))
     elif access.protocol == "file":
         seen = [(access.url(path), count) for path, count in paths]
         yield Question("files", f"access {name}", {"paths": seen})
     elif access.protocol != "globus":
         url = f"http://{access.proxy}/" if access.proxy else access.prefix
         yield Question("server", f"access {name}", {"url": url})
+
+
+def _shown(access: Access) -> dict[str, Any]:
+    """By which variables a probe's programs find what they have to show, if there is anything."""
+    shown = {variable: PurePath(path).name for variable, path in credentials.variables(access).items()}
+    return {"shown": shown} if shown else {}
 
 
 def _on_the_way(site: Site, experiment: Experiment | None, access: Access) -> Iterator[Question]:

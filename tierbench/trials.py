@@ -64,6 +64,14 @@ class Start(NamedTuple):
         return self.kind != NATURAL
 
 
+class Credentials(NamedTuple):
+    """Who its jobs are to the storage: what they are told of it, and what HTCondor gives them."""
+
+    flags: str = ""
+    files: "tuple[str, ...] | list[str]" = ()
+    service: str = ""
+
+
 class Trial(NamedTuple):
     """A trial as it was planned."""
 
@@ -78,7 +86,7 @@ class Trial(NamedTuple):
     does: str  # what its client does: reads, writes …
     writes: "dict[str, Any] | None"
     requirements: str
-    kerberos: "dict[str, str] | None"
+    credentials: "Credentials"
     on_disk: bool  # its clients read from their workers' own disks
 
     @property
@@ -104,7 +112,7 @@ def read_trial(folder: Path) -> Trial:
             does=content.get("traits", {}).get("does", ""),
             writes=content.get("writes"),
             requirements=content.get("requirements", "true"),
-            kerberos=content.get("kerberos"),
+            credentials=Credentials(**content.get("credentials", {})),
             on_disk=content.get("on_disk", False),
         )
     except (KeyError, TypeError) as error:

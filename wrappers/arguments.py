@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tierbench.wrappers.credentials import add_arguments
 from tierbench.wrappers.failure import UsageError
 from tierbench.wrappers.work import Work
 
@@ -22,8 +23,7 @@ def command_line(description: "str | None") -> argparse.Namespace:
     parser.add_argument(
         "--options", default="{}", help='the client\'s own: JSON, or a JSON file with "options" and "work"'
     )
-    parser.add_argument("--keytab", type=Path, help="get a Kerberos ticket of one's own from this")
-    parser.add_argument("--principal", help="for whom; {host} stands for this host's full name")
+    add_arguments(parser)
     parser.add_argument("--pin", action="store_true", help="keep to one core, which no other client of the host has")
     parser.add_argument("--strict", action="store_true", help="exit with 1 unless the status is ok")
     arguments = parser.parse_args()

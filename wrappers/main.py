@@ -27,6 +27,7 @@ from tierbench.wrappers.child import Child, Run, held
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
 from tierbench.wrappers.cores import core_of, take_core
+from tierbench.wrappers.credentials import Credentials
 from tierbench.wrappers.crew import FLAG as CREW_FLAG
 from tierbench.wrappers.crew import Crew, lead
 from tierbench.wrappers.failure import Failure, UsageError
@@ -34,7 +35,6 @@ from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
 from tierbench.wrappers.host import now
 from tierbench.wrappers.interrupts import Interrupts
 from tierbench.wrappers.record import Record
-from tierbench.wrappers.ticket import get_ticket
 from tierbench.wrappers.variables import variables
 from tierbench.wrappers.work import Work
 
@@ -88,12 +88,11 @@ def bytes_of(files: "list[Replica]", work: Work) -> "int | None":
 def perform(client: Client, arguments: argparse.Namespace, record: Record, interrupts: Interrupts) -> Run:
     """Prepare all, wait for the go, let the client read, and tell how it went."""
     scratch = client.job.scratch
+    credentials = Credentials(arguments, Path.cwd())
+    os.environ.update(credentials.obtain(scratch))
     wanted = variables(client.job.options["environment"])
     # HTCondor may give a job no PATH at all, and then ROOT complains that it finds no compiler.
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ, "LC_ALL": "C", **wanted}
-    if arguments.keytab:
-        environment["KRB5CCNAME"] = f"FILE:{scratch}/krb5cc"
-        get_ticket(arguments.keytab, arguments.principal, environment)
     with ExitStack() as until_the_end:
         if arguments.pin:
             until_the_end.enter_context(take_core(arguments.index))
@@ -109,6 +108,7 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
                 arguments.gate, arguments.index, arguments.clients, arguments.gate_timeout, scratch, record, interrupts
             )
             go = gate.ask_for_go()
+            credentials.check(go / 1e9)
             if client.keeps_time:
                 child.release(go)
             gate.wait_until(go)

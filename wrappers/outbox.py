@@ -28,9 +28,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tierbench.wrappers.credentials import Credentials, add_arguments
 from tierbench.wrappers.failure import Failure
 from tierbench.wrappers.patience import run_program
-from tierbench.wrappers.ticket import get_ticket
 
 FORMAT = 1
 BLOCK = 1 << 20
@@ -51,9 +51,7 @@ def main() -> int:
     report = {"format": FORMAT, "host": socket.getfqdn(), "url": writes["url"]}  # type: dict[str, Any]
     with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
         try:
-            if arguments.keytab:
-                os.environ["KRB5CCNAME"] = f"FILE:{scratch}/krb5cc"
-                get_ticket(arguments.keytab, arguments.principal, dict(os.environ))
+            os.environ.update(Credentials(arguments, Path.cwd()).obtain(Path(scratch)))
             outbox = outbox_at(writes["under"], writes["url"])
             if arguments.step == "make":
                 make(outbox, writes["bytes"])
@@ -74,8 +72,7 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("step", choices=("make", "clear"))
     parser.add_argument("--trial", type=Path, default=Path("trial.json"), metavar="FILE", help='where it is: "writes"')
     parser.add_argument("--expected", type=Path, metavar="FILE", help="clear: lines of URL TAB BYTES TAB ADLER32")
-    parser.add_argument("--keytab", type=Path, help="get a Kerberos ticket of one's own from this")
-    parser.add_argument("--principal", help="for whom; {host} stands for this host's full name")
+    add_arguments(parser)
     return parser.parse_args()
 
 

@@ -15,7 +15,6 @@ Exit codes:
 """
 
 import argparse
-import calendar
 import contextlib
 import json
 import os
@@ -28,6 +27,7 @@ import tempfile
 import threading
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ from tierbench.monitors.refusal import Refusal
 from tierbench.monitors.sources.net import find_interfaces
 from tierbench.wrappers.client import find_client
 from tierbench.wrappers.condor import machine
+from tierbench.wrappers.credentials import KINDS as CREDENTIALS
+from tierbench.wrappers.credentials import judged
 from tierbench.wrappers.patience import PATIENCE_S, run_program
 
 FORMAT = 1
@@ -74,13 +76,26 @@ def main() -> int:
 
 
 def answer(ask: Any, question: "dict[str, Any]") -> "dict[str, Any]":
+    shown = {variable: str(Path.cwd() / name) for variable, name in question.get("shown", {}).items()}
     try:
-        ask(question)
+        with showing(shown):
+            ask(question)
     except Answer as found:
         return found.content
     except OSError as error:
         return {"state": "bad", "seen": str(error), "why": "error"}
     raise AssertionError(question)
+
+
+@contextlib.contextmanager
+def showing(variables: "dict[str, str]") -> "Iterator[None]":
+    """While a server is asked its programs find what they have to show it."""
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for variable in variables:
+            del os.environ[variable]
 
 
 # -- what can be asked -----------------------------------------------------------------------------------
@@ -253,26 +268,11 @@ def ask_kerberos(question: "dict[str, Any]") -> None:
     raise Answer("good", f"{keytab} gives a ticket")
 
 
-def ask_proxy(question: "dict[str, Any]") -> None:
-    """Whether a grid proxy is there that Globus takes, and will be for a while."""
-    proxy = Path(question["proxy"] or os.environ.get("X509_USER_PROXY") or f"/tmp/x509up_u{os.getuid()}")  # noqa: S108 - Globus' own place
-    try:
-        proxy.open("rb").close()
-    except OSError as error:
-        raise Answer("bad", f"{proxy}: {error.strerror}", "absent") from None
-    if proxy.stat().st_mode & 0o077:
-        raise Answer("bad", f"others may read {proxy}", "open")
-    if not shutil.which("openssl"):
-        raise Answer("doubtful", f"{proxy} is there, but no openssl to ask when it expires", "no-openssl")
-    shown = run_program("openssl", "x509", "-in", str(proxy), "-noout", "-enddate")
-    if shown.status != 0:
-        raise Answer("bad", f"{proxy} holds no certificate: {shown.last_words}", "no-certificate")
-    ends = calendar.timegm(time.strptime(shown.output.strip(), "notAfter=%b %d %H:%M:%S %Y GMT"))
-    left_h = (ends - time.time()) / 3600
-    if left_h <= 0:
-        raise Answer("bad", f"{proxy} expired {-left_h:.1f} hours ago", "expired")
-    good = left_h > question["hours"]
-    raise Answer("good" if good else "doubtful", f"{proxy} expires in {left_h:.0f} hours", "" if good else "expires")
+def ask_credential(question: "dict[str, Any]") -> None:
+    """Whether a token or a grid proxy is there that lets somebody in, and will be for a while."""
+    ambient = os.environ.get(CREDENTIALS[question["ask"]].variable) or f"/tmp/x509up_u{os.getuid()}"  # noqa: S108 - Globus' own place
+    state, seen, why = judged(question["ask"], Path(question["path"] or ambient), question["needed_s"])
+    raise Answer(state, seen, why)
 
 
 def ask_writes(question: "dict[str, Any]") -> None:
@@ -393,7 +393,8 @@ KINDS = {
     "flush": ask_flush,
     "condition": ask_condition,
     "kerberos": ask_kerberos,
-    "proxy": ask_proxy,
+    "proxy": ask_credential,
+    "token": ask_credential,
     "writes": ask_writes,
     "contents": ask_contents,
     "program": ask_program,

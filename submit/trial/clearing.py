@@ -89,9 +89,10 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
     requirements = trial.requirements
     for machine in avoided:
         requirements = f'({requirements}) && Machine != "{machine}"'
-    flags = "--principal {principal} --keytab {keytab}".format(**trial.kerberos) if trial.kerberos else ""
+    own = trial.credentials
     macros = {
-        "step": "clear", "flags": f"--expected {Path(EXPECTED).name} {flags}", "files": f", {EXPECTED}",
+        "step": "clear", "flags": f"--expected {Path(EXPECTED).name} {own.flags}",
+        "files": "".join(f", {path}" for path in (EXPECTED, *own.files)), "service": own.service,
         "pool_requirements": requirements, "slot_limit": round(SLOT_SECONDS), "run_limit": round(RUN_SECONDS),
     }  # fmt: skip
     command = ["condor_submit", "-terse", "../../submit/outbox.sub"]

@@ -96,8 +96,14 @@ SITE: dict[str, Any] = {
             "pool": "all", "protocol": "file", "path": ["door.example"], "prefix": "/mnt", "writes": "/data/writes",
         },
         "web": {"pool": "all", "protocol": "http", "path": ["door.example"], "prefix": "http://door.example:8080/"},
-        "ftp": {"pool": "all", "protocol": "gridftp", "path": ["door.example"], "prefix": "ftp://door.example:2811/"},
-        "service": {"pool": "all", "protocol": "globus", "path": ["door.example"], "prefix": "globus://aa752cea-8222/"},
+        "ftp": {
+            "pool": "all", "protocol": "gridftp", "path": ["door.example"], "prefix": "ftp://door.example:2811/",
+            "token": {"condor": "scitokens"},
+        },
+        "service": {
+            "pool": "all", "protocol": "globus", "path": ["door.example"], "prefix": "globus://aa752cea-8222/",
+            "token": {"condor": "scitokens"},
+        },
     },
     "storage": {"replicas": "/data/replicas", "sampled": "oss.example"},
     "samplers": {

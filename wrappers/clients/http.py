@@ -1,17 +1,21 @@
 """curl fetches over HTTP, to nowhere."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.credentials import KINDS
 from tierbench.wrappers.failure import Failure
 from tierbench.wrappers.patience import run_program
 
 AT_ONCE = 100  # files that one process fetches over its connection, before another one is started
 OLDEST = (7, 63)  # can write of each fetch as it ends
 TOLD = re.compile(r"^fetched (\d+) (\d+) ([\d.]+)$")
+SECURED = "https://"
 TROUBLE = re.compile(r"^curl: (\(\d+\) .*)$")
 
 
@@ -43,7 +47,7 @@ class Http(Client):
         return absent
 
     def prepare(self) -> None:
-        if not self.job.url.startswith("http://"):
+        if not self.job.url.startswith(("http://", SECURED)):
             raise Failure("wrong-protocol", f"curl is to fetch by HTTP, not {self.job.url}")
 
     def command(self) -> "list[str]":
@@ -51,7 +55,21 @@ class Http(Client):
         way = ["--proxy", f"http://{proxy}"] if proxy else ["--noproxy", "*"]
         form = "%{stderr}fetched %{http_code} %{size_download} %{time_total}\\n"
         files = [word for url, _ in self._files() for word in ("-o", "/dev/null", url)]
-        return ["curl", "-q", "--silent", "--show-error", "--fail", "--globoff", *way, "-w", form, *files]
+        told = ["-q", "--silent", "--show-error", "--fail", "--globoff", *way, *self._shown(), "-w", form]
+        return ["curl", *told, *files]
+
+    def _shown(self) -> "list[str]":
+        """What it shows the server so as to be let in; not on its command line, which all on the host can see."""
+        if not self.job.url.startswith(SECURED):
+            return []
+        token, proxy = (os.environ.get(KINDS[kind].variable) for kind in ("token", "proxy"))
+        shown = ["--cert", proxy] if proxy else []
+        if token:
+            header = self.job.scratch / "authorization"
+            with os.fdopen(os.open(str(header), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write("Authorization: Bearer " + Path(token).read_text().strip() + "\n")
+            shown += ["--header", f"@{header}"]
+        return shown
 
     def has_begun(self, read: int, written: int) -> bool:
         return written > 0

@@ -1,0 +1,163 @@
+"""What a job shows the storage so as to be let in: a Kerberos ticket, a bearer token, a grid proxy.
+
+A token or a proxy is a file: it came with the job, or is among what HTCondor's credential daemons give it. Its path
+alone goes on, to the reading process; nothing here tells what is in it.
+"""
+
+import argparse
+import base64
+import calendar
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tierbench.wrappers.failure import Failure
+from tierbench.wrappers.patience import run_program
+from tierbench.wrappers.ticket import get_ticket
+
+CREDENTIALS = "_CONDOR_CREDS"  # the variable with the folder in which HTCondor keeps a job's
+OTHERS = 0o077  # what nobody else may do with such a file
+
+
+class Unusable(Exception):
+    """Why a token or proxy lets nobody in, in a word and in words."""
+
+    def __init__(self, why: str, message: str) -> None:
+        super().__init__(message)
+        self.why = why
+
+
+def token_expires(path: Path) -> "float | None":
+    """When it does, as a JSON web token says; of another kind of token nobody but its server knows."""
+    try:
+        token = path.read_text().strip()
+    except (OSError, ValueError) as error:
+        raise Unusable("absent", f"{path}: {getattr(error, 'strerror', '') or 'holds no text'}") from None
+    if not token or len(token.split()) > 1:
+        raise Unusable("no-token", f"{path}: holds no token")
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)).decode())
+        return float(claims["exp"]) if "exp" in claims else None
+    except (ValueError, TypeError):
+        raise Unusable("no-token", f"{path}: holds no token: its claims cannot be read") from None
+
+
+def proxy_expires(path: Path) -> "float | None":
+    """When it does, as its certificate says; None where there is no openssl to ask."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise Unusable("absent", f"{path}: {error.strerror}") from None
+    try:
+        shown = run_program("openssl", "x509", "-in", str(path), "-noout", "-enddate")
+    except OSError:
+        return None
+    if shown.status != 0:
+        raise Unusable("no-certificate", f"{path}: holds no certificate")
+    return float(calendar.timegm(time.strptime(shown.output.strip(), "notAfter=%b %d %H:%M:%S %Y GMT")))
+
+
+class Kind(NamedTuple):
+    """A token, or a proxy: what it is called, by which variable programs are told where it is, when it expires."""
+
+    name: str
+    variable: str
+    expires: "Callable[[Path], float | None]"
+
+
+KINDS = {kind.name: kind for kind in (
+    Kind("token", "BEARER_TOKEN_FILE", token_expires), Kind("proxy", "X509_USER_PROXY", proxy_expires),
+)}  # fmt: skip
+
+
+def lasting(kind: Kind, path: Path, until: float) -> "float | None":
+    """When it expires, if that is known and not before then; it must be nobody else's to read."""
+    expires = kind.expires(path)
+    if path.stat().st_mode & OTHERS:
+        raise Unusable("open", f"{path}: others may read it")
+    if expires is not None and expires <= until:
+        raise Unusable("expired", f"{path}: expired at {utc(expires)}")
+    return expires
+
+
+def judged(name: str, path: Path, needed_s: float) -> "tuple[str, str, str]":
+    """Good, doubtful or bad, what was seen, and a word for what to do about it; it is needed for so many seconds."""
+    try:
+        expires = lasting(KINDS[name], path, time.time())
+    except Unusable as trouble:
+        return "bad", str(trouble), trouble.why
+    if expires is None and name == "proxy":
+        return "doubtful", f"{path} is there, but no openssl to ask when it expires", "no-openssl"
+    if expires is None:
+        return "good", f"{path} is there; when it expires only its server knows", ""
+    left_s = expires - time.time()
+    seen = f"{path} expires in {hours(left_s)}"
+    if left_s > needed_s:
+        return "good", seen, ""
+    return "doubtful", f"{seen}, and is needed for at least {hours(needed_s)}", "expires"
+
+
+def hours(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.0f} minutes"
+
+
+def utc(wall_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(wall_s))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Who a job is to the storage, on its command line."""
+    parser.add_argument("--keytab", type=Path, help="get a Kerberos ticket of one's own from this")
+    parser.add_argument("--principal", help="for whom; {host} stands for this host's full name")
+    parser.add_argument("--token", metavar="FILE", help="a bearer token, which came with the job")
+    parser.add_argument("--credential", metavar="NAME", help="the bearer token of this name of HTCondor's credentials")
+    parser.add_argument("--x509", metavar="FILE", help="a grid proxy, which came with the job")
+
+
+class Credentials:
+    """What the command line says of them; `where` is the folder with what came with the job."""
+
+    def __init__(self, arguments: argparse.Namespace, where: Path) -> None:
+        self.keytab, self.principal = arguments.keytab, arguments.principal
+        self.files = {}  # type: dict[str, Path]
+        if arguments.token:
+            self.files["token"] = where / arguments.token
+        if arguments.credential:
+            self.files["token"] = condors(arguments.credential, os.environ)
+        if arguments.x509:
+            self.files["proxy"] = where / arguments.x509
+
+    def obtain(self, scratch: Path) -> "dict[str, str]":
+        """The variables by which programs find them, when they are there and let somebody in."""
+        variables = {}
+        if self.keytab:
+            variables["KRB5CCNAME"] = f"FILE:{scratch}/krb5cc"
+            get_ticket(self.keytab, self.principal, {**os.environ, **variables})
+        for name, path in self.files.items():
+            with contextlib.suppress(OSError):  # as HTCondor has made it is another's at the worst
+                path.chmod(path.stat().st_mode & ~OTHERS)
+            variables[KINDS[name].variable] = str(path)
+        self.check(time.time())
+        return variables
+
+    def check(self, until: float) -> None:
+        """That none expires before then; what HTCondor renews meanwhile is seen anew."""
+        for name, path in self.files.items():
+            try:
+                lasting(KINDS[name], path, until)
+            except Unusable as trouble:
+                raise Failure(f"{'expired' if trouble.why == 'expired' else 'no'}-{name}", str(trouble)) from None
+            except OSError as error:
+                raise Failure(f"no-{name}", f"{path}: {error.strerror}") from None
+
+
+def condors(name: str, environment: "Mapping[str, Any]") -> Path:
+    """Where HTCondor keeps a token of its credentials for a job."""
+    return Path(str(environment.get(CREDENTIALS, f"/no-{CREDENTIALS}"))) / f"{name}.use"
