@@ -279,9 +279,9 @@ class _Leader:
     def told(self) -> "dict[str, Any]":
         begins = [*self.line.begins(self.end[0]), *self.released] or [0]
         return {
-            **self.tally.told(), "first_failure": self.tally.first_failure, "processes": len(self.hands),
+            **self.tally.told(self.overdue), "first_failure": self.tally.first_failure, "processes": len(self.hands),
             "bytes": self.tally.bytes, "bytes_client": self.bytes_client, "end": self.end, "stopped": self.stopped,
-            "counts": dict(self.counts), "overdue": self.overdue,
+            "counts": dict(self.counts),
             "first_begin_wall_ns": min(begins), "last_begin_wall_ns": max(begins),
         }  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-STEP = 1.02  # latencies are counted in classes so far apart: what a trial's jobs had can be added up to 2 %
+STEP = 1.002  # latencies are counted in classes so far apart: what a trial's jobs had can be added up to 0.2 %
 LEAST_S = 1e-6
 MOST_MESSAGES = 3
 
@@ -75,34 +75,45 @@ class Tally:
     def failed(self) -> int:
         return sum(self.statuses.values()) - self.statuses["ok"] - self.statuses["cut"]
 
-    def told(self) -> "dict[str, Any]":
-        """The counts of a record's end."""
+    def told(self, overdue: int = 0) -> "dict[str, Any]":
+        """The counts of a record's end, when so many were to begin by the timetable and did not."""
         in_order = sorted(self.latencies)
         classes = collections.Counter(latency_class(latency) for latency in in_order)
         return {
             "fetches": self.statuses["ok"],
             "failed": self.failed,
             "cut": self.statuses["cut"],
+            "overdue": overdue,
             "failures": dict(self.messages),
             "files": len(self.whole),
             "bytes_once": sum(self.most.values()),
-            "latency_s": {name: percentile(in_order, share) for name, share in PERCENTILES.items()},
+            "latency_s": {
+                **{name: percentile(in_order, share, overdue) for name, share in PERCENTILES.items()},
+                "max": round(in_order[-1], 6) if in_order else None,
+            },
+            "latency_step": STEP,
             "latency_classes": {str(number): count for number, count in sorted(classes.items())},
         }
 
 
-PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
-def percentile(in_order: "Sequence[float]", share: float) -> "float | None":
-    """The least that so large a share does not exceed."""
-    return round(in_order[max(0, math.ceil(share * len(in_order)) - 1)], 6) if in_order else None
+def percentile(in_order: "Sequence[float]", share: float, overdue: int = 0) -> "float | None":
+    """The least that so large a share does not exceed; those overdue take longer than all, nobody knows how long."""
+    wanted = rank(share, len(in_order) + overdue)
+    return round(in_order[wanted - 1], 6) if wanted <= len(in_order) else None
+
+
+def rank(share: float, count: int) -> int:
+    """Of so many, which one in order is the first that so large a share does not exceed; the least is 1."""
+    return max(1, math.ceil(share * count))
 
 
 def latency_class(seconds: float) -> int:
     return int(math.log(max(seconds, LEAST_S) / LEAST_S, STEP))
 
 
-def latency_of(number: int) -> float:
+def latency_of(number: int, step: float = STEP) -> float:
     """The middle of a class."""
-    return float(LEAST_S * STEP ** (number + 0.5))
+    return float(LEAST_S * step ** (number + 0.5))

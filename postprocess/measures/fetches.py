@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from tierbench.postprocess.records.jobs import Job, WorkDone
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.tables.rows import Fetches
-from tierbench.wrappers.work import PERCENTILES, latency_of
+from tierbench.wrappers.work import PERCENTILES, rank
 
 
 def of_job(job: Job) -> Fetches:
@@ -22,11 +21,10 @@ def of_jobs(jobs: Iterable[Job], window_s: float | None) -> Fetches:
     done = [job.work for job in jobs if job.work]
     if not done:
         return Fetches()
-    classes: Counter[int] = Counter()
-    for one in done:
-        classes.update({int(number): count for number, count in one.latency_classes.items()})
-    latencies = {name: _percentile(classes, share) for name, share in PERCENTILES.items()}
-    longest = max((one.latency_s.get("max") or 0.0 for one in done), default=0.0) or None
+    counts = sum((one.latencies for one in done), Counter[float]())
+    longest = max((one.latency_s["max"] or 0.0 for one in done), default=0.0) or None
+    overdue = sum(one.overdue for one in done)
+    latencies = {name: _percentile(counts, share, longest, overdue) for name, share in PERCENTILES.items()}
     return _fetches(done, {**latencies, "max": longest}, window_s)
 
 
@@ -60,11 +58,11 @@ def cached_share(data: TrialData, carried_bytes: float | None, taken_bytes: int 
     return max(0.0, 1 - carried_bytes / taken_bytes)
 
 
-def _percentile(classes: Counter[int], share: float) -> float | None:
-    """The middle of the class that has it."""
-    wanted, so_far = math.ceil(share * classes.total()), 0
-    for number in sorted(classes):
-        so_far += classes[number]
+def _percentile(counts: Counter[float], share: float, longest: float | None, overdue: int) -> float | None:
+    """Within how long so large a share was done, of those that were meant to begin; none overdue is known to be."""
+    wanted, so_far = rank(share, counts.total() + overdue), 0
+    for seconds in sorted(counts):
+        so_far += counts[seconds]
         if so_far >= wanted:
-            return latency_of(number)
+            return min(seconds, longest or seconds)
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Any
 from tierbench import stored
 from tierbench.dags import names
 from tierbench.stored import Damaged
+from tierbench.wrappers.work import LEAST_S, PERCENTILES, latency_of
 
 OWN = b'{"event": '  # what each record begins with
+LONGEST_S = 8 * 86_400  # as a trial
 MOST_APART_NS = 60 * 10**9  # a clock that was set by more, or a time that is damaged: nothing can be said of it
 
 
@@ -77,6 +81,23 @@ class WorkDone:
     last_begin_wall_ns: int
     first_begin_wall_ns: int = 0
     overdue: int = 0  # records of earlier versions know no timetable
+    latency_step: float = 1.02  # of one class over the next, as in earlier versions
+
+    @property
+    def latencies(self) -> Counter[float]:
+        """How many fetches took how long, by the classes in which they were counted."""
+        counts: Counter[float] = Counter()
+        for number, count in self.latency_classes.items():
+            counts[latency_of(int(number), self.latency_step)] += count
+        return counts
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its latencies are times that fetches can have taken."""
+        if not self.latency_s.keys() >= {*PERCENTILES, "max"} or self.latency_step <= 1:
+            return False
+        most = math.log(LONGEST_S / LEAST_S, self.latency_step)
+        return all(number.isdecimal() and float(number) < most for number in self.latency_classes)
 
 
 @dataclass(frozen=True)
@@ -284,6 +305,8 @@ def _record(line: bytes, before: Mapping[str, Record]) -> Record:
     kind = stored.typed(Named, content, "a record").event
     where = f'its record "{kind}"'
     record = stored.typed(KINDS.get(kind, Record), content, where)
+    if isinstance(record, End) and record.work and not record.work.is_sound:
+        raise Damaged(f"{where} is damaged: its latencies are none")
     start = before.get("start")
     if start and kind != "start":
         moved_ns = record.wall_ns - start.wall_ns - (record.mono_ns - start.mono_ns)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.unit.client_process import events, is_running, until
 from tests.unit.shipped import PYTHON, ship
-from tierbench.wrappers.work import latency_of
+from tierbench.wrappers.work import Fetch, Tally, latency_of
 
 SIZE = 100_001
 
@@ -262,6 +262,14 @@ def test_fetches_that_were_due_and_never_begun_are_told(tmp_path: Path, web: Any
     web.slow_s = 30
     work = Crew(tmp_path, web.address).end("http", for_s=1.05, fetch_every_s=0.1)["work"]
     assert (work["fetches"], work["cut"], work["overdue"]) == (0, 1, 10)
+
+
+def test_percentiles_are_of_those_that_were_due_and_never_begun_as_well() -> None:
+    tally = Tally()
+    for hundredth in range(1, 61):
+        tally.add(Fetch(0, "ok", "", 1, hundredth / 100))
+    assert tally.told()["latency_s"] == {"p50": 0.3, "p95": 0.57, "p99": 0.6, "max": 0.6}
+    assert tally.told(overdue=40)["latency_s"] == {"p50": 0.5, "p95": None, "p99": None, "max": 0.6}
 
 
 def test_latency_is_what_a_slow_server_takes(tmp_path: Path, web: Any) -> None:

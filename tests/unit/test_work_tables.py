@@ -14,6 +14,7 @@ from tierbench.dags import names
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.wrappers.client import Client
+from tierbench.wrappers.work import Fetch, Tally
 
 SIZE = 10_000_000  # of each client of the synthetic trial's, which the storage has sent
 
@@ -89,6 +90,41 @@ def test_a_trials_latencies_are_those_of_all_its_jobs_fetches(trial: Trial) -> N
     assert row["fetches"] == 4 * row["jobs"]
     assert row["latency_p50_s"] == pytest.approx(0.1, rel=0.02)
     assert row["latency_p99_s"] == pytest.approx(0.2, rel=0.02)
+
+
+def test_the_timetables_overdue_fetches_are_later_than_all(trial: Trial) -> None:
+    """One of ten processes hangs: its fetches are no tenth of those that ended, and the worst of all that were due."""
+    done = work_done(fetches=90, overdue=10, latency_classes={"581": 90})
+    row = trial.with_work({"for_s": 20, "fetch_every_s": 2}, done, times=2)
+    assert (row.fetched.fetches_overdue, row.fetched.latency_p99_s) == (40, None)
+    assert row.fetched.latency_p50_s == pytest.approx(0.1, rel=0.02)
+
+
+def test_latencies_that_differ_by_less_than_a_per_cent_are_not_one_class_apart(trial: Trial) -> None:
+    """Three trials each in classes of 2 % would say 1.02 with an interval of no width, of what is 1.003."""
+    told = []
+    for seconds in (0.01017, 0.0102):
+        tally = Tally()
+        for number in range(100):
+            tally.add(Fetch(number, "ok", "", 1, seconds))
+        work = {**work_done(), **tally.told()}
+        told.append(trial.with_work({"files_per_job": 100}, work).fetched.latency_p50_s or 0)
+    assert told[1] / told[0] == pytest.approx(1.003, abs=0.0021)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"latency_classes": {"5a1": 3}},
+        {"latency_classes": {"581000000": 3}},
+        {"latency_s": {}},
+        {"latency_step": -1.02},
+    ],
+)
+def test_latencies_that_are_none_cost_their_trial_alone(trial: Trial, damage: dict[str, Any]) -> None:
+    row = trial.with_work({"files_per_job": 4}, work_done(**damage))
+    assert row.verdict == "INVALID"
+    assert "its latencies are none" in row.reasons
 
 
 def test_files_that_are_read_again_may_come_from_a_cache(trial: Trial) -> None:
