@@ -34,6 +34,7 @@ from tierbench.dags.workloads import Workload, workload_class
 from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
 from tierbench.kinds import Key, Line, LocalFile, Name, printable
+from tierbench.site_configs.site import Access
 from tierbench.spec import bounded, build, derived, read_toml
 from tierbench.starts import IN_TURN
 
@@ -55,6 +56,7 @@ class Experiment(WorkKeys):
     sample_period_s: float = bounded(1.0, 0.05, 60)
     scale: float | None = bounded(None, 0.000001, 1_000_000)  # of the site's rates, where not as the site says
     start: Kind | Every = "together"
+    pool: Key | None = None  # whose workers are the clients', where not those of the way
     placement: Way | Dealt = AS_MATCHED
     cores: Literal["free", "pinned"] = "free"
     flush: bool = True
@@ -107,7 +109,7 @@ class Experiment(WorkKeys):
             for name, workload in own.workloads.items():
                 for access in own.access_of(name):
                     replicas = own.replicas[workload.replicas]
-                    uses = own.batches_of(name), own.work_of(name), replicas, own.conditions, own.placement
+                    uses = own.batches_of(name), own.work_of(name), replicas, own.conditions, own.placement, own.pool
                     yield Use(point.levels, access, name, workload, *uses)
 
     @property
@@ -161,6 +163,11 @@ class Use:
     replicas: Replicas
     conditions: Mapping[str, Level]
     placement: Placement
+    pool: str | None
+
+    def pool_by(self, ways: Mapping[str, Access]) -> str:
+        """The pool that its clients run in: the way's, unless the experiment asks for another."""
+        return self.pool or ways[self.access].pool
 
 
 def find_experiment(name_or_path: str) -> Experiment:
@@ -427,10 +434,10 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
         yield f"workloads.{name}.for_s: what is written is written once"
     if isinstance(replicas, WrittenFiles) and replicas.pattern != "multifile" and work.files_per_job > 1:
         yield f'workloads.{name}.files_per_job: several files a job are files of its own, pattern = "multifile"'
-    if not replicas.made and workload.does == "reads":
+    if replicas.is_written and workload.does == "reads":
         yield f'workloads.{name}.replicas: client "{workload.client}" reads, and "{replicas.kind}" is what trials write'
-    elif workload.declared.kinds is not None and replicas.kind not in workload.declared.kinds:
-        possible = ", ".join(f'"{kind}"' for kind in workload.declared.kinds)
+    elif replicas.kind not in workload.declared.kinds if workload.declared.kinds is not None else not replicas.kept:
+        possible = ", ".join(f'"{kind}"' for kind in workload.declared.kinds or ["files"])
         yield (
             f'workloads.{name}.replicas: client "{workload.client}" cannot read replicas of kind "{replicas.kind}"'
             f" (possible: {possible})"

@@ -140,7 +140,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
     if flushed:
         purpose = "flush: caches are emptied on each worker and on the way, and measured to be empty"
         yield Step(purpose, _in_turn(_flush(site, experiment, trial), *arranged))
-    writes = ["outbox"] if experiment.replicas_of(trial.configuration.workload).made is False else []
+    writes = ["outbox"] if experiment.replicas_of(trial.configuration.workload).is_written else []
     if writes:
         purpose = "outbox: the trial gets a folder of its own to write in, which its last step removes"
         yield Step(purpose, _in_turn(_outbox(site, experiment, trial)))
@@ -203,7 +203,7 @@ def _outbox(site: Site, experiment: Experiment, trial: Trial) -> Job:
             "flags": credentials.flags(access),
             **_travelling("files", credentials.files(access)),
             **_service(access),
-            "pool_requirements": site.pools[access.pool].requirements,
+            "pool_requirements": site.pools[trial.configuration.pool].requirements,
             **_waits(experiment, trial),
         },
     )

@@ -34,11 +34,11 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     access = site.access[configuration.access]
     replicas = experiment.replicas[experiment.workloads[configuration.workload].replicas]
     files = plan.replicas[replicas.folder]
-    directory = "" if files.written else files.directory  # no cache has anything of what will be written
+    directory = files.directory if files.lies_ready else ""  # no cache has anything of what is not there yet
     place = access.place(directory) if directory else ""
     seen_by_workers = access.url(place) if access.protocol == "file" and place else ""
     return [
-        *(FlushedHost(host, seen_by_workers) for host in plan.pools[access.pool]),
+        *(FlushedHost(host, seen_by_workers) for host in plan.pools[configuration.pool]),
         *(FlushedHost(host, place) for host in access.path),
     ]
 

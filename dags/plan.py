@@ -21,7 +21,7 @@ from tierbench.dags.layout import Layout, layout
 from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, named_levels
 from tierbench.dags.placement import Placement, placement_problems
 from tierbench.dags.repeats import most
-from tierbench.dags.replicas import Entry, WrittenFiles
+from tierbench.dags.replicas import Entry, StreamedBytes, WrittenFiles
 from tierbench.dags.submission import problems as submission_problems
 from tierbench.dags.work import Work
 from tierbench.definitions import unknown
@@ -74,6 +74,7 @@ class ReplicaSet:
     sizes: tuple[int, ...] | None = None
     checksums: tuple[str, ...] | None = None  # adler32, as hexadecimal text
     written: Written | None = None  # by each trial, in a place of its own
+    streamed: bool = False  # over the network, and never a file
 
     @property
     def files(self) -> list[str]:
@@ -87,10 +88,15 @@ class ReplicaSet:
     def folder(self) -> str:
         return PurePath(self.directory).name
 
+    @property
+    def lies_ready(self) -> bool:
+        """Whether its files are on the storage before a trial begins."""
+        return not (self.written or self.streamed)
+
     def bytes_of(self, offset: int, count: int) -> int | None:
         """What so many files in turn hold, or None where their sizes are not known."""
-        if self.written:
-            return count * self.nominal_bytes
+        if self.written or self.streamed:
+            return count * self.nominal_bytes or None
         if self.sizes is None:
             return None
         beyond = max(0, offset + count - self.count)
@@ -226,7 +232,9 @@ def _cells(site: Site, experiment: Experiment, left_out: Counter[str]) -> Iterat
     """All points but those that are left out, whose reasons are counted."""
     for use in experiment.uses():
         offer = site.access[use.access]
-        configuration = Configuration(use.access, use.name, use.workload.client, offer.protocol, offer.pool, use.levels)
+        configuration = Configuration(
+            use.access, use.name, use.workload.client, offer.protocol, use.pool_by(site.access), use.levels
+        )
         for jobs in use.batches:
             levels = {"access": use.access, "workload": use.name, "jobs": jobs, **use.levels}
             because = next((entry.because for entry in experiment.left_out if entry.matches(levels)), None)
@@ -248,6 +256,8 @@ def _factors(experiment: Experiment, cells: Sequence[_Cell]) -> Iterator[Factor]
 
 def _problems(site: Site, experiment: Experiment, use: Use) -> Iterator[str]:
     yield from (unknown("conditions", name, site.conditions) for name in use.conditions if name not in site.conditions)
+    if use.pool is not None and use.pool not in site.pools:
+        yield unknown("pool", use.pool, site.pools)
     if use.access not in site.access:
         named = any(use.access in point.experiment.access for point in experiment.points)
         yield unknown("access" if named else f"workloads.{use.name}.access", use.access, site.access)
@@ -259,7 +269,7 @@ def _problems(site: Site, experiment: Experiment, use: Use) -> Iterator[str]:
             f'workloads.{use.name}: client "{use.workload.client}" cannot read by access "{use.access}", whose protocol'
             f' is "{site.access[use.access].protocol}"; {remedy}'
         )
-    elif not use.replicas.made and site.access[use.access].writes is None:
+    elif use.replicas.is_written and site.access[use.access].writes is None:
         able = [f'"{other}"' for other, offer in site.access.items() if offer.writes]
         remedy = f"by {', '.join(able)} they may" if able else f"site {site.name} says of none where (writes)"
         yield f'workloads.{use.name}: trials may not write by access "{use.access}"; {remedy}'
@@ -289,6 +299,10 @@ def _replica_sets(
             size = replicas.nominal_bytes
             sets[folder] = ReplicaSet(replicas.name, folder, replicas.suffix, replicas.count, size, written=how)
             continue
+        if isinstance(replicas, StreamedBytes):
+            size = replicas.nominal_bytes
+            sets[folder] = ReplicaSet(replicas.name, folder, replicas.suffix, replicas.count, size, streamed=True)
+            continue
         known = catalogue.get(folder)
         entries = None if known is None else [known[name] for name in replicas.files if name in known]
         if entries is not None and len(entries) < replicas.count:
@@ -317,14 +331,14 @@ def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, R
     as the set allows, when caches on the way are least likely to hold it.
     """
     chance = random.Random(experiment.seed)  # noqa: S311
-    position = {folder: chance.randrange(own.count) if not own.written else 0 for folder, own in sets.items()}
+    position = {folder: chance.randrange(own.count) if own.lies_ready else 0 for folder, own in sets.items()}
     index = 0
     for repeat in range(1, most(experiment.repeats) + 1):
         for cell in _shuffled(cells, chance):
             replicas = sets[cell.replicas]
             offset = position[cell.replicas]
             files = cell.jobs * cell.work.files_per_job
-            position[cell.replicas] = (offset + files) % replicas.count if not replicas.written else 0
+            position[cell.replicas] = (offset + files) % replicas.count if replicas.lies_ready else 0
             yield Trial(
                 index=index,
                 configuration=cell.configuration,

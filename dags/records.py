@@ -42,15 +42,15 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         "repeat": trial.repeat,
         "levels": trial.levels,
         "index": trial.index,
-        "pool": access.pool,
-        "requirements": site.pools[access.pool].requirements,
+        "pool": configuration.pool,
+        "requirements": site.pools[configuration.pool].requirements,
         "protocol": access.protocol,
         "credentials": {
             "flags": credentials.flags(access),
             "files": credentials.files(access),
             "service": credentials.service(access),
         },
-        "workers": list(plan.pools[access.pool]),
+        "workers": list(plan.pools[configuration.pool]),
         "flush": {
             "strategy": site.flush.strategy if flushed else "none",
             "hosts": [host.host for host in flushed],
@@ -63,7 +63,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         "start": start_record(experiment.start),
         "placement": {
             "asked": placement_text(experiment.placement),
-            "hosts": places(experiment.placement, plan.pools[access.pool], trial.jobs),
+            "hosts": places(experiment.placement, plan.pools[configuration.pool], trial.jobs),
             "pinned": experiment.cores == "pinned",
         },
         "limits": limits(experiment, trial.jobs)._asdict(),
@@ -71,6 +71,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         "copied_to": access.to.host if access.to else None,
         "on_disk": access.on_disk,
         "servers": list(access.servers),
+        "streamed": plan.replicas[trial.replicas].streamed,
         "options": {
             **_options(configuration.workload, workload, access),
             "scale": plan.scale,
@@ -115,8 +116,11 @@ class ReplicaLists:
         self._lines: dict[tuple[str, str, int], list[str]] = {}
 
     def text(self, trial: Trial) -> str:
-        if self._plan.replicas[trial.replicas].written:
+        files = self._plan.replicas[trial.replicas]
+        if files.written:
             return "".join(self._to_write(trial))
+        if files.streamed:
+            return "".join(self._to_stream(trial, files))
         each = trial.work.files_per_job
         own = [line for job in range(trial.jobs) for line in self._of_job(trial, job, trial.offset + job * each, each)]
         return "".join(own if trial.work.order == "listed" else self._shuffled(trial, own))
@@ -151,6 +155,13 @@ class ReplicaLists:
             return rows(shared, [str(everything), *["0"] * (trial.jobs - 1)])
         offsets = [str(number * size) for number in range(trial.jobs)]
         return rows(shared, [str(size)] * trial.jobs, [""] * trial.jobs, offsets)
+
+    def _to_stream(self, trial: Trial, streamed: ReplicaSet) -> list[str]:
+        """The server of each client and how many bytes are to go; nothing of them where its client says how long."""
+        access = self._site.access[trial.configuration.access]
+        each = trial.work.files_per_job
+        urls = [access.url(f"/{file}", place // each) for place, file in enumerate(streamed.first(trial.files))]
+        return rows(urls, [str(streamed.nominal_bytes or "")] * trial.files)
 
 
 def _lines(access: Access, replicas: ReplicaSet, client: int) -> list[str]:

@@ -37,6 +37,12 @@ class Replicas:
     size_mb: float = bounded(dataclasses.MISSING, 0.001, 10_000_000)
     name: str = derived("")
     made: ClassVar[bool] = True  # once, for many trials
+    kept: ClassVar[bool] = True  # as files on the storage, if only for the time of a trial
+
+    @property
+    def is_written(self) -> bool:
+        """Whether each trial writes it, and removes it again."""
+        return self.kept and not self.made
 
     @property
     def suffix(self) -> str:
@@ -150,6 +156,17 @@ class WrittenFiles(RandomReplicas):
     made: ClassVar[bool] = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class StreamedBytes(RandomReplicas):
+    """What goes over the network and lies nowhere: so many bytes of each client, or 0 for what goes in its time."""
+
+    kind: Literal["streamed"]  # type: ignore[assignment]
+    count: int = bounded(MOST, 1, MOST)
+    size_mb: float = bounded(0.0, 0, 10_000_000)
+    made: ClassVar[bool] = False
+    kept: ClassVar[bool] = False
+
+
 KINDS: dict[str, type[Replicas]] = {
     "tree": TreeReplicas,
     "higgs": HiggsReplicas,
@@ -157,4 +174,5 @@ KINDS: dict[str, type[Replicas]] = {
     "random": RandomReplicas,
     "doubling": DoublingReplicas,
     "written": WrittenFiles,
+    "streamed": StreamedBytes,
 }

@@ -194,6 +194,7 @@ class Sampler:
     host: Host
     interface: Interface | tuple[Interface, ...]
     role: Literal["storage", "gateway", "door", "worker", "metadata"]  # a door: a server that clients read through
+    link: Literal["metadata"] | None = None  # which of [links] says what it can carry, if not its role
     via: Literal["pool", "ssh"] = "pool"
     requirements: Requirements | None = None
     access: tuple[Key, ...] = ()  # the ways during whose trials it is sampled; if none, all
@@ -238,6 +239,7 @@ class Links:
 
     wan: float | None = bounded(None, 0.001)
     storage: float | None = bounded(None, 0.001)
+    metadata: float | None = bounded(None, 0.001)
     gateway: float | None = bounded(None, 0.001)
     door: float | None = bounded(None, 0.001)
     worker: float | None = bounded(None, 0.001)

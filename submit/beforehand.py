@@ -41,7 +41,7 @@ def checksums_without_catalogue(plan: Plan, experiment: Experiment) -> Iterator[
     for folder, replicas in plan.replicas.items():
         uses = [use for use in experiment.uses() if use.replicas.folder == folder]
         asking = {use.name for use in uses if getattr(use.workload.options, option, False)}
-        if asking and replicas.checksums is None and not replicas.written:
+        if asking and replicas.checksums is None and replicas.lies_ready:
             yield (
                 f"workloads.{', '.join(sorted(asking))}: {option} = true compares with the catalogue of replicas"
                 f" {folder}, which is not at hand here; make them first, or leave it out"

@@ -21,7 +21,7 @@ from tierbench.submit.findings import Finding, lines
 from tierbench.submit.links import links
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.probes import Report
-from tierbench.submit.questions import Visit, asked_conditions, contents, used_accesses, visits
+from tierbench.submit.questions import Visit, asked_conditions, contents, pools_of, used_accesses, visits
 from tierbench.submit.space import needed_bytes, too_little
 
 COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
@@ -72,7 +72,7 @@ def _sections(
         for name in asked_conditions(experiment)
         if name not in site.conditions
     ]
-    used: set[str] = {access.pool for access in used_accesses(site, experiment).values()}
+    used = {name for way in used_accesses(site, experiment) for name in pools_of(site, experiment, way)}
     try:
         slots = {name: pool.matching_slots(site.pools[name].requirements) for name in sorted(used)}
     except PoolError as error:
@@ -154,7 +154,7 @@ def _largest_batch(site: Site, experiment: Experiment | None, pool_name: str) ->
         (
             max(use.batches)
             for use in (experiment.uses() if experiment else ())
-            if site.access[use.access].pool == pool_name
+            if use.pool_by(site.access) == pool_name
         ),
         default=0,
     )

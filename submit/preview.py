@@ -68,6 +68,8 @@ def _product(plan: Plan, experiment: Experiment) -> Iterator[str]:
 def _megabytes(trial: Trial) -> str:
     if trial.work.for_s is not None:
         return f"{f'{trial.work.for_s:g} s':>10}"
+    if not trial.nominal_bytes:  # its client says for how long
+        return f"{'?':>10}"
     if trial.bytes is None:
         return f"~{trial.nominal_bytes / 1e6:>9.1f}"
     return f"{trial.bytes / 1e6:>10.1f}"
@@ -75,9 +77,9 @@ def _megabytes(trial: Trial) -> str:
 
 def estimate_s(plan: Plan, site: Site, experiment: Experiment, trial: Trial) -> float:
     """A lower bound: what the slowest link that is known takes for the trial's bytes."""
-    access, own = site.access[trial.configuration.access], experiment.at(trial.configuration.levels)
-    placed = set(places(own.placement, plan.pools[access.pool], trial.jobs))
-    workers = 1 if own.start == IN_TURN else min(len(placed or plan.pools[access.pool]) or trial.jobs, trial.jobs)
+    own, pool = experiment.at(trial.configuration.levels), plan.pools[trial.configuration.pool]
+    placed = set(places(own.placement, pool, trial.jobs))
+    workers = 1 if own.start == IN_TURN else min(len(placed or pool) or trial.jobs, trial.jobs)
     ceilings = [rate for rate in (site.links.wan, site.links.storage) if rate]
     if site.links.worker:
         ceilings.append(site.links.worker * workers)
@@ -118,7 +120,7 @@ def missing(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
                 yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}{beside}"
         yield from _crowded(plan, site, experiment, slots)
     for name, replicas in plan.replicas.items():
-        if replicas.sizes is None and not replicas.written:
+        if replicas.sizes is None and replicas.lies_ready:
             yield (
                 f"missing: the catalogue of replicas {name} in {replicas.directory}; where the storage is mounted,"
                 f" `tierbench replicas {asked}` makes the {replicas.count} files"

@@ -117,6 +117,12 @@ def used_accesses(site: Site, experiment: Experiment | None) -> dict[str, Access
     return {name: access for name, access in site.access.items() if name in used}
 
 
+def pools_of(site: Site, experiment: Experiment | None, way: str) -> list[str]:
+    """The pools from which clients go a way: its own, unless the experiment asks for others."""
+    asked = (use.pool_by(site.access) for use in (experiment.uses() if experiment else ()) if use.access == way)
+    return [name for name in dict.fromkeys(asked) if name in site.pools] or [site.access[way].pool]
+
+
 def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]) -> dict[str, Visit]:
     """By host, what is asked there; `workers` are those of each pool."""
     found: dict[str, Visit] = {}
@@ -139,10 +145,11 @@ def _by_access(
 ) -> Iterator[tuple[str, Question]]:
     """What is asked on the workers that can go a way, and on the hosts along it."""
     for name, access in used_accesses(site, experiment).items():
-        for host in workers.get(access.pool, ()):
-            yield from ((host, question) for question in _on_worker(site, experiment, name, access))
-            if interface := site.pools[access.pool].interface:
-                yield host, _interface(together(interface))
+        for pool in pools_of(site, experiment, name):
+            for host in workers.get(pool, ()):
+                yield from ((host, question) for question in _on_worker(site, experiment, name, access))
+                if interface := site.pools[pool].interface:
+                    yield host, _interface(together(interface))
         if _flushes(site, experiment):
             for host in access.path:
                 yield from ((host, question) for question in _on_the_way(site, experiment, access))
@@ -185,8 +192,9 @@ def _contents(
     workers: Mapping[str, Iterable[str]],
 ) -> Iterator[tuple[str, Question]]:
     """Some of a set's files, chosen by chance."""
-    uses = (site.access[use.access] for use in experiment.uses() if use.replicas.folder == folder)
-    reading = ((way, list(workers.get(way.pool, ()))) for way in uses if way.protocol in READABLE)
+    uses = (use for use in experiment.uses() if use.replicas.folder == folder)
+    ways = ((site.access[use.access], use.pool_by(site.access)) for use in uses if use.access in site.access)
+    reading = ((way, list(workers.get(pool, ()))) for way, pool in ways if way.protocol in READABLE)
     access, hosts = next((pair for pair in reading if pair[1]), (None, []))
     if access is None or not entries:
         return
@@ -237,7 +245,7 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
             needs = use.workload
             client = {"client": needs.client, "options": dataclasses.asdict(needs.options), "protocol": access.protocol}
             yield Question("program", f"client {needs.client}", client, needs.declared.remedy)
-            if access.writes and not use.replicas.made:
+            if access.writes and use.replicas.is_written:
                 outbox = {"url": access.url(access.writes), **_shown(access)}
                 yield Question("writes", f"access {name}, to write", outbox, brings=tuple(credentials.files(access)))
     yield Question("iperf3", "iperf3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import FIU, NETWORKS, PRIVATE, SITES, UF, Host, Nic, Topology
+from tierbench.testbed.topology import BEHIND_ROUTER, FIU, NETWORKS, PRIVATE, SITES, UF, Host, Nic, Topology
 
 # The NFQUEUE numbers of the two directions through the delay line.
 QUEUES = {UF: 0, FIU: 1}
@@ -13,6 +13,7 @@ RTT_FILE = "/run/wan-rtt"
 DATA_TAP, COMMAND_TAP = "tap0", "tap1"  # of a virtual machine, on the host that runs it
 OUTSIDE, INSIDE = "169.254.99.1", "169.254.99.2"  # where its commands come from and go to
 FIRST_TABLE = 100  # of routes, for interfaces that have some of their own
+TUN = ("mkdir -p /dev/net", "mknod -m 600 /dev/net/tun c 10 200")
 SWITCHED = 200_000  # bytes that a switch port buffers beyond the bandwidth-delay product
 
 
@@ -67,11 +68,8 @@ def delay_lines(settings: Settings) -> Iterator[str]:
 def host_lines(host: Host, topology: Topology) -> Iterator[str]:
     """Shell lines for any other host: its interfaces, routes and TCP tuning."""
     settings = topology.settings
-    largest = settings.tcp_buffer_mb << 20
     yield "ip link set lo up"
-    yield f"echo '4096 131072 {largest}' >/proc/sys/net/ipv4/tcp_rmem"
-    yield f"echo '4096 65536 {largest}' >/proc/sys/net/ipv4/tcp_wmem"
-    yield "echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save"
+    yield from buffer_lines(settings)
     first = host.nics[0]
     for number, nic in enumerate(host.nics):
         beside = host.nic_on(nic.network) != nic
@@ -89,6 +87,19 @@ def host_lines(host: Host, topology: Topology) -> Iterator[str]:
     if host.name == PRIVATE.router:
         yield "echo 1 >/proc/sys/net/ipv4/ip_forward"
         yield f"iptables-legacy -t nat -A POSTROUTING -s {PRIVATE.cidr} -o {first.device} -j MASQUERADE"
+
+
+def buffer_lines(settings: Settings) -> Iterator[str]:
+    """How TCP is set up in any network namespace."""
+    largest = settings.tcp_buffer_mb << 20
+    yield f"echo '4096 131072 {largest}' >/proc/sys/net/ipv4/tcp_rmem"
+    yield f"echo '4096 65536 {largest}' >/proc/sys/net/ipv4/tcp_wmem"
+    yield "echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save"
+
+
+def inside_lines(host: Host, settings: Settings) -> Iterator[str]:
+    """Shell lines for a host behind a program: its one route, as others have theirs."""
+    yield route("default", host.nics[0], settings, f"via {BEHIND_ROUTER}")
 
 
 def own_routes(nic: Nic, table: int, settings: Settings) -> Iterator[str]:
@@ -111,8 +122,7 @@ def direct_routes(host: Host, other: Host, settings: Settings) -> Iterator[str]:
 def virtual_lines(host: Host) -> Iterator[str]:
     """Shell lines for what is around a virtual machine: taps on the host's own wire and on one for commands."""
     yield "ip link set lo up"
-    yield "mkdir -p /dev/net"
-    yield "mknod -m 600 /dev/net/tun c 10 200"
+    yield from TUN
     yield "ip link add br0 type bridge forward_delay 0"
     for tap in (DATA_TAP, COMMAND_TAP):
         yield f"ip tuntap add dev {tap} mode tap"

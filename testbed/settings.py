@@ -19,6 +19,7 @@ class Rates:
     wan: int = bounded(1000, 1, 100_000)
     storage: int = bounded(800, 1, 100_000)
     server: int = bounded(1000, 1, 100_000)
+    metadata: int = bounded(1000, 1, 100_000)
     worker: int = bounded(100, 1, 100_000)
     disk: int = bounded(0, 0, 100_000)  # what a worker reads from its own; 0: as fast as this machine's is
 
@@ -30,6 +31,7 @@ class Settings:
     private_workers: int = bounded(2, 0, 99)
     public_workers: int = bounded(2, 0, 99)
     virtual_workers: int = bounded(0, 0, 1)  # at each of the two sites
+    near_workers: int = bounded(0, 0, 1)  # beside the storage: a plain one, and one behind a user's network
     far_site: int = bounded(0, 0, 1)  # a third one, with an object server and a worker
     redirector: int = bounded(0, 0, 1)  # of XRootD, before the server beside the storage
     slots_per_worker: int = bounded(96, 1, 1000)

@@ -26,6 +26,7 @@ from tierbench.testbed.rootfs import Say
 from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import Host, Topology
+from tierbench.testbed.usernetwork import UserNetworkHost
 from tierbench.testbed.virtual import VirtualHost
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -86,7 +87,9 @@ class Testbed:
 
     def _running(self, host: Host) -> RunningHost:
         directory = self._hosts / host.name
-        return VirtualHost(host, directory, home() / "cache") if host.is_virtual else RunningHost(host, directory)
+        if host.is_virtual:
+            return VirtualHost(host, directory, home() / "cache")
+        return UserNetworkHost(host, directory) if host.user_network else RunningHost(host, directory)
 
     def host(self, name: str) -> RunningHost:
         """One of its hosts."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from tierbench.testbed.settings import Settings
 
 USER = "bench"
+BEHIND, BEHIND_ROUTER = "10.0.2.100", "10.0.2.2"  # slirp4netns' own addresses for who is behind it, and for itself
 WAN, GATEWAY = "wan", "dgt"
 
 
@@ -72,6 +73,7 @@ class Host:
     principals: tuple[str, ...] = ()  # what it has Kerberos keys as, beside "host" where it mounts
     is_worker: bool = False
     is_virtual: bool = False  # a virtual machine, with a kernel of its own
+    user_network: bool = False  # its network is a process of a user (slirp4netns)
     is_writer: bool = False  # the benchmark's files are made there
 
     @property
@@ -82,6 +84,16 @@ class Host:
     def address(self) -> str:
         """The address that it is known by; the WAN's is that of the router on the pool's side."""
         return self.nics[0].address if self.nics else f"{FIU.prefix}.1"
+
+    @property
+    def own_address(self) -> str:
+        """The address that it has itself, whatever others know it by."""
+        return BEHIND if self.user_network else self.address
+
+    @property
+    def comes_by_ticket(self) -> bool:
+        """Whether the file system's gate lets it in; a virtual machine mounts it when it is asked to."""
+        return self.mounts or self.is_virtual
 
     @property
     def names(self) -> dict[Nic, str]:
@@ -102,6 +114,8 @@ class Host:
             return "far"
         if self.is_virtual:
             return "virtual-near" if self.nic_on(UF) else "virtual"
+        if self.nic_on(UF) and self.is_worker:
+            return "near-user-network" if self.user_network else "near"
         return "private" if self.nics and self.nics[0].network == PRIVATE else "public"
 
 

@@ -42,7 +42,7 @@ class Ceilings:
     """What is known of the links between the storage server and a trial's pool."""
 
     links: Mapping[str, Ceiling] = field(default_factory=dict)  # by "wan" and the roles
-    hosts: Mapping[str, Ceiling] = field(default_factory=dict)  # workers whose own rate was measured
+    hosts: Mapping[str, Ceiling] = field(default_factory=dict)  # of workers as measured, of others that the site names
     rtt_ms: float | None = None
     rtt_source: str = ""
 
@@ -61,7 +61,10 @@ class Ceilings:
         own = Ceiling(float(speed), DRIVER) if speed else None
         link = self.links.get(role)
         changed = link is not None and link.source == ARRANGED  # after the hosts were measured
-        known = link if changed else self.hosts.get(host) or link
+        of_host = self.hosts.get(host)
+        if changed and of_host is not None and of_host.source == MEASURED:
+            of_host = None
+        known = of_host or link
         if own and (known is None or (known.source == STATED and own.mbps < known.mbps)):
             return own
         return known
@@ -93,14 +96,17 @@ class Stated(TypedDict):
     """What of site.json is needed here."""
 
     links: NotRequired[dict[str, float | None] | None]
+    samplers: NotRequired[dict[str, dict[str, Any]]]
 
 
 def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings:
     """The ceilings for a pool from a run directory; what is not there is not known, what is damaged is told."""
     stated: Mapping[str, float | None] = {}
+    samplers: Mapping[str, dict[str, Any]] = {}
     lines: list[Any] = []
     try:
-        stated = by_role(stored.read_as(Stated, run / names.SITE, names.SITE).get("links") or {})
+        site = stored.read_as(Stated, run / names.SITE, names.SITE)
+        stated, samplers = by_role(site.get("links") or {}), site.get("samplers", {})
     except FileNotFoundError:
         pass
     except Damaged as error:
@@ -111,7 +117,13 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
         pass
     except Damaged as error:
         tell(str(error))
-    return ceilings(stated, lines, pool)
+    known = ceilings(stated, lines, pool)
+    own = {
+        str(sampler.get("host")): Ceiling(rate, STATED)
+        for sampler in samplers.values()
+        if (rate := stated.get(sampler.get("link") or ""))
+    }
+    return dataclasses.replace(known, hosts={**own, **known.hosts})
 
 
 def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str) -> Ceilings:

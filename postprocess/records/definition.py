@@ -71,6 +71,7 @@ class Definition(OfPool):
     copied_to: str | None = None  # the host that its way leads to, where its clients copy from server to server
     on_disk: bool = False  # the workers' own disks are its storage
     servers: list[str] = field(default_factory=list)  # the storage servers that its way names; none: all
+    streamed: bool = False  # its bytes go over the network and lie nowhere, so no cache has them
     work: Work = field(default_factory=Work)
     options: dict[str, Any] = field(default_factory=dict)  # of its clients
 

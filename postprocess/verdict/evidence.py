@@ -58,7 +58,7 @@ def _ceiling(row: TrialRow) -> Iterator[Evidence]:
 
 
 def _caches(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
-    if data.measure.did != "read":  # else nothing of what the trial moves was in a cache before
+    if data.measure.did != "read" or data.trial.streamed:  # else nothing of what the trial moves was in a cache before
         return
     left, whole = row.resident_bytes, row.bytes_expected
     if left is not None and whole:

@@ -42,7 +42,7 @@ def machines(settings: Settings) -> tuple[Host, ...]:
     several = settings.storage_nics > 1
     return (
         Host(STORAGE, nics, in_pool=True, mounts=several, principals=("host",)),
-        Host(METADATA, (Nic("eth0", UF, 11, rate.server),), principals=("host",)),
+        Host(METADATA, (Nic("eth0", UF, 11, rate.metadata),), in_pool=True, principals=("host",)),
     )
 
 
@@ -75,7 +75,7 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
         hosts[storage.name].stage("/etc/mfs/mfschunkserver.cfg", chunkserver, 0o600)
         hosts[storage.name].stage("/etc/mfs/mfshdd.cfg", f"{CHUNKS} -{leave >> 20}MiB\n")
 
-    admitted = [f"{name}@{REALM}\n" for host in topology.hosts if host.mounts for name in principals(host)]
+    admitted = [f"{name}@{REALM}\n" for host in topology.hosts if host.comes_by_ticket for name in principals(host)]
     for server in (mds, *(hosts[storage.name] for storage in storages)):
         own = ", ".join(host.address for host in (metadata, *storages))
         server.stage("/etc/tierbench-gate.nft", filled("gate.nft", servers=own, ports=f"{FIRST_PORT}-{LAST_PORT}"))
@@ -89,12 +89,12 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
             hosts[host.name].stage(MOUNT_COMMAND, mount_script(host, topology), 0o755)
 
 
-def mount_script(host: Host, topology: Topology) -> str:
+def mount_script(host: Host, topology: Topology, under: str = "") -> str:
     metadata, storages = servers(topology)
     return filled(
         "mount-remote",
-        mount_point=MOUNT_POINT,
-        writes=WRITES,
+        mount_point=f"{under}{MOUNT_POINT}",
+        writes=f"{under}{WRITES}",
         writable=WRITABLE,
         fqdn=host.fqdn,
         metadata_server=metadata.fqdn,
@@ -129,7 +129,7 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
         key = server.read("/etc/ssh/ssh_host_ed25519_key.pub").decode()
         known_hosts += f"{server.host.fqdn} {key}"
     for host in hosts.values():
-        if host.host.mounts:
+        if host.host.comes_by_ticket:
             host.put("/etc/ssh/ssh_known_hosts", known_hosts)
     joined = partial(objects_joined, mds, len(objects))
     mds.wait_until(joined, START_SECONDS, "an object server did not join", "mfsmaster.log")

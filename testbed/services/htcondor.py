@@ -38,7 +38,8 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
             "condor.conf",
             central_manager=access_point.fqdn,
             domain=TRUST_DOMAIN,
-            address=host.address,
+            address=host.own_address,
+            broker="$(COLLECTOR_HOST)" if host.user_network else "",
             daemons=MANAGER_DAEMONS if host == access_point else EXECUTE_DAEMONS,
             slots=topology.settings.slots_per_worker + 1,  # one for the sampler, which is a job too
         )

@@ -104,6 +104,9 @@ SITE: dict[str, Any] = {
             "pool": "all", "protocol": "globus", "path": ["door.example"], "prefix": "globus://aa752cea-8222/",
             "token": {"condor": "scitokens"},
         },
+        "network": {
+            "pool": "all", "protocol": "iperf3", "path": ["door.example"], "prefix": "iperf3://oss.example:5201/",
+        },
     },
     "storage": {"replicas": "/data/replicas", "sampled": "oss.example"},
     "samplers": {
@@ -129,6 +132,7 @@ def experiment_tables(pset: Path) -> dict[str, Any]:
         "globus": ("service", "files"),
         "writer": ("mount", "written"),
         "fio": ("mount", "files"),
+        "iperf3": ("network", "streamed"),
     }  # smallfiles counts operations, which no experiment mixes with bytes
     workloads = {}
     for client in sorted(CLIENTS.keys() - {"smallfiles"}):

@@ -196,6 +196,6 @@ def test_the_testbeds_site_mounts_xrootd_where_the_testbed_does() -> None:
 def test_the_testbeds_links_are_what_it_is_built_with() -> None:
     tables = read_toml(site_module.SHIPPED / "testbed.toml")
     bed = tables["testbed"]
-    rates = {key: bed["rates_mbps"][key] for key in ("wan", "storage", "worker")}
+    rates = {key: bed["rates_mbps"][key] for key in ("wan", "storage", "metadata", "worker")}
     rates |= dict.fromkeys(("gateway", "door"), bed["rates_mbps"]["server"])
     assert tables["links"] == {**rates, "rtt_ms": bed["rtt_ms"]}

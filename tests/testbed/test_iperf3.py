@@ -1,0 +1,60 @@
+"""iperf3 as a client: bytes that lie nowhere, to the metadata server and back from the object server."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.testbed.runs import AccessPoint, Ran, fed
+from tierbench.dags import names
+
+SIZE_MB = 40
+EXPERIMENT = f"""
+name = "streamed"
+question = "What does the network carry, each way?"
+access = ["network-storage"]
+batches = [1]
+repeats = 1
+sample_period_s = 0.2
+
+[workloads.to]
+client = "iperf3"
+replicas = "bytes"
+access = ["network-metadata"]
+
+[workloads.from]
+client = "iperf3"
+options = {{ back = true }}
+replicas = "bytes"
+
+[replicas.bytes]
+kind = "streamed"
+size_mb = {SIZE_MB}
+"""
+ENDS = {"to": ("mds.uf.test", "received"), "from": ("oss.uf.test", "sent")}
+
+
+@pytest.fixture(scope="module")
+def ran(access_point: AccessPoint) -> Ran:
+    access_point.define("streamed", EXPERIMENT)
+    return access_point.run("streamed")
+
+
+@pytest.mark.parametrize("workload", ENDS)
+def test_what_iperf3_tells_went_through_the_server_that_its_way_names(ran: Ran, workload: str) -> None:
+    server, direction = ENDS[workload]
+    (trial,) = (row for row in ran.rows(names.TRIALS_CSV) if row["workload"] == workload)
+    told, by_server = int(trial["bytes_app"]), json.loads(trial["bytes_by_server"])
+    assert trial["direction"] == direction
+    assert SIZE_MB * 1e6 <= told < 1.01 * SIZE_MB * 1e6
+    assert told < by_server[server] < 1.1 * told
+    assert all(moved < 0.02 * told for host, moved in by_server.items() if host != server)
+
+
+@pytest.mark.parametrize("workload", ENDS)
+def test_such_a_trial_can_be_believed(ran: Ran, workload: str) -> None:
+    (trial,) = fed([row for row in ran.rows(names.TRIALS_CSV) if row["workload"] == workload])
+    assert trial["verdict"] != "INVALID", trial["verdict_reasons"]
+    assert "bytes" not in trial["verdict_reasons"], trial["verdict_reasons"]
+    assert "cache" not in trial["verdict_reasons"], trial["verdict_reasons"]

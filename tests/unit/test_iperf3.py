@@ -1,0 +1,189 @@
+"""The client of iperf3, which is a script here that says what iperf3 3.18 says; and trials whose bytes lie nowhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.client_process import Job
+from tierbench.dags.experiment import Experiment, load_experiment
+from tierbench.dags.graphs import trial_dag
+from tierbench.dags.hosts import flushed_hosts
+from tierbench.dags.plan import Plan, expand, from_json, to_json
+from tierbench.dags.records import ReplicaLists, trial_record
+from tierbench.errors import ConfigError
+from tierbench.postprocess.measures.ceilings import ARRANGED, STATED, Ceiling, read_ceilings
+from tierbench.postprocess.tables.write import trial_tables
+from tierbench.site_configs.site import find_site
+from tierbench.submit.questions import pools_of, visits
+from tierbench.wrappers.clients.iperf3 import Iperf3
+
+SITE = find_site("testbed")
+POOL = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
+SIZE = 4_000_000
+IPERF3 = """
+echo "$@" >{folder}/asked
+[ ! -e {folder}/refuses ] || refused='"error": "the server is busy running a test. try again later", '
+while [ "$1" != --logfile ]; do shift; done
+cat >"$2" <<END
+{{$refused"end": {ends}}}
+END
+[ ! -e {folder}/refuses ]
+"""
+STREAMING = """
+name = "streaming"
+question = "?"
+access = ["network-storage", "network-metadata"]
+batches = [1]
+repeats = 1
+pool = "private"
+
+[workloads.to]
+client = "iperf3"
+replicas = "bytes"
+
+[workloads.from]
+client = "iperf3"
+options = { back = true, seconds = 3 }
+replicas = "bytes"
+
+[replicas.bytes]
+kind = "streamed"
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    job = Job(tmp_path)
+    job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", SIZE)
+    ends = {"sum_sent": {"bytes": 4_063_232, "retransmits": 7}, "sum_received": {"bytes": 4_063_232, "seconds": 0.5}}
+    job.script("bin/iperf3", IPERF3.format(folder=tmp_path, ends=json.dumps(ends)))
+    return job
+
+
+def asked(job: Job) -> str:
+    return (job.folder / "asked").read_text().strip()
+
+
+def loaded(folder: Path, *changes: tuple[str, str]) -> Experiment:
+    text = STREAMING
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "streaming.toml").write_text(text)
+    return load_experiment(folder / "streaming.toml")
+
+
+def planned(experiment: Experiment) -> Plan:
+    return expand(SITE, experiment, POOL)
+
+
+def test_what_the_receiving_end_counted_is_what_was_moved(job: Job) -> None:
+    end = job.end("iperf3")
+    assert (end["status"], end["bytes_app"], end["bytes_source"]) == ("ok", 4_063_232, "iperf3")
+    assert end["detail"]["own_mbps"] == pytest.approx(65.0117, abs=0.001)
+    assert end["detail"]["retransmits"] == 7
+    assert asked(job).startswith("--json --client oss.uf.test --port 5210 --parallel 1 --logfile")
+    assert asked(job).endswith(f"--bytes {SIZE}")
+
+
+def test_without_a_size_it_goes_for_its_seconds_and_back_if_told(job: Job) -> None:
+    job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", "")
+    assert job.end("iperf3", options={"back": True, "seconds": 3, "window_kb": 512})["status"] == "ok"
+    assert asked(job).endswith("--time 3 --window 512K --reverse")
+
+
+def test_a_server_that_refuses_is_told_in_its_own_words(job: Job) -> None:
+    (job.folder / "refuses").touch()
+    (job.folder / "bin/iperf3").write_text((job.folder / "bin/iperf3").read_text().replace("4063232", "0"))
+    end = job.end("iperf3")
+    assert (end["status"], end["message"]) == ("open-failed", "the server is busy running a test. try again later")
+
+
+def test_less_than_was_asked_for_is_no_success(job: Job) -> None:
+    job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", 10 * SIZE)
+    assert job.end("iperf3")["status"] == "short-write"
+
+
+def test_which_way_its_bytes_go_is_said_by_its_options() -> None:
+    assert [Iperf3.traits(options)["does"] for options in ({}, {"back": True})] == ["writes", "reads"]
+
+
+def test_nothing_is_made_looked_for_or_removed_for_what_lies_nowhere(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path)
+    plan = planned(experiment)
+    assert not experiment.used_replicas
+    assert from_json(to_json(plan)) == plan
+    for trial in plan.trials:
+        record = trial_record(SITE, experiment, plan, trial)
+        assert (record["writes"], record["bytes"], record["streamed"]) == (None, None, True)
+        assert {one.directory for one in flushed_hosts(SITE, experiment, plan, trial.configuration)} == {""}
+        assert "outbox" not in trial_dag(SITE, experiment, trial).text()
+
+
+def test_each_client_has_its_server_and_how_many_bytes_are_to_go(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path, ('kind = "streamed"', 'kind = "streamed"\nsize_mb = 2'), ("[1]", "[2]"))
+    plan = planned(experiment)
+    trial = next(one for one in plan.trials if one.configuration.access == "network-metadata")
+    assert trial.bytes == 4_000_000
+    lines = ReplicaLists(SITE, plan).text(trial).splitlines()
+    assert lines == [f"iperf3://mds.uf.test:5210/bytes-000{number}.dat\t2000000" for number in (1, 2)]
+    for_a_time = planned(loaded(tmp_path))
+    assert ReplicaLists(SITE, for_a_time).text(for_a_time.trials[0]).endswith(".dat\t\n")
+
+
+def test_its_clients_are_the_workers_of_the_pool_that_the_experiment_asks_for(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path)
+    plan = planned(experiment)
+    record = trial_record(SITE, experiment, plan, plan.trials[0])
+    assert (record["pool"], record["workers"]) == ("private", POOL["private"])
+    assert record["requirements"] == SITE.pools["private"].requirements
+    assert {configuration.pool for configuration in plan.configurations} == {"private"}
+    assert "wn03.fiu.test" not in visits(SITE, experiment, POOL)
+    assert "client iperf3" in {one.thing for one in visits(SITE, experiment, POOL)["wn01.private.fiu.test"].questions}
+
+
+def test_an_axis_can_have_them_in_one_pool_after_the_other(tmp_path: Path) -> None:
+    axis = '[axes.place.values]\nhere = { pool = "public" }\nthere = { pool = "private" }\n[replicas.bytes]'
+    experiment = loaded(tmp_path, ('pool = "private"\n', ""), ("[replicas.bytes]", axis))
+    pools = {(one.levels["place"], one.pool) for one in planned(experiment).configurations}
+    assert pools == {("here", "public"), ("there", "private")}
+    assert pools_of(SITE, experiment, "network-storage") == ["public", "private"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('pool = "private"', 'pool = "privat"', 'did you mean "private"'),
+        ('client = "iperf3"\nreplicas', 'client = "dd"\nreplicas', 'cannot read replicas of kind "streamed"'),
+        ('kind = "streamed"', 'kind = "random"\ncount = 1\nsize_mb = 1', 'cannot read replicas of kind "random"'),
+    ],
+)
+def test_what_does_not_fit_is_told(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        planned(loaded(tmp_path, (old, new)))
+
+
+def test_no_cache_can_have_what_lies_nowhere(tmp_path: Path) -> None:
+    def doubted(name: str, **more: Any) -> bool:
+        folder = synthetic.write_trial(tmp_path / name, flush={"strategy": "none", "hosts": []}, **more)
+        return "no cache was flushed" in trial_tables(folder).verdict_reasons
+
+    assert doubted("read")
+    assert not doubted("streamed", streamed=True)
+
+
+def test_a_server_with_a_link_of_its_own_is_held_against_that(tmp_path: Path) -> None:
+    samplers = {"mds": {"host": "mds.uf.test", "link": "metadata"}, "oss": {"host": "oss.uf.test"}}
+    site = {"links": {"storage": 800.0, "metadata": 100.0}, "samplers": samplers}
+    (tmp_path / "site.json").write_text(json.dumps(site))
+    known = read_ceilings(tmp_path, "public", print)
+    assert known.nic("mds.uf.test", "storage", {}) == Ceiling(100.0, STATED)
+    assert known.nic("oss.uf.test", "storage", {}) == Ceiling(800.0, STATED)
+    changed = known.under({"storage": 400.0})
+    assert changed.nic("mds.uf.test", "storage", {}) == Ceiling(100.0, STATED)
+    assert changed.nic("oss.uf.test", "storage", {}) == Ceiling(400.0, ARRANGED)

@@ -1,0 +1,86 @@
+"""iperf3 sends bytes to a server of its own, or has them sent back: the network alone, with no file at either end."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from tierbench.wrappers.checksum import FIRST_BLOCK
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Client, Option
+
+USUAL_PORT = 5201
+
+
+class Iperf3(Client):
+    """As many bytes as its set says, or whatever goes in so many seconds; what the receiving end counted is told.
+
+    A server of iperf3 takes one client at a time, so several need as many doors (`further` of their access).
+    """
+
+    protocols = ("iperf3",)
+    kinds = ("streamed",)
+    reads_whole = True
+    usual_excess = 0.03  # what was under way when time was over
+    taken_in = "bytes_app"
+    memory_mb = 64
+    programs = ("iperf3",)
+    remedy = "install iperf3 there"
+    options = {
+        "back": Option(False),  # from the server to the client
+        "seconds": Option(10, 1, 86_400),  # where the set says nothing of bytes
+        "streams": Option(1, 1, 128),
+        "window_kb": Option(0, 0, 1_048_576),  # of each socket's buffers; 0: as the kernel sees fit
+    }
+
+    @classmethod
+    def doing(cls, options: "Mapping[str, Any]") -> str:
+        return "reads" if options.get("back") else "writes"
+
+    def command(self) -> "list[str]":
+        told, server = self.job.options, urlsplit(self.job.url)
+        flags = {
+            "--client": server.hostname, "--port": server.port or USUAL_PORT, "--parallel": told["streams"],
+            "--logfile": self.job.scratch / "iperf3.json",
+        }  # fmt: skip
+        if self.job.expected_bytes is None:
+            flags["--time"] = told["seconds"]
+        else:
+            flags["--bytes"] = self.job.expected_bytes
+        if told["window_kb"]:
+            flags["--window"] = f"{told['window_kb']}K"
+        command = ["iperf3", "--json", *(str(word) for flag in flags.items() for word in flag)]
+        return [*command, "--reverse"] if told["back"] else command
+
+    def has_begun(self, read: int, written: int) -> bool:
+        return (read if self.job.options["back"] else written) > FIRST_BLOCK
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        said = self._said()
+        ends = said.get("end", {})
+        taken, sent = (ends.get(way, {}) for way in ("sum_received", "sum_sent"))
+        moved = taken.get("bytes") if not run.exit_status else taken.get("bytes", 0)
+        slack = max(0, (moved or 0) - (self.job.expected_bytes or 0))  # whole blocks are sent
+        judged = self.judged(run, moved, slack)
+        if run.exit_status > 0 and said.get("error"):
+            judged["message"] = str(said["error"])[:500]
+        seconds = taken.get("seconds")
+        return {
+            **judged,
+            "bytes_source": "iperf3",
+            "bytes_client": run.read_bytes if self.job.options["back"] else run.written_bytes,
+            "detail": {
+                "own_s": seconds,
+                "own_mbps": round(moved * 8e-6 / seconds, 3) if moved and seconds else None,
+                "sent_bytes": sent.get("bytes"),
+                "retransmits": sent.get("retransmits"),
+            },
+        }
+
+    def _said(self) -> "dict[str, Any]":
+        """What it told at its end; nothing if it was ended before, or is of an age that tells nothing."""
+        try:
+            said = json.loads((self.job.scratch / "iperf3.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return said if isinstance(said, dict) else {}
