@@ -21,7 +21,7 @@ class Output:
 
     def put(self, data: bytes) -> None:
         # A pipe that polls writable takes this much without blocking.
-        self.waiting.extend(data[i : i + select.PIPE_BUF] for i in range(0, len(data), select.PIPE_BUF))
+        self.waiting.extend([data[i : i + select.PIPE_BUF] for i in range(0, len(data), select.PIPE_BUF)])
         self._write(0)
 
     def drain(self) -> None:

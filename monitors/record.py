@@ -14,9 +14,8 @@ class Records:
         self.options = options
         self.sources = [source(options) for source in SOURCES]
         self.columns = [column for source in self.sources for column in source.columns]
-        self.format = "".join(f" %{column.width}d" for column in self.columns) + "\n"
+        self.format = "".join(f" %{column.width}d" for column in self.columns).encode() + b"\n"
         self.bytes = sum(1 + column.width for column in self.columns) + 1
-        self.readers = [source.read for source in self.sources]
 
     def header(self) -> "dict[str, Any]":
         """The columns, and what the sources say of themselves."""
@@ -31,13 +30,17 @@ class Records:
         content["tuning"] = tuning(self.options.proc, self.options.sys, content["interfaces"][0]["name"])
         return content
 
-    def take(self) -> bytes:
-        """One record."""
+    def look(self) -> "list[Any]":
+        """What each source sees now."""
+        return [source.look() for source in self.sources]
+
+    def record(self, seen: "list[Any]") -> bytes:
+        """The record of what they saw."""
         values = ()  # type: tuple[int, ...]
-        for read in self.readers:
-            values += read()
+        for source, look in zip(self.sources, seen):  # noqa: B905 - Python 3.6 cannot be strict
+            values += source.values(look)
         record = self.format % values
         if len(record) != self.bytes:  # a driver's nonsense must not shift the columns
             fits = [len(str(value)) <= self.columns[i].width for i, value in enumerate(values)]
             record = self.format % tuple(value if fits[i] else -1 for i, value in enumerate(values))
-        return record.encode()
+        return record

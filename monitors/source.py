@@ -1,10 +1,12 @@
 """What a source of the sampler is: some columns of a record, and how to read them afresh from the kernel."""
 
 import argparse
-import contextlib
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
+
+PIECE = 1 << 16
+SHORT = 2048  # the kernel hands out about a page a time, less a line at most: what is shorter than this is the rest
 
 
 class Column(NamedTuple):
@@ -18,7 +20,7 @@ class Column(NamedTuple):
 
 
 class Source:
-    """Derived from in each file of sources/: a file is opened once, and read for each record."""
+    """Derived from in each file of sources/: a file is opened once, and looked at for each record."""
 
     columns = ()  # type: tuple[Column, ...]
 
@@ -29,9 +31,13 @@ class Source:
         """What the file's header is to say of it."""
         return {}
 
-    def read(self) -> "tuple[int, ...]":
-        """A value for each column; -1 where it is not known."""
+    def look(self) -> Any:
+        """What is there now: a value for each column, -1 where it is not known, or what values() makes them of."""
         raise NotImplementedError
+
+    def values(self, seen: Any) -> "tuple[int, ...]":
+        """The values in what a look has seen; several looks are worked out together, for less."""
+        return seen  # type: ignore[no-any-return]
 
 
 class ProcFile:
@@ -44,15 +50,16 @@ class ProcFile:
             self.fd = -1
 
     def read(self) -> bytes:
-        text = b""
-        # The kernel hands out about a page a time, so a host with many interfaces or disks takes several reads.
-        with contextlib.suppress(OSError):
-            while True:
-                piece = os.pread(self.fd, 1 << 16, len(text))
-                if not piece:
-                    return text
+        if self.fd < 0:
+            return b""
+        try:
+            text = piece = os.pread(self.fd, PIECE, 0)
+            while len(piece) >= SHORT:  # a host has many interfaces or disks
+                piece = os.pread(self.fd, PIECE, len(text))
                 text += piece
-        return b""
+        except OSError:
+            return b""
+        return text
 
 
 def first_line(path: Path) -> "str | None":

@@ -28,32 +28,39 @@ class Cpu(Source):
         cores = re.findall(rb"^cpu\d", self.file.read(), re.M)
         return {"jiffies_per_s": os.sysconf("SC_CLK_TCK"), "ncpu": len(cores)}
 
-    def read(self) -> "tuple[int, ...]":
-        text = self.file.read()
-        lines = [line.split() for line in text[: text.find(b"\nintr")].splitlines() if line.startswith(b"cpu")]
-        jiffies = {line[0]: [int(n) for n in line[1:9]] for line in lines}
-        together = jiffies.pop(b"cpu", [])
-        return tuple(together + [-1] * (8 - len(together))) + self.cores.busiest(jiffies)
+    def look(self) -> bytes:
+        return self.file.read()
+
+    def values(self, text: bytes) -> "tuple[int, ...]":
+        together, *cores = text.partition(b"\nintr")[0].split(b"\ncpu")
+        times = [int(n) for n in together.split()[1:9]] if together.startswith(b"cpu ") else []
+        return (*times, *[-1] * (8 - len(times)), *self.cores.busiest(cores))
 
 
 class Cores:
     """Finds the core that was busiest since the previous record."""
 
     def __init__(self) -> None:
-        self.before: dict[bytes, list[int]] = {}
+        self.before: dict[int, tuple[int, ...]] = {}
 
-    def busiest(self, now: "dict[bytes, list[int]]") -> "tuple[int, int, int]":
+    def busiest(self, lines: "list[bytes]") -> "tuple[int, int, int]":
         """Index and busy percentage of the busiest core, and the share of softirq where that is highest."""
-        before, self.before = self.before, now
-        shares = []
-        for core, jiffies in now.items():
-            if len(jiffies) == 8 and core in before:
+        before, self.before = self.before, {}
+        busiest = most_softirq = (-1, -1, 1)
+        for line in lines:
+            core, user, nice, system, idle, iowait, irq, softirq, steal, *_ = map(int, line.split())
+            self.before[core] = now = (user + nice + system + irq + softirq + steal, idle, iowait, softirq)
+            if core in before:
+                earlier = before[core]
+                busy, in_softirq = now[0] - earlier[0], now[3] - earlier[3]
                 # Idle and iowait may step back by a jiffy; such a step is no time at all.
-                passed = [max(0, jiffies[i] - before[core][i]) for i in range(8)]
-                _, _, _, idle, iowait, _, softirq, _ = passed
-                shares.append((sum(passed) - idle - iowait, softirq, sum(passed), int(core[3:])))
-        if not shares:
+                elapsed = busy + max(0, now[1] - earlier[1]) + max(0, now[2] - earlier[2])
+                busiest = max(busiest, (busy, core, elapsed))
+                most_softirq = max(most_softirq, (in_softirq, core, elapsed))
+        if busiest[1] < 0:
             return -1, -1, -1
-        busy, _, elapsed, index = max(shares)
-        _, softirq, softirq_elapsed, _ = max(shares, key=lambda share: share[1])
-        return index, round(100 * busy / max(1, elapsed)), round(100 * softirq / max(1, softirq_elapsed))
+        return busiest[1], _percent(busiest[0], busiest[2]), _percent(most_softirq[0], most_softirq[2])
+
+
+def _percent(part: int, whole: int) -> int:
+    return round(100 * max(0, part) / max(1, whole))

@@ -20,16 +20,25 @@ class Disk(Source):
     def __init__(self, options: argparse.Namespace) -> None:
         self.file = ProcFile(options.proc / "diskstats")
         self.disks = physical_disks(options.sys)
+        self.marks = [b" " + disk + b" " for disk in self.disks]
 
     def header(self) -> "dict[str, Any]":
         return {"disks": [os.fsdecode(disk) for disk in self.disks]}
 
-    def read(self) -> "tuple[int, ...]":
-        lines = [line.split() for line in self.file.read().splitlines()]
-        disks = [(512 * int(line[5]), 512 * int(line[9]), int(line[12])) for line in lines if line[2] in self.disks]
-        if not disks or len(disks) < len(self.disks):  # a sum without one of them would look like a reset
-            return -1, -1, -1
-        return tuple(sum(disk[i] for disk in disks) for i in range(3))
+    def look(self) -> bytes:
+        return self.file.read()
+
+    def values(self, text: bytes) -> "tuple[int, ...]":
+        read = written = busy_ms = 0
+        for name in self.marks:
+            at = text.find(name)
+            if at < 0:  # a sum without one of them would look like a reset
+                return -1, -1, -1
+            counts = text[at + len(name) : text.find(b"\n", at)].split()
+            read += int(counts[2])
+            written += int(counts[6])
+            busy_ms += int(counts[9])
+        return (512 * read, 512 * written, busy_ms) if self.marks else (-1, -1, -1)
 
 
 def physical_disks(sys_: Path) -> "list[bytes]":

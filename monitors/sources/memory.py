@@ -1,11 +1,10 @@
 """The page cache."""
 
 import argparse
-import re
 
 from tierbench.monitors.source import Column, ProcFile, Source
 
-CACHED = re.compile(rb"^Cached:\s+(\d+)", re.M)
+CACHED = b"\nCached:"
 
 
 class Memory(Source):
@@ -16,6 +15,9 @@ class Memory(Source):
     def __init__(self, options: argparse.Namespace) -> None:
         self.file = ProcFile(options.proc / "meminfo")
 
-    def read(self) -> "tuple[int, ...]":
-        cached = CACHED.search(self.file.read())
-        return (int(cached.group(1)) if cached else -1,)
+    def look(self) -> bytes:
+        return self.file.read()
+
+    def values(self, text: bytes) -> "tuple[int, ...]":
+        at = text.find(CACHED)
+        return (int(text[at + len(CACHED) : text.index(b"kB", at)]) if at >= 0 else -1,)

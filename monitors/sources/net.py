@@ -40,7 +40,7 @@ class Net(Source):
         if len(self.names) > 1:
             several = (c._replace(name=f"{c.name}.{name}") for name in self.names for c in COUNTERS)
             self.columns = (*CLOCKS, *several)
-        self.lines = [re.compile(rb"^\s*" + re.escape(name.encode()) + rb":(.*)$", re.M) for name in self.names]
+        self.marks = [name.encode() + b":" for name in self.names]
         self.links = [options.sys / "class/net" / name for name in self.names]
 
     def header(self) -> "dict[str, Any]":
@@ -60,16 +60,23 @@ class Net(Source):
             "link_speed_real": all(interface["link_speed_real"] for interface in interfaces),
         }
 
-    def read(self) -> "tuple[int, ...]":
+    def look(self) -> "tuple[int, int, bytes]":
         for _ in range(3):
             mono, wall = mono_ns(), wall_ns()
             text = self.file.read()
             if mono_ns() - mono < MOST_BETWEEN_NS:
                 break
+        return mono, wall, text
+
+    def values(self, seen: "tuple[int, int, bytes]") -> "tuple[int, ...]":
+        mono, wall, text = seen
         values = [mono, wall]
-        for line in self.lines:
-            found = line.search(text)
-            values += map(int, FIELDS(found.group(1).split())) if found else UNKNOWN
+        for mark in self.marks:
+            at = text.find(mark)
+            while at > 0 and text[at - 1] not in b" \n":  # it is the end of another one's name
+                at = text.find(mark, at + 1)
+            counts = text[at + len(mark) : text.find(b"\n", at)].split()
+            values += map(int, FIELDS(counts)) if at >= 0 else UNKNOWN
         return tuple(values)
 
 

@@ -26,9 +26,11 @@ class OwnCpu(Source):
         ]
         return {"own_cpu_limit_cores": None if quota[0] in ("max", "-1") else int(quota[0]) / int(quota[1])}
 
-    def read(self) -> "tuple[int, ...]":
-        stat = dict(line.split() for line in self.stat.read().splitlines())
+    def look(self) -> "tuple[bytes, bytes]":
+        return self.stat.read(), self.usage.read()
+
+    def values(self, seen: "tuple[bytes, bytes]") -> "tuple[int, ...]":
+        stat, usage = dict(line.split() for line in seen[0].splitlines()), seen[1]
         if b"usage_usec" in stat:
             return 1000 * int(stat[b"usage_usec"]), 1000 * int(stat.get(b"throttled_usec", b"0"))
-        usage = self.usage.read()
         return int(usage) if usage else -1, int(stat.get(b"throttled_time", b"-1"))

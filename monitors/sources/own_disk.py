@@ -22,8 +22,11 @@ class OwnDisk(Source):
         self.version_1 = ProcFile(options.own_cpu / "blkio.throttle.io_service_bytes")
         self.version_2 = ProcFile(options.own_cpu / "io.stat")
 
-    def read(self) -> "tuple[int, ...]":
-        old, new = self.version_1.read(), self.version_2.read()
+    def look(self) -> "tuple[bytes, bytes]":
+        return self.version_1.read(), self.version_2.read()
+
+    def values(self, seen: "tuple[bytes, bytes]") -> "tuple[int, ...]":
+        old, new = seen
         if not old and self.version_2.fd < 0:
             return -1, -1
         counts = [*VERSION_1.findall(old), *VERSION_2.findall(new)]

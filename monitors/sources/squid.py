@@ -36,7 +36,7 @@ class Squid(Source):
         self.latest = self._asked()
         threading.Thread(target=self._keep_asking, daemon=True).start()
 
-    def read(self) -> "tuple[int, ...]":
+    def look(self) -> "tuple[int, ...]":
         return self.latest
 
     def _keep_asking(self) -> None:
@@ -50,14 +50,16 @@ class Squid(Source):
         """The counters as they are now; all unknown where it does not answer."""
         answer = b""
         try:
-            with socket.create_connection(self.address, PATIENCE_S) as connection:
+            with socket.socket() as connection:
                 connection.settimeout(PATIENCE_S)
+                connection.connect(self.address)
                 connection.sendall(ASK % self.address[0].encode())
                 self.questions += 1
                 for piece in iter(lambda: connection.recv(65536), b""):
                     answer += piece
         except OSError:
-            pass
+            if not answer:
+                return (-1,) * len(NAMES)
         counted = dict(re.findall(r"^(\S+) = (\d+)", answer.decode(errors="replace"), re.M))
         requests, *others = (int(counted.get(name, -1)) for name in NAMES)
         return (requests if requests < 0 else max(0, requests - self.questions), *others)

@@ -1,11 +1,10 @@
 """TCP's segments, of all interfaces of the network namespace together."""
 
 import argparse
-import re
 
 from tierbench.monitors.source import Column, ProcFile, Source
 
-TWO_LINES = re.compile(rb"^Tcp:(.*)\nTcp:(.*)$", re.M)  # the names, the values
+LINE = b"\nTcp: "  # there are two: the names, the values
 COUNTED = (b"RetransSegs", b"InSegs", b"OutSegs")
 
 
@@ -20,10 +19,13 @@ class Tcp(Source):
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.file = ProcFile(options.proc / "self/net/snmp")
+        names = self.file.read().partition(LINE)[2].partition(b"\n")[0].split()
+        self.places = [names.index(name) for name in COUNTED] if names else []
 
-    def read(self) -> "tuple[int, ...]":
-        lines = TWO_LINES.search(self.file.read())
-        if not lines:
-            return -1, -1, -1
-        names, values = lines.group(1).split(), lines.group(2).split()
-        return tuple(int(values[names.index(name)]) for name in COUNTED)
+    def look(self) -> bytes:
+        return self.file.read()
+
+    def values(self, text: bytes) -> "tuple[int, ...]":
+        begin = text.rfind(LINE) + len(LINE)
+        values = text[begin : text.find(b"\n", begin)].split()
+        return tuple([int(values[place]) for place in self.places]) if self.places and values else (-1, -1, -1)

@@ -34,7 +34,7 @@ class Door(Source):
     def __init__(self, options):
         self.asked = 0
 
-    def read(self):
+    def look(self):
         self.asked += 1
         return 10 * self.asked, 7 if self.asked % 2 else -1
 """

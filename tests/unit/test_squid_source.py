@@ -53,15 +53,15 @@ def manager() -> Iterator[str]:
 
 def test_its_counters_are_followed(manager: str) -> None:
     source = Squid(argparse.Namespace(squid=manager))
-    assert source.read() == (8, 5, 640, 80)
+    assert source.look() == (8, 5, 640, 80)
     Manager.hits = 7
-    until(lambda: source.read()[1] == 7)
+    until(lambda: source.look()[1] == 7)
 
 
 def test_the_samplers_own_questions_are_no_requests(manager: str) -> None:
     source = Squid(argparse.Namespace(squid=manager))
     until(lambda: Manager.questions > 3)
-    assert source.read()[0] == 8
+    assert source.look()[0] == 8
 
 
 def test_while_it_is_too_busy_to_answer_what_it_counted_before_stands(manager: str) -> None:
@@ -69,7 +69,7 @@ def test_while_it_is_too_busy_to_answer_what_it_counted_before_stands(manager: s
     Manager.busy = True
     asked = source._asked()
     assert min(asked) < 0
-    assert source.read() == (8, 5, 640, 80)
+    assert source.look() == (8, 5, 640, 80)
 
 
 def test_where_there_is_none_nothing_is_known_until_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,13 +77,13 @@ def test_where_there_is_none_nothing_is_known_until_there_is_one(monkeypatch: py
     with serving() as address:
         pass
     source = Squid(argparse.Namespace(squid=address))
-    assert source.read() == (-1, -1, -1, -1)
+    assert source.look() == (-1, -1, -1, -1)
     with serving(int(address.partition(":")[2])):
-        until(lambda: source.read() == (8, 5, 640, 80))
+        until(lambda: source.look() == (8, 5, 640, 80))
 
 
 def test_a_question_that_it_did_not_count_takes_nothing_off_its_requests(manager: str) -> None:
     source = Squid(argparse.Namespace(squid=manager))
     source.questions += 3
     until(lambda: Manager.questions > 3)
-    assert source.read()[0] == 8
+    assert source.look()[0] == 8
