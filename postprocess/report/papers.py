@@ -7,7 +7,7 @@ from typing import Any
 
 from tierbench.dags import names
 from tierbench.dags.claims import LEAST, MOST, Claim
-from tierbench.dags.levels import JOBS, WORKLOAD
+from tierbench.dags.levels import JOBS, WORKLOAD, level_text
 from tierbench.postprocess.plots.canvas import PAPERS, Picture
 from tierbench.postprocess.plots.shapes import Shape, shapes_plot
 from tierbench.postprocess.report.markup import Markup, element, table
@@ -24,7 +24,8 @@ NOTE = (
     " another."
     " A finding holds here if the 95\N{NO-BREAK SPACE}% interval of our factor lies on the paper’s side of 1, and does"
     " not if it lies on the other. Where the paper saw no difference to speak of, what that may be is said: it holds if"
-    " all of the interval is so near to 1, and does not if all of it is beyond."
+    " all of the interval is so near to 1, and does not if all of it is beyond. Where some of our trials are SUSPECT,"
+    " the VALID ones alone have to say the same."
 )  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def _measured(results: Results, claim: Claim) -> RatioRow | None:
 def _level(results: Results, claim: Claim, factor: str, level: Any) -> str:
     """A level as the tables have it; of batches the ends of the ladder that the claim's workload has climbed."""
     if factor != JOBS or level not in (LEAST, MOST):
-        return str(level)
+        return level_text(level)
     at: Point = {WORKLOAD: claim.at[WORKLOAD]} if WORKLOAD in claim.at else {}
     ladder = results.levels(JOBS, at)
     return "" if not ladder else ladder[0] if level == LEAST else ladder[-1]
@@ -94,8 +95,20 @@ def _factor(claim: Claim, row: RatioRow | None) -> Bounded:
 
 
 def _verdict(claim: Claim, row: RatioRow | None) -> str:
+    """What our factor says to a claim, if its pairs of VALID trials alone say so as well."""
     interval = _factor(claim, row).interval
-    return judged(claim, *interval) if interval else OPEN
+    if row is None or interval is None:
+        return OPEN
+    said = judged(claim, *interval)
+    if not _doubted(row):
+        return said
+    by_valid = row.by_valid.over(_steps(claim, row)).interval
+    return said if by_valid and judged(claim, *by_valid) == said else OPEN
+
+
+def _doubted(row: RatioRow) -> bool:
+    """Whether some of its pairs have a SUSPECT trial."""
+    return row.valid_pairs not in (None, row.pairs)
 
 
 def judged(claim: Claim, low: float, high: float) -> str:
@@ -128,7 +141,14 @@ def _ours(results: Results, claim: Claim, row: RatioRow | None) -> str:
     ours = _factor(claim, row)
     if ours.value is None:
         return _guessed(results, claim) or "not measured"
-    return factor(ours.value) + (f" ({between(*ours.interval)})" if ours.interval else "")
+    told = factor(ours.value) + (f" ({between(*ours.interval)})" if ours.interval else "")
+    if row is None or not _doubted(row):
+        return told
+    by_valid = row.by_valid.over(_steps(claim, row))
+    if by_valid.value is None:
+        return f"{told}; no pair of VALID trials"
+    alone = f" ({between(*by_valid.interval)})" if by_valid.interval else ", a single pair"
+    return f"{told}; by VALID trials alone {factor(by_valid.value)}{alone}"
 
 
 def _guessed(results: Results, claim: Claim) -> str:

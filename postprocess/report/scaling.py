@@ -25,14 +25,20 @@ def scaling_sentence(results: Results) -> str:
         return ""
     along = found[0].factor
     most = max(float(level_of(row, along)) for row in found)
-    told = []
+    by_least: dict[str, list[ScalingRow]] = {}
     for row in (row for row in found if float(level_of(row, along)) == most):
+        by_least.setdefault(row.against, []).append(row)
+    return " ".join(_of_least(results, along, least, rows) for least, rows in by_least.items())
+
+
+def _of_least(results: Results, along: str, least: str, rows: list[ScalingRow]) -> str:
+    """The sentence about points that are held against the same least level."""
+    told = []
+    for row in rows:
         interval = f" (95 % interval {between(*row.scale.interval)})" if row.scale.interval else ""
         told.append(f"{figures(row.scale.value)}{interval} at {', '.join(_others(results, row))}")
-    named = level_name(along, level_of(next(row for row in found if float(level_of(row, along)) == most), along))
-    return (
-        f"With {named} instead of {found[0].against}, each brings this share of what one alone does: {'; '.join(told)}."
-    )
+    named, few = level_name(along, level_of(rows[0], along)), "one alone" if least == "1" else f"each of {least}"
+    return f"With {named} instead of {least}, each brings this share of what {few} does: {'; '.join(told)}."
 
 
 def _others(results: Results, row: ScalingRow) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.synthetic_report import Shape, write_run
+from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.test_report import Page
 from tierbench.dags.claims import Claim, reference_of
 from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
@@ -67,6 +67,32 @@ def test_a_papers_shape_stands_beside_ours(tmp_path: Path) -> None:
     [ours] = axes.containers
     assert (theirs.get_xdata()[0], ours.lines[0].get_xdata()[0]) == (4.0, pytest.approx(2.0, rel=0.01))
     assert axes.get_xscale() == "log"
+
+
+@pytest.mark.parametrize(
+    ("by_valid", "verdict", "words"),
+    [
+        ({"valid_ratio": 1.9, "valid_low": 1.7, "valid_high": 2.1, "valid_pairs": 2}, "holds here", "1.90 (1.70–2.10)"),
+        (
+            {"valid_ratio": 1.9, "valid_low": 0.7, "valid_high": 5.1, "valid_pairs": 2},
+            "cannot tell",
+            "1.90 (0.70–5.10)",
+        ),
+        ({"valid_ratio": 1.9, "valid_pairs": 1}, "cannot tell", "1.90, a single pair"),
+        ({"valid_pairs": 0}, "cannot tell", "no pair of VALID trials"),
+        ({"valid_pairs": 3}, "holds here", "2.00"),
+    ],
+)
+def test_what_rests_on_suspect_trials_holds_only_if_the_valid_ones_say_so_too(
+    tmp_path: Path, by_valid: dict[str, float], verdict: str, words: str
+) -> None:
+    run = write_run(tmp_path / "run", SHAPE)
+    path = run / "experiment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "claims": [BASE]}))
+    write_csv(run / "ratios.csv", [{**row, **by_valid} for row in read_csv(run / "ratios.csv")])
+    [row] = list(Page("".join(papers_table(read_results(run, silent)))).text.split("Table 1"))[1:]
+    assert verdict in row
+    assert words in row
 
 
 def test_an_interval_around_one_cannot_tell(tmp_path: Path) -> None:

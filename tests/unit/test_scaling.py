@@ -1,5 +1,6 @@
 """How a rate scales along a factor is a number with its interval, and what is extrapolated says so everywhere."""
 
+import dataclasses
 import json
 import math
 import re
@@ -141,6 +142,13 @@ def test_the_sentence_speaks_of_what_was_measured_alone(results):
     sentence = scaling_sentence(results)
     assert "0.83 (95 % interval 0.80–0.86) at dataset=medium" in sentence
     assert "large" not in sentence
+
+
+def test_the_sentence_says_of_how_many_the_share_is(results):
+    found = [dataclasses.replace(row, against="4") if row.against == "1" else row for row in results.scaling]
+    assert "of what one alone does" in scaling_sentence(results)
+    sentence = scaling_sentence(dataclasses.replace(results, scaling=found))
+    assert "instead of 4, each brings this share of what each of 4 does" in sentence
 
 
 def test_in_the_figure_what_is_extrapolated_is_hollow(results):
