@@ -8,7 +8,7 @@ from tierbench.testbed.network import host_lines, links, wan_lines
 from tierbench.testbed.rootfs import recipe
 from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Rates, Settings
-from tierbench.testbed.topology import PRIVATE, Topology
+from tierbench.testbed.topology import BEHIND, PRIVATE, UF, Topology
 
 
 @pytest.fixture
@@ -46,6 +46,19 @@ def test_the_usual_testbed_has_no_virtual_workers_and_none_of_their_packages() -
     assert not any(host.is_virtual for host in topology(Settings()).hosts)
     assert "nfs-ganesha" in recipe(Settings(virtual_workers=1)).debian_packages
     assert "nfs-ganesha" not in recipe(Settings()).debian_packages
+
+
+def test_workers_beside_the_storage_are_of_kinds_of_their_own() -> None:
+    plan = topology(Settings(near_workers=1, virtual_workers=1, rates_mbps=Rates(server=999, metadata=111)))
+    near = {host.network_kind: host for host in plan.workers if host.nic_on(UF)}
+    assert near.keys() == {"near", "near-user-network", "virtual-near"}
+    assert {nic.rate_mbps for host in near.values() for nic in host.nics} == {999}
+    assert [nic.rate_mbps for nic in plan.host("mds").nics] == [111]
+    behind = near["near-user-network"]
+    assert (behind.address, behind.own_address) == ("198.18.1.53", BEHIND)
+    assert near["near"].own_address == near["near"].address
+    assert "slirp4netns" in recipe(Settings(near_workers=1)).debian_packages
+    assert "slirp4netns" not in recipe(Settings()).debian_packages
 
 
 def test_every_interface_is_plugged_in(small: Topology) -> None:
