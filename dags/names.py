@@ -16,8 +16,9 @@ SCRIPTS = "scripts"
 PROGRAMS = "scripts/programs"
 LISTS = "lists"  # of the hosts that a configuration's trials flush and sample, and of their clients' places
 TRIALS = "trials"
-TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, RESOURCES_CSV, SUMMARY_CSV, RATIOS_CSV, SCALING_CSV) = (
+TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, RESOURCES_CSV, SUMMARY_CSV, RATIOS_CSV, SCALING_CSV, KNEE_CSV) = (
     "samples.csv", "jobs.csv", "trials.csv", "resources.csv", "summary.csv", "ratios.csv", "scaling.csv",
+    "knee.csv",
 )  # fmt: skip
 SCHEMA = "schema.json"
 CONDITIONS = "conditions.json"

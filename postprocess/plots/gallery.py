@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Missing, Picture
+from tierbench.postprocess.plots.knee import knee_plot
 from tierbench.postprocess.plots.ladder import (
     Plot,
     Series,
@@ -27,9 +28,9 @@ from tierbench.postprocess.plots.timeline import Course, timelines, typical
 from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
 from tierbench.postprocess.tables import rows as tables
 from tierbench.postprocess.tables.direction import worded
-from tierbench.postprocess.tables.points import Panel, level_name, rows_at
+from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import SummaryRow, TrialRow
+from tierbench.postprocess.tables.rows import KneeRow, SummaryRow, TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
 TIMELINE_STEPS = 300
@@ -127,6 +128,7 @@ def pictures(results: Results, looks: dict[str, Look]) -> Drawn:
     if of_bytes:
         yield from _volatilities(plots, papers)
     if results.layout.x == JOBS:
+        yield from _knees(results, plots)
         yield from _slopes(plots, papers, results.factors[JOBS].several)
         yield from _gains(plots)
     for metric in (WALL_TIME, WINDOW, EVENTS, OPERATIONS):
@@ -331,6 +333,32 @@ def _slopes(plots: Sequence[tuple[Panel, Plot]], papers: bool, asked: bool) -> D
         )
     if asked and not climbed:
         yield Missing("Rate of increase", "fewer than two batches have a rate")
+
+
+def _knees(results: Results, plots: Sequence[tuple[Panel, Plot]]) -> Drawn:
+    """Where the ladders are full, of those that climb far enough to be looked at."""
+    lines = results.layout.lines
+    own: dict[int, dict[str, KneeRow]] = {
+        id(plot.series): {
+            level_name(lines, level_of(row, lines)): row
+            for row in rows_at(results.knees, panel.levels)
+            if row.predicted.value is not None
+        }
+        for panel, plot in plots
+    }
+    climbed = [(panel, plot) for panel, plot in plots if own[id(plot.series)]]
+    for sheet in sheets_of(climbed, RATE.column):
+        yield Picture(
+            f"knee.{sheet.id}",
+            _title("Where it is full", sheet),
+            "Mean delivered rates. A cross is the knee, the number of jobs at which the straight line meets the"
+            " plateau: as wide and high as the 95 % intervals. A hollow mark is predicted of the next larger batch.",
+            knee_plot(sheet.plots, [own[id(plot.series)] for plot in sheet.plots], sheet.worded("taken in [Mb/s]")),
+            SHOWN,
+        )
+    if results.factors[JOBS].several and not climbed:
+        why = next((row.why for row in results.knees if row.why), "no ladder of two batches has rates")
+        yield Missing("Where it is full", why)
 
 
 def _climbs(plot: Plot) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.report.against import shares_of_baseline
 from tierbench.postprocess.report.eachfile import each_files_time
+from tierbench.postprocess.report.knee import knee_notes
 from tierbench.postprocess.report.roundtrips import round_trips
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
@@ -66,6 +67,7 @@ def answer(results: Results, panel: Panel) -> Answer:
         *waste(results, ranked),
         *_over_the_ladder(results, panel, x),
         *_along(results, panel),
+        *knee_notes(results, panel),
     ]
     notes += _wall_time(results, panel, x, ranked) if results.rate == RATE else []
     directions = {trial.direction for trial in usable}

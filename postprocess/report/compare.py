@@ -16,6 +16,7 @@ from tierbench.postprocess.plots.ladder import Plot, Series
 from tierbench.postprocess.plots.style import LINES, looks
 from tierbench.postprocess.report.changes import METHOD, Change, changes
 from tierbench.postprocess.report.differences import Difference
+from tierbench.postprocess.report.knee import held_predictions
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.page import Drawn, caveat, document, gallery, relative, scale_note, sections
 from tierbench.postprocess.report.words import NOTHING, counted, figures, listed, moment
@@ -119,6 +120,7 @@ def _sections(
         for name, run, differ in zip(called[1:], runs[1:], found, strict=True)
         for metric in METRICS
     ]  # fmt: skip
+    yield "predictions", "Predictions", list(held_predictions(runs, called))
     yield "differences", "What differs", [
         _difference_table(called[0], name, differ) for name, differ in zip(called[1:], found, strict=True)
     ]  # fmt: skip

@@ -12,6 +12,7 @@ from tierbench.dags import names
 from tierbench.postprocess.plots.canvas import FOLDED, PAPERS, SHOWN, Missing, Saved, inline, page_colors
 from tierbench.postprocess.plots.style import KNOWN, OTHERS, Look
 from tierbench.postprocess.report.answer import Answer, answer
+from tierbench.postprocess.report.knee import knee_table
 from tierbench.postprocess.report.markup import Markup, element, joined, unbroken
 from tierbench.postprocess.report.papers import papers_table
 from tierbench.postprocess.report.provenance import provenance
@@ -29,7 +30,7 @@ from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.verdict.counted import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
 
 FILES = (
-    names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV, names.SCALING_CSV,
+    names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV, names.SCALING_CSV, names.KNEE_CSV,
     names.RESOURCES_CSV, names.JOBS_CSV, names.SAMPLES_CSV,
     names.SCHEMA,
     names.PLAN, names.SITE, names.EXPERIMENT,
@@ -85,6 +86,7 @@ def _sections(
         "Tables",
         [
             *scaling_table(results),
+            knee_table(results),
             summary_table(results),
             *ratios,
             bottleneck_table(results),

@@ -23,6 +23,7 @@ from tierbench.postprocess.tables.rows import (
     SCHEMA_VERSION,
     SUMMED,
     UNITS,
+    KneeRow,
     RatioRow,
     ResourceRow,
     ScalingRow,
@@ -49,6 +50,7 @@ class Results:
     summary: list[SummaryRow]
     ratios: list[RatioRow]
     scaling: list[ScalingRow]
+    knees: list[KneeRow]
     resources: list[ResourceRow]
     ceilings: dict[str, Any]  # what iperf3 measured before the run
     factors: Mapping[str, Factor]  # by their names, in the plan's order
@@ -158,6 +160,7 @@ def read_results(directory: Path, say: Say) -> Results:
         summary=read_rows(SummaryRow, directory / names.SUMMARY_CSV, schema),
         ratios=read_rows(RatioRow, directory / names.RATIOS_CSV, schema),
         scaling=read_rows(ScalingRow, directory / names.SCALING_CSV, schema),
+        knees=read_rows(KneeRow, directory / names.KNEE_CSV, schema),
         resources=read_rows(ResourceRow, directory / names.RESOURCES_CSV, schema),
         ceilings=_json(directory / names.CEILINGS),
         factors={factor.name: factor for factor in factors},

@@ -462,6 +462,37 @@ class ScalingRow(Row):
     method: str = text("how the scale factor's interval was made: t, or bootstrap")
 
 
+@dataclass(frozen=True, kw_only=True)
+class KneeRow(Row):
+    """A ladder of batches."""
+
+    levels: Mapping[str, Any] = factor_levels()
+    state: str = text("full: within the ladder; full from the least batch; not full; cannot tell")
+    why: str = text("why it cannot be told")
+    knee: Bounded = bounded(
+        "knee_jobs", "knee_", "1", "clients at which each one’s share, added up, comes to the plateau", 2,
+        single="; empty where the ladder does not bound it",
+    )  # fmt: skip
+    plateau: Bounded = bounded(
+        "plateau_mbps", "plateau_", "Mb/s", "rate that more clients approach",
+        single="; empty where the ladder does not bound it",
+    )  # fmt: skip
+    each: Bounded = bounded(
+        "each_mbps", "each_", "Mb/s", "what each client brings while the way is not full",
+        single="; empty where the ladder does not bound it",
+    )  # fmt: skip
+    further: Bounded = bounded(
+        "further_mbps", "further_", "Mb/s", "what one further client brings: the gain of the last step over its clients"
+    )
+    predicted_jobs: Count = count("next larger batch, of which the prediction is")
+    predicted: Bounded = bounded(
+        "predicted_mbps", "predicted_", "Mb/s", "delivered_mbps of that batch, mean over as many repetitions"
+    )
+    batches: Count = count("batches on the ladder that have trials which count; jobs is the largest of them")
+    repeats: Count = count("repetitions that have")
+    method: str = text("how the intervals were made: profile, of the likelihood")
+
+
 # What ratios.csv compares.
 COMPARED = (
     RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", EVENTS, OPERATIONS,
@@ -476,6 +507,7 @@ FILES: dict[str, tuple[str, type[Row]]] = {
     names.SUMMARY_CSV: ("configuration and batch size", SummaryRow),
     names.RATIOS_CSV: ("factor, metric and ordered pair of its levels, all else being equal", RatioRow),
     names.SCALING_CSV: ("point along the factor of [scaling], if the experiment has such", ScalingRow),
+    names.KNEE_CSV: ("ladder of two batches or more", KneeRow),
 }
 
 

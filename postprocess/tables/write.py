@@ -27,7 +27,16 @@ from tierbench.postprocess.tables.columns import Column, Row, columns_of
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, levels_on_axes
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
 from tierbench.postprocess.tables.rates import COUNTED, further_columns, sample_lines
-from tierbench.postprocess.tables.rows import FILES, RatioRow, SampleRow, ScalingRow, SummaryRow, TrialRow, schema
+from tierbench.postprocess.tables.rows import (
+    FILES,
+    KneeRow,
+    RatioRow,
+    SampleRow,
+    ScalingRow,
+    SummaryRow,
+    TrialRow,
+    schema,
+)
 from tierbench.postprocess.tables.scaling import scaling_rows
 from tierbench.postprocess.verdict.judge import judge, judge_run
 from tierbench.spec import build
@@ -45,11 +54,13 @@ class Tables:
     summary: list[SummaryRow]
     ratios: list[RatioRow]
     scaling: list[ScalingRow]
+    knees: list[KneeRow]
 
 
 def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     """Write the CSVs of all trials of a run directory."""
-    # Here and not above: it loads scipy, which takes a second and is not needed for a trial's own tables.
+    # Here and not above: they load scipy, which takes a second and is not needed for a trial's own tables.
+    from tierbench.postprocess.tables.knee import knee_rows
     from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
 
     if (run / names.NO_SAMPLES).exists():
@@ -77,8 +88,10 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     _write(run / names.RATIOS_CSV, ratios, columns)
     scaling = scaling_rows(_scaling(run, say), summary, ratios)
     _write(run / names.SCALING_CSV, scaling, columns)
+    knees = knee_rows(rows, summary)
+    _write(run / names.KNEE_CSV, knees, columns)
     _write_json(run / names.SCHEMA, schema(columns, further))
-    return Tables(rows, summary, ratios, scaling)
+    return Tables(rows, summary, ratios, scaling, knees)
 
 
 def _scaling(run: Path, say: Callable[[str], None]) -> Scaling | None:

@@ -1,0 +1,280 @@
+"""Where a way is full: the number of clients beyond which one more brings nothing, from the rates up a ladder of them.
+
+The curve is a straight line through nothing that bends into a plateau, R(n) = a n / (1 + (n/k)^p)^(1/p): each client
+brings `a` until the way is full, the line meets the plateau `a k` at the knee `k`, and `p` says how sharply it bends.
+It is fitted to the logarithms of the rates, from which what a whole repetition has in common drops out. The intervals
+are those of the profile likelihood: all curves that fit not significantly worse than the best one. docs/statistics.md
+has their coverage, measured by simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.measures.uncertainty import LEVEL, Interval
+
+FULL, FLAT, RISING, OPEN = "full", "full from the least batch", "not full", "cannot tell"
+
+RUNGS, REPEATS, FREEDOM = 3, 2, 2  # that it takes at least: batches, repetitions, and numbers beyond the parameters
+BENDS = np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 16.0, 32.0])
+BEYOND = 8.0  # so far outside the ladder a knee is looked for; one that may lie there is bounded on one side only
+STEPS = 121
+LEAST_NOISE = 0.001  # of a rate: what is more alike than that is not told apart
+OF_CURVE = 0.03  # of a rate: by so much the curve itself may be wrong at each batch, however often it is repeated
+FALLS, MISFIT, UNLIKELY = 0.95, 0.05, 0.01  # how far below the top is falling; how far off, how unlikely is no fit
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The rate of one trial on the ladder."""
+
+    repeat: int
+    clients: int
+    rate: float
+
+
+@dataclass(frozen=True)
+class Knee:
+    """What a ladder says; an interval's end that the ladder does not bound is None."""
+
+    state: str
+    why: str = ""  # where it cannot be told
+    clients: Interval | None = None
+    plateau: Interval | None = None
+    each: Interval | None = None  # what each client brings on the straight part
+    next_clients: int | None = None
+    predicted: Interval | None = None  # the mean over as many repetitions of the next larger batch
+
+
+def knee(rungs: Sequence[Rung]) -> Knee:
+    """The knee of a ladder, or why it cannot be told."""
+    data = _Data.of(rungs)
+    if why := data.too_little():
+        return Knee(OPEN, why)
+    if why := data.falls():
+        return Knee(OPEN, why)
+    region = _Region.of(data)
+    if why := region.misfit():
+        return Knee(OPEN, why)
+    return region.knee()
+
+
+def next_rung(clients: Sequence[int]) -> int:
+    """The batch that would come next on a ladder: by its last step where its steps are alike, else by its factor."""
+    before, last, top = sorted(clients)[-3:]
+    return top + (top - last) if top - last == last - before else round(top * top / last)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The trials on the ladder, of repetitions that have two of them at least."""
+
+    blocks: Numbers
+    clients: Numbers
+    logs: Numbers
+
+    @classmethod
+    def of(cls, rungs: Sequence[Rung]) -> _Data:
+        of_repeat: dict[int, list[Rung]] = {}
+        for rung in rungs:
+            if rung.rate > 0:
+                of_repeat.setdefault(rung.repeat, []).append(rung)
+        kept = [rung for own in of_repeat.values() if len({one.clients for one in own}) > 1 for rung in own]
+        return cls(
+            np.array([rung.repeat for rung in kept]),
+            np.array([float(rung.clients) for rung in kept]),
+            np.log(np.array([rung.rate for rung in kept])),
+        )
+
+    @property
+    def ladder(self) -> list[int]:
+        return sorted({int(number) for number in self.clients})
+
+    @property
+    def repeats(self) -> list[int]:
+        return sorted({int(number) for number in self.blocks})
+
+    @property
+    def freedom(self) -> int:
+        return len(self.logs) - len(self.repeats) - 2
+
+    def too_little(self) -> str:
+        if len(self.ladder) < RUNGS:
+            return f"it takes {RUNGS} batches, and {len(self.ladder)} have rates"
+        if len(self.repeats) < REPEATS:
+            return "a single repetition has no interval"
+        return "" if self.freedom >= FREEDOM else "too few trials count"
+
+    def falls(self) -> str:
+        """Whether the rate falls again up the ladder, as no curve with a plateau does."""
+        means = {number: float(np.mean(self.logs[self.clients == number])) for number in self.ladder}
+        top, last = max(means, key=lambda number: means[number]), self.ladder[-1]
+        pairs = [self._of(repeat, last) - self._of(repeat, top) for repeat in self.repeats]
+        pairs = [one for one in pairs if math.isfinite(one)]
+        if top == last or len(pairs) < REPEATS:
+            return ""
+        fall = float(np.mean(pairs))
+        reach = float(stats.t.ppf((1 + LEVEL) / 2, len(pairs) - 1) * np.std(pairs, ddof=1) / math.sqrt(len(pairs)))
+        if fall + reach < 0 and fall < math.log(FALLS):
+            return f"with more than {top} clients the rate falls again, with {last} to {math.exp(fall):.2f} of the top"
+        return ""
+
+    def _of(self, repeat: int, clients: int) -> float:
+        own = self.logs[(self.blocks == repeat) & (self.clients == clients)]
+        return float(np.mean(own)) if len(own) else math.nan
+
+    def over_blocks(self, values: Numbers) -> Numbers:
+        """The mean over each repetition's trials, along the last axis."""
+        return np.stack([values[..., self.blocks == repeat].mean(axis=-1) for repeat in self.repeats], axis=-1)
+
+    def squares(self, residuals: Numbers) -> Numbers:
+        """What is left within the repetitions, along the last axis."""
+        means = self.over_blocks(residuals)
+        places = np.searchsorted(self.repeats, self.blocks)
+        squares: Numbers = np.sum((residuals - means[..., places]) ** 2, axis=-1)
+        return squares
+
+
+def _shape(clients: Numbers, knees: Numbers, bends: Numbers) -> Numbers:
+    """The logarithm of the curve for a = 1, for each knee and bend, at each number of clients."""
+    k, p, n = np.log(knees)[:, None, None], bends[None, :, None], np.log(clients)[None, None, :]
+    shape: Numbers = n - np.logaddexp(0.0, p * (n - k)) / p
+    return shape
+
+
+@dataclass(frozen=True)
+class _Region:
+    """All curves that fit not significantly worse than the best one, by their knees and bends."""
+
+    data: _Data
+    knees: Numbers
+    level: Numbers  # log a of each knee and bend
+    squares: Numbers
+    accepted: NDArray[np.bool_]
+    best: tuple[int, int]
+    noise: float  # the standard deviation within the repetitions
+    quantile: float
+
+    @classmethod
+    def of(cls, data: _Data) -> _Region:
+        low, high = data.ladder[0] / BEYOND, data.ladder[-1] * BEYOND
+        coarse = cls._on(data, np.geomspace(low, high, STEPS))
+        inside = np.flatnonzero(coarse.accepted.any(axis=1))
+        first, last = max(inside[0] - 1, 0), min(inside[-1] + 1, STEPS - 1)
+        return cls._on(data, np.geomspace(coarse.knees[first], coarse.knees[last], 2 * STEPS))
+
+    @classmethod
+    def _on(cls, data: _Data, knees: Numbers) -> _Region:
+        residuals = data.logs - _shape(data.clients, knees, BENDS)
+        squares = data.squares(residuals)
+        best = np.unravel_index(int(np.argmin(squares)), squares.shape)
+        least = float(squares[best])
+        variance = max(least / data.freedom, LEAST_NOISE**2)
+        quantile = float(stats.t.ppf((1 + LEVEL) / 2, data.freedom))
+        off = variance + OF_CURVE**2 * len(data.repeats)
+        return cls(
+            data,
+            knees,
+            data.over_blocks(residuals).mean(axis=-1),
+            squares,
+            squares <= least + quantile**2 * off,
+            (int(best[0]), int(best[1])),
+            math.sqrt(variance),
+            quantile,
+        )
+
+    def misfit(self) -> str:
+        """Whether the batches' means lie off the best curve, by more than their scatter and by a share that matters."""
+        data, freedom = self.data, len(self.data.ladder) - RUNGS
+        row, column = self.best
+        residuals = data.logs - _shape(data.clients, self.knees[row : row + 1], BENDS[column : column + 1])[0, 0]
+        residuals = residuals - data.over_blocks(residuals)[np.searchsorted(data.repeats, data.blocks)]
+        off = {number: float(np.mean(residuals[data.clients == number])) for number in data.ladder}
+        pure = sum(float(np.sum((residuals[data.clients == n] - mean) ** 2)) for n, mean in off.items())
+        of_pure = len(residuals) - len(data.ladder) - len(data.repeats) + 1
+        worst = max(off, key=lambda number: abs(off[number]))
+        if freedom < 1 or of_pure < 1 or abs(off[worst]) < MISFIT:
+            return ""
+        of_means = sum(mean**2 * int(np.sum(data.clients == n)) for n, mean in off.items())
+        quotient = of_means / freedom / max(pure / of_pure, LEAST_NOISE**2)
+        if float(stats.f.sf(quotient, freedom, of_pure)) > UNLIKELY:
+            return ""
+        where = "above" if off[worst] > 0 else "below"
+        return (
+            f"no line that bends into a plateau fits: with {worst} clients the rate is {abs(off[worst]):.0%} {where} it"
+        )
+
+    def knee(self) -> Knee:
+        ladder = self.data.ladder
+        inside = np.flatnonzero(self.accepted.any(axis=1))
+        low = self._bounded_below(inside[0])
+        high = self._bounded_above(inside[-1])
+        later = next_rung(ladder)
+        known = {
+            "plateau": self._rate(np.log(self.knees)[:, None] + self.level, below=True, above=high is not None),
+            "each": self._rate(self.level, below=high is None or low is not None, above=low is not None),
+            "next_clients": later,
+            "predicted": self._predicted(later),
+        }
+        best = float(self.knees[self.best[0]])
+        if high is not None and high <= ladder[-1]:
+            state, value = (FULL, best) if low is not None else (FLAT, high)
+            return Knee(state, clients=Interval(value, low, high, "profile"), **known)  # type: ignore[arg-type]
+        if low is not None and high is None:
+            return Knee(RISING, clients=Interval(low, low, None, "profile"), **known)  # type: ignore[arg-type]
+        why = (
+            "the batches scatter too much to say where the rate ceases to grow"
+            if low is None
+            else f"it may be full with {low:.3g} clients or only beyond the ladder, with up to {high:.3g}"
+        )
+        return Knee(OPEN, why, clients=Interval(best, low, high, "profile"), **known)  # type: ignore[arg-type]
+
+    def _bounded_below(self, first: int) -> float | None:
+        """The least knee that fits; None where any smaller one would."""
+        return float(self.knees[first]) if self.knees[first] > 1.001 * self.data.ladder[0] / BEYOND else None
+
+    def _bounded_above(self, last: int) -> float | None:
+        return float(self.knees[last]) if self.knees[last] < 0.999 * self.data.ladder[-1] * BEYOND else None
+
+    def _rate(self, logs: Numbers, below: bool, above: bool) -> Interval:
+        """A rate that each curve has, over the region and over the repetitions, whose distances add up as squares."""
+        value = float(logs[self.best])
+        low, high = float(logs[self.accepted].min()), float(logs[self.accepted].max())
+        reach = self._over_repeats(1 / len(self.data.repeats))
+        return Interval(
+            math.exp(value),
+            math.exp(value - math.hypot(value - low, reach)) if below else None,
+            math.exp(value + math.hypot(high - value, reach)) if above else None,
+            "profile",
+        )
+
+    def _predicted(self, clients: int) -> Interval:
+        """The mean of a batch over as many repetitions of another run, which scatter as these do."""
+        logs = self.level + _shape(np.array([float(clients)]), self.knees, BENDS)[..., 0]
+        count = len(self.data.repeats)
+        value = float(logs[self.best])
+        low, high = float(logs[self.accepted].min()), float(logs[self.accepted].max())
+        scatter = math.hypot(self._over_repeats(2 / count), self.quantile * self.noise / math.sqrt(count))
+        return Interval(
+            math.exp(value),
+            math.exp(
+                low - scatter
+            ),  # no squares: a curve that bends just beyond the ladder is at the region's very end
+            math.exp(high + scatter),
+            "profile",
+        )
+
+    def _over_repeats(self, share: float) -> float:
+        """How far the interval of what a whole repetition has in common reaches."""
+        row, column = self.best
+        shape = _shape(self.data.clients, self.knees[row : row + 1], BENDS[column : column + 1])[0, 0]
+        means = self.data.over_blocks(self.data.logs - shape)
+        quantile = float(stats.t.ppf((1 + LEVEL) / 2, len(means) - 1))
+        return quantile * float(np.std(means, ddof=1)) * math.sqrt(share)

@@ -1,0 +1,157 @@
+"""Where a way is full is a number with its interval, or it is said why it cannot be told; a prediction can be held."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tests.unit.test_report import Page, silent
+from tierbench.dags import names
+from tierbench.postprocess.measures.knee import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
+from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.report.write import comparison, run_report
+from tierbench.postprocess.tables.knee import knee_rows
+from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.summary import summary_rows
+
+COMMON = {1: 1.0, 2: 1.03, 3: 0.98, 4: 0.99, 5: 1.01}  # what all trials of a repetition have alike
+
+
+def ladder(curve, clients, repeats=3, scatter=0.015):
+    random = np.random.default_rng(3)
+    return [
+        Rung(repeat, number, curve(number) * COMMON[repeat] * float(np.exp(random.normal(0, scatter))))
+        for repeat in range(1, repeats + 1)
+        for number in clients
+    ]
+
+
+def full_with_16(clients):
+    return min(50.0 * clients, 800.0)
+
+
+def test_the_knee_and_the_plateau_are_found_with_intervals_that_hold_them():
+    found = knee(ladder(full_with_16, (4, 8, 16, 32, 64)))
+    assert found.state == FULL
+    for interval, truth in ((found.clients, 16), (found.plateau, 800), (found.each, 50)):
+        assert interval.low < truth < interval.high
+    assert found.clients.high / found.clients.low < 1.3
+
+
+def test_what_a_repetition_has_in_common_does_not_blur_the_knee():
+    far_apart = [dataclasses.replace(one, rate=one.rate * one.repeat) for one in ladder(full_with_16, (4, 8, 16, 32))]
+    found = knee(far_apart)
+    assert found.state == FULL
+    assert found.clients.low < 16 < found.clients.high < 20
+
+
+def test_a_ladder_that_never_fills_bounds_the_knee_from_below_only():
+    found = knee(ladder(full_with_16, (2, 4, 8, 12)))
+    assert (found.state, found.clients.high, found.plateau.high) == (RISING, None, None)
+    assert 8 < found.clients.low < 16
+
+
+def test_a_way_that_is_full_at_once_bounds_it_from_above_only():
+    found = knee(ladder(full_with_16, (32, 64, 128)))
+    assert (found.state, found.clients.low) == (FLAT, None)
+    assert found.plateau.low < 800 < found.plateau.high
+    assert found.each.low is None or found.each.high is None
+
+
+def falling(clients):
+    return full_with_16(clients) * (1 if clients <= 16 else (16 / clients) ** 0.4)
+
+
+def sawtooth(clients):
+    return 50.0 * clients * (0.5 if clients in (8, 32) else 1)
+
+
+@pytest.mark.parametrize(
+    ("rungs", "why"),
+    [
+        (ladder(full_with_16, (4, 32)), "it takes 3 batches, and 2 have rates"),
+        (ladder(full_with_16, (4, 16, 32), repeats=1), "a single repetition has no interval"),
+        (ladder(falling, (4, 8, 16, 32, 64)), "with more than 16 clients the rate falls again"),
+        (ladder(sawtooth, (4, 8, 16, 32, 64)), "no line that bends into a plateau fits"),
+        ([], "it takes 3 batches, and 0 have rates"),
+    ],
+)
+def test_what_cannot_be_told_says_why(rungs, why):
+    found = knee(rungs)
+    assert found.state == OPEN
+    assert why in found.why
+    assert found.clients is None
+
+
+def test_rates_that_scatter_widely_give_no_knee():
+    assert knee(ladder(full_with_16, (8, 16, 24), scatter=0.5)).state in (OPEN, FLAT, RISING)
+
+
+@pytest.mark.parametrize(("clients", "later"), [((4, 8, 16), 32), ((32, 64, 96), 128), ((1, 3, 9), 27)])
+def test_the_next_batch_is_the_ladders_next_step(clients, later):
+    assert next_rung(clients) == later
+
+
+def test_a_prediction_holds_the_next_batch_of_the_same_way():
+    found = knee(ladder(full_with_16, (4, 8, 16, 32)))
+    assert found.next_clients == 64
+    assert found.predicted.low < 800 < found.predicted.high
+
+
+# -- in the tables, on the page, and against another run -------------------------------------------------------------
+
+
+def run_of(path, batches, factor=1.0):
+    """A run whose jobs' rates are those of a way that is full with 16."""
+    shape = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=batches, samples=False)
+    write_run(path, shape)
+    rows = read_csv(path / names.TRIALS_CSV)
+    for row in rows:
+        scatter = {"1": 1.0, "2": 1.01, "3": 0.99}[row["repeat"]]
+        row["delivered_mbps"] = str(round(factor * scatter * full_with_16(int(row["jobs"])), 3))
+    write_csv(path / names.TRIALS_CSV, rows)
+    trials = read_results(path, silent).trials
+    summary = summary_rows(trials)
+    (path / names.SCHEMA).write_text(json.dumps({}))
+    found = knee_rows(trials, summary)
+    write_csv(path / names.SUMMARY_CSV, [as_csv(row) for row in summary])
+    write_csv(path / names.KNEE_CSV, [as_csv(row) for row in found])
+    return path
+
+
+def as_csv(row):
+    from tierbench.postprocess.tables.columns import columns_of
+
+    return {column.name: "" if row[column.name] is None else row[column.name] for column in columns_of(type(row))}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return run_of(tmp_path_factory.mktemp("knee") / "monday", (4, 8, 16, 32))
+
+
+def test_a_row_has_the_knee_what_a_further_client_brings_and_the_prediction(run):
+    row = read_results(run, silent).knees[0]
+    assert (row.state, row.jobs, row.batches, row.repeats, row.predicted_jobs) == (FULL, 32, 4, 3, 64)
+    assert row.further.value == pytest.approx(0, abs=0.01)
+    assert row.knee.low < 16 < row.knee.high
+
+
+def test_the_page_says_where_it_is_full(run):
+    results = read_results(run, silent)
+    [note] = [note for note in answer(results, results.panels[0]).notes if note.startswith("Where it is full")]
+    assert "direct with 16" in note
+    page = Page(run_report(run, None, silent).read_text(encoding="utf-8"))
+    assert "figure-knee.root" in page.ids
+    assert "predicted Mb/s" in page.text
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "held"), (0.5, "did not hold")])
+def test_a_later_run_is_held_against_the_prediction(run, tmp_path, factor, verdict):
+    later = run_of(tmp_path / "tuesday", (32, 64), factor)
+    text = Page(comparison([run, later], tmp_path / "page.html", silent).read_text(encoding="utf-8")).text
+    predictions = text.partition("What a run predicted")[2].partition("What differs")[0]
+    assert verdict in predictions
+    assert ("did not hold" in predictions) == (factor != 1)
