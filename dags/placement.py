@@ -9,8 +9,9 @@ from typing import Literal
 from tierbench.dags.language import item
 from tierbench.kinds import Host
 
-Way = Literal["as-matched", "one-worker"]
+Way = Literal["as-matched", "one-worker", "in-turn"]
 AS_MATCHED: Way = "as-matched"
+IN_TURN: Way = "in-turn"
 ANYWHERE = "true"  # the requirement of a client that no worker is meant for
 
 
@@ -35,6 +36,8 @@ def places(placement: Placement, workers: Sequence[str], jobs: int) -> list[str]
     """The worker of each client of a trial, of the workers of its pool; none where HTCondor chooses."""
     if placement == AS_MATCHED or not workers:
         return []
+    if placement == IN_TURN:
+        return [workers[client % len(workers)] for client in range(jobs)]
     if not isinstance(placement, Dealt):
         return [workers[0]] * jobs
     if placement.hosts is not None:

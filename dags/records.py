@@ -77,7 +77,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
             "scale": plan.scale,
             "core": site.core,
             "to": access.to.url if access.to else "",
-            **({"proxy": access.proxy} if access.proxy else {}),
+            **({"proxy": ",".join(access.proxies)} if access.proxy else {}),
         },
         "bytes": trial.bytes,
         "work": dataclasses.asdict(trial.work),

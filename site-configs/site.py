@@ -130,6 +130,7 @@ class Access:
     writes: AbsolutePath | None = None
     to: Destination | None = None
     proxy: Proxy = NO_PROXY  # by which clients reach the server
+    further_proxies: tuple[Proxy, ...] = ()  # beside it; clients are dealt to all in turn
     replicas: AbsolutePath | None = None  # a folder with copies of its own, in place of storage.replicas
     on_disk: bool = False  # those are on each worker's own disk
     servers: tuple[Host, ...] = ()  # the storage servers that its bytes come from or go to; else all of them
@@ -156,13 +157,23 @@ class Access:
         if self.further and self.writes is not None:
             raise ValueError("further: several doors are for reading; what trials write goes by one")
         self._check_copies()
-        if self.proxy and self.protocol != "http":
-            raise ValueError(f'proxy: is for protocol "http", not "{self.protocol}"')
+        self._check_proxies()
 
     @property
     def prefixes(self) -> tuple[Prefix, ...]:
         """Of all its doors."""
         return (self.prefix, *self.further)
+
+    @property
+    def proxies(self) -> tuple[Proxy, ...]:
+        """All of them; the empty one where clients go there themselves."""
+        return (self.proxy, *self.further_proxies)
+
+    def _check_proxies(self) -> None:
+        if self.proxy and self.protocol != "http":
+            raise ValueError(f'proxy: is for protocol "http", not "{self.protocol}"')
+        if self.further_proxies and (not all(self.proxies) or len(set(self.proxies)) < len(self.proxies)):
+            raise ValueError(f"further_proxies: must name other proxies beside proxy, not {list(self.further_proxies)}")
 
     def _check_copies(self) -> None:
         if self.replicas is not None and self.protocol != "file":

@@ -263,8 +263,9 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]]) -> Ite
         seen = [(access.url(path), count) for path, count in paths]
         yield Question("files", f"access {name}", {"paths": seen})
     elif access.protocol != "globus":
-        url = f"http://{access.proxy}/" if access.proxy else access.prefix
-        yield Question("server", f"access {name}", {"url": url})
+        for proxy in access.proxies:
+            beside = f" at {proxy}" if access.further_proxies else ""
+            yield Question("server", f"access {name}{beside}", {"url": f"http://{proxy}/" if proxy else access.prefix})
 
 
 def _shown(access: Access) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -18,21 +19,25 @@ from tierbench.testbed.topology import NETWORKS
 INSTALLED = "/etc/tierbench/testbed.toml"  # on each host: there the name `testbed` means this file
 TABLE = re.compile(r"^\s*\[\[?\s*([A-Za-z0-9_.-]+)[^\n]*\]\s*(#.*)?$")
 SCALE = re.compile(r"^(scale\s*=\s*)[0-9.]+", re.MULTILINE)
+HOSTS = re.compile(r"^hosts\s*=\s*(\[.*\])")
 ARRANGED = ("testbed", "links")
 
 
 def offered(site: str, settings: Settings) -> str:
     """A site file's text in which the testbed's settings, and the links that follow from them, are these.
 
-    A way is left out where such a testbed lacks one of the servers that it leads to.
+    A way is left out where such a testbed lacks one of the servers that it leads to, and no host that it lacks is told
+    to change anything.
     """
-    closed = [f"access.{name}" for name in _closed(site, settings)]
-    kept, left_out = [], False
+    closed = [*(f"access.{name}" for name in _closed(site, settings)), *_unsampled(site, settings)]
+    kept, left_out, arranged, there = [], False, False, _hosts(settings)
     for line in site.splitlines():
         table = TABLE.match(line)
         if table:
             left_out = any(table[1] == name or table[1].startswith(f"{name}.") for name in (*ARRANGED, *closed))
-        kept += [] if left_out else [line]
+            arranged = table[1].startswith("conditions.")
+        hosts = HOSTS.match(line) if arranged else None
+        kept += [] if left_out else [_those_of(hosts[1], there) if hosts else line]
     text = "\n".join([*kept, "", *_table("testbed", asdict(settings)), *_table("links", links(settings))]) + "\n"
     if _rest(text, settings) != _rest(site, settings):
         raise ConfigError(
@@ -50,25 +55,50 @@ def scale(site: str, settings: Settings) -> float:
 
 def _closed(site: str, settings: Settings) -> list[str]:
     """The ways to servers of the testbed's that it has not, with such settings."""
-    hosts = topology(settings).hosts
-    there = {f"{name}.{nic.network.zone}" for host in hosts for nic, name in host.names.items()}
-    closed = []
+    there, closed = _hosts(settings), []
     for way, access in tomllib.loads(site).get("access", {}).items():
         doors = {urlsplit(prefix).hostname for prefix in (access.get("prefix", ""), *access.get("further", ()))}
-        own = {door for door in doors if door and door.endswith(tuple(f".{network.zone}" for network in NETWORKS))}
-        closed += [way] if own - there else []
+        proxies = [access.get("proxy", ""), *access.get("further_proxies", ())]
+        doors |= {proxy.partition(":")[0] for proxy in proxies}
+        closed += [way] if any(door and _is_ours(door) and door not in there for door in doors) else []
     return closed
+
+
+def _unsampled(site: str, settings: Settings) -> list[str]:
+    """The tables of what is sampled for such ways alone."""
+    closed, samplers = set(_closed(site, settings)), tomllib.loads(site).get("samplers", {})
+    ways = {name: set(one.get("access", ())) for name, one in samplers.items()}
+    return [f"samplers.{name}" for name, served in ways.items() if served and served <= closed]
+
+
+def _hosts(settings: Settings) -> set[str]:
+    """All interfaces' names."""
+    return {f"{name}.{nic.network.zone}" for host in topology(settings).hosts for nic, name in host.names.items()}
+
+
+def _is_ours(host: str) -> bool:
+    return host.endswith(tuple(f".{network.zone}" for network in NETWORKS))
+
+
+def _those_of(hosts: str, there: set[str]) -> str:
+    """A condition's line of hosts, with those that are there; where none is it stays, for nothing asks for it."""
+    named = tomllib.loads(f"hosts = {hosts}")["hosts"]
+    found = [host for host in named if not _is_ours(host) or host in there] or named
+    return f"hosts = {json.dumps(found)}"
 
 
 def _rest(text: str, settings: Settings) -> dict[str, Any] | None:
     """All of a site file that a testbed does not arrange; None if it is no TOML."""
     try:
         tables = tomllib.loads(text)
-        closed = _closed(text, settings)
+        closed, unsampled = _closed(text, settings), _unsampled(text, settings)
     except tomllib.TOMLDecodeError:
         return None
     ways = {way: access for way, access in tables.get("access", {}).items() if way not in closed}
-    return {name: table for name, table in tables.items() if name not in ARRANGED} | {"access": ways}
+    sampled = {name: one for name, one in tables.get("samplers", {}).items() if f"samplers.{name}" not in unsampled}
+    words = {name: {**one, "hosts": None} for name, one in tables.get("conditions", {}).items()}
+    changed = {"access": ways, "samplers": sampled, "conditions": words}
+    return {name: table for name, table in tables.items() if name not in ARRANGED} | changed
 
 
 def links(settings: Settings) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Settings:
     virtual_workers: int = bounded(0, 0, 1)  # at each of the two sites
     near_workers: int = bounded(0, 0, 1)  # beside the storage: a plain one, and one behind a user's network
     far_site: int = bounded(0, 0, 1)  # a third one, with an object server and a worker
+    proxies: int = bounded(0, 0, 4)  # at each of the two sites, and as many workers beside the storage
     redirector: int = bounded(0, 0, 1)  # of XRootD, before the server beside the storage
     slots_per_worker: int = bounded(96, 1, 1000)
     suite: Literal["trixie", "forky"] = "trixie"

@@ -115,7 +115,7 @@ class Host:
         if self.is_virtual:
             return "virtual-near" if self.nic_on(UF) else "virtual"
         if self.nic_on(UF) and self.is_worker:
-            return "near-user-network" if self.user_network else "near"
+            return "near-user-network" if self.user_network else "near" if self.mounts else "tier2"
         return "private" if self.nics and self.nics[0].network == PRIVATE else "public"
 
 

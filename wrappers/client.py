@@ -70,7 +70,7 @@ class Client:
         "environment": Option({}),
         "scale": Option(1.0, 0.000001, 1_000_000),  # the site's: its rates relative to those that it stands for
         "to": Option(""),  # the access's: the folder's URL that files are copied to, from server to server
-        "proxy": Option(""),  # the access's: host:port
+        "proxy": Option(""),  # the access's: host:port; of several, by commas, each client has one in turn
         "core": Option(1.0, 0.0001, 1),  # the site's: the share of a core that stands for one of a worker's
     }
 

@@ -222,6 +222,7 @@ class _Leader:
         self.resting: list[_Hand] = []
         self.over = self.stopped = False
         self.overdue = 0
+        self.due_s = 0.0  # by the monotonic clock, when time will be over
         self.end = (0, 0)
         self.line = StartLine(len(self.hands))
         self.released: list[int] = []  # when those that wait by themselves got their lines, the first and the last
@@ -247,6 +248,7 @@ class _Leader:
         self.released = [wall, now()[0]] if lines else []
         for hand in self.hands:
             hand.begun = (mono - wall + go_wall_ns) / 1e9
+        self.due_s = (mono - wall + go_wall_ns) / 1e9 + (self.for_s or 0.0)
         for hand in lines:
             hand.schedule("SCHED_OTHER")
         if self.for_s is not None:
@@ -339,7 +341,8 @@ class _Leader:
                 _end(hand, signal.SIGKILL)
             return
         self.over, self.end = True, now()
-        self.overdue = sum(hand.overdue(self.end[1] / 1e9) for hand in self.hands)
+        due = min(self.end[1] / 1e9, self.due_s)  # a busy worker looks at the clock too late
+        self.overdue = sum(hand.overdue(due) for hand in self.hands)
         for hand in list(self.running.values()):
             self._cut(hand)
         signal.setitimer(signal.ITIMER_REAL, CUT_S, CUT_S)

@@ -51,6 +51,8 @@ def main() -> int:
         files = replicas(arguments.replicas, arguments.index, work.files_per_job)
         kind = find_client(arguments.client)
         options = kind.with_defaults(options)
+        proxies = options["proxy"].split(",")
+        options["proxy"] = proxies[arguments.index % len(proxies)]
     except UsageError as error:
         print(f"client: {error}", file=sys.stderr)
         return 2

@@ -1,4 +1,8 @@
-"""Squid on dgt, a cache in memory for the workers behind it, as one process or several that share it."""
+"""Squid, a cache in memory, as one process or several that share it: on dgt for the workers behind it, and on proxies.
+
+Of these there are as many at each of the two sites, where the settings say so, and with them workers beside the
+storage: the clients of one site's proxies are at the other one.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +12,56 @@ from functools import partial
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Hosts, Question, Service
 from tierbench.testbed.services.conditions import offer
+from tierbench.testbed.settings import Settings
 from tierbench.testbed.templates import filled, verbatim
-from tierbench.testbed.topology import GATEWAY, Topology
+from tierbench.testbed.topology import FIU, GATEWAY, UF, Host, Nic, Topology
 
 PORT = 3128
 START_SECONDS = 60.0
 CONFIGURATION = "/etc/squid/tierbench.conf"
 
 
+SITES = {"squ": UF, "sqf": FIU}  # what proxies are called there
+WORKER = "wnu"
+
+
+def machines(settings: Settings) -> Iterator[Host]:
+    rate = settings.rates_mbps
+    for number in range(settings.proxies):
+        for name, network in SITES.items():
+            yield Host(f"{name}{number + 1}", (Nic("eth0", network, 61 + number, rate.server),), in_pool=True)
+        nic = Nic("eth0", UF, 101 + number, rate.worker)
+        yield Host(f"{WORKER}{number + 1}", (nic,), in_pool=True, is_worker=True)
+
+
+def proxies(hosts: Hosts) -> list[RunningHost]:
+    """All hosts on which Squid runs."""
+    return [host for name, host in hosts.items() if name == GATEWAY or name[:3] in SITES]
+
+
 def stage(hosts: Hosts, topology: Topology) -> None:
-    for word in ("squid-processes", "squid-affinity"):
-        offer(hosts[GATEWAY], word)
-    hosts[GATEWAY].stage("/usr/local/lib/tierbench/squid-anew", verbatim("squid-anew"), 0o755)
-    hosts[GATEWAY].stage(CONFIGURATION, filled("squid.conf", port=PORT, workers=topology.settings.squid_workers))
+    for host in proxies(hosts):
+        for word in ("squid-processes", "squid-affinity"):
+            offer(host, word)
+        host.stage("/usr/local/lib/tierbench/squid-anew", verbatim("squid-anew"), 0o755)
+        configuration = filled("squid.conf", port=PORT, workers=topology.settings.squid_workers, host=host.host.fqdn)
+        host.stage(CONFIGURATION, configuration)
 
 
 def start(hosts: Hosts, _: Topology) -> None:
     """Start it, and wait until it tells of itself."""
-    host = hosts[GATEWAY]
     # Several processes of it talk by sockets in /run/squid, and share their cache in /dev/shm.
-    host.script(
-        [
-            "install -d -o proxy -g proxy /run/squid",
-            "mkdir -p /dev/shm",
-            "mountpoint -q /dev/shm || mount -t tmpfs tmpfs /dev/shm",
-        ]
-    )
-    host.daemon("squid", "squid", "--foreground", "-f", CONFIGURATION)
-    host.wait_until(partial(answers, host), START_SECONDS, f"Squid on {host.name} did not answer", "squid.log")
+    for host in proxies(hosts):
+        host.script(
+            [
+                "install -d -o proxy -g proxy /run/squid",
+                "mkdir -p /dev/shm",
+                "mountpoint -q /dev/shm || mount -t tmpfs tmpfs /dev/shm",
+            ]
+        )
+        host.daemon("squid", "squid", "--foreground", "-f", CONFIGURATION)
+    for host in proxies(hosts):
+        host.wait_until(partial(answers, host), START_SECONDS, f"Squid on {host.name} did not answer", "squid.log")
 
 
 def answers(host: RunningHost) -> bool:
@@ -46,8 +72,15 @@ def answers(host: RunningHost) -> bool:
 
 
 def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
-    host = hosts[GATEWAY]
-    yield Question(host, "squid", partial(answers, host), f"answers at {host.host.fqdn}:{PORT}")
+    for host in proxies(hosts):
+        yield Question(host, "squid", partial(answers, host), f"answers at {host.host.fqdn}:{PORT}")
 
 
-SQUID = Service("Squid", packages=("squid", "curl"), stage=stage, start=start, questions=questions)
+SQUID = Service(
+    "Squid",
+    packages=("squid", "curl"),
+    machines=lambda settings: tuple(machines(settings)),
+    stage=stage,
+    start=start,
+    questions=questions,
+)

@@ -37,7 +37,7 @@ def test_the_scale_goes_with_the_rates(text):
 
 
 def test_all_else_stays_as_it_was_written(text):
-    every_server = Settings(storage_nics=4, redirector=1)
+    every_server = Settings(storage_nics=4, redirector=1, proxies=2)
     assert [line for line in text.splitlines() if "prefix" in line] == [
         line for line in offered(text, every_server).splitlines() if "prefix" in line
     ]
@@ -50,6 +50,15 @@ def test_a_way_is_offered_where_all_its_servers_are(tmp_path, text, nics, there)
     ways = load_site(path).access
     assert ("storage-nics" in ways, "wan-xrootd-krb5" in ways, "direct" in ways) == (there, True, True)
     assert ways["wan-xrootd-krb5"].kerberos  # a table of its own below it
+
+
+@pytest.mark.parametrize(("proxies", "asked"), [(0, 1), (1, 3), (2, 5)])
+def test_a_condition_is_arranged_on_those_of_its_hosts_that_are_there(tmp_path, text, proxies, asked):
+    path = tmp_path / "site.toml"
+    path.write_text(offered(text, Settings(proxies=proxies)))
+    site = load_site(path)
+    assert len(site.conditions["squid-processes"].hosts) == asked
+    assert ("squids-there" in site.access, "squ1" in site.samplers) == (proxies == 2, proxies == 2)
 
 
 def test_the_shipped_file_states_what_its_own_settings_make():

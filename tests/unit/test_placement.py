@@ -43,6 +43,7 @@ def planned(experiment):
     [
         ("as-matched", []),
         ("one-worker", [1, 1, 1, 1]),
+        ("in-turn", [1, 2, 3, 1]),
         (Dealt(per_worker=3), [1, 1, 1, 2]),
         (Dealt(per_worker=2), [1, 1, 2, 2]),
         (Dealt(hosts=("wn3.example", "wn1.example")), [3, 1, 3, 1]),

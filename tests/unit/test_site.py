@@ -185,7 +185,7 @@ def test_the_testbeds_site_names_hosts_of_its_topology() -> None:
     always = {host.fqdn for host in topology(Settings()).hosts if host.in_pool and not host.is_worker}
     virtual = {host.fqdn for host in topology(Settings(virtual_workers=1)).hosts if host.is_virtual}
     far = {host.fqdn for host in topology(Settings(far_site=1)).hosts if host.in_pool}
-    redirected = {host.fqdn for host in topology(Settings(redirector=1)).hosts if host.in_pool}
+    redirected = {host.fqdn for host in topology(Settings(redirector=1, proxies=2)).hosts if host.in_pool}
     assert named <= always | virtual | far | redirected
 
 

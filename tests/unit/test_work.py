@@ -238,6 +238,16 @@ def test_one_file_by_curl_is_a_read_as_any(tmp_path: Path, web: Any) -> None:
     assert (end["status"], end["bytes_app"], end["bytes_client"], "work" in end) == ("ok", SIZE, SIZE, False)
 
 
+def test_clients_have_one_proxy_of_several_in_turn(tmp_path: Path, web: Any) -> None:
+    crew = Crew(tmp_path, "http://nowhere.test")
+    absent, there = "127.0.0.1:9", web.address.removeprefix("http://")
+    told = [
+        crew.end("http", "--index", str(index), options={"proxy": f"{absent},{there}"})["message"] for index in (0, 1)
+    ]
+    assert "port 9" in told[0]
+    assert "404" in told[1]  # it is no proxy, and knows no file by such a name: but it was asked
+
+
 def test_what_the_server_does_not_have_is_told(tmp_path: Path, web: Any) -> None:
     crew = Crew(tmp_path, web.address)
     crew.files[1].unlink()
