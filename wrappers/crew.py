@@ -28,7 +28,7 @@ from tierbench.wrappers.startline import StartLine
 from tierbench.wrappers.work import Fetch, Tally, Work, shares
 
 FLAG = "--crew"
-TASK, RESULT = "crew.json", "crew-result.json"
+TASK, RESULT, DONE = "crew.json", "crew-result.json", "crew-done"
 CUT_S = 2  # between the polite and the forced end of what is under way when time is over
 REST_S = 0.2  # after a failure, before a process goes on: a server that refuses would be asked without a pause
 POLL_S = 0.002
@@ -52,6 +52,13 @@ class Crew(Client):
         task = self.job.scratch / TASK
         task.write_text(json.dumps(self.task))
         return [sys.executable or "python3", str(Path(sys.argv[0]).resolve()), FLAG, str(task)]
+
+    def progress(self) -> int:
+        """Fetches that have ended: a proxy may serve them all while the storage rests."""
+        try:
+            return (self.job.scratch / DONE).stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         try:
@@ -224,6 +231,7 @@ class _Leader:
         self.overdue = 0
         self.due_s = 0.0  # by the monotonic clock, when time will be over
         self.end = (0, 0)
+        self.done = (scratch / DONE).open("wb", buffering=0)  # a byte for each fetch
         self.line = StartLine(len(self.hands))
         self.released: list[int] = []  # when those that wait by themselves got their lines, the first and the last
 
@@ -327,6 +335,7 @@ class _Leader:
         failed, ended, end = self.tally.failed, time.monotonic(), hand.client.outcome(run)
         for fetch in hand.fetches(end, ended):
             self.tally.add(fetch)
+            self.done.write(b".")
         self.counts.update(end.get("detail", {}).get("counts", {}))
         process = end.get("bytes_client")
         self.bytes_client = None if process is None or self.bytes_client is None else self.bytes_client + process

@@ -18,7 +18,10 @@ import pytest
 
 from tests.unit.client_process import events, is_running, until
 from tests.unit.shipped import PYTHON, ship
-from tierbench.wrappers.work import Fetch, Tally, latency_of
+from tierbench.wrappers.client import Job
+from tierbench.wrappers.clients.dd import Dd
+from tierbench.wrappers.crew import Crew as CrewClient
+from tierbench.wrappers.work import Fetch, Tally, Work, latency_of
 
 SIZE = 100_001
 
@@ -236,6 +239,19 @@ def test_curl_keeps_its_connection_or_does_not(tmp_path: Path, web: Any, reuse: 
 def test_one_file_by_curl_is_a_read_as_any(tmp_path: Path, web: Any) -> None:
     end = Crew(tmp_path, web.address).end("http")
     assert (end["status"], end["bytes_app"], end["bytes_client"], "work" in end) == ("ok", SIZE, SIZE, False)
+
+
+def test_a_job_tells_that_it_comes_on_though_the_storage_may_rest(crew: Crew) -> None:
+    client = crew.start("dd", files_per_job=2, processes=2, for_s=60)
+    until(lambda: any(_progress(told) > 5 for told in crew.folder.glob("tierbench-*")))
+    client.terminate()
+    client.communicate(timeout=20)
+
+
+def _progress(scratch: Path) -> int:
+    """As the wrapper asks its crew for it, whose record then says so."""
+    work = Work(processes=2, for_s=60)
+    return CrewClient(Dd, "dd", [], work, Job("", None, None, 0, {}, scratch)).progress()
 
 
 def test_clients_have_one_proxy_of_several_in_turn(tmp_path: Path, web: Any) -> None:
