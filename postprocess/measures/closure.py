@@ -24,6 +24,7 @@ HEADERS = 66  # bytes of Ethernet, IP and TCP with time stamps
 LEAST_HEADERS = 54  # without them
 IP_AND_TCP = 52
 USUAL_MTU = 1500
+BELONGS_TO_THE_OTHER = 5.0  # % of what moves one way: acknowledgements and requests
 IDLE, MISSING = BY_NAME["idle traffic"], BY_NAME["missing bytes"]
 
 
@@ -67,6 +68,7 @@ def _not_compared(data: TrialData, carried: Moved | None) -> Iterator[Evidence]:
     silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
     words = f"what the storage {measure.direction} around the window is not known"
     unknown = {f"{silent} clients do not tell how many bytes they {measure.did}": silent, words: carried is None}
+    unknown[f"the clients tell that they {measure.did} nothing"] = not (silent or bytes_told(data))
     if data.writes:
         unknown["nobody has looked at what was written"] = not data.looked_at
     if measure.far_end == "storage":
@@ -117,7 +119,10 @@ def _by_others(data: TrialData, told: int) -> Iterator[Evidence]:
     counter, seconds = COUNTERS[data.measure.direction], (end - begin) / 1e9
     moved_there = sum(course(one, counter, begin).rise(0, seconds) for one in data.other_servers)
     hosts = sorted({one.samples.host for one in data.other_servers})
-    beyond = max(0.0, moved_there - MOST_AT_REST_MBPS * 1e6 / 8 * len(hosts) * seconds)
+    own = MOST_AT_REST_MBPS * 1e6 / 8 * len(hosts) * seconds
+    if data.trial.copied_to in hosts:
+        own += BELONGS_TO_THE_OTHER / 100 * told
+    beyond = max(0.0, moved_there - own)
     words = f"{data.trial.access} does not lead to {', '.join(hosts)}, of which {mb(moved_there)} were"
     words += f" {data.measure.direction}"
     yield Evidence("other servers", 100 * beyond / told, words)

@@ -47,7 +47,8 @@ def delivered(data: TrialData) -> Delivered:
     begin, end = data.begin_ns, data.end_ns
     known = [count for job in data.jobs if (count := job.bytes_taken) is not None]
     silent = any(job.ok and job.bytes_taken is None for job in data.jobs)
-    rates = [job.bytes_taken * 8e-6 / job.run_s for job in data.jobs if job.bytes_taken is not None and job.run_s]
+    working = [job for job in data.jobs if job.has_work]
+    rates = [job.bytes_taken * 8e-6 / job.run_s for job in working if job.bytes_taken is not None and job.run_s]
     if not known or silent or begin is None or end is None:
         return Delivered(None, None, None, None, (), 0.0)
     taken = sum(known)
@@ -60,7 +61,7 @@ def delivered(data: TrialData) -> Delivered:
         bytes=taken,
         mbps=taken * 8e3 / (end - begin),
         client_mbps=float(np.mean(rates)) if rates else None,
-        summed_mbps=float(np.sum(rates)) if len(rates) == len(data.jobs) else None,
+        summed_mbps=float(np.sum(rates)) if rates and len(rates) == len(working) else None,
         workers=tuple(workers),
         payload=taken / received if received else 0.0,
         window_ns=data.window_ns,

@@ -43,7 +43,12 @@ def _settings(data: TrialData) -> Hosts:
         mine.update({name: value for name, value in (header.get("tuning") or {}).items() if value is not None})
         for kind in ("package", "mount"):
             mine.update({f"{kind} {name}": value for name, value in (header.get(f"{kind}s") or {}).items()})
-    return dict(hosts)
+    return {host: {name: _plain(value) for name, value in mine.items()} for host, mine in hosts.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A setting that can be counted and compared: what is made of parts as one text."""
+    return value if isinstance(value, (str, int, float)) else _text(value)
 
 
 def digest(hosts: Mapping[str, Settings]) -> str:

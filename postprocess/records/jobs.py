@@ -16,6 +16,9 @@ from tierbench.wrappers.work import LEAST_S, PERCENTILES, latency_of
 
 OWN = b'{"event": '  # what each record begins with
 LONGEST_S = 8 * 86_400  # as a trial
+COUNTS = (
+    "bytes_app", "bytes_client", "bytes_disk", "events", "operations", "operations_s", "cpu_user_s", "cpu_system_s",
+)  # fmt: skip
 MOST_APART_NS = 60 * 10**9  # a clock that was set by more, or a time that is damaged: nothing can be said of it
 
 
@@ -243,7 +246,7 @@ class Job:
     def computing_s(self) -> float | None:
         """For how long it computed: its CPU time; in a scale model what that is on a core of the model's speed."""
         computed_s = self.detail.get("computed_s")
-        return self.cpu_s if computed_s is None else float(computed_s)
+        return float(computed_s) if isinstance(computed_s, (int, float)) else self.cpu_s
 
     @property
     def cpu_s(self) -> float | None:
@@ -299,14 +302,23 @@ def _lines(path: Path, damage: list[str]) -> list[bytes]:
     return [line for line in lines if line.startswith(OWN)]
 
 
+def _check(end: End, where: str) -> None:
+    """That its counts are such."""
+    negative = [name for name in COUNTS if (getattr(end, name) or 0) < 0]
+    if negative:
+        raise Damaged(f"{where} is damaged: {negative[0]} is negative")
+    if end.work and not end.work.is_sound:
+        raise Damaged(f"{where} is damaged: its latencies are none")
+
+
 def _record(line: bytes, before: Mapping[str, Record]) -> Record:
     """A client's record, if it is whole and goes on where those before it have ended."""
     content = stored.parse_as(dict[str, Any], line, "a record")
     kind = stored.typed(Named, content, "a record").event
     where = f'its record "{kind}"'
     record = stored.typed(KINDS.get(kind, Record), content, where)
-    if isinstance(record, End) and record.work and not record.work.is_sound:
-        raise Damaged(f"{where} is damaged: its latencies are none")
+    if isinstance(record, End):
+        _check(record, where)
     start = before.get("start")
     if start and kind != "start":
         moved_ns = record.wall_ns - start.wall_ns - (record.mono_ns - start.mono_ns)

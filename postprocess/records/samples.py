@@ -24,6 +24,7 @@ CHUNK_RECORDS = 16_384  # a chunk's working set stays in the CPU's cache
 LONGEST_TRAILER = 4096
 WIDEST = 19  # digits of a 64-bit number
 LONGEST_PERIOD_S = 3600
+LATEST_NS = 4 * 10**18  # in the year 2096
 SPACE, MINUS, ZERO, NEWLINE = b" -0\n"
 ALIKE_NS = 100_000_000  # a header and the first record that tell other times are not of one sampler
 
@@ -70,6 +71,9 @@ class Header(TypedDict):
     jiffies_per_s: NotRequired[int | None]
     own_cpu_limit_cores: NotRequired[float | None]
     tuning: NotRequired[dict[str, str | None] | None]
+    packages: NotRequired[dict[str, Any] | None]
+    mounts: NotRequired[dict[str, Any] | None]
+    disks: NotRequired[list[str] | None]
 
 
 @dataclass(frozen=True)
@@ -302,6 +306,14 @@ def _header(line: bytes, where: str) -> dict[str, Any]:
         raise UnreadableSamples(str(error)) from None
     if not 0 < header["period_s"] <= LONGEST_PERIOD_S:
         raise UnreadableSamples(f"{where}: its header is damaged: a period of {header['period_s']:g} s")
+    if not all(0 <= header[clock] < LATEST_NS for clock in ("clock_wall_ns", "clock_mono_ns")):
+        raise UnreadableSamples(f"{where}: its header is damaged: its clocks tell no time")
+    _check_columns(header, where)
+    return header
+
+
+def _check_columns(header: Mapping[str, Any], where: str) -> None:
+    """That what must be counted is, in columns that make up its records."""
     cards = _cards(header)
     endings = [""] if len(cards) == 1 else [f".{card['name']}" for card in cards]
     moved = {f"{counter}{ending}" for counter in ("rx_bytes", "tx_bytes") for ending in endings}
@@ -313,4 +325,3 @@ def _header(line: bytes, where: str) -> dict[str, Any]:
         raise UnreadableSamples(f"{where}: its header is damaged: columns of {min(widths)} to {max(widths)} characters")
     if sum(widths) + len(widths) + 1 != header["record_bytes"]:
         raise UnreadableSamples(f"{where}: its columns do not add up to records of {header['record_bytes']} bytes")
-    return header

@@ -131,12 +131,14 @@ class TrialData:
     def storage(self) -> list[Sampled]:
         """All interfaces of the storage servers that its way names; what these moved is the sum over them.
 
-        Where the workers' disks are the storage, it is those workers that clients ran on; of several that share a
-        machine and tell what all of it has read, one.
+        One that is copied to is the other end, unless it is copied within itself. Where the workers' disks are the
+        storage, it is those workers that clients ran on; of several that share a machine and tell what all of it has
+        read, one.
         """
         if not self.trial.on_disk:
-            servers = self.trial.servers
-            return [one for one in self._servers if not servers or one.samples.host in servers]
+            servers, end = self.trial.servers, self.trial.copied_to
+            named = [one for one in self._servers if not servers or one.samples.host in servers]
+            return [one for one in named if one.samples.host != end] or named
         same = "host" if self.measure.by == "own disks" else "boot_id"
         return list({str(one.samples.header.get(same)): one for one in self.workers_at_work}.values())
 

@@ -227,7 +227,7 @@ class TrialRow(OfTrial):
         "ms", "from least to most by which clients began after their go times; without a gate, first to last begin"
     )
     delivered_mbps: Amount = number("Mb/s", "moved by the jobs over the window")
-    client_mbps: Amount = number("Mb/s", "moved by a client over its own run time, mean over the clients")
+    client_mbps: Amount = number("Mb/s", "moved by a client over its own run time, mean over the clients with work")
     summed_mbps: Amount = number("Mb/s", "the sum of what each client moved over its own run time")
     mean_mbps: Amount = number("Mb/s", "carried by the storage servers over the window, the thesis' measure")
     mean_error_mbps: Amount = number(

@@ -22,7 +22,6 @@ from tierbench.postprocess.verdict import begun
 from tierbench.postprocess.verdict.rules import BY_NAME, OF_BYTES, Evidence
 
 OWN_BYTES = 65_536  # that a process takes in beside its file's
-BELONGS_TO_THE_OTHER = 5.0  # % of what moves one way: acknowledgements and requests
 
 
 def findings(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
@@ -258,7 +257,7 @@ def _other_direction(data: TrialData) -> Iterator[Evidence]:
         return
     window_s = (data.window_ns[1] - data.window_ns[0]) / 1e9
     at_rest = MOST_AT_REST_MBPS * 1e6 / 8 * window_s * len(by_host(data.storage))
-    share = 100 * (back.bytes - at_rest) / carried.bytes - BELONGS_TO_THE_OTHER
+    share = 100 * (back.bytes - at_rest) / carried.bytes - closure.BELONGS_TO_THE_OTHER
     moved = f"{closure.mb(back.bytes)} while it {measure.direction} {closure.mb(carried.bytes)}"
     yield Evidence("other direction", share, f"the storage {measure.far_direction} {moved}")
 

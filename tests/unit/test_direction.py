@@ -111,6 +111,21 @@ def test_copies_are_closed_by_both_ends(folder: Path, role: str) -> None:
     assert row["delivered_mbps"] == pytest.approx(400 / 1.02, rel=1e-3)
 
 
+@pytest.mark.parametrize("servers", [[], [synthetic.OSS]])
+@pytest.mark.parametrize(("back", "verdict"), [(0.025, "VALID"), (1.0, "INVALID")])
+def test_what_the_server_that_is_copied_to_sends_is_no_part_of_the_rate(
+    folder: Path, servers: list[str], back: float, verdict: str
+) -> None:
+    """Its acknowledgements are 2 % where packets are as small as the wire's; more is somebody else's."""
+    copied(folder, WIRE, WIRE)
+    edit(folder, copied_to=OTHER, servers=servers)
+    sent = moving(back * 200, 0, 20)
+    samples(folder, host=OTHER, role="storage", rx_bytes=WIRE, rx_packets=packets(WIRE), tx_bytes=sent)
+    row = trial_tables(folder)
+    assert row["verdict"] == verdict
+    assert row["mean_mbps"] == pytest.approx(400 / 1.02 * MTU / 1434, rel=1e-3)
+
+
 def test_what_workers_can_receive_limits_no_copy_between_servers(folder: Path) -> None:
     (folder.parents[1] / "site.json").write_text(json.dumps({"links": {"worker": 10}}))
     does(folder, "reads")
@@ -167,6 +182,15 @@ def test_what_was_looked_at_is_told(folder: Path) -> None:
     row = written(folder, WIRE)
     assert (row["verdict"], row["looked_at"], row["left_behind"]) == ("VALID", "size of 4 files", "")
     assert row["bytes_late"] < 1e6
+
+
+def test_where_one_client_writes_for_all_a_client_has_its_rate(folder: Path) -> None:
+    size = json.loads((folder / "trial.json").read_text())["bytes"]
+    for client in range(4):
+        work = {"end_s": 20, "size": size} if client == 0 else {"end_s": 1, "size": 0}
+        synthetic.write_client(folder / f"clients/{client}.jsonl", begin_s=0, **work)
+    row = written(folder, WIRE)
+    assert row["client_mbps"] == row["summed_mbps"] == pytest.approx(row["delivered_mbps"])
 
 
 def test_what_nobody_has_looked_at_is_not_valid(folder: Path) -> None:

@@ -80,6 +80,38 @@ def test_a_trial_that_runs_has_no_verdict_yet_whatever_its_hosts_have(run):
     assert [row.verdict for row in tables(run).trials] == ["VALID", "VALID", "VALID", "running"]
 
 
+HEADERS = (
+    {"packages": {"xrootd": ["5.8"]}}, {"packages": [1]}, {"mounts": {"/": {}}}, {"kernel": ["6.1"]}, {"disks": 5},
+    {"clock_mono_ns": 2**63 - 1}, {"clock_wall_ns": -1},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", HEADERS)
+def test_a_damaged_header_costs_the_other_trials_nothing(run, folder, changes):
+    samples = folder / f"samples/{synthetic.OSS}.samples"
+    synthetic.write_samples(samples, synthetic.ticks(-2, 23), synthetic.during(400, 20), **changes)
+    assert [row.verdict for row in tables(run).trials if row.repeat == 2] == ["VALID"]
+
+
+@pytest.mark.parametrize("end", [{"detail": {"program": ["root"]}}, {"detail": {"computed_s": "long"}}])
+def test_odd_details_of_a_client_cost_the_other_trials_nothing(run, folder, end):
+    write(folder, 2, **end)
+    assert len(tables(run).trials) == 2
+
+
+def test_a_negative_count_is_damage(folder):
+    write(folder, 2, bytes_app=-1_000_000)
+    row = trial_tables(folder)
+    assert row.verdict == "INVALID"
+    assert "bytes_app is negative" in row.reasons
+
+
+def test_clients_that_all_have_read_nothing_are_no_valid_trial(folder):
+    for client in range(4):
+        synthetic.write_client(folder / f"clients/{client}.jsonl", begin_s=0, end_s=20, size=0)
+    assert "the clients tell that they read nothing" in trial_tables(folder).verdict_reasons
+
+
 def test_a_run_has_a_row_per_sample_client_trial_and_batch(run):
     tables(run)
     assert {name: len(rows(run / name)) for name in FILES} == {
