@@ -9,13 +9,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from tierbench.errors import BusyError, HostError
-from tierbench.testbed.settings import Settings
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services.filesystem import MOUNT_POINT
+from tierbench.testbed.settings import Rates, Settings
 from tierbench.testbed.status import findings
 from tierbench.testbed.testbed import Testbed
 
@@ -23,6 +26,7 @@ from .conftest import SETTINGS, say
 from .test_network import round_trip_ms
 
 TINY = Settings(private_workers=1, public_workers=1, slots_per_worker=2, storage_gb=1)
+WIDE = replace(TINY, storage_nics=2, redirector=1, rtt_ms=40, rates_mbps=Rates(storage=40, worker=1000))
 SETTLE_SECONDS = 20
 
 
@@ -124,11 +128,64 @@ def test_down_clears_what_a_killed_up_left(tiny: Testbed) -> None:
     assert eventually(lambda: not traces(tiny)), traces(tiny)
 
 
-def test_up_starts_afresh_where_a_killed_one_stopped(tiny: Testbed) -> None:
-    with coming_up(tiny, "Kerberos") as process:
+@pytest.fixture(scope="module")
+def afresh() -> Iterator[Testbed]:
+    """A small testbed with a storage server of two interfaces and a redirector; its first `up` was killed."""
+    if os.geteuid() != 0:
+        pytest.skip("a testbed takes root")
+    bed = Testbed(f"afresh-{os.getpid()}")
+    with coming_up(bed, "Kerberos") as process:
         process.kill()
-    assert tiny.up(TINY, say) is True
-    assert all(finding.well for finding in findings(tiny))
+    assert bed.up(WIDE, say) is True
+    yield bed
+    bed.down()
+
+
+def test_up_starts_afresh_where_a_killed_one_stopped(afresh: Testbed) -> None:
+    assert all(finding.well for finding in findings(afresh))
+
+
+@pytest.fixture(scope="module")
+def file(afresh: Testbed) -> str:
+    """What a worker reads, which the server has in memory."""
+    path = f"{MOUNT_POINT}/afresh"
+    afresh.host("vmuf").run("sh", "-c", f"head -c {8 << 20} /dev/urandom >{path} && chmod 644 {path}")
+    afresh.host("oss").run("sh", "-c", f"cat {path} >/dev/null")
+    return path
+
+
+def seconds_of(worker: RunningHost, file: str, *doors: str) -> float:
+    """How long the worker takes to copy a file from each of these at once."""
+    copies = [f"xrdcp -f --nopbar root://{door}:1094/{file} /dev/null &" for door in doors]
+    begin = time.monotonic()
+    worker.script([*copies, "wait"])
+    return time.monotonic() - begin
+
+
+def sent_by(server: RunningHost, device: str) -> int:
+    return int(server.read(f"/sys/class/net/{device}/statistics/tx_bytes"))
+
+
+def test_two_interfaces_of_a_server_send_twice_as_much_in_the_same_time(afresh: Testbed, file: str) -> None:
+    worker, server = afresh.host("wn02"), afresh.host("oss")
+    before = [sent_by(server, device) for device in ("eth0", "eth1")]
+    alone = seconds_of(worker, file, "oss.uf.test")
+    both = seconds_of(worker, file, "oss.uf.test", "oss-2.uf.test")
+    first, second = (sent_by(server, device) - sent for device, sent in zip(("eth0", "eth1"), before, strict=True))
+    assert alone > (8 << 20) * 8 / (WIDE.rates_mbps.storage * 1e6)  # that rate held it back
+    assert both < 1.5 * alone
+    assert (first / (8 << 20), second / (8 << 20)) == (pytest.approx(2, rel=0.1), pytest.approx(1, rel=0.1))
+
+
+def test_a_redirector_costs_round_trips_and_carries_no_data(afresh: Testbed, file: str) -> None:
+    worker, redirector, server = (afresh.host(name) for name in ("wn02", "rdr", "vmuf"))
+    before = sent_by(redirector, "eth0"), sent_by(server, "eth0")
+    sent_on = min(seconds_of(worker, file, "rdr.uf.test") for _ in range(3))
+    passed, sent = sent_by(redirector, "eth0") - before[0], sent_by(server, "eth0") - before[1]
+    direct = min(seconds_of(worker, file, "vmuf.uf.test") for _ in range(3))
+    assert sent_on - direct > 2 * WIDE.rtt_ms / 1000  # a connection and a login more, at the least
+    assert sent > 3 * (8 << 20)
+    assert passed < 0.01 * sent
 
 
 def test_a_daemon_that_dies_during_up_is_named_with_its_last_words(tiny: Testbed) -> None:
