@@ -54,7 +54,7 @@ def findings(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
         return
     yield from _missing(data, told)
     if data.trial.on_disk:
-        yield from _missing_on_disks(data, told)
+        yield from _missing_on_disks(data, bytes_once(data) if data.trial.reads_again else told)
     yield from _by_others(data, told)
     if data.measure.far_end == "workers" and carried is not None and settles(data):
         yield from _missing_at_workers(data, told)
@@ -108,6 +108,7 @@ def _missing_on_disks(data: TrialData, told: int) -> Iterator[Evidence]:
     yield Evidence("bytes not compared", unknown, words)
     if not unknown:
         words = f"the kernel fetched {mb(sum(known))} from disks of {mb(told)} that the clients {data.measure.did}"
+        words += ", each file counted once" if data.trial.reads_again else ""
         yield Evidence("missing bytes", 100 * (1 - sum(known) / told), words)
 
 

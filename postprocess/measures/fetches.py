@@ -43,12 +43,15 @@ def _fetches(done: Sequence[WorkDone], latencies: Mapping[str, float | None], se
     )
 
 
-def each_s(data: TrialData, window_s: float | None) -> float | None:
-    """What a file has cost whoever was at it: the window of all who had one under way, over the files."""
-    done = [job.work for job in data.jobs if job.work]
-    fetches = sum(one.fetches for one in done)
-    under_way = sum(one.processes for one in done) * data.trial.declared.at_once
-    return window_s * under_way / fetches if window_s and fetches else None
+def each_s(data: TrialData) -> float | None:
+    """What a file has cost whoever was at it: the time of all who had one under way, over the files.
+
+    None where a timetable says when each begins: between two of them nobody has one under way.
+    """
+    done = [(job.work, job.run_s) for job in data.jobs if job.work]
+    fetches = sum(work.fetches for work, _ in done)
+    under_way_s = sum(work.processes * (run_s or 0.0) for work, run_s in done) * data.trial.declared.at_once
+    return under_way_s / fetches if fetches and data.trial.work.fetch_every_s is None else None
 
 
 def cached_share(data: TrialData, carried_bytes: float | None, taken_bytes: int | None) -> float | None:

@@ -111,7 +111,7 @@ def trial_row(data: TrialData) -> TrialRow:
     by_reads = _sum(jobs, lambda job: job.bytes_client if job.reads else None)
     events = _sum(jobs, lambda job: job.end and job.end.events)
     operations = _sum(jobs, lambda job: job.end and job.end.operations)
-    fetch_s = each_s(data, window_s)
+    fetch_s = each_s(data)
     operation_s = _ratio(_sum(jobs, lambda job: job.end and job.end.operations_s), operations)
     round_trip_s = _times(1e-3, data.ceilings.rtt_ms)
     return TrialRow(

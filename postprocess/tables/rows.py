@@ -259,7 +259,7 @@ class TrialRow(OfTrial):
     )
     fetched: Fetches = part(Fetches)
     fetch_s: Amount = number(
-        "s", "time of a file, with its share of logging in: window times those under way, over fetches", 4
+        "s", "time of a file, with its share of logging in: the jobs' run times, times those under way, over fetches", 4
     )
     round_trips_per_fetch: Amount = number("1", "fetch_s over the round-trip time, where that is known", 2)
     cached_share: Amount = number("1", "of what was read again and again, the share that the storage did not send", 4)

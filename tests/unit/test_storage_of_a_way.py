@@ -146,6 +146,22 @@ def test_a_local_copy_that_is_none_is_seen_by_what_the_storage_sent(tmp_path: Pa
     assert about(row, "local-disk does not lead to oss.uf.test")
 
 
+def test_a_disks_cache_may_serve_what_is_read_again_for_a_given_time(tmp_path: Path) -> None:
+    on_disk(tmp_path)
+    folder = next((tmp_path / "trials").iterdir())
+    definition = json.loads((folder / "trial.json").read_text())
+    (folder / "trial.json").write_text(json.dumps({**definition, "work": {"for_s": SECONDS}}))
+    done = {"processes": 1, "files": 1, "fetches": 4, "failed": 0, "cut": 0, "failures": {}, "bytes_once": SIZE}
+    done |= {"latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 5.0), "latency_classes": {}}
+    done |= {"first_begin_wall_ns": 0, "last_begin_wall_ns": synthetic.GO_NS}
+    for client in range(JOBS):
+        count = {"size": 4 * SIZE, "bytes_disk": SIZE, "work": done}
+        synthetic.write_client(folder / f"clients/{client}.jsonl", begin_s=0, end_s=SECONDS, **count)
+    row = trial_tables(folder)
+    assert row.verdict != "INVALID", row.verdict_reasons
+    assert not about(row, "the kernel fetched")
+
+
 def test_without_the_kernels_count_a_local_trial_is_not_valid(tmp_path: Path) -> None:
     row = on_disk(tmp_path, fetched=None)
     assert row.verdict == "SUSPECT"

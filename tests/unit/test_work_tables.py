@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.synthetic_start import EACH_S, in_turn
 from tierbench.dags import names
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
@@ -73,8 +74,22 @@ def test_what_a_file_costs_is_by_all_that_were_under_way_and_in_round_trips(tria
     definition = json.loads(path.read_text())
     path.write_text(json.dumps({**definition, "traits": {**Client.traits(), "at_once": 3}}))
     row = trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
-    assert row.fetch_s == pytest.approx((row.window_s or 0) * 2 * 3 / 4)  # of any number of jobs
+    run_s = sum(float(job["run_s"]) for job in trial.jobs())
+    assert row.fetch_s == pytest.approx(run_s * 2 * 3 / (4 * row.jobs))
     assert row.round_trips_per_fetch == pytest.approx((row.fetch_s or 0) / 0.05)
+
+
+def test_what_a_file_costs_is_the_same_when_jobs_take_turns(trial: Trial) -> None:
+    """The window has the others' turns in it, in which a job has no file under way."""
+    in_turn(trial.folder)
+    row = trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
+    assert row.started == "in-turn"
+    assert row.fetch_s == pytest.approx(EACH_S * 2 / 4, rel=0.01)
+
+
+def test_by_a_timetable_a_process_waits_between_two_files(trial: Trial) -> None:
+    row = trial.with_work({"for_s": 20, "fetch_every_s": 2}, work_done(), times=2)
+    assert (row.fetch_s, row.round_trips_per_fetch) == (None, None)
 
 
 def test_a_jobs_fetches_are_in_its_row(trial: Trial) -> None:
