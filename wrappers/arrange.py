@@ -4,7 +4,8 @@
 Shipped to the host that can change it, with htchirp.py (HTCondor's) beside it. Needs Python 3.6, and root's helper,
 which an admin installs with one line for sudo. The helper undoes the change when this process is gone, however that
 came about.
-Standard output is JSON lines: arranged (with the values before and now), restored; or failed, with the reason.
+Standard output is JSON lines: arranged (with the values before and now), restored; or failed, with the reason. Of a cache
+both say what it held: when the value was read back, and when the trial was over.
 
 Exit codes:
     0  what happened is told, whatever it was: it is for the gate and the verdict to judge
@@ -28,7 +29,7 @@ from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job, machine
 from tierbench.wrappers.host import now
 
 HELPER = "/usr/local/sbin/tierbench-arrange"
-HELPER_S = 90  # the one before may still be restoring
+HELPER_S = 90  # the one before may still be restoring; a helper that needs more says so
 POLL_S = 0.5
 
 
@@ -48,9 +49,12 @@ def main() -> int:
     try:
         with Helper(arguments.helper, arguments.word, arguments.value) as helper, contextlib.suppress(Stopped):
             held = helper.answer()
-            tell("arranged", **about, before=held.get("before"), now=held.get("now"))
+            tell("arranged", **about, before=held.get("before"), now=held.get("now"), **cache_of(held))
             wait_for(arguments.stop_file, arguments.max_seconds, helper)
-        tell("restored", **about, now=helper.restored, undoing_mono_ns=helper.undoing_mono_ns)
+        undone = helper.restored
+        tell(
+            "restored", **about, now=undone.get("restored"), undoing_mono_ns=helper.undoing_mono_ns, **cache_of(undone)
+        )
     except (Trouble, Stopped, OSError, ValueError) as error:
         tell("failed", **about, message=str(error) or "stopped before anything was changed")
     return 0
@@ -78,9 +82,11 @@ class Helper:
         self.command = [*([] if os.geteuid() == 0 else ["sudo", "-n"]), helper, "hold", word, value]
         self.process = subprocess.Popen(
             self.command,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+            start_new_session=True,
         )  # fmt: skip
-        self.restored: Any = None
+        self.patience_s = HELPER_S
+        self.restored = {}  # type: dict[str, Any]
         self.undoing_mono_ns: int | None = None  # since when what was arranged is no more
 
     def __enter__(self) -> "Helper":
@@ -92,20 +98,24 @@ class Helper:
             signal.signal(number, signal.SIG_IGN)
         self.undoing_mono_ns = now()[1]
         if self.process.poll() is None:
-            self.restored = self.let_go().get("restored")
+            self.restored = self.let_go()
 
     def answer(self) -> "dict[str, Any]":
         """The helper's next line; that it has none is a trouble, in the helper's own words."""
         pipe: Any = self.process.stdout
-        if not select.select([pipe], [], [], HELPER_S)[0]:
-            raise Trouble(f"{' '.join(self.command)}: no answer within {HELPER_S} s")
+        if not select.select([pipe], [], [], self.patience_s)[0]:
+            raise Trouble(f"{' '.join(self.command)}: no answer within {self.patience_s} s")
         line = pipe.readline()
         if line:
-            return dict(json.loads(line.decode()))
+            said = dict(json.loads(line.decode()))
+            if "within_s" not in said:
+                return said
+            self.patience_s = HELPER_S + int(said["within_s"])
+            return self.answer()
         complaints: Any = self.process.stderr
-        said = complaints.read().decode(errors="replace").strip()
+        complaint = complaints.read().decode(errors="replace").strip()
         status = self.process.wait()
-        raise Trouble(said or f"{' '.join(self.command)}: ended with status {status}")
+        raise Trouble(complaint or f"{' '.join(self.command)}: ended with status {status}")
 
     def let_go(self) -> "dict[str, Any]":
         """Have it undone; what the value is then."""
@@ -137,6 +147,11 @@ def wait_for(stop_file: "str | None", seconds: float, helper: Helper) -> None:
             except (NoChirp, OSError) as error:
                 print(f"arrange: {error}; trying on", file=sys.stderr)
         time.sleep(POLL_S)
+
+
+def cache_of(said: "dict[str, Any]") -> "dict[str, Any]":
+    """What a cache held, where the helper has said it."""
+    return {"cache": said["cache"]} if "cache" in said else {}
 
 
 def tell(event: str, **content: Any) -> None:

@@ -16,6 +16,7 @@ from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
 from tierbench.postprocess.measures.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.records.beginning import Beginning
+from tierbench.postprocess.records.caches import SoftwareCache, software_caches
 from tierbench.postprocess.records.definition import Definition, OfPool, read_definition
 from tierbench.postprocess.records.increments import Intervals, intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
@@ -98,6 +99,7 @@ class TrialData:
     left: list[str] = field(default_factory=list)  # of what it wrote, what could not be removed
     looked_at: str = ""  # what of the written files was compared afterwards
     arranged: list[str] = field(default_factory=list)  # what the site has changed for it, as it was read back
+    software_caches: list[SoftwareCache] = field(default_factory=list)  # those of them that are such
 
     @property
     def all_active_ns(self) -> tuple[int, int] | None:
@@ -254,6 +256,7 @@ def read_trial(folder: Path) -> TrialData:
         clock=found(Bounds, folder / names.CLOCK),
         ceilings=_ceilings(folder, trial, conditions, lacking),
         arranged=[f"{one.name}: {one.now} {one.condition.unit}".strip() for one in conditions],
+        software_caches=software_caches(conditions),
     )
 
 

@@ -24,6 +24,7 @@ from tierbench.postprocess.measures.edges import mean_error_mbps
 from tierbench.postprocess.measures.fetches import cached_share, each_s, of_job, of_jobs
 from tierbench.postprocess.measures.late import bytes_late
 from tierbench.postprocess.measures.proxies import hit_share
+from tierbench.postprocess.measures.software import software_bytes
 from tierbench.postprocess.measures.slices import slices
 from tierbench.postprocess.measures.traffic import resolution_s, traffic
 from tierbench.postprocess.records.definition import Definition
@@ -165,6 +166,7 @@ def trial_row(data: TrialData) -> TrialRow:
         round_trips_per_fetch=_ratio(fetch_s, round_trip_s),
         cached_share=cached_share(data, carried.bytes, taken.bytes),
         hit_share=hit_share(data),
+        software_bytes=software_bytes(data),
         reads=reads,
         bytes_per_read=_ratio(by_reads, reads),
         events=events,

@@ -264,6 +264,7 @@ class TrialRow(OfTrial):
     round_trips_per_fetch: Amount = number("1", "fetch_s over the round-trip time, where that is known", 2)
     cached_share: Amount = number("1", "of what was read again and again, the share that the storage did not send", 4)
     hit_share: Amount = number("1", "of the requests to Squid, the share served from its cache, by its counters", 4)
+    software_bytes: Count = count("taken in during the trial by the caches of software on the clients' workers", "B")
     reads: Count = count("read calls of all clients, where they tell")
     bytes_per_read: Amount = number("B", "bytes_client over reads", 0)
     events: Count = count("events read by all clients")

@@ -124,6 +124,30 @@ RULES = (
         "let the experiment flush, by a strategy that may look (docs/clients.md)",
     ),
     Rule(
+        "cold cache held",
+        "what a worker's cache of software held before the trial for which it was to be empty",
+        "% of what it held after it", 10, 50,
+        "it was not emptied, or the clients' software is not read through it: see the condition's program and `setup`",
+    ),
+    Rule(
+        "warm cache fetched",
+        "what a worker's cache of software took in, or lost, in the trial for which it was to be full",
+        "% of what it held after it", 0.5, 5,
+        "not all that the clients open was in it: see what the condition's program reads, and the cache's quota",
+    ),
+    Rule(
+        "software from elsewhere",
+        "clients whose ROOT is not from the folder that the cache is of",
+        "clients", None, 0,
+        "correct `setup` of the workload: it has to lead to the folder that the condition's program names",
+    ),
+    Rule(
+        "software cache not told",
+        "workers with clients that have not told what their cache of software held before and after the trial",
+        "workers", 0, None,
+        "have the condition's program print it (docs/conditions.md), and see why the condition was not undone",
+    ),
+    Rule(
         "counts apart",
         "a client's count of what it took in: above that of its process (but for 64 kB), or, as a share of its file,"
         " away from the other clients' median",

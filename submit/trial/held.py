@@ -65,6 +65,16 @@ class Held:
         except ValueError:
             return None
 
+    @property
+    def cache_before(self) -> "dict[str, Any]":
+        """Of a cache, the bytes that it held when the trial could begin, and the folder that is read through it."""
+        return dict(self.records.get("arranged", {}).get("cache") or {})
+
+    @property
+    def cache_after(self) -> "dict[str, Any]":
+        """The same when the trial was over."""
+        return dict(self.records.get("restored", {}).get("cache") or {})
+
     def unproven(self) -> str:
         """That nothing says what was arranged, in words."""
         return "" if self.now else f"nothing says that {self.name} was arranged"

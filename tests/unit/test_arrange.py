@@ -144,6 +144,32 @@ def test_it_tells_the_present_value(place: Place) -> None:
     assert place.call("get", "rtt").stdout == "14\n"
 
 
+CACHE = """#!/bin/sh
+# takes: cold warm
+# within: 300 s
+case $1 in
+get) cat {value}; echo "$(stat -c %s {cache}) /software" ;;
+set) echo "$2" >{value}; [ "$2" = warm ] || : >{cache} ;;
+esac
+"""
+
+
+def test_a_cache_says_what_it_held_when_it_was_set_and_when_the_trial_was_over(place: Place) -> None:
+    cache = place.value.with_name("cache")
+    place.value.write_text("warm\n")
+    cache.write_bytes(bytes(1000))
+    place.program.write_text(CACHE.format(value=place.value, cache=cache))
+    job = place.job("cold", "--stop-file", "stop")
+    assert job.stdout is not None
+    arranged = json.loads(job.stdout.readline())
+    cache.write_bytes(bytes(700))
+    (place.value.parent / "stop").touch()
+    [restored] = lines(job)
+    assert (arranged["now"], arranged["cache"]) == ("cold", {"bytes": 0, "folder": "/software"})
+    assert (restored["now"], restored["cache"]) == ("warm", {"bytes": 700, "folder": "/software"})
+    assert place.call("get", "rtt").stdout == "warm\n"
+
+
 def test_it_changes_the_value_and_restores_it_when_its_input_ends(place: Place) -> None:
     holder = place.held("47")
     assert place.value.read_text() == "47\n"

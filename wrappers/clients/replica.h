@@ -13,6 +13,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -47,6 +48,20 @@ inline long long processReadBytes()
         std::fclose(io);
     }
     return bytes;
+}
+
+// The file that ROOT itself was loaded from; empty where the kernel does not tell.
+inline std::string rootLibrary()
+{
+    std::string path;
+    if (FILE *maps = std::fopen("/proc/self/maps", "r")) {
+        char line[4608];
+        while (path.empty() && std::fgets(line, sizeof line, maps))
+            if (std::strstr(line, "/libCore.so"))
+                path = std::strchr(line, '/');
+        std::fclose(maps);
+    }
+    return path.substr(0, path.find('\n'));
 }
 
 inline std::string jsonString(const std::string &text)
@@ -162,9 +177,9 @@ public:
         std::fprintf(out, "\"file_bytes\": %lld, \"tree_entries\": %lld, \"read_calls\": %d, \"cache_bytes\": %lld, ",
                      file_ ? file_->GetSize() : -1LL, tree_ ? tree_->GetEntries() : -1LL,
                      file_ ? file_->GetReadCalls() : 0, tree_ ? tree_->GetCacheSize() : 0LL);
-        std::fprintf(out, "\"file_class\": %s, \"root_version\": %s, \"program\": \"%s\"%s}\n",
+        std::fprintf(out, "\"file_class\": %s, \"root_version\": %s, \"root_library\": %s, \"program\": \"%s\"%s}\n",
                      jsonString(file_ ? file_->ClassName() : "").c_str(), jsonString(gROOT->GetVersion()).c_str(),
-                     program, extra.c_str());
+                     jsonString(rootLibrary()).c_str(), program, extra.c_str());
         const bool written = std::fflush(out) == 0;
         if (out != stdout)
             std::fclose(out);

@@ -1,0 +1,75 @@
+"""A trial with a cold or a warm cache of software has to prove that it was, or its verdict says what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.dags import names
+from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.tables.write import trial_tables
+from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID
+
+FOLDER = "/cvmfs/sft.cern.ch"
+SOFTWARE = 300_000_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return synthetic.write_trial(tmp_path)
+
+
+def judged(folder: Path, value: str, before: int | None, after: int | None, library: str = "") -> tuple[str, str]:
+    """The verdict, and its reasons, of a trial with a cache that held so much, on the worker of all its clients."""
+    [host] = read_trial(folder).client_hosts
+    condition = {"name": f"software-cache.{host}", "condition": "software-cache", "host": host, "value": value}
+    path = folder / names.TRIAL
+    trial = json.loads(path.read_text())
+    path.write_text(json.dumps({**trial, "conditions": [{**condition, "unit": "", "tolerance_pct": 0.0}]}))
+    arranged: dict[str, Any] = {"event": "arranged", "before": "cold", "now": value}
+    restored: dict[str, Any] = {"event": "restored", "now": "cold"}
+    for record, held in ((arranged, before), (restored, after)):
+        if held is not None:
+            record["cache"] = {"bytes": held, "folder": FOLDER}
+    records = folder / names.ARRANGED / f"software-cache.{host}.jsonl"
+    records.parent.mkdir()
+    records.write_text("".join(json.dumps(record) + "\n" for record in (arranged, restored)))
+    for path in (folder / "clients").glob("*.jsonl") if library else ():
+        events = [json.loads(line) for line in path.read_text().splitlines()]
+        for event in events:
+            if event["event"] == "end":
+                event["detail"] = {**(event.get("detail") or {}), "root_library": library}
+        path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    row = trial_tables(folder)
+    return row.verdict, row.verdict_reasons
+
+
+@pytest.mark.parametrize(
+    ("value", "before", "after", "library", "verdict", "words"),
+    [
+        ("cold", 1_000_000, SOFTWARE, f"{FOLDER}/lib/libCore.so", VALID, ""),
+        ("warm", SOFTWARE, SOFTWARE, f"{FOLDER}/lib/libCore.so", VALID, ""),
+        ("cold", 0, 0, "", INVALID, "held 0.0 MB before the trial and 0.0 MB after it"),
+        ("cold", SOFTWARE, SOFTWARE, "", INVALID, "held 300.0 MB before"),
+        ("cold", SOFTWARE // 5, SOFTWARE, "", SUSPECT, "held 60.0 MB before"),
+        ("warm", SOFTWARE * 99 // 100, SOFTWARE, "", SUSPECT, "held 297.0 MB before"),
+        ("warm", 0, SOFTWARE, "", INVALID, "held 0.0 MB before"),
+        ("warm", SOFTWARE, SOFTWARE, "/opt/root/lib/libCore.so", INVALID, "/opt/root/lib/libCore.so"),
+        ("warm", SOFTWARE, None, "", SUSPECT, "what the cache held of"),
+    ],
+)
+def test_what_the_cache_held_decides(
+    folder: Path, value: str, before: int, after: int | None, library: str, verdict: str, words: str
+) -> None:
+    said, reasons = judged(folder, value, before, after, library)
+    assert said == verdict, reasons
+    assert words in reasons
+
+
+def test_what_the_caches_took_in_is_in_the_table(folder: Path) -> None:
+    judged(folder, "cold", 1_000_000, SOFTWARE)
+    assert trial_tables(folder).software_bytes == SOFTWARE - 1_000_000
