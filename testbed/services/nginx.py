@@ -1,4 +1,4 @@
-"""The web server on vmuf, beside the storage, on top of its mount: nginx."""
+"""The web server on vmuf, beside the storage, on top of its mount, and of software for who mounts that: nginx."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from tierbench.testbed.topology import Topology
 PORT = 8000
 START_SECONDS = 30.0
 CONFIGURATION = "/etc/nginx/tierbench.conf"
+SOFTWARE = "/srv/software"  # what it serves as /software/
 
 
 def stage(hosts: Hosts, _: Topology) -> None:
-    hosts[BESIDE_STORAGE].stage(CONFIGURATION, filled("nginx.conf", port=PORT, mount_point=MOUNT_POINT))
+    hosts[BESIDE_STORAGE].stage(CONFIGURATION, filled("nginx.conf", port=PORT, mount_point=MOUNT_POINT, software=SOFTWARE))
 
 
 def start(hosts: Hosts, _: Topology) -> None:
