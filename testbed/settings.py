@@ -35,6 +35,7 @@ class Settings:
     far_site: int = bounded(0, 0, 1)  # a third one, with an object server and a worker
     proxies: int = bounded(0, 0, 4)  # at each of the two sites, and as many workers beside the storage
     redirector: int = bounded(0, 0, 1)  # of XRootD, before the server beside the storage
+    software_mounts: int = bounded(0, 0, 1)  # on the public workers, of ROOT by HTTP
     slots_per_worker: int = bounded(96, 1, 1000)
     suite: Literal["trixie", "forky"] = "trixie"
     rtt_ms: float = bounded(14.0, 0, 2000)

@@ -4,8 +4,8 @@
 Shipped to the host that can change it, with htchirp.py (HTCondor's) beside it. Needs Python 3.6, and root's helper,
 which an admin installs with one line for sudo. The helper undoes the change when this process is gone, however that
 came about.
-Standard output is JSON lines: arranged (with the values before and now), restored; or failed, with the reason. Of a cache
-both say what it held: when the value was read back, and when the trial was over.
+Standard output is JSON lines: arranged (with the values before and now), restored; or failed, with the reason. Of a
+cache both say what it held: when the value was read back, and when the trial was over.
 
 Exit codes:
     0  what happened is told, whatever it was: it is for the gate and the verdict to judge

@@ -1,4 +1,4 @@
-"""Where the clients' software came from: what the caches of it took in, and which of its files the clients have loaded."""
+"""Where the clients' software came from: what its caches took in, and from where the clients have loaded it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def software_bytes(data: TrialData) -> int | None:
 
 
 def findings(data: TrialData) -> Iterator[Evidence]:
-    """A cold cache has to have been filled by the trial, a warm one not, and the clients' software has to be from there."""
+    """A cold cache has to have been filled by the trial, a warm one not, and the software has to be from there."""
     caches = _of_clients(data)
     silent = [cache.host for cache in caches if cache.fetched is None]
     yield Evidence("software cache not told", len(silent), f"what the cache held of {', '.join(abridged(silent))}")
@@ -29,7 +29,8 @@ def findings(data: TrialData) -> Iterator[Evidence]:
         before, after = cache.bytes_before, cache.bytes_after
         if before is None or after is None:
             continue
-        held = f"the cache of {cache.host} held {before / 1e6:.1f} MB before the trial and {after / 1e6:.1f} MB after it"
+        amounts = f"{before / 1e6:.1f} MB before the trial and {after / 1e6:.1f} MB after it"
+        held = f"the cache of software on {cache.host} held {amounts}"
         if cache.value == COLD:
             yield Evidence("cold cache held", 100 * min(1.0, before / after) if after else 100, held)
         else:

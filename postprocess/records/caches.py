@@ -1,4 +1,4 @@
-"""What caches of software held before and after a trial, as the hosts have told it that were to empty or to fill them."""
+"""What caches of software held before and after a trial, as told by the hosts that were to empty or to fill them."""
 
 from __future__ import annotations
 

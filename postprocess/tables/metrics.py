@@ -24,8 +24,8 @@ from tierbench.postprocess.measures.edges import mean_error_mbps
 from tierbench.postprocess.measures.fetches import cached_share, each_s, of_job, of_jobs
 from tierbench.postprocess.measures.late import bytes_late
 from tierbench.postprocess.measures.proxies import hit_share
-from tierbench.postprocess.measures.software import software_bytes
 from tierbench.postprocess.measures.slices import slices
+from tierbench.postprocess.measures.software import software_bytes
 from tierbench.postprocess.measures.traffic import resolution_s, traffic
 from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.increments import Booleans, Intervals

@@ -19,7 +19,8 @@ SOFTWARE = "/srv/software"  # what it serves as /software/
 
 
 def stage(hosts: Hosts, _: Topology) -> None:
-    hosts[BESIDE_STORAGE].stage(CONFIGURATION, filled("nginx.conf", port=PORT, mount_point=MOUNT_POINT, software=SOFTWARE))
+    text = filled("nginx.conf", port=PORT, mount_point=MOUNT_POINT, software=SOFTWARE)
+    hosts[BESIDE_STORAGE].stage(CONFIGURATION, text)
 
 
 def start(hosts: Hosts, _: Topology) -> None:

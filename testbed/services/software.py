@@ -1,6 +1,6 @@
-"""Software by HTTP in place of CVMFS: served beside the storage, through Squid, mounted on the public workers with a cache.
+"""Software by HTTP in place of CVMFS: served beside the storage, through Squid, mounted on public workers with a cache.
 
-A stand-in, since no distribution has CVMFS: httpdirfs, a file system over HTTP that keeps what it has fetched.
+A stand-in, since no distribution has CVMFS: rclone, which mounts what a web server lists and keeps what it has fetched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ INSTALLED = "/usr/local/lib/python3*/dist-packages"  # where ROOT is, on every h
 
 
 def clients(hosts: Hosts, topology: Topology) -> list[RunningHost]:
-    return [hosts[host.name] for host in topology.workers if host.network_kind == "public"]
+    workers = topology.workers if topology.settings.software_mounts else ()
+    return [hosts[host.name] for host in workers if host.network_kind == "public"]
 
 
 def stage(hosts: Hosts, topology: Topology) -> None:
@@ -37,6 +38,8 @@ def stage(hosts: Hosts, topology: Topology) -> None:
 
 def start(hosts: Hosts, topology: Topology) -> None:
     """Lay out what of ROOT a client opens, without the thousands of headers; then mount it, with an empty cache."""
+    if not clients(hosts, topology):
+        return
     hosts[BESIDE_STORAGE].script(
         [
             f"mkdir -p {nginx.SOFTWARE}/ROOT/include",
@@ -60,7 +63,7 @@ def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
 
 SOFTWARE = Service(
     "software by HTTP",
-    packages=("httpdirfs",),
+    packages=("rclone",),
     after=(nginx.NGINX, squid.SQUID),
     stage=stage,
     start=start,

@@ -17,7 +17,8 @@ from tierbench.testbed.check import Check
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
 
-SETTINGS = Settings(storage_gb=4, suite=os.environ.get("TIERBENCH_TEST_SUITE", "trixie"))  # type: ignore[arg-type]
+SUITE = os.environ.get("TIERBENCH_TEST_SUITE", "trixie")
+SETTINGS = Settings(storage_gb=4, software_mounts=1, suite=SUITE)  # type: ignore[arg-type]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

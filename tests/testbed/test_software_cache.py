@@ -1,0 +1,90 @@
+"""ROOT by HTTP, its cache cold and warm: what the cache says of itself, Squid's counters and the verdict agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.testbed.runs import AccessPoint, Ran
+from tierbench.dags import names
+from tierbench.testbed.services.software import MOUNT_POINT
+from tierbench.testbed.services.squid import PORT
+from tierbench.testbed.testbed import Testbed
+
+LEAST = 100_000_000  # that ROOT opens to read a tree
+SOFTWARE = f"""
+name = "software"
+question = "What does a cold cache of software cost?"
+access = ["direct"]
+batches = [1]
+repeats = 1
+retries = 0
+placement = "one-worker"
+
+[workloads.root]
+client = "root"
+replicas = "tree"
+
+[workloads.root.options]
+starting = true
+setup = "cd {MOUNT_POINT}/ROOT/lib && export LD_LIBRARY_PATH=$PWD && cd - >/dev/null"
+
+[replicas.tree]
+kind = "tree"
+count = 1
+size_mb = 8
+
+[axes.cache]
+values = ["cold", "warm"]
+arranges = "software-cache"
+"""
+
+
+@pytest.fixture(scope="module")
+def fetched_before(testbed: Testbed) -> int:
+    return fetched_by_squid(testbed)
+
+
+@pytest.fixture(scope="module")
+def software(fetched_before: int, access_point: AccessPoint) -> Iterator[Ran]:
+    assert fetched_before >= 0
+    access_point.define("software", SOFTWARE)
+    access_point.make_replicas("software")
+    yield access_point.run("software")
+
+
+@pytest.fixture(scope="module")
+def taken_in(software: Ran) -> dict[str, int]:
+    return {row["cache"]: int(row["software_bytes"] or -1) for row in software.rows(names.TRIALS_CSV)}
+
+
+def fetched_by_squid(testbed: Testbed) -> int:
+    """Bytes, by its own counters."""
+    counters = testbed.host("dgt").run("curl", "--silent", f"http://127.0.0.1:{PORT}/squid-internal-mgr/counters")
+    told = dict(line.split(" = ") for line in counters.stdout.splitlines() if " = " in line)
+    return 1024 * int(told["server.all.kbytes_in"])
+
+
+def test_a_cold_cache_takes_in_what_root_opens_and_a_warm_one_nothing(taken_in: dict[str, int]) -> None:
+    assert taken_in["cold"] > LEAST
+    assert 0 <= taken_in["warm"] < taken_in["cold"] / 200
+
+
+def test_what_the_caches_took_in_came_through_squid(
+    testbed: Testbed, fetched_before: int, taken_in: dict[str, int]
+) -> None:
+    """By the trial's cold cache, and by the warm ones of both workers, which were filled for it."""
+    fetched = fetched_by_squid(testbed) - fetched_before
+    assert taken_in["cold"] < fetched < 1.2 * 3 * taken_in["cold"]
+
+
+def test_its_clients_loaded_root_from_there(software: Ran) -> None:
+    libraries = {row["detail"].partition('root_library": "')[2] for row in software.rows(names.JOBS_CSV)}
+    assert all(path.startswith(f"{MOUNT_POINT}/ROOT/lib/libCore.so") for path in libraries)
+
+
+def test_the_verdict_has_nothing_to_say_of_caches(software: Ran) -> None:
+    rows = software.rows(names.TRIALS_CSV)
+    assert [row["state"] for row in rows] == ["complete", "complete"]
+    assert not [row["verdict_reasons"] for row in rows if "cache" in row["verdict_reasons"]]
