@@ -290,6 +290,24 @@ def test_fetches_that_were_due_and_never_begun_are_told(tmp_path: Path, web: Any
     assert (work["fetches"], work["cut"], work["overdue"]) == (0, 1, 10)
 
 
+POLITE = """#!/bin/sh
+trap 'echo "100001 bytes copied" >&2; exit 0' TERM
+while :; do sleep 0.05; done
+"""
+
+
+def test_a_program_that_ends_well_when_it_is_ended_has_read_no_file(
+    crew: Crew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As cmsRun, which closes its files and says that all is well."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/dd").write_text(POLITE)
+    (tmp_path / "bin/dd").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    work = crew.end("dd", for_s=1, processes=2)["work"]
+    assert (work["fetches"], work["cut"], work["failed"], work["latency_s"]["max"]) == (0, 2, 0, None)
+
+
 def test_percentiles_are_of_those_that_were_due_and_never_begun_as_well() -> None:
     tally = Tally()
     for hundredth in range(1, 61):
