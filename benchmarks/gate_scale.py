@@ -23,6 +23,7 @@ from pathlib import Path
 
 from tierbench.dags import names
 from tierbench.postprocess.records.trial import TrialData, read_trial
+from tierbench.starts import lead
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
@@ -120,7 +121,7 @@ def namespace(pid: int) -> str:
 
 
 class Course:
-    """What the processes of a trial took: CPU from its turn to its last end, memory at the go."""
+    """What the processes of a trial took: CPU from its turn to its last end, memory while they wait."""
 
     def __init__(self, start: str) -> None:
         self.start = start
@@ -128,12 +129,11 @@ class Course:
         self.cpu_s: collections.Counter[str] = collections.Counter()
         self.memory_mb: dict[str, float | None] = {}
 
-    def look(self, trial: Path, processes: Processes) -> None:
+    def look(self, trial: Path, processes: Processes, weighs: bool) -> None:
         if self.begun is None and (trial / "clients").exists():
             processes.look()
             self.begun = processes.used()
-        if self.begun and not self.memory_mb and (trial / names.GO).exists():
-            processes.look()
+        if self.begun and weighs and not (trial / names.GO).exists():  # the latest before the go counts
             self.memory_mb = {kind: processes.memory_mb(kind) for kind in OF_A_CLIENT}
         if self.begun and not self.cpu_s and (trial / names.SERVED).exists():
             processes.look()
@@ -146,13 +146,14 @@ def watch(run: Path, ended: subprocess.Popen[str], processes: Processes, deadlin
     looked = 0.0
     while ended.poll() is None and time.monotonic() < deadline:
         time.sleep(POLL_S)
-        if time.monotonic() - looked > LOOK_S:
+        looks = time.monotonic() - looked > LOOK_S
+        if looks:
             processes.look()
             looked = time.monotonic()
         for trial in (run / names.TRIALS).glob("*"):
             if trial.name not in courses:
                 courses[trial.name] = Course(json.loads((trial / names.TRIAL).read_text())["start"]["kind"])
-            courses[trial.name].look(trial, processes)
+            courses[trial.name].look(trial, processes, looks)
     return courses
 
 
@@ -168,6 +169,7 @@ def figures(data: TrialData, course: Course, clients: int) -> Iterator[tuple[str
     late = [job.late_ns / 1e6 for job in data.jobs if job.late_ns is not None]
     yield "clients started", sum(each is not None for each in starts)
     yield "all started, s after submission", since(starts)
+    yield "all ready, and the go given", since([data.go_wall_ns and data.go_wall_ns - int(lead(clients) * 1e9)])
     yield "the go", since([data.go_wall_ns])
     yield "all begun", since(begins)
     yield "all ended", since([job.ended_wall_ns for job in data.jobs])
