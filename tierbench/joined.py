@@ -17,19 +17,21 @@ from tierbench.errors import TierbenchError
 QUOTES = "'''"
 IMPORT = re.compile(r"^ *from (tierbench\.[\w.]+) import ", re.MULTILINE)
 LOADER = '''\
-import importlib.abc
 import importlib.machinery
 import sys
 
 PARTS = {}  # by their names as modules, as they lie in the package
 
 
-class Parts(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the parts out of this file."""
+class Parts:
+    """Imports the parts out of this file; importlib.abc would take longer to import than they do."""
 
     def find_spec(self, name, path=None, target=None):
         folder = any(part.startswith(name + ".") for part in PARTS)
         return importlib.machinery.ModuleSpec(name, self, is_package=folder) if folder or name in PARTS else None
+
+    def create_module(self, spec):
+        return None  # an ordinary one
 
     def exec_module(self, module):
         module.__file__ = globals().get("__file__", "-")

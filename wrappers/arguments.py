@@ -9,6 +9,8 @@ from tierbench.wrappers.credentials import add_arguments
 from tierbench.wrappers.failure import UsageError
 from tierbench.wrappers.work import Work
 
+CREW_FLAG = "--crew"  # with which the script starts itself again, where a job is more than one read
+
 
 def command_line(description: "str | None") -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)

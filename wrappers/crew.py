@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tierbench.wrappers.arguments import Replica
+from tierbench.wrappers.arguments import CREW_FLAG, Replica
 from tierbench.wrappers.child import IO, Run, io_of
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.failure import Failure
@@ -27,7 +27,6 @@ from tierbench.wrappers.host import now
 from tierbench.wrappers.startline import StartLine
 from tierbench.wrappers.work import Fetch, Tally, Work, shares
 
-FLAG = "--crew"
 TASK, RESULT, DONE = "crew.json", "crew-result.json", "crew-done"
 CUT_S = 2  # between the polite and the forced end of what is under way when time is over
 REST_S = 0.2  # after a failure, before a process goes on: a server that refuses would be asked without a pause
@@ -51,7 +50,7 @@ class Crew(Client):
     def held_command(self) -> "list[str]":
         task = self.job.scratch / TASK
         task.write_text(json.dumps(self.task))
-        return [sys.executable or "python3", str(Path(sys.argv[0]).resolve()), FLAG, str(task)]
+        return [sys.executable or "python3", str(Path(sys.argv[0]).resolve()), CREW_FLAG, str(task)]
 
     def progress(self) -> int:
         """Fetches that have ended: a proxy may serve them all while the storage rests."""

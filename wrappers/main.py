@@ -22,14 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.starts import settling
-from tierbench.wrappers.arguments import Replica, command_line, read_definition, replicas
+from tierbench.wrappers.arguments import CREW_FLAG, Replica, command_line, read_definition, replicas
 from tierbench.wrappers.child import Child, Run, held
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
 from tierbench.wrappers.cores import core_of, take_core
 from tierbench.wrappers.credentials import Credentials
-from tierbench.wrappers.crew import FLAG as CREW_FLAG
-from tierbench.wrappers.crew import Crew, lead
 from tierbench.wrappers.failure import Failure, UsageError
 from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
 from tierbench.wrappers.host import now
@@ -44,6 +42,8 @@ PROGRESS_S = 10.0  # each line sets HTCondor to work; a trial that stands still 
 
 def main() -> int:
     if sys.argv[1:2] == [CREW_FLAG]:
+        from tierbench.wrappers.crew import lead  # here, for most clients need none of it
+
         return lead(sys.argv[2])
     arguments = command_line(__doc__)
     try:
@@ -64,6 +64,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
             client = kind(Job(*files[0], options, Path(scratch)))
             if not work.is_one_read:
+                from tierbench.wrappers.crew import Crew
+
                 client = Crew(kind, arguments.client, files, work, client.job)
             run = perform(client, arguments, record, interrupts)
             outcome = client.outcome(run)
