@@ -293,7 +293,7 @@ def first(names: "list[str]") -> "list[str]":
 
 
 def flushed(host: str) -> bool:
-    """Whether a host has reported on its caches, well or not; the report comes when the job has ended."""
+    """Whether a host has reported on its caches, well or not."""
     try:
         return "status" in json.loads(Path("flush", host + ".json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

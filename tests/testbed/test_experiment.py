@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,17 @@ def test_no_replica_was_in_memory_when_the_clients_began(measured: Ran) -> None:
         for host in content(trial / names.TRIAL)["flush"]["hosts"]:
             report = content(trial / names.flush_report(host))
             assert (report["status"], report["resident_after_bytes"]) == ("ok", 0), (trial.name, host)
+
+
+def test_a_flush_is_known_of_before_htcondor_has_ended_its_job(measured: Ran) -> None:
+    """The gate waits for the report, which HTCondor would bring home a second later."""
+    brought = re.compile(r"^040 \(\d+\.(\d+)\.\d+\) (\S+ \S+) Finished transferring output files", re.MULTILINE)
+    for trial in measured.trials:
+        hosts = content(trial / names.TRIAL)["flush"]["hosts"]
+        ends = {hosts[int(job)]: when for job, when in brought.findall((trial / "flush.log").read_text())}
+        for host, when in ends.items():
+            ended = datetime.fromisoformat(when).replace(tzinfo=UTC).timestamp()
+            assert (trial / names.flush_report(host)).stat().st_mtime < ended
 
 
 def test_the_flush_saw_the_replicas_on_each_mount_along_the_way(measured: Ran) -> None:
