@@ -174,10 +174,10 @@ def figures(data: TrialData, course: Course, clients: int) -> Iterator[tuple[str
     yield "all begun", since(begins)
     yield "all ended", since([job.ended_wall_ns for job in data.jobs])
     yield "begun within, ms", max(late) - min(late) if late else None
-    for kind in KINDS:
+    for kind in (*KINDS, "other") if course.cpu_s else ():
         yield f"CPU of a client: {kind}, ms", 1000 * course.cpu_s[kind] / clients
-    yield "CPU of a client: all else, ms", 1000 * course.cpu_s["other"] / clients
-    yield "CPU of a client: all, ms", 1000 * sum(course.cpu_s.values()) / clients
+    if course.cpu_s:
+        yield "CPU of a client: all, ms", 1000 * sum(course.cpu_s.values()) / clients
     for kind, megabytes in course.memory_mb.items():
         yield f"memory of a {kind} (PSS), MB", megabytes
 

@@ -11,7 +11,7 @@ TOGETHER, NATURAL, EVERY, IN_TURN = "together", "natural", "every", "in-turn"
 # together are to take so little of it that those which come later still start.
 LOOKS_PER_S = 200
 LEAST_PAUSE_S = 0.25
-AWAKE_IN_S = 30e-6  # one client, of all that share a core
+AWAKE_IN_S, MOST_ON_A_HOST = 30e-6, 1000  # a client wakes in that time, one after the other where they share a core
 
 
 def pause_between_looks(clients: int) -> float:
@@ -26,7 +26,7 @@ def lead(clients: int) -> float:
 
 def settling(clients: int) -> float:
     """So many seconds after the go the processes are let go: by then each client is awake, and none waits for them."""
-    return max(0.01, clients * AWAKE_IN_S)
+    return max(0.01, min(clients, MOST_ON_A_HOST) * AWAKE_IN_S)
 
 
 def begin_of(go: "dict[str, Any]", client: int) -> "int | None":
