@@ -52,6 +52,7 @@ class Pool:
     workers: tuple[Host, ...] = ()
     interface: Interface | tuple[Interface, ...] | None = None
     sampled_workers: int | None = bounded(None, 1, 100_000)
+    link: Literal["storage", "gateway", "door", "metadata"] | None = None  # of [links], for one of its workers
 
     def __post_init__(self) -> None:
         if self.interface is None and self.sampled_workers is not None:

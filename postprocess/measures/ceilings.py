@@ -55,6 +55,11 @@ class Ceilings:
             return changed
         return dataclasses.replace(changed, rtt_ms=arranged["rtt_ms"], rtt_source=ARRANGED)
 
+    def towards_storage(self) -> Ceilings:
+        """The same of what goes there: iperf3 measures the way back, and a worker may send more than it takes in."""
+        stated = {host: ceiling for host, ceiling in self.hosts.items() if ceiling.source != MEASURED}
+        return dataclasses.replace(self, hosts=stated)
+
     def nic(self, host: str, role: str, card: Mapping[str, Any]) -> Ceiling | None:
         """The ceiling of an interface: as measured, else the lower of what is stated and what a real card can do."""
         speed = card.get("link_speed_mbps") if card.get("link_speed_real") else None
@@ -97,16 +102,19 @@ class Stated(TypedDict):
 
     links: NotRequired[dict[str, float | None] | None]
     samplers: NotRequired[dict[str, dict[str, Any]]]
+    pools: NotRequired[dict[str, dict[str, Any]]]
 
 
 def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings:
     """The ceilings for a pool from a run directory; what is not there is not known, what is damaged is told."""
-    stated: Mapping[str, float | None] = {}
+    stated: dict[str, float | None] = {}
     samplers: Mapping[str, dict[str, Any]] = {}
     lines: list[Any] = []
     try:
         site = stored.read_as(Stated, run / names.SITE, names.SITE)
         stated, samplers = by_role(site.get("links") or {}), site.get("samplers", {})
+        if own_link := site.get("pools", {}).get(pool, {}).get("link"):
+            stated["worker"] = stated.get(role_of(own_link))
     except FileNotFoundError:
         pass
     except Damaged as error:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tierbench import stored
 from tierbench.dags import names
-from tierbench.dags.measure import OF_OWN_DISKS, SENT, Measure
+from tierbench.dags.measure import OF_OWN_DISKS, RECEIVED, SENT, Measure
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
 from tierbench.postprocess.measures.ceilings import Ceilings, read_ceilings
@@ -265,6 +265,8 @@ def _ceilings(folder: Path, trial: Definition, conditions: list[Held], lacking: 
     if trial.on_disk:
         return Ceilings()
     known = read_ceilings(folder.absolute().parents[1], trial.pool, lacking.append)
+    if trial.measure.direction == RECEIVED:
+        known = known.towards_storage()
     return known.under({role_of(one.condition.link): one.number for one in conditions if one.condition.link})
 
 

@@ -187,3 +187,24 @@ def test_a_server_with_a_link_of_its_own_is_held_against_that(tmp_path: Path) ->
     changed = known.under({"storage": 400.0})
     assert changed.nic("mds.uf.test", "storage", {}) == Ceiling(100.0, STATED)
     assert changed.nic("oss.uf.test", "storage", {}) == Ceiling(400.0, ARRANGED)
+
+
+def test_a_pool_as_wide_as_servers_is_held_against_their_link(tmp_path: Path) -> None:
+    site = {"links": {"worker": 100.0, "door": 1000.0}, "pools": {"near": {"link": "door"}, "public": {"link": None}}}
+    (tmp_path / "site.json").write_text(json.dumps(site))
+    ceilings = [read_ceilings(tmp_path, pool, print).nic("wn.uf.test", "worker", {}) for pool in ("near", "public")]
+    assert ceilings == [Ceiling(1000.0, STATED), Ceiling(100.0, STATED)]
+
+
+def test_what_iperf3_measured_from_the_storage_bounds_nothing_that_goes_there(tmp_path: Path) -> None:
+    measured = {"to": "pool private", "role": "worker", "pool": "private", "mbps": 200.0, "rtt_ms": 1.0}
+    measured |= {"hosts": {"wn01.private.fiu.test": {"mbps": 200.0, "rtt_ms": 1.0}}}
+
+    def ceiling(way: str, does: str) -> float | None:
+        run = tmp_path / way
+        folder = synthetic.write_trial(run, pool="private", traits={**Iperf3.traits({}), "does": does})
+        (run / "ceilings.json").write_text(json.dumps({"format": 1, "measured": [measured]}))
+        (run / "site.json").write_text(json.dumps({"links": {"worker": 900.0}}))
+        return trial_tables(folder).limit.ceiling_mbps
+
+    assert (ceiling("back", "reads"), ceiling("there", "writes")) == (200.0, 900.0)
