@@ -59,6 +59,8 @@ COUNTED = "counted"  # it has been looked at what is known with this trial
 CLOCK = "clock.json"  # how the access point's wall clock stood to its uptime, at the trial's end
 TRIES = "tries"  # what an earlier try of the trial has left
 
+MADE_OF = "made-of.json"  # what its tables were made of, so that they need not be made again
+
 # The scripts that DAGs name
 FRESH = "fresh.py"
 TURN_TAKING = "turn.py"

@@ -338,10 +338,9 @@ def _other_pools(folder: Path, trial: Definition, jobs: list[Job]) -> dict[str, 
     pools: dict[str, str] = {}
     if not strangers or not trial.workers:
         return pools
-    for path in sorted(folder.absolute().parent.glob(f"*/{names.TRIAL}")):
-        other = _found(OfPool, path, lambda _: None)
-        if other and other.pool != trial.pool:
-            pools |= dict.fromkeys(strangers & set(other.workers), other.pool)
+    for pool, workers in pools_of_run(folder.absolute().parents[1]):
+        if pool != trial.pool:
+            pools |= dict.fromkeys(strangers & set(workers), pool)
     return pools
 
 
@@ -353,6 +352,13 @@ def _undoing(conditions: list[Held]) -> dict[str, int]:
         if isinstance(since, int):
             found[one.condition.host] = min(since, found.get(one.condition.host, since))
     return found
+
+
+def pools_of_run(run: Path) -> list[tuple[str, list[str]]]:
+    """What a trial may take from the others: each pool’s workers, once, in the order in which they count."""
+    found = (_found(OfPool, path, lambda _: None) for path in sorted((run / names.TRIALS).glob(f"*/{names.TRIAL}")))
+    said = [(one.pool, list(one.workers)) for one in found if one]
+    return [one for place, one in enumerate(said) if one not in said[place + 1 :]]
 
 
 def _read_all_samples(

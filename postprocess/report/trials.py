@@ -27,6 +27,7 @@ from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import values_of, verdict
 
 STEPS, SPARK_STEPS = 160, 66
+FULLY, FEWEST = 200, 32  # so many trials have charts of all these steps; of more each has fewer, so that a page loads
 OTHERS = 3  # hosts drawn beside the storage servers
 
 FACTS = (
@@ -65,9 +66,15 @@ SHARES = (
 
 def trial_list(results: Results, looks: Mapping[str, Look]) -> Iterator[Markup]:
     """All trials in the order in which they ran."""
+    steps = steps_of(len(results.trials))
     tops = {workload: _top(results, workload) for workload in results.factors[WORKLOAD].texts}
     for trial in results.trials:
-        yield _trial(results, trial, looks[level_of(trial, results.layout.lines)], tops[trial.workload])
+        yield _trial(results, trial, looks[level_of(trial, results.layout.lines)], tops[trial.workload], steps)
+
+
+def steps_of(trials: int) -> int:
+    """How many steps a trial's chart has, so that all of them together stay about as large."""
+    return max(FEWEST, min(STEPS, STEPS * FULLY // trials)) if trials else STEPS
 
 
 def anchor(trial: TrialRow) -> str:
@@ -84,9 +91,9 @@ def _top(results: Results, workload: str) -> float:
     return max(values_of(results.trials_at({WORKLOAD: workload}), "peak_mbps"), default=1.0)
 
 
-def _trial(results: Results, trial: TrialRow, look: Look, top: float) -> Markup:
+def _trial(results: Results, trial: TrialRow, look: Look, top: float, steps: int) -> Markup:
     color = f"--c{look.color[1:]}"
-    hosts = host_series(results.directory, trial, STEPS)
+    hosts = host_series(results.directory, trial, steps)
     taken = delivered_series(hosts, trial)
     whole = taken or storage_series(hosts)
     short = thinned(whole, SPARK_STEPS) if whole else None

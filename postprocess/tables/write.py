@@ -25,6 +25,7 @@ from tierbench.postprocess.records.conditions import conditions, of_run
 from tierbench.postprocess.records.trial import TrialData, read_trial, was_skipped
 from tierbench.postprocess.tables.columns import Column, Row, columns_of
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, levels_on_axes
+from tierbench.postprocess.tables.kept import Shared, keep, made_of, row_as_it_was
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
 from tierbench.postprocess.tables.rates import COUNTED, further_columns, sample_lines
 from tierbench.postprocess.tables.rows import (
@@ -72,7 +73,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     columns = [axis_column(axis) for axis in axes]
     ran = [folder for folder in folders if not was_skipped(folder)]
     further = further_columns(ran)
-    trials = sorted(_readable(ran, axes, further, say), key=lambda pair: pair[0].position)
+    trials = sorted(_readable(run, ran, axes, further, say), key=lambda pair: pair[0].position)
     rows = [row for row, _ in trials]
     under = {row.trial: stored.read_table(folder / names.CONDITIONS) for row, folder in trials}
     rows = judge_run(rows, under)
@@ -108,14 +109,15 @@ def _scaling(run: Path, say: Callable[[str], None]) -> Scaling | None:
 
 
 def _readable(
-    folders: Iterable[Path], axes: Sequence[Factor], further: Sequence[Column], say: Callable[[str], None]
+    run: Path, folders: Iterable[Path], axes: Sequence[Factor], further: Sequence[Column], say: Callable[[str], None]
 ) -> Iterator[tuple[TrialRow, Path]]:
     """Each trial's row and folder; one whose definition is broken is told and left out, and costs no other one."""
     errors: list[TierbenchError] = []
     made = 0
+    shared = Shared.of(run, axes, further)
     for folder in folders:
         try:
-            row = trial_tables(folder, axes, further)
+            row = _row(folder, axes, further, shared)
         except TierbenchError as error:
             errors.append(error)
             say(f"left out of the tables: {error}")
@@ -124,6 +126,16 @@ def _readable(
         yield row, folder
     if errors and not made:
         raise errors[0]
+
+
+def _row(folder: Path, axes: Sequence[Factor], further: Sequence[Column], shared: Shared) -> TrialRow:
+    """A trial's row, and its tables in its folder; made only where they are not what they would be anyway."""
+    if row := row_as_it_was(folder, shared):
+        return row
+    of = made_of(folder, shared)
+    row = trial_tables(folder, axes, further)
+    keep(folder, shared, of, row)
+    return row
 
 
 def trial_tables(

@@ -23,6 +23,7 @@ from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.markup import VOID, element, table
 from tierbench.postprocess.report.provenance import provenance
+from tierbench.postprocess.report.trials import steps_of
 from tierbench.postprocess.report.write import run_report
 from tierbench.postprocess.tables.points import Panel
 from tierbench.postprocess.tables.results import read_results
@@ -194,6 +195,12 @@ def test_a_page_elsewhere_links_back_to_the_run(run, tmp_path):
     links = [link for link in Page(path.read_text(encoding="utf-8")).links if not link.startswith("#")]
     assert "mine-plots/rate.all.png" in links
     assert all((path.parent / link).is_file() for link in links)
+
+
+def test_charts_of_many_trials_have_fewer_steps_so_that_all_together_stay_as_large():
+    assert steps_of(24) == steps_of(200) == 160
+    assert steps_of(400) == 80
+    assert steps_of(1000) == steps_of(5000) == 32
 
 
 def test_a_hundred_trials_stay_small(tmp_path):

@@ -1,0 +1,121 @@
+"""Tables and report of a large run: time, peak memory and sizes, all at once and with one trial more.
+
+usage: python benchmarks/large_run.py [--trials 1000] [--samples 10000000] [--folder DIR]
+
+The data is synthetic: 10 hosts a trial, 25 columns a sample, four clients. Each step is a process of its own. With a
+gigabyte for every 2.6 million samples in DIR, and twice that for the tables.
+
+exit status: 0 the page is no larger than 10 MB, and a trial more costs less than half of the whole; 1 else
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve()
+HOSTS, END = 10, 20.0
+SCATTERED = 7  # repetitions before rates come again
+LARGEST_PAGE = 10_000_000
+ACCESSES = ("direct", "lan-xrootd", "wan-xrootd-private", "wan-xrootd-public")
+BATCHES = (4, 8, 16, 32, 64)
+TABLES = (
+    "import sys; from pathlib import Path; from tierbench.postprocess.tables.write import tables;"
+    "tables(Path(sys.argv[1]))"
+)
+REPORT = (
+    "import sys; from pathlib import Path; from tierbench.postprocess.report.write import run_report;"
+    "run_report(Path(sys.argv[1]), None, lambda words: None)"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--samples", type=int, default=10_000_000)
+    parser.add_argument("--folder", type=Path, help="where there is room (default: the temporary folder)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        run = Path(folder) / "run"
+        each = options.samples // options.trials // HOSTS
+        print(f"writing {options.trials} trials of {HOSTS} hosts, {each} samples each, to {run}", flush=True)
+        write_run(run, options.trials, each)
+        os.sync()
+        print(f"{'':36} {'seconds':>8} {'of CPU':>8} {'GB peak':>8}")
+        whole = step("tables, all trials", TABLES, run)
+        again = step("tables again, nothing new", TABLES, run)
+        add_trial(run, options.trials, each)
+        more = step("tables, one trial more", TABLES, run)
+        step("report", REPORT, run)
+        page = (run / "report.html").stat().st_size
+        print(f"report.html {page / 1e6:.1f} MB, samples.csv {(run / 'samples.csv').stat().st_size / 1e9:.2f} GB")
+    if page > LARGEST_PAGE or max(again, more) > whole / 2:
+        sys.exit("the page is too large, or a trial more costs too much")
+
+
+def step(name: str, program: str, run: Path) -> float:
+    """Run a step in a process of its own; print how it did, return its CPU time, which other load touches less."""
+    before = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-c", program, str(run)], stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - before
+    if status:
+        sys.exit(f"{name}: failed")
+    computed = usage.ru_utime + usage.ru_stime
+    print(f"{name:36} {seconds:8.1f} {computed:8.1f} {usage.ru_maxrss / 1e6:8.2f}", flush=True)
+    return computed
+
+
+def write_run(run: Path, trials: int, each: int) -> None:
+    """A run of four ways, five batches and as many repetitions as it takes."""
+    sys.path.insert(0, str(HERE.parents[1]))
+    points = [(access, jobs) for access in ACCESSES for jobs in BATCHES]
+    for number in range(trials):
+        access, jobs = points[number % len(points)]
+        _trial(run, access, jobs, number // len(points) + 1, number, each)
+    factors = [{"name": "access", "levels": ACCESSES}, {"name": "workload", "levels": ["root"]}]
+    factors.append({"name": "jobs", "levels": BATCHES})
+    plan = {"format": 1, "site": "synthetic", "experiment": "synthetic", "question": "How large?", "factors": factors}
+    plan |= {"report": {"lines": "access", "x": "jobs", "panels": ["workload"], "counterpart": "", "baseline": ""}}
+    for name, content in {"plan": plan, "site": {"name": "synthetic"}, "experiment": {"name": "synthetic"}}.items():
+        (run / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def add_trial(run: Path, number: int, each: int) -> None:
+    _trial(run, ACCESSES[0], BATCHES[0], number, number, each)
+
+
+def _trial(run: Path, access: str, jobs: int, repeat: int, index: int, each: int) -> None:
+    from tests.unit import synthetic_run
+
+    folder = synthetic_run.write_trial(run, access=access, jobs=jobs, repeat=repeat, index=index)
+    for path in folder.glob("samples/*"):
+        path.unlink()
+    for number in range(HOSTS):
+        role = "storage" if number == 0 else "worker"
+        host = synthetic_run.OSS if number == 0 else f"wn{number:02}.private.fiu.test"
+        head = synthetic_run.header(host=host, role=role, period_s=(END + 4) / each)
+        records = _records(jobs, repeat % SCATTERED, each)
+        (folder / f"samples/{host}.samples").write_bytes(json.dumps(head).encode() + b"\n" + records)
+
+
+@functools.cache
+def _records(jobs: int, scatter: int, each: int) -> bytes:
+    """A host's samples, of a way that is full with 20 jobs."""
+    from tests.unit import synthetic_run
+
+    moved = synthetic_run.during(min(40.0 * jobs, 800.0) * (1 + scatter / 100), END)
+    times = [-2 + (END + 4) * tick / each for tick in range(each)]
+    records = b"".join(synthetic_run.record(time, tx_bytes=moved(time), rx_bytes=moved(time)) for time in times)
+    return records + synthetic_run.trailer(each)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Trials that need not be computed again: what a trial's tables were made of, and the row that came out, unrounded.
+
+A trial is taken as it was only if every byte of it is: its own files, the tables in its folder, what it takes from the
+run beside it (definitions, ceilings, the other trials' pools, the run's columns), and the code that made them. Times of
+files say nothing here, so neither a copy nor a clock can make an old number pass for a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import tierbench.dags
+import tierbench.monitors
+import tierbench.postprocess
+import tierbench.wrappers
+from tierbench import stored
+from tierbench.dags import names
+from tierbench.dags.levels import Factor
+from tierbench.postprocess.records.trial import pools_of_run
+from tierbench.postprocess.tables.columns import Column, places, row_of
+from tierbench.postprocess.tables.rows import TrialRow
+
+OF_RUN = (names.PLAN, names.SITE, names.EXPERIMENT, names.CEILINGS)
+MADE = (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.TRIALS_CSV, names.CONDITIONS)
+PACKAGES = (tierbench, tierbench.dags, tierbench.monitors, tierbench.postprocess, tierbench.wrappers)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all trials' tables are made of beside what is in their own folders."""
+
+    digest: bytes
+
+    @classmethod
+    def of(cls, run: Path, axes: Sequence[Factor], further: Sequence[Column]) -> Shared:
+        told = [_code(), *(_file(run / name) for name in OF_RUN)]
+        told += [repr(list(axes)).encode(), repr(list(further)).encode(), repr(pools_of_run(run)).encode()]
+        return cls(_digest(told))
+
+
+def row_as_it_was(folder: Path, shared: Shared) -> TrialRow | None:
+    """The row of a trial whose tables are there already, if nothing that they are made of has changed."""
+    try:
+        kept = stored.read_table(folder / names.MADE_OF)
+        if kept["of"] != made_of(folder, shared) or kept["made"] != _made(folder):
+            return None
+        return row_of(TrialRow, kept["row"])
+    except (FileNotFoundError, stored.Damaged, KeyError, TypeError, ValueError):
+        return None
+
+
+def keep(folder: Path, shared: Shared, of: str, row: TrialRow) -> None:
+    """Remember what a trial's tables were made of, unless that has changed in the meantime."""
+    path = folder / names.MADE_OF
+    if of != made_of(folder, shared):
+        return
+    values = {name: row[name] for name in (*places(TrialRow), *row.levels)}
+    content = {"of": of, "made": _made(folder), "row": values}
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    # It spares work and no more, so a disk that is full, or may not be written, costs nothing but that.
+    with contextlib.suppress(OSError):
+        try:
+            unfinished.write_text(json.dumps(content, ensure_ascii=False, default=_plain), encoding="utf-8")
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def made_of(folder: Path, shared: Shared) -> str:
+    """A digest of all that a trial's tables are made of."""
+    return _digest([shared.digest, *_content(folder)]).hex()
+
+
+def _content(folder: Path) -> Iterator[bytes]:
+    """All that is in a trial's folder but its tables: names, and what the files hold."""
+    for path, folders, files in os.walk(folder):
+        folders.sort()
+        inside = Path(path)
+        yield os.fsencode(inside.relative_to(folder))
+        for name in sorted(files):
+            if inside == folder and (name in (*MADE, names.MADE_OF) or name.startswith(".")):
+                continue
+            yield os.fsencode(name)
+            yield _file(inside / name)
+
+
+def _made(folder: Path) -> str:
+    return _digest([_file(folder / name) for name in MADE]).hex()
+
+
+def _file(path: Path) -> bytes:
+    """What a file holds; what cannot be read is as good as its error."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        return f"{error.errno}".encode()
+
+
+def _digest(pieces: Sequence[bytes] | Iterator[bytes]) -> bytes:
+    """Of several pieces, none of which can pass for a part of its neighbour."""
+    whole = hashlib.sha256()
+    for piece in pieces:
+        whole.update(len(piece).to_bytes(8, "big"))
+        whole.update(piece)
+    return whole.digest()
+
+
+def _code() -> bytes:
+    """The code that makes tables, and what computes for it."""
+    told = [sys.version.encode(), *(_version(library) for library in ("numpy", "scipy"))]
+    for package in PACKAGES:
+        root = Path(str(package.__file__)).parent
+        for path in sorted(root.glob("*.py") if package is tierbench else root.rglob("*.py")):
+            told += [os.fsencode(path.relative_to(root)), _file(path)]
+    return _digest(told)
+
+
+def _version(library: str) -> bytes:
+    try:
+        return version(library).encode()
+    except PackageNotFoundError:
+        return b""
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as one of Python's."""
+    return value.item()
