@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from tierbench.errors import ConfigError
 from tierbench.spec import build
 from tierbench.testbed.services import topology
+from tierbench.testbed.services.xrootd import served
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import NETWORKS
 
@@ -55,12 +56,19 @@ def scale(site: str, settings: Settings) -> float:
 
 def _closed(site: str, settings: Settings) -> list[str]:
     """The ways to servers of the testbed's that it has not, with such settings."""
-    there, closed = _hosts(settings), []
+    there, closed, ports = _hosts(settings), [], served(topology(settings))
+
+    def shut(prefix: str) -> bool:
+        door = urlsplit(prefix)
+        known = ports.get(door.hostname or "") if door.scheme == "root" else None
+        return known is not None and door.port not in known
+
     for way, access in tomllib.loads(site).get("access", {}).items():
         doors = {urlsplit(prefix).hostname for prefix in (access.get("prefix", ""), *access.get("further", ()))}
         proxies = [access.get("proxy", ""), *access.get("further_proxies", ())]
         doors |= {proxy.partition(":")[0] for proxy in proxies}
-        closed += [way] if any(door and _is_ours(door) and door not in there for door in doors) else []
+        absent = any(door and _is_ours(door) and door not in there for door in doors)
+        closed += [way] if absent or any(map(shut, (access.get("prefix", ""), *access.get("further", ())))) else []
     return closed
 
 

@@ -36,6 +36,7 @@ class Settings:
     proxies: int = bounded(0, 0, 4)  # at each of the two sites, and as many workers beside the storage
     redirector: int = bounded(0, 0, 1)  # of XRootD, before the server beside the storage
     software_mounts: int = bounded(0, 0, 1)  # on the public workers, of ROOT by HTTP
+    token_door: int = bounded(0, 0, 1)  # of XRootD, beside the storage, and an issuer of its tokens
     slots_per_worker: int = bounded(96, 1, 1000)
     suite: Literal["trixie", "forky"] = "trixie"
     rtt_ms: float = bounded(14.0, 0, 2000)

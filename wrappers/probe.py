@@ -198,7 +198,7 @@ def ask_xrootd(question: "dict[str, Any]") -> None:
     for path, count in question["paths"]:
         asked = run_program("xrdfs", door, "stat", path)
         if asked.status:
-            denied = any(word in asked.output for word in ("Auth", "authoriz", "credential"))
+            denied = any(word in asked.output for word in ("Auth", "authoriz", "credential", "permission denied"))
             why = "denied" if denied else "absent" if "3011" in asked.output else "failed"
             raise Answer("bad", f"{door}: stat {path}: {asked.last_words}", why)
         if asked.status is None:

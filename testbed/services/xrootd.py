@@ -1,8 +1,8 @@
 """The xrootd servers: on dgt for the private workers (LAN xrootd), on vmuf next to the storage (WAN xrootd).
 
-vmuf has a second, Kerberized door beside the open one of the thesis, and a third, with TLS, where there are virtual
-workers to read by it. Its certificate is of an authority of the testbed's own. A storage server with several interfaces
-has an open door, too, which is reached by each of them.
+vmuf has a second, Kerberized door beside the open one of the thesis, a third, with TLS, where there are virtual
+workers to read by it, and one that wants a token where the settings say so. Certificates are of authorities of the
+testbed's own. A storage server with several interfaces has an open door, too, which is reached by each of them.
 """
 
 from __future__ import annotations
@@ -13,21 +13,26 @@ from functools import partial
 
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Question, Service
+from tierbench.testbed.services import tokens
 from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, STORAGE, WRITES
-from tierbench.testbed.services.kerberos import KEYTAB, REALM
+from tierbench.testbed.services.kerberos import KDC, KEYTAB, REALM
+from tierbench.testbed.services.tokens import ISSUER
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import GATEWAY, PRIVATE, UF, Host, Nic, Topology
 
 BESIDE_STORAGE = "vmuf"
 REDIRECTOR = "rdr"  # a machine that is there where the settings say so, and sends clients on to the one beside storage
-PORT, KRB5_PORT, TLS_PORT, CLUSTER_PORT = 1094, 1095, 1096, 1213
+PORT, KRB5_PORT, TLS_PORT, TOKEN_PORT, CLUSTER_PORT = 1094, 1095, 1096, 1097, 1213
 XROOTDFS_ROOT = "/xrootd-fs"
 START_SECONDS = 30.0
 CERTIFICATE, PRIVATE_KEY = "/etc/xrootd/host.pem", "/etc/xrootd/host.key"
 AUTHORITIES = "/etc/grid-security/certificates"  # where clients look
+SCITOKENS = "/etc/xrootd/scitokens.cfg"
+SYSTEMS_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"  # by which a server trusts an issuer of tokens
 XROOTD_KEYTAB = "/etc/xrootd/xrootd.keytab"
+SHOWN = "/run/shown-token"  # the server's own, by which it is asked whether it answers
 XROOTDFS = XROOTDFS_ROOT + MOUNT_POINT  # a file has the same path there as in its xrootd URL
 
 
@@ -38,16 +43,25 @@ def machines(settings: Settings) -> tuple[Host, ...]:
 
 @dataclass(frozen=True)
 class Door:
-    """One xrootd server process: where clients reach it and whether they need a ticket."""
+    """One xrootd server process: where clients reach it and whether they need a ticket, or a token."""
 
     host: Host
     port: int
     kerberized: bool = False
     tls: bool = False
+    tokens: bool = False
 
     @property
     def name(self) -> str:
-        return "xrootd-tls" if self.tls else "xrootd-krb5" if self.kerberized else "xrootd"
+        return (
+            "xrootd-token"
+            if self.tokens
+            else "xrootd-tls"
+            if self.tls
+            else "xrootd-krb5"
+            if self.kerberized
+            else "xrootd"
+        )
 
     @property
     def url(self) -> str:
@@ -60,14 +74,27 @@ def doors(topology: Topology) -> list[Door]:
     tls = [Door(wan, TLS_PORT, kerberized=True, tls=True)] if any(host.is_virtual for host in topology.hosts) else []
     storage = topology.host(STORAGE)
     own = [Door(storage, PORT)] if len(storage.nics) > 1 else []
-    return [Door(lan, PORT), Door(wan, PORT), Door(wan, KRB5_PORT, kerberized=True), *tls, *own]
+    by_token = [Door(wan, TOKEN_PORT, tls=True, tokens=True)] if topology.settings.token_door else []
+    return [Door(lan, PORT), Door(wan, PORT), Door(wan, KRB5_PORT, kerberized=True), *tls, *by_token, *own]
+
+
+def served(topology: Topology) -> dict[str, set[int]]:
+    """By the names of their hosts, the ports of all servers."""
+    ports: dict[str, set[int]] = {}
+    for door in doors(topology):
+        for nic, name in door.host.names.items():
+            ports.setdefault(f"{name}.{nic.network.zone}", set()).add(door.port)
+    return ports
 
 
 def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
     for door in doors(topology):
         role = clustered("server") if topology.settings.redirector and is_data_server(door) else ""
         hosts[door.host.name].stage(f"/etc/xrootd/{door.name}.cfg", _configuration(door, role))
-        if not door.kerberized:
+        if door.tokens:
+            accepted = filled("scitokens.cfg", audience=tokens.AUDIENCE, issuer=tokens.URL)
+            hosts[door.host.name].stage(SCITOKENS, accepted)
+        if not door.kerberized and not door.tokens:
             offer(hosts[door.host.name], "xrootd-processes")
 
 
@@ -88,6 +115,9 @@ def _configuration(door: Door, role: str) -> str:
         security = (
             f"xrootd.seclib libXrdSec.so\nsec.protocol krb5 {XROOTD_KEYTAB} {principal}\nsec.protbind * only krb5"
         )
+    if door.tokens:
+        security = "xrootd.seclib libXrdSec.so\nsec.protocol ztn\nsec.protbind * only ztn"
+        security += f"\nofs.authorize 1\nofs.authlib libXrdAccSciTokens.so config={SCITOKENS}"
     if door.tls:
         # All is protected but data, and these too unless a client asks for a connection of theirs (XRD_TLSNODATA).
         security += (
@@ -103,10 +133,17 @@ def certify(hosts: dict[str, RunningHost], door: Door) -> None:
     server.run("/usr/local/sbin/certify", door.host.fqdn, CERTIFICATE, PRIVATE_KEY, AUTHORITIES, "xrootd")
     names = server.run("ls", AUTHORITIES).stdout.split()
     for host in hosts.values():
-        if host.host.is_virtual:
+        if host.host.is_virtual or (door.tokens and host.host.in_pool and host is not server):
             host.run("mkdir", "-p", AUTHORITIES)
             for name in names:
                 host.put(f"{AUTHORITIES}/{name}", server.read(f"{AUTHORITIES}/{name}"))
+
+
+def trust_issuer(server: RunningHost, kdc: RunningHost) -> None:
+    """Have a server believe what the issuer of tokens publishes, and give it a token to be asked with."""
+    authority = kdc.run("sh", "-c", f"cat {tokens.AUTHORITIES}/*.0").stdout
+    server.put(SYSTEMS_AUTHORITIES, server.read(SYSTEMS_AUTHORITIES) + authority.encode())
+    server.put(SHOWN, tokens.issued(kdc, tokens.claims()), 0o600)
 
 
 def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
@@ -119,6 +156,8 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
         host.script(lines)
         if door.tls:
             certify(hosts, door)
+        if door.tokens:
+            trust_issuer(host, hosts[KDC])
         host.daemon(
             door.name, "setpriv", "--reuid=xrootd", "--regid=xrootd", "--init-groups",
             "xrootd", "-n", door.name, "-c", f"/etc/xrootd/{door.name}.cfg", "-k", "fifo",
@@ -144,6 +183,8 @@ def answers(host: RunningHost, door: Door) -> bool:
     ask = ["xrdfs", f"{door.host.fqdn}:{door.port}", "stat", MOUNT_POINT]
     if door.kerberized:
         ask = ["env", "KRB5CCNAME=FILE:/run/mount.ccache", *ask]
+    if door.tokens:
+        ask = ["env", f"BEARER_TOKEN_FILE={SHOWN}", *ask]
     return host.succeeds(*ask, timeout=5)
 
 
@@ -188,7 +229,7 @@ XROOTD = Service(
     machines=machines,
     packages=("xrootd-server", "xrootd-client"),
     more_packages=lambda settings: ("xrootd-fuse",) if settings.has_xrootdfs else (),
-    after=(MOUNTS,),
+    after=(MOUNTS, ISSUER),
     stage=stage,
     start=start,
     questions=questions,

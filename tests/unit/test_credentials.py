@@ -274,7 +274,7 @@ def test_curl_shows_a_token_to_a_server_that_it_trusts_and_not_on_its_command_li
 )
 def test_the_doctor_looks_at_a_token(tmp_path: Path, lasts_s: float, mode: int, state: str, seen: str) -> None:
     site, _ = going(**by_file(token(tmp_path / "t", lasts_s, mode)))
-    (finding,) = findings(site.access, needed_s=30.0)
+    (finding,) = findings({WAY: site.access[WAY]}, needed_s=30.0)
     assert (finding.state, finding.thing) == (state, f"access {WAY}, its token")
     assert seen in finding.seen
     assert bool(finding.remedy) == (state != "good")

@@ -1,0 +1,72 @@
+"""An issuer of tokens on kdc, where the settings ask for a door that wants them, and a token for the jobs' user on ce.
+
+It publishes its key by https, with a certificate of an authority of the testbed's own that vmuf's servers trust. All is
+made anew when a testbed comes up; the signing key stays on kdc, for whoever wants further tokens there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from typing import Any
+
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.service import Hosts, Question, Service
+from tierbench.testbed.services.filesystem import MOUNT_POINT
+from tierbench.testbed.services.htcondor import ACCESS_POINT
+from tierbench.testbed.services.kerberos import KDC
+from tierbench.testbed.templates import verbatim
+from tierbench.testbed.topology import UF, USER, Topology
+
+PORT = 8443
+URL = f"https://{KDC}.{UF.zone}:{PORT}"
+AUDIENCE = f"root://vmuf.{UF.zone}"  # the door's
+PROGRAM, FOLDER = "/usr/local/sbin/token-issuer", "/run/issuer"
+CERTIFICATE, PRIVATE_KEY = f"{FOLDER}/host.pem", f"{FOLDER}/host.key"
+AUTHORITIES = f"{FOLDER}/authorities"
+TOKEN = f"/home/{USER}/token"
+TOKEN_S = 7 * 24 * 3600
+START_SECONDS = 30.0
+
+
+def claims(lasts_s: float = TOKEN_S, **others: Any) -> dict[str, Any]:
+    """Of a token by which its bearer may read the data for so long, but for what is said otherwise."""
+    now = int(time.time())
+    usual = {"sub": USER, "iss": URL, "aud": AUDIENCE, "scope": f"read:{MOUNT_POINT}", "ver": "scitoken:2.0"}
+    times = {"iat": now + min(0, int(lasts_s)) - 60, "nbf": now + min(0, int(lasts_s)) - 60, "exp": now + int(lasts_s)}
+    return {**usual, **times, **others}
+
+
+def issued(kdc: RunningHost, told: dict[str, Any], folder: str = FOLDER) -> str:
+    """A token with these claims, signed by the key in this folder."""
+    return kdc.run(PROGRAM, "sign", folder, json.dumps(told)).stdout
+
+
+def start(hosts: Hosts, topology: Topology) -> None:
+    """Make its key and certificate, publish, and give the jobs' user a token."""
+    if not topology.settings.token_door:
+        return
+    kdc = hosts[KDC]
+    kdc.put(PROGRAM, verbatim("token-issuer"), 0o755)
+    kdc.put("/usr/local/sbin/certify", verbatim("certify"), 0o755)
+    kdc.run("mkdir", "-p", "-m", "700", FOLDER)
+    kdc.run(PROGRAM, "make", FOLDER, URL)
+    kdc.run("/usr/local/sbin/certify", kdc.host.fqdn, CERTIFICATE, PRIVATE_KEY, AUTHORITIES, "root")
+    kdc.daemon("token-issuer", PROGRAM, "serve", FOLDER, str(PORT), CERTIFICATE, PRIVATE_KEY)
+    kdc.wait_until(partial(answers, kdc), START_SECONDS, "the issuer of tokens did not answer", "token-issuer.log")
+    hosts[ACCESS_POINT].put(TOKEN, issued(kdc, claims()), 0o600, USER)
+
+
+def answers(kdc: RunningHost) -> bool:
+    ask = ["curl", "--silent", "--fail", "--output", "/dev/null", "--capath", AUTHORITIES]
+    return kdc.succeeds(*ask, f"{URL}/.well-known/openid-configuration", timeout=5)
+
+
+def questions(hosts: Hosts, topology: Topology) -> list[Question]:
+    if not topology.settings.token_door:
+        return []
+    return [Question(hosts[KDC], "token issuer", partial(answers, hosts[KDC]), f"answers at {URL}")]
+
+
+ISSUER = Service("", packages=("xrootd-scitokens-plugins",), start=start, questions=questions)

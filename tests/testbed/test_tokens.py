@@ -1,0 +1,149 @@
+"""A door that wants a token lets in who shows one that its issuer has signed for it, and nobody else."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.testbed.runs import HOME, AccessPoint, outcome
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services import tokens
+from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
+from tierbench.testbed.services.kerberos import KDC
+from tierbench.testbed.services.xrootd import TOKEN_PORT
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+WAY = "wan-xrootd-token"
+FILE, CONTENT = f"{DATA}/for-bearers", "read by its bearer"
+SHOWN = f"/home/{USER}/shown"
+BY_TOKEN = f"""
+name = "by-token"
+question = "Who is let in?"
+access = ["{WAY}"]
+batches = [2]
+repeats = 1
+retries = 0
+time_limit_s = 60
+
+[workloads.copy]
+client = "xrdcp"
+replicas = "noise"
+
+[replicas.noise]
+kind = "random"
+count = 2
+size_mb = 8
+"""
+Read = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def kdc(testbed: Testbed) -> RunningHost:
+    return testbed.host(KDC)
+
+
+@pytest.fixture(scope="module")
+def issue(kdc: RunningHost) -> Callable[..., str]:
+    return lambda lasts_s=3600, **claims: tokens.issued(kdc, tokens.claims(lasts_s, **claims))
+
+
+@pytest.fixture(scope="module")
+def read(testbed: Testbed) -> Read:
+    """Read a file by the door as a user who shows this token, or none."""
+    worker = testbed.host("wn03")
+    testbed.host("vmuf").put(FILE, CONTENT, user=USER)
+
+    def read(token: str, mode: int = 0o600) -> subprocess.CompletedProcess[str]:
+        worker.put(SHOWN, token, mode, USER)
+        worker.run("chmod", f"{mode:o}", SHOWN)
+        shown = [f"BEARER_TOKEN_FILE={SHOWN}"] if token else []
+        copy = ["xrdcp", "--silent", f"root://vmuf.uf.test:{TOKEN_PORT}/{FILE}", "-"]
+        return worker.run("env", *shown, *copy, user=USER, check=False, timeout=30)
+
+    return read
+
+
+def test_its_bearer_reads(read: Read, issue: Callable[..., str]) -> None:
+    copy = read(issue())
+    assert copy.stdout == CONTENT, copy.stderr
+
+
+@pytest.mark.parametrize(
+    ("lasts_s", "claims"),
+    [
+        (-60, {}),
+        (3600, {"aud": "root://elsewhere.uf.test"}),
+        (3600, {"scope": "read:/elsewhere"}),
+        (3600, {"scope": f"write:{MOUNT_POINT}"}),
+        (3600, {"iss": "https://another.uf.test"}),
+    ],
+    ids=["expired", "for another door", "for other files", "for writing", "of another issuer"],
+)
+def test_other_tokens_are_refused(read: Read, issue: Callable[..., str], lasts_s: int, claims: dict[str, Any]) -> None:
+    refused = read(issue(lasts_s, **claims))
+    assert refused.returncode != 0
+    assert CONTENT not in refused.stdout
+
+
+def test_nobody_reads_without_one_or_with_a_forged_one(kdc: RunningHost, read: Read) -> None:
+    forger = "/run/forger"
+    kdc.run("mkdir", "-p", forger)
+    kdc.run(tokens.PROGRAM, "make", forger, tokens.URL)  # with a key of its own, by the same name
+    for token in ("", tokens.issued(kdc, tokens.claims(), forger)):
+        refused = read(token)
+        assert refused.returncode != 0
+        assert CONTENT not in refused.stdout
+
+
+def test_a_token_that_others_may_read_is_not_shown(read: Read, issue: Callable[..., str]) -> None:
+    assert read(issue(), 0o644).returncode != 0
+
+
+def told_of(ce: RunningHost, text: str) -> str:
+    """Where a text stands in what a run and HTCondor tell."""
+    files = ce.run("grep", "-rlF", text, f"{HOME}/by-token", user=USER, check=False).stdout
+    jobs = ce.run("condor_history", "-l", user=USER).stdout.splitlines()
+    return files + "".join(line for line in jobs if text in line)
+
+
+def test_clients_of_a_trial_show_it_and_nothing_tells_it(
+    testbed: Testbed, access_point: AccessPoint, issue: Callable[..., str]
+) -> None:
+    ce, token = testbed.host("ce"), issue().strip()
+    ce.put(tokens.TOKEN, token, 0o600, USER)
+    access_point.define("by-token", BY_TOKEN)
+    access_point.make_replicas("by-token")
+    looked = access_point.command(
+        "tierbench", "doctor", "--quick", "--site", "testbed", "--experiment", f"{HOME}/by-token.toml", check=False
+    )
+    seen = [line for line in looked[1].splitlines() if f"access {WAY}" in line]
+    assert seen, looked[1]
+    assert all(line.startswith("good") for line in seen), looked[1]
+    trial = access_point.run("by-token").directory / f"trials/{WAY}.copy.x002.r1"
+    assert outcome(trial)["state"] == "complete", outcome(trial)
+    assert told_of(ce, token.rpartition(".")[2]) == ""  # its signature, without which it is worth nothing
+
+
+@pytest.fixture
+def expired(testbed: Testbed, issue: Callable[..., str]) -> Iterator[None]:
+    """The user's own token is over, for the time of a test."""
+    ce = testbed.host("ce")
+    ce.put(tokens.TOKEN, issue(-60), 0o600, USER)
+    yield
+    ce.put(tokens.TOKEN, issue(tokens.TOKEN_S), 0o600, USER)
+
+
+@pytest.mark.usefixtures("expired")
+def test_an_expired_one_gives_a_reason_and_no_rate(access_point: AccessPoint) -> None:
+    access_point.define("by-token", BY_TOKEN)
+    asked = ["tierbench", "run", f"{HOME}/by-token.toml", "--site", "testbed", "--no-links", "--into", f"{HOME}/over"]
+    assert access_point.command(*asked, check=False)[0] != 0
+    assert not (access_point.there("over")).exists()
+    access_point.command(*asked, "--anyway", check=False)
+    trial = access_point.copy("over") / f"trials/{WAY}.copy.x002.r1"
+    assert outcome(trial)["state"] == "incomplete"
+    assert "expired-token" in str(outcome(trial)["reasons"])
