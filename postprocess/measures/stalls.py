@@ -16,6 +16,7 @@ from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.course import course
 from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS
 from tierbench.postprocess.measures.traffic import MEGABITS, window_rates
+from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 
 NOTHING = 0.05  # of the rate at which those clients read that are active
@@ -130,7 +131,7 @@ def _most_waited_s(data: TrialData, stall: Stall) -> float:
     """The most for which all the clients that were active can have waited: the time in which none computed."""
     begin_ns = data.begin_ns or 0
     waited = [
-        job.run_s - (job.computing_s or 0.0)
+        job.run_s - (job.computing_s or 0.0) - _starting_s(job, begin_ns, stall)
         for job in data.jobs
         if job.run_s
         and job.go
@@ -139,3 +140,14 @@ def _most_waited_s(data: TrialData, stall: Stall) -> float:
         and (job.go.wall_ns - begin_ns) / 1e9 < stall.begin_s + stall.seconds
     ]
     return max(0.0, min(waited, default=stall.seconds))
+
+
+def _starting_s(job: Job, begin_ns: int, stall: Stall) -> float:
+    """What a client took to start and open its file, where that was over when the pause began.
+
+    Only of those that tell what they computed beside it: the CPU time of others is in both.
+    """
+    opened_ns = job.end.opened_wall_ns if job.end else None
+    if opened_ns is None or job.go is None or "computed_s" not in job.detail:
+        return 0.0
+    return (opened_ns - job.go.wall_ns) / 1e9 if (opened_ns - begin_ns) / 1e9 <= stall.begin_s else 0.0

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
+from tierbench.postprocess.measures.stalls import longest_at_an_edge
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID
@@ -73,3 +74,17 @@ def test_what_the_cache_held_decides(
 def test_what_the_caches_took_in_is_in_the_table(folder: Path) -> None:
     judged(folder, "cold", 1_000_000, SOFTWARE)
     assert trial_tables(folder).software_bytes == SOFTWARE - 1_000_000
+
+
+@pytest.mark.parametrize(("opened_s", "waited_s"), [(0.1, 9.9), (9.0, 1.0)])
+def test_what_starting_took_is_no_waiting_after_all_has_come(tmp_path: Path, opened_s: float, waited_s: float) -> None:
+    """A client that computes for ten of its twenty seconds waits for the rest, but not where it was starting then."""
+    folder = synthetic.write_trial(tmp_path, jobs=1, protocol="file")
+    opened_ns = synthetic.GO_NS + round(opened_s * 1e9)
+    client = {"opened_wall_ns": opened_ns, "detail": {"computed_s": 10.0}}
+    synthetic.write_client(folder / names.client_output(0), begin_s=0, end_s=20, size=500_000_000, **client)
+    samples = folder / f"samples/{synthetic.OSS}.samples"
+    synthetic.write_samples(samples, synthetic.ticks(-2, 23), synthetic.during(400, 10))
+    pause = longest_at_an_edge(read_trial(folder), 0.0)
+    assert pause is not None
+    assert pause.seconds == pytest.approx(waited_s, abs=0.3)
