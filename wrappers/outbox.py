@@ -254,11 +254,12 @@ class Served(Outbox):
         """Path and size of all that is in it, and whether it is a folder; nothing where there is no such outbox."""
         said = run_program("xrdfs", self.door, "ls", "-l", "-R", self.path)
         for line in said.output.splitlines():
-            # "-rw-r--r-- user group 32000000 2026-11-21 21:47:38 /path", of older versions in another order
+            # "-rw-r--r-- user group 32000000 2026-11-21 21:47:38 /path", of older versions in another order;
+            # a user whom the server cannot name is a number before it
             fields = line.split()
             sizes = [field for field in fields[:-1] if field.isdigit()]
             if len(fields) > 3 and sizes and fields[-1].startswith(self.path + "/"):
-                yield fields[-1], int(sizes[0]), fields[0].startswith("d")
+                yield fields[-1], int(sizes[-1]), fields[0].startswith("d")
 
     def _try(self, *question: str) -> bool:
         return run_program("xrdfs", self.door, *question).status == 0

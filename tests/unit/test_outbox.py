@@ -134,3 +134,34 @@ def test_what_cannot_be_removed_is_told(worker: Worker) -> None:
 def test_a_place_that_was_never_made_is_no_trouble(worker: Worker) -> None:
     (worker.folder / "expected.txt").touch()
     assert worker.clear()["left_files"] == 0
+
+
+LISTING = """#!/bin/sh
+case "$*" in
+    *" ls "*) test -e gone || echo "$LISTED"; exit 0 ;;
+    *" rm "*) touch gone ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "-rw-r--r-- bench bench 25 2026-11-21 21:47:38 /w/run-1/trial/0",
+        "-rw-r--r-- 1000 1000 25 2026-11-21 21:47:38 /w/run-1/trial/0",  # no such user where the server runs
+        "-rw- 2026-11-21 21:47:38 25 /w/run-1/trial/0",
+    ],
+)
+def test_a_servers_list_tells_sizes_whoever_owns_the_files(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, listed: str
+) -> None:
+    server = "root://door.test:1094//"
+    worker.about(under=f"{server}w", url=f"{server}w/run-1/trial")
+    (worker.folder / "bin").mkdir()
+    (worker.folder / "bin/xrdfs").write_text(LISTING)
+    (worker.folder / "bin/xrdfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{worker.folder}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("LISTED", listed)
+    (worker.folder / "expected.txt").write_text(f"{server}w/run-1/trial/0\t25\t\n")
+    _, told = worker.run("clear", "--expected", "expected.txt")
+    assert (told["status"], told["wrong"], told["bytes"]) == ("ok", [], 25)
