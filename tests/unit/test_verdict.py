@@ -463,6 +463,8 @@ def test_each_rule_has_a_case_here():
     elsewhere |= {"proxies apart", "origin apart", "hits apart", "proxies not compared"}  # test_proxies.py
     elsewhere |= {"not alone", "wrong place", "not pinned"}  # test_start.py and test_placement.py
     elsewhere |= {"other servers"}  # test_storage_of_a_way.py
+    elsewhere |= {"cold cache held", "warm cache fetched"}  # test_software_cache.py
+    elsewhere |= {"software from elsewhere", "software cache not told"}
     elsewhere |= {"unlike its repetitions", "counts apart", "written late"}
     assert {rule.name for rule in RULES} == {case[0] for case in CASES} | elsewhere
 
