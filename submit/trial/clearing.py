@@ -92,9 +92,11 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
     own = trial.credentials
     macros = {
         "step": "clear", "flags": f"--expected {Path(EXPECTED).name} {own.flags}",
-        "files": "".join(f", {path}" for path in (EXPECTED, *own.files)), "service": own.service,
+        "files": "".join(f", {path}" for path in (EXPECTED, *own.files)),
         "pool_requirements": requirements, "slot_limit": round(SLOT_SECONDS), "run_limit": round(RUN_SECONDS),
     }  # fmt: skip
+    if own.service:
+        macros["service"] = own.service
     command = ["condor_submit", "-terse", "../../submit/outbox.sub"]
     for name, value in macros.items():
         command += ["-a", f"{name} = {value}"]
