@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 
 import tierbench
 from tierbench import interrupts
 from tierbench.errors import TierbenchError
-from tierbench.submit import clean, commands, compare, doctor, history, listing, report
+from tierbench.submit import clean, commands, compare, completion, doctor, history, listing, report, status
 from tierbench.submit.nightly import cli as nightly
+from tierbench.submit.output import Quiet
 from tierbench.testbed import cli as testbed
 
 DESCRIPTION = """\
@@ -20,6 +22,7 @@ can be trusted, and hands back tables, plots and a verdict.
 
 def main(arguments: list[str] | None = None) -> int:
     parsed = command_line().parse_args(arguments)
+    Quiet.asked = parsed.quiet
     interrupts.listen()
     try:
         return int(parsed.run(parsed))
@@ -42,10 +45,24 @@ def command_line() -> argparse.ArgumentParser:
     listing.register(subcommands)
     doctor.register(subcommands)
     commands.register(subcommands)
+    status.register(subcommands)
     report.register(subcommands)
     clean.register(subcommands)
     compare.register(subcommands)
     nightly.register(subcommands)
     history.register(subcommands)
     testbed.register(subcommands)
+    completion.register(subcommands)
+    for command in leaves(parser):
+        command.add_argument("-q", "--quiet", action="store_true", help="tell results and troubles only")
     return parser
+
+
+def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The commands that do something, not the groups of them."""
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not groups:
+        yield parser
+    for group in groups:
+        for command in group.choices.values():
+            yield from leaves(command)

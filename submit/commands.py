@@ -25,12 +25,13 @@ from tierbench.submit.beforehand import checksums_without_catalogue, refuse_with
 from tierbench.submit.calibration import leave_ceilings
 from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.expansion import expanded, ship_programs
+from tierbench.submit.output import Quiet, document, say, show, warn
 from tierbench.submit.pool import PoolError
-from tierbench.submit.preview import missing, preview
+from tierbench.submit.preview import as_content, missing, preview
 from tierbench.submit.progress import Run
 from tierbench.submit.space import check as check_space
 from tierbench.submit.space import needed_bytes, too_little
-from tierbench.submit.watch import PatientQueue, watch
+from tierbench.submit.watch import ObjectView, PatientQueue, View, watch
 
 REMOVAL_SECONDS = 120  # jobs that do not end are given up by the trial's last step before that
 MANY = 1000  # trials: a product of axes grows faster than one thinks
@@ -59,6 +60,7 @@ def register(subcommands: Any) -> None:
 
     plan = command("plan", _plan, "Show just what would happen, and what is missing for it; changes nothing")
     experiment_at_site(plan)
+    plan.add_argument("--json", action="store_true", help="as JSON")
 
     replicas = command("replicas", _replicas, "Make, or verify, the unique files that an experiment's clients read")
     experiment_at_site(replicas)
@@ -83,12 +85,14 @@ def register(subcommands: Any) -> None:
 
     attach = command("watch", _watch, "Watch a run; Ctrl-C stops the watching, not the run")
     run_directory(attach)
+    attach.add_argument("--json", action="store_true", help="each change as an object of JSON on a line")
 
     stop = command("stop", _stop, "End a run cleanly; what was measured is kept")
     run_directory(stop)
 
     tables = command("tables", _tables, "Turn samples and job records into CSVs, and show them; can be repeated")
     run_directory(tables)
+    tables.add_argument("--json", action="store_true", help="show trials, summary, ratios and the answer as JSON")
     tables.add_argument("--trial", action="store_true", help="RUN is the directory of a single trial")
 
     needed = command(
@@ -96,11 +100,6 @@ def register(subcommands: Any) -> None:
     )
     run_directory(needed)
     needed.add_argument("trial", metavar="TRIAL_ID", help="the name of the trial's folder")
-
-
-def say(words: str) -> None:
-    """Tell what is going on, beside the command's result."""
-    print(words, file=sys.stderr, flush=True)
 
 
 # -- from definitions to a run directory ---------------------------------------------------------------
@@ -117,12 +116,19 @@ def _asked(arguments: argparse.Namespace) -> str:
 def _plan(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
     plan, slots = expanded(site, experiment)
-    print("\n".join(preview(plan, site, experiment, slots, _asked(arguments))))
+    lacking = [f"missing: {line}" for line in checksums_without_catalogue(plan, experiment)]
+    lacking += _of_credentials(plan, site, experiment)
     needed = needed_bytes(plan, site, experiment)
-    print("".join(f"missing: {line}\n" for line in checksums_without_catalogue(plan, experiment)), end="")
-    print("".join(f"{line}\n" for line in _of_credentials(plan, site, experiment)), end="")
     trouble = too_little(needed, Path("runs"))
-    print(f"missing: room: {trouble}" if trouble else f"the run directory takes up to {needed / 1e6:.0f} MB")
+    if trouble:
+        lacking.append(f"missing: room: {trouble}")
+    if arguments.json:
+        lacking = [*missing(plan, site, experiment, slots, _asked(arguments)), *lacking]
+        print(document("plan", {**as_content(plan, site, experiment, slots, lacking), "run_bytes": needed}))
+        return 0
+    show("\n".join([*preview(plan, site, experiment, slots, _asked(arguments)), *lacking]))
+    if not trouble:
+        show(f"the run directory takes up to {needed / 1e6:.0f} MB")
     return 0
 
 
@@ -138,7 +144,7 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     _check_number(plan, arguments)
     lacking = [*missing(plan, site, experiment, slots, _asked(arguments)), *_of_credentials(plan, site, experiment)]
     for line in lacking:
-        say(line)
+        warn(line)
     if not incomplete and any(line.startswith("missing:") for line in lacking):
         raise UnmetNeed(
             "nothing was submitted, since something is missing; --anyway runs what is asked for all the same"
@@ -210,21 +216,25 @@ def _submit_and_watch(run: Run) -> int:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
-    return _watch_to_the_end(Run(arguments.directory))
+    view = ObjectView(sys.stdout) if arguments.json else None
+    return _watch_to_the_end(Run(arguments.directory), view)
 
 
-def _watch_to_the_end(run: Run) -> int:
+def _watch_to_the_end(run: Run, objects: ObjectView | None = None) -> int:
     cluster = _submitted(run)
     try:
-        watch(run, partial(pool.in_queue, cluster))
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+            view = objects or View(nowhere if Quiet.asked else sys.stderr)
+            watch(run, partial(pool.in_queue, cluster), view)
     except KeyboardInterrupt as interrupt:
         say(f"\nno longer watching; the run goes on. `tierbench watch {run.directory}` shows it again,")
         say(f"`tierbench stop {run.directory}` ends it")
         return exit_status(interrupt)
-    _show_tables(run.directory)
+    if not objects:
+        _show_tables(run.directory)
     unfinished = [trial for trial in run.trials() if not trial.well]
     if unfinished:
-        say(f"{len(unfinished)} trials are not complete; `tierbench submit {run.directory}` repeats those")
+        warn(f"{len(unfinished)} trials are not complete; `tierbench submit {run.directory}` repeats those")
     say(f"the tables are {run.directory}/*.csv; `tierbench report {run.directory}` makes a page with figures of it")
     return 1 if unfinished else 0
 
@@ -280,28 +290,32 @@ def _tables(arguments: argparse.Namespace) -> int:
 
         trial_tables(arguments.directory)
     else:
-        _show_tables(arguments.directory)
+        _show_tables(arguments.directory, as_json=arguments.json)
     return 0
 
 
-def _show_tables(directory: Path) -> None:
+def _show_tables(directory: Path, *, as_json: bool = False) -> None:
     try:
         from tierbench.postprocess.report.answer import sentences
         from tierbench.postprocess.tables.results import read_results
-        from tierbench.postprocess.tables.terminal import show
+        from tierbench.postprocess.tables.terminal import as_text, tables_content
         from tierbench.postprocess.tables.write import tables
     except ImportError as error:
         raise TierbenchError(
             f"tables need numpy: {error}; `tierbench tables {directory}` where it is installed"
         ) from None
     tables(directory)
-    print(show(directory))
+    if not as_json:
+        show(as_text(directory))
+    answers: list[str] = []
     try:
         answers = sentences(read_results(directory, say))
     except TierbenchError as error:  # its plan may be damaged, which costs no table
-        say(f"no answer: {error}")
-    else:
-        print("\n".join(["", *answers]))
+        warn(f"no answer: {error}")
+    if as_json:
+        print(document("tables", {**tables_content(directory), "answers": answers}))
+    elif answers:
+        show("\n".join(["", *answers]))
 
 
 def _enough(arguments: argparse.Namespace) -> int:

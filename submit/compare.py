@@ -58,7 +58,7 @@ def _compared(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.tables.columns import columns_of
     from tierbench.postprocess.tables.results import read_results
     from tierbench.postprocess.tables.rows import TrialRow
-    from tierbench.submit.commands import say
+    from tierbench.submit.output import say
 
     if bool(arguments.second) == bool(arguments.baseline):
         raise ConfigError("compare needs a second run, or --baseline NAME, and not both")

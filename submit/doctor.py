@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import catalogue, credentials, pool, probes
 from tierbench.submit.catalogue import Catalogue
 from tierbench.submit.definitions import asked_experiment
-from tierbench.submit.findings import Finding, lines
+from tierbench.submit.findings import STATES, Finding, lines
 from tierbench.submit.links import links
+from tierbench.submit.output import document, say, show
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.probes import Report
 from tierbench.submit.questions import Visit, asked_conditions, contents, pools_of, used_accesses, visits
@@ -35,6 +36,7 @@ def register(subcommands: Any) -> None:
     parser.set_defaults(run=_doctor)
     parser.add_argument("--site", required=True, help=NAMED)
     parser.add_argument("--experiment", help=f"check what this one needs, and no more: {NAMED}")
+    parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--quick", action="store_true", help="measure no links, read no replicas")
     parser.add_argument(
         "--patience", type=float, default=120, metavar="SECONDS", help="how long a job may take to answer (%(default)s)"
@@ -47,12 +49,18 @@ def _doctor(arguments: argparse.Namespace) -> int:
     if experiment:
         expand(site, experiment, {})  # an experiment that the site cannot serve at all is refused here
     states: Counter[str] = Counter()
+    found: list[Finding] = []
     given = f"{arguments.experiment} --site {arguments.site}"
     for section in _sections(site, experiment, given, arguments.quick, arguments.patience):
         states.update(finding.state for finding in section)
-        for line in lines(section):
-            print(line, flush=True)
-    print(f"{states['good']} good, {states['doubtful']} doubtful, {states['bad']} bad")
+        found += section
+        for line in lines(section) if not arguments.json else ():
+            show(line)
+    if arguments.json:
+        content = {"findings": [asdict(finding) for finding in found]}
+        print(document("doctor", {"site": site.name, **content, "states": {**dict.fromkeys(STATES, 0), **states}}))
+    else:
+        show(f"{states['good']} good, {states['doubtful']} doubtful, {states['bad']} bad")
     return 1 if states["bad"] else 0
 
 
@@ -97,11 +105,6 @@ def _sections(
     yield list(clocks({host: report.clock for host, report in reports.items() if report.clock}))
     if not quick:
         yield list(links(site, workers, asked, reports, patience, say))
-
-
-def say(words: str) -> None:
-    """Tell what is being waited for."""
-    print(words, file=sys.stderr, flush=True)
 
 
 def _scheduler() -> Iterator[Finding]:

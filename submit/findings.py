@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 State = Literal["good", "doubtful", "bad"]
+STATES = get_args(State)
 HOSTS_SHOWN = 4
 
 

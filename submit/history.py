@@ -127,7 +127,7 @@ def _page(arguments: argparse.Namespace) -> int:
 def _rebuild(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history.rebuild import rebuild
     from tierbench.postprocess.history.store import default_place
-    from tierbench.submit.commands import say
+    from tierbench.submit.output import say
 
     place = arguments.history or default_place()
     count = rebuild(place, arguments.directories, say, arguments.nightly, arguments.control)

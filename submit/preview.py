@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.levels import level_text
@@ -51,6 +52,37 @@ def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
     yield from _pools(plan, site, slots)
     yield ""
     yield from list(missing(plan, site, experiment, slots, asked)) or ["nothing is missing"]
+
+
+def as_content(
+    plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, lacking: Sequence[str]
+) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "experiment": plan.experiment,
+        "site": plan.site,
+        "question": plan.question,
+        "scale": plan.scale,
+        "factors": {factor.name: list(factor.levels) for factor in plan.factors},
+        "trials": [
+            {
+                "id": trial.id, "trial": trial.name, "levels": trial.levels, "repeat": trial.repeat,
+                "replicas": trial.replicas, "bytes": trial.bytes, "nominal_bytes": trial.nominal_bytes,
+                "least_s": round(estimate_s(plan, site, experiment, trial), 3),
+            }
+            for trial in plan.trials
+        ],
+        "pools": {
+            name: {
+                "requirements": site.pools[name].requirements,
+                "workers": list(workers),
+                "cores": None if isinstance(slots, str) else slots[name].cores,
+            }
+            for name, workers in plan.pools.items()
+        },
+        "left_out": plan.left_out,
+        "lacking": list(lacking),
+    }  # fmt: skip
 
 
 def _product(plan: Plan, experiment: Experiment) -> Iterator[str]:

@@ -48,6 +48,14 @@ class TrialProgress:
         """Whether it has been measured, or need not be."""
         return bool(self.state) and Outcome(self.state).well
 
+    def as_record(self) -> dict[str, Any]:
+        """What `status` and `watch` give of it as JSON; what it waits for without the seconds, which change always."""
+        return {
+            "id": self.directory.name, "trial": self.name, "jobs": self.jobs, "stage": self.stage.value,
+            "ready": self.ready, "done": self.done, "state": self.state, "reasons": list(self.reasons),
+            "again": self.again, "waits_for": self.waiting_for.rpartition(", since ")[0],
+        }  # fmt: skip
+
 
 class Sampler(TypedDict):
     """A host whose samples may tell the rate."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from tierbench.errors import UnmetNeed
+from tierbench.submit.output import say
 
 QUIET_SECONDS = 2.0
 
@@ -69,5 +69,5 @@ class Progress:
 
     def __call__(self, words: str) -> None:
         if time.monotonic() - self.told >= QUIET_SECONDS:
-            print(words, file=sys.stderr, flush=True)
+            say(words)
             self.told = time.monotonic()

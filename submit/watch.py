@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from tierbench.dags import names
 from tierbench.kinds import printable
 from tierbench.submit.lastsamples import SENT, counted, last_samples
+from tierbench.submit.output import coloured, object_line
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run, Stage, TrialProgress
 
@@ -20,9 +20,8 @@ LEFT_SECONDS = 120.0  # a DAG is gone within seconds of its last trial
 UNANSWERED_SECONDS = 900.0  # for so long the pool may not answer: a restart takes seconds, an upgrade minutes
 
 
-def watch(run: Run, in_queue: Callable[[], bool], out: TextIO = sys.stderr) -> None:
+def watch(run: Run, in_queue: Callable[[], bool], view: View | ObjectView) -> None:
     """Show the run until its DAG has left the queue."""
-    view = View(out)
     queue = PatientQueue(in_queue, view.tell)
     submission = run.submission
     view.pass_over(list(run.trials()), submission.wall_s if submission else 0.0)
@@ -125,7 +124,7 @@ class View:
 
     def tell(self, line: str) -> None:
         """Write a line that stays; what clients and servers said in it has no power over the terminal."""
-        self._out.write(("\r\033[K" if self._live else "") + printable(line) + "\n")
+        self._out.write(("\r\033[K" if self._live else "") + coloured(printable(line), self._out) + "\n")
         self._out.flush()
 
     def _working_line(self, trial: TrialProgress, run: Run) -> str:
@@ -144,6 +143,39 @@ class View:
             return ""
         seconds = sum(self._durations.values()) / len(self._durations) * (trials - len(self._told))
         return f"; about {seconds / 60:.0f} min left" if seconds >= 60 else f"; about {seconds:.0f} s left"
+
+
+class ObjectView:
+    """For programs: each change of a trial, and each trouble, as an object of JSON on a line."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._before: dict[Path, dict[str, Any]] = {}
+        self.all_finished = False
+
+    def pass_over(self, trials: list[TrialProgress], since_s: float) -> None:
+        """Those that were done before are told of like the others."""
+
+    def show(self, trials: list[TrialProgress], run: Run) -> None:  # noqa: ARG002 - as View has it
+        """Tell of what has changed since; of a trial that waits for its turn first when it does something."""
+        for trial in trials:
+            record = trial.as_record()
+            if record != self._before.get(trial.directory) and (
+                trial.stage is not Stage.WAITING or trial.directory in self._before
+            ):
+                self._before[trial.directory] = record
+                self._put(record)
+        self.all_finished = all(trial.stage is Stage.FINISHED and not trial.again for trial in trials)
+
+    def tell(self, line: str) -> None:
+        self._put({"note": line})
+
+    def close(self) -> None:
+        """Nothing is left on the screen."""
+
+    def _put(self, content: dict[str, Any]) -> None:
+        self._out.write(object_line("watch", {"wall_s": round(time.time(), 3), **content}) + "\n")
+        self._out.flush()
 
 
 def _finished_line(trial: TrialProgress) -> str:

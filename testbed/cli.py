@@ -103,7 +103,7 @@ def register(subcommands: Any) -> None:
         "status",
         _status,
         help="ask every host and daemon how it is",
-        description="Ask every host and daemon how it is. Exit status 1 if any is not well or there is no testbed.",
+        description="Ask every host and daemon how it is. Exit status 1 if any is not well, 2 if there is no testbed.",
     )
     execute = verb("exec", _exec, help="run a command on one of its hosts", description="Run a command on a host.")
     execute.add_argument("--user", help="as whom (root); jobs are bench's")

@@ -104,7 +104,7 @@ class Testbed:
 
     def _recorded(self) -> dict[str, Any]:
         if not self.exists:
-            raise HostError(f"there is no testbed {self.name!r}; `tierbench testbed up` makes one")
+            raise ConfigError(f"there is no testbed {self.name!r}; `tierbench testbed up` makes one")
         recorded: dict[str, Any] = json.loads(self._record.read_text(encoding="utf-8"))
         return recorded
 

@@ -188,7 +188,8 @@ def lines(made: Comparison) -> Iterator[str]:
 
 def as_json(made: Comparison) -> str:
     content = {
-        "format": 1, "first": made.first, "second": made.second, "metric": made.metric, "unit": made.unit,
+        "tierbench": "compare", "format": 1,
+        "first": made.first, "second": made.second, "metric": made.metric, "unit": made.unit,
         "exit_status": made.exit_status, "configurations": [asdict(one) for one in made.judged],
         "lost": list(made.lost), "differences": [asdict(one) for one in made.differing],
     }  # fmt: skip

@@ -35,6 +35,15 @@ def read_rows(table: type[R], path: Path, schema: Mapping[str, Any] | None = Non
         ) from None
 
 
+def plain_rows(path: Path, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a table, column by column as they stand in its file; none if it is not there."""
+    types = {column["name"]: column["type"] for column in schema["files"].get(path.name, {}).get("columns", ())}
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [{name: _value(text, types.get(name)) for name, text in line.items()} for line in csv.DictReader(file)]
+
+
 def _value(text: str | None, kind: str | None) -> Any:
     """A field as what it means: None where it is empty; a column nobody described is a number if it looks like one."""
     if not text:

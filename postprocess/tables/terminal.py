@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from tierbench import stored
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.kinds import printable
 from tierbench.postprocess.tables.columns import Row
 from tierbench.postprocess.tables.direction import worded
-from tierbench.postprocess.tables.read import read_rows
+from tierbench.postprocess.tables.read import plain_rows, read_rows
 from tierbench.postprocess.tables.rows import RATE, SUMMED, SummaryRow, TrialRow
 from tierbench.starts import IN_TURN
 
@@ -39,7 +41,14 @@ SUMMARY = {
 WORDS = {"trial", "configuration", "verdict"}
 
 
-def show(run: Path) -> str:
+def tables_content(run: Path) -> dict[str, Any]:
+    """The same tables and their ratios for programs, each row with all its columns, as schema.json describes them."""
+    schema = stored.read_table(run / names.SCHEMA)
+    paths = (run / table for table in (names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV))
+    return {path.stem: plain_rows(path, schema) for path in paths}
+
+
+def as_text(run: Path) -> str:
     """The trials of a run, why some are not valid, and the summary."""
     for path in (run / names.TRIALS_CSV, run / names.SUMMARY_CSV):
         if not path.is_file():

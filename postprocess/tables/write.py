@@ -19,7 +19,7 @@ from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.levels import Factor
 from tierbench.dags.scaling import Scaling
-from tierbench.errors import TierbenchError
+from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.measures.bottleneck import resource_rows
 from tierbench.postprocess.records.conditions import conditions, of_run
 from tierbench.postprocess.records.trial import TrialData, read_trial, was_skipped
@@ -68,7 +68,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
         raise TierbenchError(f"{run}: its samples were removed to save room, so its tables stay as they are")
     folders = [path for path in (run / names.TRIALS).glob("*") if path.is_dir()]
     if not folders:
-        raise TierbenchError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
+        raise ConfigError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
     axes = axes_of_run(run, say)
     columns = [axis_column(axis) for axis in axes]
     ran = [folder for folder in folders if not was_skipped(folder)]

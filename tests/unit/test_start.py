@@ -21,7 +21,7 @@ from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.terminal import show
+from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict.begun import findings
 from tierbench.postprocess.verdict.judge import INVALID, of_finding
@@ -220,4 +220,4 @@ def test_a_run_with_turns_is_drawn_and_tabulated_by_the_sum(compared):
 
 
 def test_what_is_told_at_the_terminal_has_the_sum(compared):
-    assert "summed" in show(compared.directory).splitlines()[0]
+    assert "summed" in as_text(compared.directory).splitlines()[0]

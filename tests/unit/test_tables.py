@@ -11,7 +11,7 @@ from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.tables.columns import columns_of, places
 from tierbench.postprocess.tables.rows import FILES, Fetches
-from tierbench.postprocess.tables.terminal import show
+from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 DOCUMENT = Path(__file__).parents[2] / "docs/tables.md"
@@ -283,7 +283,7 @@ def test_a_mishap_costs_no_other_trial(run, folder):
 def test_what_is_shown_has_each_trial_its_reasons_and_the_summary(run, folder):
     lose_client(folder)
     tables(run)
-    text = show(run)
+    text = as_text(run)
     assert "#2   4  392.2  400.0       1.02" in text
     assert "#1: 1 of 4 clients lost (2)" in text
     assert "lan-xrootd/root     4       1  392.2" in text
@@ -293,13 +293,13 @@ def test_what_is_shown_has_the_interval_of_the_mean_rate(tmp_path):
     for repeat, mbps in enumerate((390.0, 400.0, 410.0), 1):
         synthetic.write_trial(tmp_path, mbps=mbps, repeat=repeat, index=repeat)
     tables(tmp_path)
-    assert "392.2       9.8  367.8…416.5  400.0       1.02" in show(tmp_path)
+    assert "392.2       9.8  367.8…416.5  400.0       1.02" in as_text(tmp_path)
 
 
 def test_of_a_single_trial_no_interval_is_shown(tmp_path):
     synthetic.write_trial(tmp_path)
     tables(tmp_path)
-    assert "392.2         -     -  400.0" in show(tmp_path)
+    assert "392.2         -     -  400.0" in as_text(tmp_path)
 
 
 def test_a_broken_definition_costs_no_other_trial(run, folder):

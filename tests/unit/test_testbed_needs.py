@@ -96,7 +96,7 @@ def test_a_site_file_without_a_testbed_is_refused(tmp_path: Path) -> None:
 
 def test_a_testbed_that_is_not_there_is_said_not_to_be(tmp_path: Path) -> None:
     result = tierbench("testbed", "status", home=tmp_path)
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert only_line(result).endswith("there is no testbed 'default'; `tierbench testbed up` makes one")
 
 

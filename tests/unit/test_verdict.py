@@ -10,7 +10,7 @@ from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.rows import Limit
-from tierbench.postprocess.tables.terminal import show
+from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.postprocess.verdict.evidence import findings
 from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, judge, of_finding, of_reason
@@ -432,7 +432,7 @@ def test_the_runs_conditions_name_hosts_boots_and_differences(run):
 def test_the_runs_table_has_the_runs_verdicts(run):
     tuned(run, 2, kernel="6.1-other")
     tables(run)
-    shown = show(run)
+    shown = as_text(run)
     assert "SUSPECT" in shown
     assert "had kernel 6.1-other" in shown
     assert "6.1-other" not in (run / "trials/lan-xrootd.root.x004.r2/trials.csv").read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ def end(run: Run, number: int, state: str, *reasons: str, again: bool = False, a
 
 def shown(run: Run) -> list[str]:
     out = io.StringIO()
-    watch(run, lambda: False, out)
+    watch(run, lambda: False, View(out))
     return out.getvalue().splitlines()
 
 
@@ -100,7 +100,7 @@ def test_a_dag_that_stays_when_all_is_done_is_not_waited_for(run: Run, monkeypat
     for number in range(len(run.trial_directories)):
         end(run, number, "complete")
     out = io.StringIO()
-    watch(run, lambda: True, out)
+    watch(run, lambda: True, View(out))
     assert "`tierbench stop" in out.getvalue().splitlines()[-1]
 
 

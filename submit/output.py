@@ -1,0 +1,63 @@
+"""How commands speak: results on standard output, what goes on beside them on standard error unless it is to be quiet.
+
+A result is text, or one JSON document. On a terminal the words that a reader looks for are coloured, unless NO_COLOR is
+set (no-color.org). A library for this would be a dependency of each access point, for what are these few lines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+FORMAT = 1  # of all documents
+GREEN, YELLOW, RED = "32", "33", "31"
+COLOURS = {
+    "VALID": GREEN, "SUSPECT": YELLOW, "INVALID": RED, "INCOMPLETE": RED, "good": GREEN, "doubtful": YELLOW, "bad": RED,
+    "missing:": RED, "not checked:": YELLOW,
+}  # fmt: skip
+MARKED = re.compile(
+    r"\b(?:VALID|SUSPECT|INVALID|INCOMPLETE)\b|^(?:good|doubtful|bad)\b|^(?:missing|not checked):", re.MULTILINE
+)
+
+
+class Quiet:
+    """Whether the user has asked for no more than results and troubles."""
+
+    asked = False
+
+
+def say(words: str) -> None:
+    """Tell what is going on."""
+    if not Quiet.asked:
+        warn(words)
+
+
+def warn(words: str) -> None:
+    """Tell what is to be seen to, however quiet it is to be."""
+    print(coloured(words, sys.stderr), file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    """Give a result, or a part of it, as text."""
+    print(coloured(text, sys.stdout), flush=True)
+
+
+def document(about: str, content: Mapping[str, Any]) -> str:
+    """A result as JSON; its first keys say what it is."""
+    return json.dumps({"tierbench": about, "format": FORMAT, **content}, indent=1, ensure_ascii=False)
+
+
+def object_line(about: str, content: Mapping[str, Any]) -> str:
+    """One object on a line, of several that come one by one."""
+    return json.dumps({"tierbench": about, "format": FORMAT, **content}, ensure_ascii=False)
+
+
+def coloured(text: str, stream: TextIO) -> str:
+    """The text, with colours where somebody sees them and wants them."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
+        return text
+    return MARKED.sub(lambda word: f"\033[{COLOURS[word[0]]}m{word[0]}\033[0m", text)

@@ -1,0 +1,49 @@
+"""`tierbench status`: how far a run has come, read from its directory alone."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tierbench.kinds import printable
+from tierbench.submit import output
+from tierbench.submit.progress import Run, Stage, TrialProgress
+
+
+def register(subcommands: Any) -> None:
+    """Add `status` to the command line."""
+    text = "Show how far a run has come, from its directory alone"
+    parser = subcommands.add_parser("status", help=text, description=f"{text}; `watch` follows it.")
+    parser.set_defaults(run=_status)
+    parser.add_argument("directory", metavar="RUN", type=Path, help="a run directory")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    run = Run(arguments.directory)
+    trials = list(run.trials())
+    if arguments.json:
+        submission = run.submission
+        content = {
+            "run": str(run.directory),
+            "cluster": submission.cluster if submission else None,
+            "trials": [trial.as_record() for trial in trials],
+        }
+        print(output.document("status", content))
+    else:
+        output.show("\n".join(_lines(trials)))
+    return 0
+
+
+def _lines(trials: Sequence[TrialProgress]) -> Iterator[str]:
+    numbers = Counter(trial.state if trial.stage is Stage.FINISHED else trial.stage.value for trial in trials)
+    yield f"{len(trials)} trials: " + ", ".join(f"{number} {state}" for state, number in numbers.items())
+    for trial in trials:
+        if trial.stage is Stage.FINISHED and not trial.well:
+            yield printable(f"{trial.name}: INCOMPLETE: {'; '.join(trial.reasons)}")
+        elif trial.stage not in (Stage.FINISHED, Stage.WAITING):
+            waits = f"; waits for {trial.waiting_for}" if trial.waiting_for else ""
+            yield printable(f"{trial.name}: {trial.stage.value}, {trial.ready} ready, {trial.done} done{waits}")
