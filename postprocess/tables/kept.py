@@ -21,6 +21,8 @@ from typing import Any
 import tierbench.dags
 import tierbench.monitors
 import tierbench.postprocess
+import tierbench.site_configs
+import tierbench.submit
 import tierbench.wrappers
 from tierbench import stored
 from tierbench.dags import names
@@ -31,7 +33,10 @@ from tierbench.postprocess.tables.rows import TrialRow
 
 OF_RUN = (names.PLAN, names.SITE, names.EXPERIMENT, names.CEILINGS)
 MADE = (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.TRIALS_CSV, names.CONDITIONS)
-PACKAGES = (tierbench, tierbench.dags, tierbench.monitors, tierbench.postprocess, tierbench.wrappers)
+PACKAGES = (
+    tierbench, tierbench.dags, tierbench.monitors, tierbench.postprocess, tierbench.site_configs, tierbench.submit,
+    tierbench.wrappers,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -118,11 +123,17 @@ def _digest(pieces: Sequence[bytes] | Iterator[bytes]) -> bytes:
 def _code() -> bytes:
     """The code that makes tables, and what computes for it."""
     told = [sys.version.encode(), *(_version(library) for library in ("numpy", "scipy"))]
+    for root, path in code_files():
+        told += [os.fsencode(path.relative_to(root)), _file(path)]
+    return _digest(told)
+
+
+def code_files() -> Iterator[tuple[Path, Path]]:
+    """By their packages' folders, the files of tierbench that tables may come from."""
     for package in PACKAGES:
         root = Path(str(package.__file__)).parent
         for path in sorted(root.glob("*.py") if package is tierbench else root.rglob("*.py")):
-            told += [os.fsencode(path.relative_to(root)), _file(path)]
-    return _digest(told)
+            yield root, path
 
 
 def _version(library: str) -> bytes:

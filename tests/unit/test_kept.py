@@ -140,6 +140,16 @@ def test_other_code_computes_all_again(run, computed, monkeypatch):
     assert len(computed) == 2
 
 
+def test_all_that_is_loaded_to_make_tables_counts_as_code():
+    program = (
+        "import sys, tierbench.postprocess.tables.write;"
+        "print(*(m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'tierbench'), sep='\\n')"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    counted = {path.resolve() for _, path in kept.code_files()}
+    assert {Path(line).resolve() for line in loaded.split()} - counted == set()
+
+
 @pytest.mark.parametrize("content", ["", "{}", '{"of": 1, "made": 2}', "[]", '{"of": "x", "made": "y", "row": {}}'])
 def test_a_damaged_memory_is_none(run, computed, content):
     tables(run, silent)
