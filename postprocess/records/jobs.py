@@ -273,7 +273,8 @@ def _read_job(path: Path, index: int) -> Job:
         if record.event == "start":
             starts += 1
             last = {}
-        last[record.event] = record
+        if record.event in KINDS:  # how far it came is told until its processes are gone, when its time was over before
+            last[record.event] = record
     job = _begun(Job(index, starts, **{kind: last.get(kind) for kind in KINDS}, damage=()))
     if job.ok and not job.go:
         damage.append("an end without a begin")

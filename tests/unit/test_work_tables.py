@@ -107,6 +107,16 @@ def test_a_trials_latencies_are_those_of_all_its_jobs_fetches(trial: Trial) -> N
     assert row["latency_p99_s"] == pytest.approx(0.2, rel=0.02)
 
 
+def test_a_job_may_tell_how_far_it_came_after_its_time_was_over(trial: Trial) -> None:
+    """What is under way then is broken off, which takes a while; its end is when time was over."""
+    path = trial.folder / names.client_output(1)
+    *others, end = path.read_text().splitlines()
+    late = json.loads(end)
+    progress = {"event": "progress", "wall_ns": late["wall_ns"] + 10**9, "mono_ns": late["mono_ns"] + 10**9, "done": 7}
+    path.write_text("".join(f"{line}\n" for line in (*others, json.dumps(progress), end)))
+    assert "damaged" not in trial_tables(trial.folder)["verdict_reasons"]
+
+
 def test_the_timetables_overdue_fetches_are_later_than_all(trial: Trial) -> None:
     """One of ten processes hangs: its fetches are no tenth of those that ended, and the worst of all that were due."""
     done = work_done(fetches=90, overdue=10, latency_classes={"581": 90})
