@@ -47,7 +47,7 @@ def sampled_hosts(site: Site, plan: Plan, configuration: Configuration) -> list[
     """Who is sampled during a trial: the site's hosts on the way, and the workers of the trial's own pool."""
     named = {sampler.host for sampler in site.samplers.values()}
     workers = site.pools[configuration.pool].samplers(plan.pools[configuration.pool])
-    on_the_way = (one for one in site.samplers.values() if not one.access or configuration.access in one.access)
+    on_the_way = (one for one in site.samplers.values() if one.is_of({configuration.access}))
     return [*on_the_way, *(sampler for sampler in workers if sampler.host not in named)]
 
 

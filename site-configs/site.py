@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Literal
@@ -217,6 +217,10 @@ class Sampler:
     @property
     def interfaces(self) -> str:
         return together(self.interface)
+
+    def is_of(self, ways: Container[str]) -> bool:
+        """Whether it is sampled in trials over any of these ways."""
+        return not self.access or any(way in ways for way in self.access)
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iter
     """By host, what is asked there; `workers` are those of each pool."""
     found: dict[str, Visit] = {}
     used = used_accesses(site, experiment)
-    samplers = [one for one in site.samplers.values() if not one.access or (experiment and used.keys() & {*one.access})]
+    samplers = [one for one in site.samplers.values() if one.is_of(used if experiment else ())]
     for sampler in samplers:
         visit = Visit(sampler.host, sampler.requirements or pinned(sampler.host), sampler.via)
         found.setdefault(sampler.host, visit)
