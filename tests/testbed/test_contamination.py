@@ -314,7 +314,8 @@ def test_a_clock_that_steps_in_the_files_of_a_real_trial_is_found_out(copied: Pa
     rewrite(copied, OSS, lambda values: {**values, "wall_ns": values["wall_ns"] + 2 * 10**9})
     row = trial_tables(copied)
     assert row["verdict"] == "INVALID"
-    assert "the clock of oss.uf.test was set by 2000.0 ms during the trial" in row["verdict_reasons"]
+    told = re.search(r"the clock of oss\.uf\.test was set by ([\d.]+) ms during the trial", str(row["verdict_reasons"]))
+    assert told and float(told[1]) == pytest.approx(2000, abs=1)  # the machine's own clock may be slewed meanwhile
 
 
 def test_a_counter_that_begins_anew_in_the_files_of_a_real_trial_is_found_out(copied: Path) -> None:
