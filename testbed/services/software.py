@@ -16,7 +16,8 @@ from tierbench.testbed.services.xrootd import BESIDE_STORAGE
 from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import GATEWAY, Topology
 
-MOUNT_POINT = "/software"
+SHARED = "/software"  # below it mounts come and go for jobs as well, which have a copy of all others
+MOUNT_POINT = f"{SHARED}/now"
 CACHES = "/var/cache/software"
 COMMAND = "/usr/local/sbin/software-cache"
 INSTALLED = "/usr/local/lib/python3*/dist-packages"  # where ROOT is, on every host
@@ -49,6 +50,7 @@ def start(hosts: Hosts, topology: Topology) -> None:
         ]
     )
     for client in clients(hosts, topology):
+        client.script([f"mkdir -p {SHARED} && mount -t tmpfs none {SHARED}", f"mount --make-shared {SHARED}"])
         client.run(COMMAND, "set", "cold")
 
 

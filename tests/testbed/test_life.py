@@ -15,7 +15,7 @@ from threading import Thread
 
 import pytest
 
-from tierbench.errors import BusyError, HostError
+from tierbench.errors import BusyError, HostError, TierbenchError
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.settings import Rates, Settings
@@ -198,7 +198,7 @@ def test_a_daemon_that_dies_during_up_is_named_with_its_last_words(tiny: Testbed
             try:
                 tiny.host("mds").script(["kill -9 $(cat /run/mfsmaster.pid)"])
                 return
-            except HostError:
+            except TierbenchError:  # neither the host nor, at first, the testbed is there
                 time.sleep(0.02)
 
     killer = Thread(target=kill_the_master)

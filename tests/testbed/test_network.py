@@ -55,7 +55,7 @@ def test_links_have_their_configured_rates(testbed: Testbed, client: str, server
     measured: list[float] = []
     while len(measured) < TRIES and max(measured, default=0) < 0.9 * rate:
         measured.append(iperf_mbps(testbed.host(client), testbed.host(server), streams))
-    assert max(measured) == pytest.approx(rate, rel=0.1)
+    assert 0.8 * rate < max(measured) < 1.1 * rate
 
 
 def clients_seen_by_vmuf(testbed: Testbed, worker: RunningHost) -> str:
