@@ -28,6 +28,7 @@ from tierbench.wrappers.startline import StartLine
 from tierbench.wrappers.work import Fetch, Tally, Work, shares
 
 TASK, RESULT, DONE = "crew.json", "crew-result.json", "crew-done"
+ROUNDING = 1e-6  # of a quotient of times
 CUT_S = 2  # between the polite and the forced end of what is under way when time is over
 REST_S = 0.2  # after a failure, before a process goes on: a server that refuses would be asked without a pause
 POLL_S = 0.002
@@ -177,8 +178,8 @@ class _Hand:
         self.rested = self.begun
 
     def overdue(self, end: float) -> int:
-        """How many by its timetable were to begin until the end, and have not."""
-        return 0 if self.every_s is None else max(0, int((end - self.begun) / self.every_s))
+        """How many by its timetable were to begin before the end, and have not; with it, none was."""
+        return 0 if self.every_s is None else max(0, int((end - self.begun) / self.every_s - ROUNDING))
 
     def fetches(self, end: "dict[str, Any]", ended: float) -> "Iterator[Fetch]":
         """What became of the files that it took: as it tells of each, or of the one that it was at."""

@@ -281,7 +281,7 @@ def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(
     assert latency["p50"] < latency["max"]
     late = sum(count for number, count in work["latency_classes"].items() if latency_of(int(number)) > 0.7)
     assert late >= 3
-    assert 8 <= work["fetches"] + work["cut"] + work["overdue"] <= 12
+    assert 11 <= work["fetches"] + work["cut"] + work["overdue"] <= 12
 
 
 def test_fetches_that_were_due_and_never_begun_are_told(tmp_path: Path, web: Any) -> None:
