@@ -120,10 +120,6 @@ def sample_file(host: str) -> str:
     return f"{SAMPLES}/{host}.samples"
 
 
-def condition_record(name: str) -> str:
-    return f"{ARRANGED}/{name}.jsonl"
-
-
 def flush_report(host: str) -> str:
     return f"{FLUSH}/{host}.json"
 

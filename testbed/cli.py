@@ -44,7 +44,7 @@ def register(subcommands: Any) -> None:
     """Add `testbed` and its own sub-commands to the command line."""
     parser = subcommands.add_parser(
         "testbed",
-        help="an emulated Tier-2/Tier-3 pair on this machine",
+        help="Emulate a Tier-2/Tier-3 pair on this machine",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

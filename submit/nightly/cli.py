@@ -47,7 +47,7 @@ def register(subcommands: Any) -> None:
     """Add `nightly` and its own sub-commands to the command line."""
     parser = subcommands.add_parser(
         "nightly",
-        help="measure a small experiment every night, and hear of it when a number has changed",
+        help="Measure a small experiment every night, and hear of it when a number has changed",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

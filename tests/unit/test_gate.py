@@ -420,7 +420,7 @@ def arranged(trial: Gate) -> Gate:
 
 
 def says(trial: Gate, event: str, **content: str) -> None:
-    with (trial.trial / names.condition_record("wan-rtt.wan")).open("a") as file:
+    with (trial.trial / names.ARRANGED / "wan-rtt.wan.jsonl").open("a") as file:
         file.write(json.dumps({"event": event, **content}) + "\n")
 
 
