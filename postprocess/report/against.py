@@ -15,7 +15,7 @@ APART, SAME, UNKNOWN = "apart", "same", "unknown"
 
 
 class Shares(NamedTuple):
-    """What can be said of all levels against the baseline."""
+    """What can be said of all levels against the one that they are compared with."""
 
     clear: bool
     sentence: str
@@ -41,15 +41,19 @@ def shares_of_baseline(results: Results, ranked: Sequence[SummaryRow], where: st
             continue
         kind = _kind(found.ratio)
         told[kind].append(f"{name} {_worded(found.ratio)}")
-        if kind != UNKNOWN and found.valid_pairs not in (None, found.pairs) and _kind(found.by_valid) != kind:
+        if kind != UNKNOWN and found.is_doubted and _kind(found.by_valid) != kind:
             doubtful.append(name)
     parts = [f"{listed(told[APART])} of it"] if told[APART] else []
     parts += [f"as much, within {percent(SIZEABLE)}: {listed(told[SAME])}"] if told[SAME] else []
     parts += [f"not to be told apart: {listed(told[UNKNOWN])}"] if told[UNKNOWN] else []
     rate = figures(of.means[results.rate].value, results.unit)
     sentence = f"{where}, against {level_name(lines, baseline)}, whose jobs {did} {rate}: {'; '.join(parts)}."
-    notes = [f"Without the SUSPECT trials that is not so of {listed(doubtful)}."] if doubtful else []
-    return Shares(not (told[UNKNOWN] or doubtful), sentence, notes)
+    return Shares(not (told[UNKNOWN] or doubtful), sentence, without_suspects(doubtful))
+
+
+def without_suspects(doubtful: Sequence[str]) -> list[str]:
+    """Of which levels the VALID trials alone do not say the same."""
+    return [f"Without the SUSPECT trials that is not so of {listed(doubtful)}."] if doubtful else []
 
 
 def _against(results: Results, row: SummaryRow, baseline: str) -> RatioRow | None:

@@ -51,14 +51,14 @@ def answer(results: Results, panel: Panel) -> Answer:
         clear, sentence, contradiction = False, f"{where}, {_alone(results, ranked[0])}", []
     else:
         ratios = _ratios(results, panel, x, results.rate, ranked[0])
-        of_alone = shares_of_alone(results, ranked, where)
-        of_baseline = shares_of_baseline(results, ranked, where, DID.get(results.rate, "took in"))
-        clear, sentence = of_alone or (of_baseline and of_baseline[:2]) or _compared(results, ranked, ratios, where)
-        plainly = clear and not (of_alone or of_baseline)
-        contradiction = (
-            _by_valid_trials(results, ranked, ratios) if plainly else of_baseline.notes if of_baseline else []
-        )
-        clear = clear and not contradiction
+        shares = shares_of_alone(results, ranked, where)
+        shares = shares or shares_of_baseline(results, ranked, where, DID.get(results.rate, "took in"))
+        if shares:
+            clear, sentence, contradiction = shares
+        else:
+            clear, sentence = _compared(results, ranked, ratios, where)
+            contradiction = _by_valid_trials(results, ranked, ratios) if clear else []
+            clear = clear and not contradiction
     deciding = rows_at(usable, results.at(panel, x=x))
     notes = [
         *contradiction,
@@ -171,7 +171,7 @@ def _by_valid_trials(results: Results, ranked: list[SummaryRow], ratios: dict[st
 
 def _doubtful(row: RatioRow) -> bool:
     """Whether pairs of VALID trials alone do not say that the first is ahead."""
-    return row.valid_pairs not in (None, row.pairs) and (row.by_valid.low or 0.0) <= 1
+    return row.is_doubted and (row.by_valid.low or 0.0) <= 1
 
 
 def _by_valid_words(ratio: Bounded) -> str:

@@ -100,15 +100,10 @@ def _verdict(claim: Claim, row: RatioRow | None) -> str:
     if row is None or interval is None:
         return OPEN
     said = judged(claim, *interval)
-    if not _doubted(row):
+    if not row.is_doubted:
         return said
     by_valid = row.by_valid.over(_steps(claim, row)).interval
     return said if by_valid and judged(claim, *by_valid) == said else OPEN
-
-
-def _doubted(row: RatioRow) -> bool:
-    """Whether some of its pairs have a SUSPECT trial."""
-    return row.valid_pairs not in (None, row.pairs)
 
 
 def judged(claim: Claim, low: float, high: float) -> str:
@@ -142,7 +137,7 @@ def _ours(results: Results, claim: Claim, row: RatioRow | None) -> str:
     if ours.value is None:
         return _guessed(results, claim) or "not measured"
     told = factor(ours.value) + (f" ({between(*ours.interval)})" if ours.interval else "")
-    if row is None or not _doubted(row):
+    if row is None or not row.is_doubted:
         return told
     by_valid = row.by_valid.over(_steps(claim, row))
     if by_valid.value is None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tierbench.postprocess.report.words import between, figures, listed
-from tierbench.postprocess.tables.points import level_of, rows_at
+from tierbench.postprocess.report.against import Shares, without_suspects
+from tierbench.postprocess.report.words import between, factor, figures, listed
+from tierbench.postprocess.tables.points import level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import SUMMED, Bounded, SummaryRow
+from tierbench.postprocess.tables.rows import SUMMED, Bounded, RatioRow, SummaryRow
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
 BEGUN = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
 
 
-def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) -> tuple[bool, str] | None:
+def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) -> Shares | None:
     """The sentence that answers it, and whether it is clear; None unless one line of them took turns."""
     lines = results.layout.lines
     begun = {level_of(row, lines): _begun(results, row) for row in ranked}
@@ -21,21 +22,23 @@ def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) 
     others = [row for row in ranked if begun[level_of(row, lines)] != IN_TURN]
     if len(alone) != 1 or not others:
         return None
-    told, clear = [], True
+    told, clear, doubtful = [], True, []
     for row in others:
-        ratio = _ratio(results, row, alone[0])
-        if ratio is None:
+        found = _against(results, row, alone[0])
+        if found is None or found.ratio.value is None:
             return None
+        ratio, start = found.ratio, begun[level_of(row, lines)]
         clear = clear and ratio.interval is not None
         interval = f" ({between(*ratio.interval)})" if ratio.interval else ""
-        start = begun[level_of(row, lines)]
-        told.append(f"{BEGUN.get(start, f'begun {start} they get')} {ratio.value:.2f}{interval}")
+        told.append(f"{BEGUN.get(start, f'begun {start} they get')} {factor(ratio.value)}{interval}")
+        if found.is_doubted and _side(found.by_valid) != _side(ratio):
+            doubtful.append(level_name(lines, level_of(row, lines)))
     rates = listed([figures(row.means[SUMMED].value, "Mb/s") for row in others])
     sentence = (
         f"{where}, {listed(told)} of what they get alone, summed: {rates} where each alone adds up to"
         f" {figures(alone[0].means[SUMMED].value, 'Mb/s')}."
     )
-    return clear, sentence
+    return Shares(clear and not doubtful, sentence, without_suspects(doubtful))
 
 
 def _begun(results: Results, row: SummaryRow) -> str:
@@ -45,9 +48,16 @@ def _begun(results: Results, row: SummaryRow) -> str:
     return begun.pop() if len(begun) == 1 else ""
 
 
-def _ratio(results: Results, row: SummaryRow, alone: SummaryRow) -> Bounded | None:
+def _side(ratio: Bounded) -> str:
+    """Whether they get less together, more, or what cannot be told from as much; nothing where there is no telling."""
+    if ratio.interval is None:
+        return ""
+    low, high = ratio.interval
+    return "less" if high < 1 else "more" if low > 1 else "either"
+
+
+def _against(results: Results, row: SummaryRow, alone: SummaryRow) -> RatioRow | None:
     lines = results.layout.lines
     point = {name: level_of(row, name) for name in results.factors}
     wanted = (lines, level_of(alone, lines), SUMMED)
-    ratios = [r.ratio for r in rows_at(results.ratios, point) if (r.factor, r.against, r.metric) == wanted]
-    return ratios[0] if ratios and ratios[0].value is not None else None
+    return next((r for r in rows_at(results.ratios, point) if (r.factor, r.against, r.metric) == wanted), None)

@@ -442,6 +442,11 @@ class RatioRow(Row):
     valid_pairs: Count = count("repeats of which both trials are VALID")
     method: str = text("how the interval was made: t, or bootstrap")
 
+    @property
+    def is_doubted(self) -> bool:
+        """Whether some of its pairs have a SUSPECT trial; by those alone nothing is clear."""
+        return self.valid_pairs not in (None, self.pairs)
+
 
 MEASURED, EXTRAPOLATED = "measured", "extrapolated"
 

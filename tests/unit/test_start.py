@@ -21,6 +21,7 @@ from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.rows import Bounded
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict.begun import findings
@@ -208,6 +209,13 @@ def test_the_answer_is_what_they_get_together_of_what_they_get_alone(compared):
     interval = f"{row['low']:.2f}\N{EN DASH}{row['high']:.2f}"
     assert f"together they get {row['ratio']:.2f} ({interval}) of what they get alone, summed: " in found.sentence
     assert found.sentence.startswith("With 4 jobs of root by lan-xrootd, ")
+
+
+def test_what_suspect_trials_alone_say_of_turns_is_not_clear(compared):
+    doubted = [dataclasses.replace(row, valid_pairs=0, by_valid=Bounded()) for row in compared.ratios]
+    found = answer(dataclasses.replace(compared, ratios=doubted), compared.panels[0])
+    assert not found.clear
+    assert "Without the SUSPECT trials that is not so of start=together." in found.notes
 
 
 def test_the_sum_has_an_interval_over_the_repetitions(compared):
