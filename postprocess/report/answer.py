@@ -12,7 +12,7 @@ from tierbench.postprocess.report.knee import knee_notes
 from tierbench.postprocess.report.roundtrips import round_trips
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
-from tierbench.postprocess.report.words import between, counted, figures, listed, span
+from tierbench.postprocess.report.words import between, counted, factor, figures, listed, span
 from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results, why
@@ -47,8 +47,9 @@ def answer(results: Results, panel: Panel) -> Answer:
         sentence = f"No answer for {panel.name or 'this run'}: no trial that counts has a rate."
         return Answer(False, sentence, tuple(_doubts(trials, trials)))
     where = conditions(results, panel, x)
+    contradiction: list[str] = []
     if len(ranked) == 1:
-        clear, sentence, contradiction = False, f"{where}, {_alone(results, ranked[0])}", []
+        clear, sentence = False, f"{where}, {_alone(results, ranked[0])}"
     else:
         ratios = _ratios(results, panel, x, results.rate, ranked[0])
         shares = shares_of_alone(results, ranked, where)
@@ -178,20 +179,20 @@ def _by_valid_words(ratio: Bounded) -> str:
     if ratio.value is None:
         return "not compared at all: no repetition has both VALID"
     if ratio.interval is None:
-        return f"at {ratio.value:.2f} of it, from a single repetition"
+        return f"at {factor(ratio.value)} of it, from a single repetition"
     return f"at {_interval(ratio)}"
 
 
 def _ahead(behind: Mapping[str, Bounded]) -> str:
-    return listed([f"{name} by a factor of {_factor(ratio)}" for name, ratio in behind.items()])
+    return listed([f"{name} by a factor of {_bounded(ratio)}" for name, ratio in behind.items()])
 
 
-def _factor(ratio: Bounded) -> str:
-    return f"{ratio.value:.2f}" + (f" ({_of_95(*ratio.interval)})" if ratio.interval else "")
+def _bounded(ratio: Bounded) -> str:
+    return factor(ratio.value) + (f" ({_of_95(*ratio.interval)})" if ratio.interval else "")
 
 
 def _interval(ratio: Bounded) -> str:
-    return f"{ratio.value:.2f}" + (f", {_of_95(*ratio.interval)}" if ratio.interval else "")
+    return factor(ratio.value) + (f", {_of_95(*ratio.interval)}" if ratio.interval else "")
 
 
 def _of_95(low: float, high: float) -> str:
@@ -237,7 +238,7 @@ def _elsewhere(results: Results, panel: Panel, decisive: str) -> list[str]:
     first = ranking(results, panel, decisive)[0]
     other = next(line for line in lines if line != level_of(first, results.layout.lines))
     rows = [(x, _ratios(results, panel, x, results.rate, first).get(other)) for x in ladder if x != decisive]
-    elsewhere = [f"{_factor(row.ratio)} {_at(results, [x])}" for x, row in rows if row]
+    elsewhere = [f"{_bounded(row.ratio)} {_at(results, [x])}" for x, row in rows if row]
     against = f"{_name(results, first)} against {level_name(results.layout.lines, other)}"
     return [f"Elsewhere, {against}: {'; '.join(elsewhere)}."] if elsewhere else []
 
@@ -276,7 +277,7 @@ def _along(results: Results, panel: Panel) -> list[str]:
         return []
     least, largest = ladder[0], ladder[-1]
     factors = [
-        f"{level_name(results.layout.lines, line)} {_factor(row.ratio)}"
+        f"{level_name(results.layout.lines, line)} {_bounded(row.ratio)}"
         for line in results.lines(panel)
         for row in rows_at(results.ratios, results.at(panel, line, largest))
         if (row.factor, row.against, row.metric) == (x, least, results.rate) and row.ratio.value
@@ -293,7 +294,7 @@ def _wall_time(results: Results, panel: Panel, x: str, ranked: list[SummaryRow])
     times = [f"{_name(results, row)} {figures(row.means[WALL_TIME].value, 's')}" for row in quickest]
     ratios = _ratios(results, panel, x, WALL_TIME, quickest[0])
     row = ratios.get(level_of(quickest[1], results.layout.lines))
-    first = row and row.ratio.interval and f" The first of them took {_factor(row.ratio)} of the next one’s time."
+    first = row and row.ratio.interval and f" The first of them took {_bounded(row.ratio)} of the next one’s time."
     return [f"Wall time of the batch, from submission to the last end: {', '.join(times)}.{first or ''}"]
 
 

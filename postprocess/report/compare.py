@@ -19,7 +19,7 @@ from tierbench.postprocess.report.differences import Difference
 from tierbench.postprocess.report.knee import held_predictions
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.page import Drawn, caveat, document, gallery, relative, scale_note, sections
-from tierbench.postprocess.report.words import NOTHING, counted, figures, listed, moment
+from tierbench.postprocess.report.words import NOTHING, between, counted, factor, figures, listed, moment
 from tierbench.postprocess.tables.points import Panel, level_name
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.verdict.counted import INVALID, verdict
@@ -164,8 +164,7 @@ def _sentence(first: str, name: str, changed: Sequence[Change], certain: Sequenc
             f" the intervals of all {counted(len(bounded), 'ratio')} include 1."
         )
     told = [
-        f"{change.name} by a factor of {change.ratio:.2f}"
-        f" (95\N{NO-BREAK SPACE}% interval {change.low:.2f}\N{EN DASH}{change.high:.2f})"
+        f"{change.name} by a factor of {factor(change.ratio)} (95\N{NO-BREAK SPACE}% interval {_ends(change)})"
         for change in sorted(certain, key=lambda change: -abs(np.log(change.ratio)))[:4]
     ]
     return (
@@ -175,7 +174,7 @@ def _sentence(first: str, name: str, changed: Sequence[Change], certain: Sequenc
 
 def _range(changed: Sequence[Change]) -> str:
     ratios = [change.ratio for change in changed]
-    return f"{min(ratios):.2f} to {max(ratios):.2f}" if len(ratios) > 1 else f"{ratios[0]:.2f}"
+    return f"{factor(min(ratios))} to {factor(max(ratios))}" if len(ratios) > 1 else factor(ratios[0])
 
 
 def _change_table(
@@ -189,8 +188,8 @@ def _change_table(
         [
             *(change.point[name] for name in factors),
             *(f"{figures(float(np.mean(values)))} ({len(values)})" for values in (change.before, change.after)),
-            f"{change.ratio:.2f}",
-            NOTHING if change.low is None else _interval(change),
+            factor(change.ratio),
+            _interval(change),
         ]
         for change in changed
     ]
@@ -204,8 +203,12 @@ def _change_table(
 
 
 def _interval(change: Change) -> Markup | str:
-    told = f"{change.low:.2f}\N{EN DASH}{change.high:.2f}"
+    told = _ends(change)
     return element("b", told) if change.certain else told
+
+
+def _ends(change: Change) -> str:
+    return NOTHING if change.low is None or change.high is None else between(change.low, change.high)
 
 
 def _difference_table(first: str, name: str, differ: Sequence[Difference]) -> Markup:

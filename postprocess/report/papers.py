@@ -152,4 +152,4 @@ def _guessed(results: Results, claim: Claim) -> str:
     guesses = [row for row in rows_at(results.scaling, point) if row.kind == EXTRAPOLATED]
     if not claim.levels or len(guesses) != 1 or guesses[0].scale.value is None:
         return ""
-    return f"not measured; extrapolated by {guesses[0].scale.value:.2f}, that of {guesses[0].by}"
+    return f"not measured; extrapolated by {factor(guesses[0].scale.value)}, that of {guesses[0].by}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.report.markup import Markup, element, table
-from tierbench.postprocess.report.words import NOTHING, between, figures, span
+from tierbench.postprocess.report.words import NOTHING, between, factor, figures, span
 from tierbench.postprocess.tables.points import level_name, level_of
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.tables.rows import EXTRAPOLATED, MEASURED, ScalingRow
@@ -36,7 +36,7 @@ def _of_least(results: Results, along: str, least: str, rows: list[ScalingRow]) 
     told = []
     for row in rows:
         interval = f" (95 % interval {between(*row.scale.interval)})" if row.scale.interval else ""
-        told.append(f"{figures(row.scale.value)}{interval} at {', '.join(_others(results, row))}")
+        told.append(f"{factor(row.scale.value)}{interval} at {', '.join(_others(results, row))}")
     named, few = level_name(along, level_of(rows[0], along)), "one alone" if least == "1" else f"each of {least}"
     return f"With {named} instead of {least}, each brings this share of what {few} does: {'; '.join(told)}."
 
@@ -59,7 +59,7 @@ def scaling_table(results: Results) -> Iterator[Markup]:
     for row in sorted(results.scaling, key=lambda row: [_place(results, row, name) for name in (*columns, along)]):
         guessed = row.kind == EXTRAPOLATED
         cells = [figures(row.delivered.value), span(row.delivered) or NOTHING]
-        cells += [figures(row.scale.value), between(*row.scale.interval) if row.scale.interval else NOTHING]
+        cells += [factor(row.scale.value), between(*row.scale.interval) if row.scale.interval else NOTHING]
         marked = [element("i", f"≈ {cell}") if guessed and cell != NOTHING else cell for cell in cells]
         how = element("i", f"extrapolated by {row.by}") if guessed else row.kind
         rows.append([*(level_of(row, name) for name in columns), level_of(row, along), how, *marked])

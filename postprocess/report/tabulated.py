@@ -10,7 +10,7 @@ from tierbench.postprocess.plots.gallery import interval_words, volatility_colum
 from tierbench.postprocess.records.roles import by_role
 from tierbench.postprocess.report.answer import conditions, deciding_place, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
-from tierbench.postprocess.report.words import NOTHING, TIMES, between, figures, percent, span
+from tierbench.postprocess.report.words import NOTHING, TIMES, between, factor, figures, percent, span
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, SENT, SUMMED, RatioRow, SummaryRow
@@ -186,9 +186,9 @@ def _ratio(row: RatioRow | None) -> str | Markup:
     if row is None:
         return NOTHING
     if row.ratio.interval is None:
-        return f"{row.ratio.value:.2f}"
+        return factor(row.ratio.value)
     low, high = row.ratio.interval
-    cell = f"{row.ratio.value:.2f} ({between(low, high)})"
+    cell = f"{factor(row.ratio.value)} ({between(low, high)})"
     return cell if low <= 1 <= high else element("b", cell)
 
 

@@ -26,8 +26,10 @@ def span(bounded: Bounded) -> str:
     return TO.join(map(figures, bounded.interval or ()))
 
 
-def factor(ratio: float) -> str:
+def factor(ratio: float | None) -> str:
     """A ratio: to a hundredth, unless it is so small or large that this says nothing."""
+    if ratio is None:
+        return NOTHING
     return f"{ratio:.0f}" if abs(ratio) >= 100 else f"{ratio:.2f}" if abs(ratio) >= 0.1 else f"{ratio:.2g}"
 
 

@@ -291,6 +291,16 @@ def test_an_interval_that_includes_one_is_no_win(tmp_path):
     assert "It was ahead of slow" in found.sentence
 
 
+def test_ratios_below_a_tenth_keep_their_figures(tmp_path):
+    shape = Shape(rates={"direct": 400.0, "slow": 1.0}, batches=(4, 8))
+    found = said(tmp_path / "run", shape)
+    assert "slow by a factor of 400 (95" in found.sentence
+    shape = Shape(rates={"slow": 400.0}, batches=(8,), axes={"rtt_ms": {1: 1, 50: 0.0034}}, interval=0.0001,
+                  report={"x": "rtt_ms"})  # fmt: skip
+    (note,) = [note for note in said(tmp_path / "small", shape).notes if note.startswith("From rtt_ms=1 to 50")]
+    assert note.endswith("slow 0.0034 (95\N{NO-BREAK SPACE}% interval 0.0033–0.0035).")
+
+
 def test_one_repetition_claims_no_certainty(tmp_path):
     found = said(tmp_path / "run", Shape(**{**vars(SMALL), "repeats": 1}))
     assert not found.clear
