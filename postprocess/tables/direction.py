@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from tierbench.dags.measure import RECEIVED, SENT
 
 OF_READING = {"sent": "sent", "taken in": "taken in", "took in": "took in"}
-OF_WRITING = {"sent": "received", "taken in": "written", "took in": "wrote"}
+OF_WRITING = {"sent": "received", "taken in": "delivered", "took in": "delivered"}  # to a disk, or just to the far end
 OF_BOTH = {"sent": "carried", "taken in": "moved", "took in": "moved"}
 SPOKEN = re.compile(r"\b(" + "|".join(OF_READING) + r")\b(?! again)", re.IGNORECASE)
 

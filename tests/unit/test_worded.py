@@ -1,4 +1,4 @@
-"""A page and a table say received and written of trials that write, whatever else they say."""
+"""A page and a table say received and delivered of trials that write, whatever else they say."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tierbench.postprocess.tables.direction import worded
     ("text", "written", "both"),
     [
         ("sent by the storage [Mb/s]", "received by the storage [Mb/s]", "carried by the storage [Mb/s]"),
-        ("sent / taken in", "received / written", "carried / moved"),
-        ("its jobs took in 5 Mb/s", "its jobs wrote 5 Mb/s", "its jobs moved 5 Mb/s"),
+        ("sent / taken in", "received / delivered", "carried / moved"),
+        ("its jobs took in 5 Mb/s", "its jobs delivered 5 Mb/s", "its jobs moved 5 Mb/s"),
         ("Sent by ", "Received by ", "Carried by "),
         ("read ahead in vain, or sent again", "read ahead in vain, or sent again", "read ahead in vain, or sent again"),
         ("absent, presented, consent", "absent, presented, consent", "absent, presented, consent"),
