@@ -345,7 +345,8 @@ def _variants(
 ) -> dict[str, T]:
     """Each [key.NAME] table as the class that its tag (client, kind) chooses."""
     if not isinstance(tables, Mapping) or not tables:
-        attempts.problems.append(f"{source}: {key}: missing; at least one [{key}.NAME] table is needed")
+        wrong = f"{tables!r} is no table" if tables else "missing"
+        attempts.problems.append(f"{source}: {key}: {wrong}; at least one [{key}.NAME] table is needed")
         return {}
     built = {}
     for name, table in tables.items():

@@ -117,6 +117,11 @@ def test_a_set_of_replicas_has_its_kinds_own_keys(load: Load) -> None:
         ("branches = 3", 'source = "/x/*"', r"replicas\.trees\.source: unknown key"),
         ('kind = "tree"', 'kind = "trees"', r'replicas\.trees\.kind: there is no "trees"'),
         ("batches = [1, 2]", "batches = [1]\nsample_period_s = 0.01", r"sample_period_s: must be in 0\.05"),
+        (
+            "[workloads.read]",
+            'workloads = ["read"]\n[elsewhere]',
+            r"workloads: \['read'\] is no table; at least one \[work",
+        ),
         ("[workloads.read]", "[workloads.Read]", r"workloads\.Read: must be a name of small letters"),
     ],
 )
