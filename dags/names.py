@@ -59,6 +59,7 @@ COUNTED = "counted"  # it has been looked at what is known with this trial
 CLOCK = "clock.json"  # how the access point's wall clock stood to its uptime, at the trial's end
 TRIES = "tries"  # what an earlier try of the trial has left
 
+OVER_TIME = "over-time.json"  # what its hosts and jobs moved, in as many steps as are drawn
 MADE_OF = "made-of.json"  # what its tables were made of, so that they need not be made again
 
 # The scripts that DAGs name

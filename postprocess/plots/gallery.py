@@ -19,7 +19,6 @@ from tierbench.postprocess.plots.ladder import (
     metric_ladder,
 )
 from tierbench.postprocess.plots.scaling import scaling_plot
-from tierbench.postprocess.plots.series import delivered_series, host_series, storage_series
 from tierbench.postprocess.plots.skew import start_skew
 from tierbench.postprocess.plots.slope import gain_ladder, slope_ladder
 from tierbench.postprocess.plots.strip import metric_strip
@@ -28,12 +27,12 @@ from tierbench.postprocess.plots.timeline import Course, timelines, typical
 from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
 from tierbench.postprocess.tables import rows as tables
 from tierbench.postprocess.tables.direction import worded
+from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.tables.rows import KneeRow, SummaryRow, TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
-TIMELINE_STEPS = 300
 FEW, MANY = 4, 12  # panels of a workload: those that all have their trials over time, and those that share a figure
 ALIKE = 4  # workloads whose highest values are within this factor are drawn to one scale, in one figure
 
@@ -386,10 +385,9 @@ def _timelines(results: Results, panel: Panel, looks: dict[str, Look], papers: b
             trial = typical(results.trials_at(results.at(panel, line, x)))
             if trial is None:
                 continue
-            hosts = host_series(results.directory, trial, TIMELINE_STEPS)
-            moved = storage_series(hosts)
-            if moved is not None:
-                courses.append(Course(trial, looks[line], moved, delivered_series(hosts, trial)))
+            found = read_over_time(results.directory, trial.trial_id)
+            if found.storage is not None:
+                courses.append(Course(trial, looks[line], found.storage, found.taken_in))
             break
     if courses:
         lines, x = results.layout.lines, results.layout.x

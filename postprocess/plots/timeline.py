@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from tierbench.postprocess.measures.over_time import TimeSeries
 from tierbench.postprocess.plots.canvas import canvas, legend
-from tierbench.postprocess.plots.series import TimeSeries
 from tierbench.postprocess.plots.style import GRID, INK, MUTED, Look
 from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.rows import TrialRow

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.plots.series import HostSeries, TimeSeries
+from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries
 from tierbench.postprocess.report.markup import Markup, element
 from tierbench.postprocess.report.words import figures
 from tierbench.postprocess.tables.direction import worded
@@ -23,16 +23,17 @@ DASHES = (None, "5 3", "1.5 2.5", "8 2 2 2")
 def spark(rate: TimeSeries, top: float, color: str) -> Markup:
     """A trial's course in one line of text."""
     width, height = SPARK
-    x = np.linspace(0, width, len(rate.edges))
+    x = (rate.edges - rate.edges[0]) / (rate.edges[-1] - rate.edges[0]) * width
     y = height - 1 - rate.values / (top or 1.0) * (height - 2)
     line = element("path", d=_steps(x, y), style=f"stroke:var({color})")
     return element("svg", line, viewBox=f"0 0 {width} {height}", class_="spark", aria_hidden="true")
 
 
-def chart(hosts: Sequence[HostSeries], taken: TimeSeries | None, trial: TrialRow, color: str) -> Markup:
+def chart(found: OverTime, trial: TrialRow, color: str) -> Markup:
     """A trial over time: what its jobs took in, what hosts sent, the window, and the steady state if it is known."""
-    ordered = sorted(hosts, key=lambda host: (host.role != "storage", host.host))
-    frame = _Frame.around([*(host.on_its_way_mbps for host in ordered), *([taken] if taken else [])])
+    taken = found.taken_in
+    ordered = sorted(found.hosts, key=lambda host: (host.role != "storage", host.host))
+    frame = _Frame.around([*(host.mbps for host in ordered), *([taken] if taken else [])])
     lines = [_line(host, _dashes(number, host), frame, color) for number, host in enumerate(ordered)]
     if taken:
         path = _steps(frame.x(taken.edges), frame.y(taken.values))
@@ -68,7 +69,7 @@ class _Frame:
 
 
 def _line(host: HostSeries, dashes: str | None, frame: _Frame, color: str) -> Markup:
-    path = _steps(frame.x(host.on_its_way_mbps.edges), frame.y(host.on_its_way_mbps.values))
+    path = _steps(frame.x(host.mbps.edges), frame.y(host.mbps.values))
     return element("path", d=path, style=f"stroke:{_shade(host, color)}", stroke_dasharray=dashes)
 
 

@@ -7,20 +7,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tierbench.dags.levels import BUILT_IN, WORKLOAD
-from tierbench.postprocess.plots.series import (
-    HostSeries,
-    TimeSeries,
-    busiest,
-    delivered_series,
-    host_series,
-    storage_series,
-    thinned,
-)
+from tierbench.postprocess.measures.over_time import OverTime
 from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.report.markup import Markup, element, joined
 from tierbench.postprocess.report.sparks import chart, spark
-from tierbench.postprocess.report.words import figures, moment, percent
+from tierbench.postprocess.report.words import counted, figures, moment, percent
 from tierbench.postprocess.tables.direction import worded
+from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.points import level_of
 from tierbench.postprocess.tables.results import Results, why
 from tierbench.postprocess.tables.rows import TrialRow
@@ -28,7 +21,6 @@ from tierbench.postprocess.verdict.counted import values_of, verdict
 
 STEPS, SPARK_STEPS = 160, 66
 FULLY, FEWEST = 200, 32  # so many trials have charts of all these steps; of more each has fewer, so that a page loads
-OTHERS = 3  # hosts drawn beside the storage servers
 
 FACTS = (
     ("window", "window_s", "s"),
@@ -93,10 +85,9 @@ def _top(results: Results, workload: str) -> float:
 
 def _trial(results: Results, trial: TrialRow, look: Look, top: float, steps: int) -> Markup:
     color = f"--c{look.color[1:]}"
-    hosts = host_series(results.directory, trial, steps)
-    taken = delivered_series(hosts, trial)
-    whole = taken or storage_series(hosts)
-    short = thinned(whole, SPARK_STEPS) if whole else None
+    found = read_over_time(results.directory, trial.trial_id)
+    whole = found.taken_in or found.storage
+    short = whole.thinned(min(steps, SPARK_STEPS)) if whole else None
     word = verdict(trial)
     reasons = why(trial)
     head = element(
@@ -113,22 +104,19 @@ def _trial(results: Results, trial: TrialRow, look: Look, top: float, steps: int
     return element(
         "details",
         head,
-        joined(_body(results, trial, hosts, taken, color)),
+        joined(_body(results, trial, found.thinned(steps), color)),
         id=anchor(trial),
         class_=f"trial {word.lower()}",
     )
 
 
-def _body(
-    results: Results, trial: TrialRow, hosts: list[HostSeries], taken: TimeSeries | None, color: str
-) -> Iterator[Markup]:
+def _body(results: Results, trial: TrialRow, found: OverTime, color: str) -> Iterator[Markup]:
     if trial.limit.bottleneck_evidence:
         yield element("p", element("b", trial.limit.bottleneck or "bottleneck"), ": ", trial.limit.bottleneck_evidence)
-    if hosts:
-        drawn = busiest(hosts, OTHERS)
-        yield chart(drawn, taken, trial, color)
-        if len(drawn) < len(hosts):
-            yield element("p", f"Not drawn: {len(hosts) - len(drawn)} hosts that moved less.", class_="note")
+    if found.hosts:
+        yield chart(found, trial, color)
+        if found.further_hosts:
+            yield element("p", f"Not drawn: {counted(found.further_hosts, 'host')} that moved less.", class_="note")
     elif trial.window_s:
         yield element("p", "No readable samples, so there is no course over time.", class_="note")
     facts = [(name, level_of(trial, name)) for name in results.factors if name not in BUILT_IN]

@@ -32,7 +32,7 @@ from tierbench.postprocess.tables.columns import Column, places, row_of
 from tierbench.postprocess.tables.rows import TrialRow
 
 OF_RUN = (names.PLAN, names.SITE, names.EXPERIMENT, names.CEILINGS)
-MADE = (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.TRIALS_CSV, names.CONDITIONS)
+MADE = (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.TRIALS_CSV, names.CONDITIONS, names.OVER_TIME)
 PACKAGES = (
     tierbench, tierbench.dags, tierbench.monitors, tierbench.postprocess, tierbench.site_configs, tierbench.submit,
     tierbench.wrappers,

@@ -22,7 +22,7 @@ from tierbench.postprocess.tables.columns import (
     text,
 )
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # The rate that comparisons, ladders and answers speak of, and the one that the thesis measured.
 RATE, SENT = "delivered_mbps", "mean_mbps"

@@ -21,12 +21,14 @@ from tierbench.dags.levels import Factor
 from tierbench.dags.scaling import Scaling
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.measures.bottleneck import resource_rows
+from tierbench.postprocess.measures.over_time import over_time
 from tierbench.postprocess.records.conditions import conditions, of_run
 from tierbench.postprocess.records.trial import TrialData, read_trial, was_skipped
 from tierbench.postprocess.tables.columns import Column, Row, columns_of
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, levels_on_axes
 from tierbench.postprocess.tables.kept import Shared, keep, made_of, row_as_it_was
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
+from tierbench.postprocess.tables.over_time import kept_as
 from tierbench.postprocess.tables.rates import COUNTED, further_columns, sample_lines
 from tierbench.postprocess.tables.rows import (
     FILES,
@@ -154,6 +156,7 @@ def trial_tables(
     _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)), columns)
     row = judge(data, trial_row(data))
     _write_json(folder / names.CONDITIONS, conditions(data))
+    _write_json(folder / names.OVER_TIME, kept_as(over_time(data.sampled, row)), indent=None)
     _write(folder / names.TRIALS_CSV, [row], columns)
     return row
 
@@ -177,9 +180,9 @@ def _write(path: Path, rows: Iterable[Row], axes: Sequence[Column]) -> None:
         file.write(_csv([_field(column, row[column.name]) for column in columns] for row in rows))
 
 
-def _write_json(path: Path, content: dict[str, Any]) -> None:
+def _write_json(path: Path, content: dict[str, Any], indent: int | None = 1) -> None:
     with _replaced(path) as file:
-        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+        file.write(json.dumps(content, indent=indent, ensure_ascii=False).encode() + b"\n")
 
 
 def _append(part: Path, file: BinaryIO) -> None:

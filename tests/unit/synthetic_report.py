@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit import synthetic_run as synthetic
+from tierbench.dags import names
 from tierbench.dags.layout import Report, layout
 from tierbench.dags.levels import Factor, Level, Levels, level_text, named_levels
+from tierbench.postprocess.measures.over_time import over_time
+from tierbench.postprocess.records.increments import intervals
+from tierbench.postprocess.records.samples import read_samples
+from tierbench.postprocess.records.trial import Sampled
+from tierbench.postprocess.tables.over_time import kept_as
+from tierbench.postprocess.tables.read import read_rows
+from tierbench.postprocess.tables.rows import TrialRow
 
 Row = dict[str, Any]
 RATES = {"direct": 400.0, "lan-xrootd": 200.0, "wan-xrootd-private": 300.0, "wan-xrootd-public": 310.0}
@@ -62,6 +70,7 @@ def write_run(run: Path, shape: Shape) -> Path:
             _write_samples(run, trial, shape)
     summary = list(_summary(trials, shape))
     write_csv(run / "trials.csv", trials)
+    _write_over_time(run)
     write_csv(run / "summary.csv", summary)
     write_csv(run / "samples.csv", [])
     write_csv(run / "jobs.csv", [])
@@ -208,6 +217,16 @@ def _write_samples(run: Path, trial: Row, shape: Shape) -> None:
         host=synthetic.GATEWAY,
         role="gateway",
     )
+
+
+def _write_over_time(run: Path) -> None:
+    """Of the trials that have samples, as their own tables would tell it."""
+    for trial in read_rows(TrialRow, run / "trials.csv"):
+        folder = run / "trials" / trial.trial_id
+        files = map(read_samples, sorted(folder.glob("samples/*.samples")))
+        found = over_time([Sampled(one, intervals(one)) for file in files for one in file.by_interface()], trial)
+        if found.hosts:
+            (folder / names.OVER_TIME).write_text(json.dumps(kept_as(found)), encoding="utf-8")
 
 
 def _write_definitions(run: Path, shape: Shape, trials: list[Row]) -> None:

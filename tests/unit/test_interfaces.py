@@ -12,10 +12,10 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.postprocess.measures.stalls import longest_stall
-from tierbench.postprocess.plots.series import host_series, storage_series
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
 from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.watch import current_rate_mbps
@@ -96,9 +96,9 @@ def test_each_interface_is_seen_by_itself(tmp_path: Path) -> None:
         if row["resource"] == "NIC sent"
     ]
     assert told == [("eth0", 300), ("eth1", 100)]
-    series = host_series(tmp_path, tables(tmp_path).trials[0], 50)
-    assert [host.host for host in series] == [f"{synthetic.OSS} eth0", f"{synthetic.OSS} eth1"]
-    whole = storage_series(series)
+    found = read_over_time(tmp_path, tables(tmp_path).trials[0].trial_id)
+    assert [host.host for host in found.hosts] == [f"{synthetic.OSS} eth0", f"{synthetic.OSS} eth1"]
+    whole = found.storage
     assert whole is not None
     assert whole.values[len(whole.values) // 2] == pytest.approx(400)
 
@@ -111,7 +111,7 @@ def test_interfaces_whose_drivers_differ_are_drawn_with_one_step(tmp_path: Path)
     folder = trial(tmp_path, {synthetic.OSS: sent})
     times = synthetic.ticks(-2, 23, 0.2)
     synthetic.write_interfaces(folder / f"samples/{synthetic.OSS}.samples", times, sent, period_s=0.2)
-    whole = storage_series(host_series(tmp_path, trial_tables(folder), 1000))
+    whole = read_over_time(tmp_path, trial_tables(folder).trial_id).storage
     assert whole is not None
     inside = (whole.edges[:-1] >= 0) & (whole.edges[1:] <= SECONDS)
     assert whole.values[inside].mean() == pytest.approx(MBPS, rel=0.02)

@@ -18,7 +18,7 @@ from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.abridged import abridged
-from tierbench.postprocess.plots.series import HostSeries, TimeSeries, busiest
+from tierbench.postprocess.measures.over_time import HostSeries, TimeSeries, busiest
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.markup import VOID, element, table
@@ -424,7 +424,7 @@ def test_a_digest_of_conditions_parts_no_runs(tmp_path):
 def test_of_many_hosts_the_busiest_are_drawn():
     edges = np.arange(3.0)
     rates = {"oss": ("storage", 1.0), **{f"wn{number}": ("worker", float(number)) for number in range(20)}}
-    hosts = [HostSeries(host, role, *[TimeSeries(edges, np.full(2, rate))] * 2) for host, (role, rate) in rates.items()]
+    hosts = [HostSeries(host, role, TimeSeries(edges, np.full(2, rate))) for host, (role, rate) in rates.items()]
     assert [host.host for host in busiest(hosts, 3)] == ["oss", "wn19", "wn18", "wn17"]
 
 

@@ -17,7 +17,7 @@ from tierbench.dags.plan import expand
 from tierbench.dags.records import ReplicaLists
 from tierbench.dags.replicas import RandomReplicas
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.plots.series import host_series, storage_series
+from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import Site, find_site, load_site
@@ -177,7 +177,7 @@ def test_without_its_workers_samples_a_local_trial_is_invalid(tmp_path: Path) ->
 
 def test_the_course_of_a_local_trial_is_its_disks(tmp_path: Path) -> None:
     row = on_disk(tmp_path)
-    rate = storage_series(host_series(tmp_path, row, 50))
+    rate = read_over_time(tmp_path, row.trial_id).storage
     assert rate is not None
     assert max(rate.values[5:-5]) == pytest.approx(MBPS / 1.02, rel=0.01)
 

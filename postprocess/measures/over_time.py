@@ -1,0 +1,133 @@
+"""What a trial's hosts and its jobs moved over time, in as many steps as a picture of it has at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierbench.dags.measure import COUNTERS, OF_DISKS, OF_OWN_DISKS, OTHER_WAY, SENT
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.measures.course import course, with_window
+from tierbench.postprocess.measures.traffic import MEGABITS, resolution_s
+from tierbench.postprocess.records.trial import Sampled
+from tierbench.postprocess.tables.rows import TrialRow
+
+STEPS = 300
+LEAD_S, TAIL_S = 1.0, 1.0  # told before and after the window
+OTHERS = 3  # hosts that are told of beside the storage servers
+DISKS = {"disks": (OF_DISKS, "boot_id"), "own disks": (OF_OWN_DISKS, "host")}  # what counts, and whose it is
+
+
+@dataclass(frozen=True)
+class TimeSeries:
+    """A rate over time: between each two edges, in seconds since the window began, a value or NaN."""
+
+    edges: Numbers
+    values: Numbers
+
+    def thinned(self, steps: int) -> TimeSeries:
+        """The same rate in fewer, longer steps; a step with an unknown part is unknown."""
+        each = max(1, -(-len(self.values) // steps))
+        firsts = np.arange(0, len(self.values), each)
+        values: Numbers = np.add.reduceat(self.values, firsts) / np.diff([*firsts, len(self.values)])
+        return TimeSeries(self.edges[[*firsts, len(self.values)]], values)
+
+
+@dataclass(frozen=True)
+class HostSeries:
+    """What a host's sampled interface moved of a trial; of several interfaces each is named with its host.
+
+    That is what the storage does with the bytes, and what other hosts send on.
+    """
+
+    host: str
+    role: str
+    mbps: TimeSeries
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """A trial over time: its storage servers and the busiest other hosts, what its jobs took in, and how many more."""
+
+    hosts: Sequence[HostSeries] = ()
+    taken_in: TimeSeries | None = None  # where the trial's tables could tell when that came
+    further_hosts: int = 0  # that moved less
+
+    @property
+    def storage(self) -> TimeSeries | None:
+        """What all storage servers moved together."""
+        servers = [host.mbps for host in self.hosts if host.role == "storage"]
+        return TimeSeries(servers[0].edges, np.sum([one.values for one in servers], axis=0)) if servers else None
+
+    def thinned(self, steps: int) -> OverTime:
+        hosts = [HostSeries(one.host, one.role, one.mbps.thinned(steps)) for one in self.hosts]
+        return OverTime(hosts, self.taken_in.thinned(steps) if self.taken_in else None, self.further_hosts)
+
+
+def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -> OverTime:
+    """What each sampled host moved while a trial ran."""
+    if trial.go_wall_ns is None or not trial.window_s or trial.window_s <= 0:
+        return OverTime()
+    sampled = [one for one in sampled if len(one.samples) > 1]
+    by_disks = trial.counted_by in DISKS
+    if by_disks:  # the storage servers have nothing of this trial
+        sampled = [one for one in sampled if one.samples.role != "storage"]
+    hosts = list(_disks(sampled, trial, steps)) if by_disks else []
+    at_workers = []
+    for one in sampled:
+        # Of one role all have the same edges, so that they can be added up.
+        alike = [other for other in sampled if other.samples.role == one.samples.role]
+        step_s = _step_s(trial, resolution_s(alike), steps)
+        way = (trial.direction or SENT) if one.samples.role == "storage" else SENT
+        hosts.append(HostSeries(one.samples.named, one.samples.role, _moved(one, COUNTERS[way], trial, step_s)))
+        if one.samples.role == "worker":
+            at_workers.append(_moved(one, COUNTERS[OTHER_WAY[trial.direction or SENT]], trial, step_s))
+    drawn = busiest(hosts, OTHERS)
+    return OverTime(drawn, _taken_in(at_workers, trial), len(hosts) - len(drawn))
+
+
+def busiest(hosts: Sequence[HostSeries], others: int) -> list[HostSeries]:
+    """The storage servers, and of the other hosts those that moved most."""
+    rest = sorted((host for host in hosts if host.role != "storage"), key=_moved_in_all, reverse=True)
+    return [host for host in hosts if host.role == "storage"] + rest[:others]
+
+
+def _moved_in_all(host: HostSeries) -> float:
+    return float(np.nansum(host.mbps.values))
+
+
+def _disks(sampled: Sequence[Sampled], trial: TrialRow, steps: int) -> Iterator[HostSeries]:
+    """What the disks read of each host, or machine, that clients ran on: they are the storage of the trial."""
+    counters, same = DISKS[trial.counted_by]
+    workers = {str(one.samples.header.get(same)): one for one in sampled if one.samples.role == "worker"}
+    for one in workers.values():
+        step_s = _step_s(trial, one.samples.period_s, steps)
+        yield HostSeries(f"{one.samples.host} disks", "storage", _moved(one, counters[SENT], trial, step_s))
+
+
+def _taken_in(at_workers: Sequence[TimeSeries], trial: TrialRow) -> TimeSeries | None:
+    """What the trial's jobs moved: the course that their workers' interfaces tell, of the rate that they count."""
+    rate, window_s = trial.delivered_mbps, trial.window_s
+    if not at_workers or not rate or window_s is None or trial.slices.all_active_delivered_mbps is None:
+        return None
+    edges = at_workers[0].edges
+    moved: Numbers = np.sum([worker.values for worker in at_workers], axis=0)
+    inside = (edges[:-1] >= 0) & (edges[1:] <= window_s)
+    level = float(np.nanmean(moved[inside])) if np.isfinite(moved[inside]).any() else 0.0
+    return TimeSeries(edges, moved * (rate / level)) if level else None
+
+
+def _step_s(trial: TrialRow, resolution: float, steps: int) -> float:
+    """How long a step is: none is shorter than the counters' resolution."""
+    return max(resolution, ((trial.window_s or 0.0) + LEAD_S + TAIL_S) / steps)
+
+
+def _moved(sampled: Sampled, counter: str, trial: TrialRow, step_s: float) -> TimeSeries:
+    """Means over steps of equal length; no byte is lost by the thinning."""
+    window_s = trial.window_s or 0.0
+    moved = with_window(course(sampled, counter, trial.go_wall_ns or 0), 0, window_s)
+    lead, tail = np.ceil(LEAD_S / step_s), np.ceil((window_s + TAIL_S) / step_s)
+    edges: Numbers = np.arange(-lead, tail + 1) * step_s
+    return TimeSeries(edges, moved.rates(edges) * MEGABITS)

@@ -1,0 +1,66 @@
+"""A trial over time as its folder keeps it, so that a report draws it without reading its samples again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+
+from tierbench import stored
+from tierbench.dags import names
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries
+
+DECIMALS = 3  # of Mb/s, as in the tables
+
+
+class _Series(TypedDict):
+    begin_s: float
+    step_s: float
+    mbps: list  # type: ignore[type-arg]  # of numbers, and nulls where it is not known: numpy looks at each
+
+
+class _Host(TypedDict):
+    host: str
+    role: str
+    over_time: _Series
+
+
+class _Kept(TypedDict):
+    """What is in the file."""
+
+    hosts: list[_Host]
+    taken_in: _Series | None
+    further_hosts: int
+
+
+def kept_as(found: OverTime) -> dict[str, Any]:
+    """The file's content."""
+    hosts = [{"host": one.host, "role": one.role, "over_time": _series(one.mbps)} for one in found.hosts]
+    taken_in = _series(found.taken_in) if found.taken_in else None
+    return {"format": 1, "hosts": hosts, "taken_in": taken_in, "further_hosts": found.further_hosts}
+
+
+def read_over_time(run: Path, trial_id: str) -> OverTime:
+    """A trial over time; nothing where its tables did not tell it."""
+    path = run / names.trial_directory(trial_id) / names.OVER_TIME
+    try:
+        kept = stored.read_as(_Kept, path)
+        hosts = [HostSeries(one["host"], one["role"], _read(one["over_time"])) for one in kept["hosts"]]
+        taken_in = _read(kept["taken_in"]) if kept["taken_in"] else None
+        return OverTime(hosts, taken_in, kept["further_hosts"])
+    except (FileNotFoundError, stored.Damaged, ValueError, TypeError):
+        return OverTime()
+
+
+def _series(found: TimeSeries) -> dict[str, Any]:
+    begin, after = (float(edge) for edge in found.edges[:2])
+    values = [round(value, DECIMALS) if np.isfinite(value) else None for value in found.values.tolist()]
+    return {"begin_s": begin, "step_s": after - begin, "mbps": values}
+
+
+def _read(kept: _Series) -> TimeSeries:
+    values: Numbers = np.array(kept["mbps"], dtype=float)
+    edges: Numbers = kept["begin_s"] + np.arange(len(values) + 1.0) * kept["step_s"]
+    return TimeSeries(edges, values)
