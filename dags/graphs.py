@@ -152,8 +152,8 @@ def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
         yield Step(purpose, _watching("gate", gate_s))
     clients = _clients(site, experiment, trial)
     purpose = "clients: one cluster, each with a replica of its own"
-    if has_gate(experiment.start):
-        yield Step(purpose, _in_turn(clients))
+    if has_gate(experiment.start):  # a job has a copy of all mounts from its begin, and some may be made anew
+        yield Step(purpose, _in_turn(clients, *arranged))
     else:
         before = [*(["flush"] if flushed else []), *writes]
         edges = [Edge(before, ["clients"])] if before else []

@@ -172,6 +172,10 @@ class Client:
         """How far it has come, in whatever it counts; None: only the storage's interface tells of that."""
         return None
 
+    def paths(self, outcome: "Mapping[str, Any]") -> "list[str]":
+        """The files of this host's mounts that it has used, by what it has told at its end."""
+        return [self.job.path] if self.job.path.startswith("/") else []
+
     def outcome(self, run: Run) -> "dict[str, Any]":
         """The keys of the record's end: status, message, bytes_app, and whatever else is known.
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Crew(Client):
 
     def __init__(self, kind: "type[Client]", name: str, files: "list[Replica]", work: Work, job: Job) -> None:
         super().__init__(job)
-        self.kind, self.work = kind, work
+        self.kind, self.work, self.files = kind, work, files
         self.task = {"client": name, "options": job.options, "files": files, "work": work}
 
     def prepare(self) -> None:
@@ -59,6 +59,10 @@ class Crew(Client):
             return (self.job.scratch / DONE).stat().st_size
         except FileNotFoundError:
             return 0
+
+    def paths(self, outcome: "Mapping[str, Any]") -> "list[str]":
+        jobs = [self.job._replace(url=file.url) for file in self.files]
+        return [path for job in jobs for path in self.kind(job).paths(outcome)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         try:

@@ -28,6 +28,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tierbench.wrappers.mounts import mounts
+
 FORMAT = 1
 PRIVILEGED = ("drop_caches", "lustre")
 HELPER = "/usr/local/sbin/tierbench-flush"
@@ -95,7 +97,7 @@ def main() -> int:
         "format": FORMAT, "host": socket.getfqdn(), "strategy": arguments.strategy,
         "files": sum(file.here for file in after), "bytes": total,
         **{name: value for name, value in resident.items() if value is not None},
-        "wall_ns": int(time.time() * 1e9), "seconds": round(time.monotonic() - begin, 3),
+        "mounts": mounts(), "wall_ns": int(time.time() * 1e9), "seconds": round(time.monotonic() - begin, 3),
         "status": status, "message": message,
     }  # fmt: skip
     print(json.dumps(report))

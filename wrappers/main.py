@@ -32,6 +32,7 @@ from tierbench.wrappers.failure import Failure, UsageError
 from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
 from tierbench.wrappers.host import now
 from tierbench.wrappers.interrupts import Interrupts
+from tierbench.wrappers.mounts import places_of
 from tierbench.wrappers.record import Record
 from tierbench.wrappers.variables import variables
 from tierbench.wrappers.work import Work
@@ -70,6 +71,7 @@ def main() -> int:
             run = perform(client, arguments, record, interrupts)
             outcome = client.outcome(run)
             outcome.pop("fetches", None)  # of one file it says no more than the rest
+            outcome["mounts"] = [place._asdict() for place in places_of(client.paths(outcome))]
             if outcome["status"] != "ok":  # a signal that came too late has not made it worse
                 outcome.update(interrupts.outcome())
             interrupts.ignore()

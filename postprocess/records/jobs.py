@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,15 @@ class WorkDone:
 
 
 @dataclass(frozen=True)
+class Place:
+    """The mount that a client's files are on."""
+
+    path: str
+    point: str
+    device: str
+
+
+@dataclass(frozen=True)
 class End(Record):
     """What became of it."""
 
@@ -123,6 +132,7 @@ class End(Record):
     exit_status: int | None = None
     detail: dict[str, Any] | None = None
     work: WorkDone | None = None
+    mounts: list[Place] = field(default_factory=list)
 
 
 KINDS: dict[str, type[Record]] = {"start": Start, "clock": Clock, "go": Go, "end": End}

@@ -55,9 +55,10 @@ class Go:
 
 @dataclass(frozen=True)
 class FlushReport:
-    """What a host's flush has left in its page cache, if it could look."""
+    """What a host's flush has left in its page cache, if it could look, and what was mounted there then."""
 
     resident_after_bytes: int | None = None
+    mounts: dict[str, str] = field(default_factory=dict)  # devices, by where they are mounted
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ class TrialData:
     looked_at: str = ""  # what of the written files was compared afterwards
     arranged: list[str] = field(default_factory=list)  # what the site has changed for it, as it was read back
     software_caches: list[SoftwareCache] = field(default_factory=list)  # those of them that are such
+    mounts: dict[str, dict[str, str]] = field(default_factory=dict)  # of each host that was flushed, when it was
 
     @property
     def all_active_ns(self) -> tuple[int, int] | None:
@@ -237,6 +239,7 @@ def read_trial(folder: Path) -> TrialData:
     conditions = held(folder, trial.conditions) if any(job.starts for job in jobs) else []
     troubles += [trouble for one in conditions if (trouble := one.trouble() or one.unproven())]
     told = [job.go_wall_ns for job in jobs if job.go_wall_ns]
+    flushes = {host: found(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
     return TrialData(
         trial,
         jobs,
@@ -244,7 +247,7 @@ def read_trial(folder: Path) -> TrialData:
         go_wall_ns=go.go_wall_ns if go else min(told, default=None),
         submit_wall_ns=submitted,
         submit_error_s=submit_error_s,
-        resident_bytes=_resident_bytes(folder, trial.flush.hosts, found),
+        resident_bytes=_resident_bytes(flushes),
         outcome=_outcome_reasons(outcome or Outcome()),
         at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
         troubles=troubles,
@@ -257,6 +260,7 @@ def read_trial(folder: Path) -> TrialData:
         ceilings=_ceilings(folder, trial, conditions, lacking),
         arranged=[f"{one.name}: {one.now} {one.condition.unit}".strip() for one in conditions],
         software_caches=software_caches(conditions),
+        mounts={host: report.mounts for host, report in flushes.items() if report},
     )
 
 
@@ -392,11 +396,11 @@ def _read_all_samples(
     return sampled
 
 
-def _resident_bytes(folder: Path, hosts: list[str], found: Callable[..., FlushReport | None]) -> int | None:
+def _resident_bytes(flushes: Mapping[str, FlushReport | None]) -> int | None:
     """What the flush left in all the workers' page caches; not known unless each of them told."""
-    reports = [found(FlushReport, folder / names.flush_report(host)) for host in hosts]
-    left = [report.resident_after_bytes for report in reports if report and report.resident_after_bytes is not None]
-    return sum(left) if left and len(left) == len(hosts) else None
+    reports = filter(None, flushes.values())
+    left = [report.resident_after_bytes for report in reports if report.resident_after_bytes is not None]
+    return sum(left) if left and len(left) == len(flushes) else None
 
 
 def _submission(log: Path, jobs: list[Job], lacking: list[str]) -> tuple[int | None, float | None]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tierbench.postprocess.abridged import abridged
-from tierbench.postprocess.measures import closure, proxies, software
+from tierbench.postprocess.measures import closure, mounted, proxies, software
 from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS, idle_rates
 from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
 from tierbench.postprocess.records import clocks
@@ -34,6 +34,7 @@ def _measured(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     yield from closure.findings(data, row)
     yield from proxies.findings(data)
     yield from software.findings(data)
+    yield from mounted.findings(data)
     yield from _other_direction(data)
     yield from _stall(data, row)
     yield from _caches(data, row)

@@ -148,6 +148,13 @@ RULES = (
         "have the condition's program print it (docs/conditions.md), and see why the condition was not undone",
     ),
     Rule(
+        "other mount",
+        "clients whose files were on another mount than the one that was there when the caches were emptied",
+        "clients", None, 0,
+        "what was arranged or emptied is not what they used: their jobs began before it was mounted, or it was mounted"
+        " anew meanwhile",
+    ),
+    Rule(
         "counts apart",
         "a client's count of what it took in: above that of its process (but for 64 kB), or, as a share of its file,"
         " away from the other clients' median",

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.testbed.runs import AccessPoint, Ran
+from tests.testbed.runs import AccessPoint, Ran, last_line
 from tierbench.dags import names
+from tierbench.testbed.services.filesystem import MOUNT_POINT as DATA_MOUNT
 from tierbench.testbed.services.software import MOUNT_POINT
 from tierbench.testbed.services.squid import PORT
 from tierbench.testbed.testbed import Testbed
@@ -75,6 +76,13 @@ def test_a_warm_cache_is_what_its_clients_read_from(software: Ran) -> None:
     """They began before it was made so: they must not go on with the mount that there was then."""
     windows = {row["cache"]: float(row["window_s"]) for row in software.rows(names.TRIALS_CSV)}
     assert windows["warm"] < windows["cold"] / 2
+
+
+def test_its_clients_had_the_mounts_of_their_host(software: Ran) -> None:
+    """By what the flush saw of them, which began when the cache had been mounted anew."""
+    ends = [last_line(trial / names.client_output(0)) for trial in software.trials]
+    assert [{mount["point"] for mount in end["mounts"]} for end in ends] == 2 * [{DATA_MOUNT, MOUNT_POINT}]
+    assert not [row for row in software.rows(names.TRIALS_CSV) if "on another mount" in row["verdict_reasons"]]
 
 
 def test_what_the_caches_took_in_came_through_squid(

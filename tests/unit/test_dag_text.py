@@ -28,6 +28,7 @@ from tierbench.dags.plan import Plan, Trial, expand, from_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
 from tierbench.dags.shipping import scripts
+from tierbench.dags.start import Start
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.kinds import Prefix
@@ -133,6 +134,17 @@ def test_sampling_begins_when_all_is_arranged_which_may_start_services_anew(
 ) -> None:
     text = trial_dag(site, dataclasses.replace(quick, conditions={"wan-rtt": 47}), the_trial(plan)).text()
     assert re.findall(r"^SCRIPT PRE sampling \S+ (.+)", text, re.MULTILINE) == ["take arranged"]
+
+
+@pytest.mark.parametrize("start", ["together", "natural"])
+def test_clients_begin_when_all_is_arranged_since_a_job_keeps_the_mounts_of_its_begin(
+    site: Site, quick: Experiment, plan: Plan, start: Start
+) -> None:
+    experiment = dataclasses.replace(quick, conditions={"wan-rtt": 47}, start=start)
+    [awaited] = re.findall(
+        r"^SCRIPT PRE clients \S+ (.+)", trial_dag(site, experiment, the_trial(plan)).text(), re.MULTILINE
+    )
+    assert awaited.split()[:2] == ["take", "arranged"]
 
 
 def test_a_trial_samples_the_workers_of_its_own_pool_alone(site: Site, quick: Experiment, plan: Plan) -> None:

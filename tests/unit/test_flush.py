@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -15,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.shipped import PYTHON
+from tests.unit.shipped import PYTHON, texts
 
-FLUSH = Path(str(resources.files("tierbench.wrappers") / "flush.py"))
+FLUSH = texts()["flush.py"].decode()
 SIZE = 1_000_001
 
 
@@ -55,8 +54,8 @@ def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 
 def flush(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [PYTHON, str(FLUSH), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [PYTHON, "-", *map(str, arguments)]
+    return subprocess.run(command, input=FLUSH, capture_output=True, text=True, check=False)
 
 
 def report(*arguments: str | Path) -> dict[str, Any]:
@@ -128,10 +127,10 @@ def test_a_helper_that_changes_nothing_leaves_a_warm_cache(replicas: Path, helpe
 def test_pages_of_others_files_are_not_guessed() -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
-        script = shutil.copy(FLUSH, folder)
+        (Path(folder) / "file").write_text("of root")
         nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
-        command = [*nobody, script, "--strategy", "fadvise", "--directory", folder]
-        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        command = [*nobody, "-", "--strategy", "fadvise", "--directory", folder]
+        result = subprocess.run(command, input=FLUSH, capture_output=True, text=True, check=True)
     found = json.loads(result.stdout)
     assert (found["status"], "resident_after_bytes" in found) == ("unmeasured", False)
 
@@ -146,7 +145,7 @@ def test_an_unreadable_list_is_a_wrong_call(tmp_path: Path) -> None:
 
 
 def test_runs_on_python_3_6() -> None:
-    ast.parse(FLUSH.read_text(), feature_version=(3, 6))
+    ast.parse(FLUSH, feature_version=(3, 6))
 
 
 HELPER = Path(str(resources.files("tierbench.site_configs") / "tierbench-flush"))

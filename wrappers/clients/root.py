@@ -74,6 +74,11 @@ class Root(Client):
         root = "root.exe" if setup else root_executable()
         return ["sh", "-c", ROOT_LAUNCH, "sh", setup, str(HERE / self.program), root, macro, *words]
 
+    def paths(self, outcome: "Mapping[str, Any]") -> "list[str]":
+        """Its software may come by a mount as well."""
+        library = outcome.get("detail", {}).get("root_library")
+        return [*super().paths(outcome), *([library] if library else [])]
+
     def outcome(self, run: Run) -> "dict[str, Any]":
         try:
             report = json.loads(self.report.read_text(errors="replace"))
