@@ -130,6 +130,7 @@ class _Hand:
         self.taken: list[int] = []
         self.before = IO(0, 0, 0)
         self.was_cut = False
+        self.at_cut: IO | None = None  # its counts when time was over
 
     def start(self, line: "StartLine | None") -> bool:
         """Have the next files read, at once or from the start line; whether there were any."""
@@ -185,12 +186,19 @@ class _Hand:
         """How many by its timetable were to begin before the end, and have not; with it, none was."""
         return 0 if self.every_s is None else max(0, int((end - self.begun) / self.every_s - ROUNDING))
 
-    def fetches(self, end: "dict[str, Any]", ended: float) -> "Iterator[Fetch]":
-        """What became of the files that it took: as it tells of each, or of the one that it was at."""
+    def too_late(self, run: Run) -> int:
+        """What it has moved since time was over: one that is ended politely may finish what it is at."""
+        if self.at_cut is None or run.read_bytes is None or run.written_bytes is None:
+            return 0
+        read = self.before.read + run.read_bytes - self.at_cut.read
+        return max(0, read, self.before.written + run.written_bytes - self.at_cut.written)
+
+    def fetches(self, end: "dict[str, Any]", ended: float, late: int) -> "Iterator[Fetch]":
+        """What became of the files that it took: as it tells of each, or of the one it was at, but what came late."""
         each = end.get("fetches", [])
         told = {one.pop("file", number): one for number, one in enumerate(each)}
         read = taken_in(end)
-        rest = None if read is None else read - sum(one["bytes"] for one in each)
+        rest = None if read is None else max(0, read - sum(one["bytes"] for one in each) - late)
         # What came before the first one began, as it was told when the last one ended, is time of the first one.
         told_at = ended + self.stderr.stat().st_mtime - time.time() if each else ended
         before = max(0.0, told_at - self.begun - sum(one["seconds"] or 0.0 for one in each))
@@ -233,6 +241,7 @@ class _Leader:
         self.resting: list[_Hand] = []
         self.over = self.stopped = False
         self.overdue = 0
+        self.looked = 0  # the bytes of others' counts that we have read, which are among our own
         self.due_s = 0.0  # by the monotonic clock, when time will be over
         self.end = (0, 0)
         self.done = (scratch / DONE).open("wb", buffering=0)  # a byte for each fetch
@@ -320,14 +329,15 @@ class _Leader:
 
     def _reap(self, hand: _Hand) -> Run:
         """Its counts, which the kernel adds to our own when it is forgotten."""
-        before = io_of("self")
+        before, looked = io_of("self"), self.looked
         _, status, usage = os.wait4(hand.process.pid, 0)
         after, (wall, mono) = io_of("self"), now()
         exit_status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         hand.process.returncode = exit_status
+        read = after.read - before.read - before.text_bytes - (self.looked - looked)
         return Run(
             exit_status=exit_status, end_wall_ns=wall, end_mono_ns=mono, first_byte_wall_ns=None,
-            read_bytes=after.read - before.read - before.text_bytes - hand.before.read if before.text_bytes else None,
+            read_bytes=read - hand.before.read if before.text_bytes else None,
             written_bytes=after.written - before.written - hand.before.written if before.text_bytes else None,
             cpu_user_s=usage.ru_utime, cpu_system_s=usage.ru_stime, peak_rss_kb=usage.ru_maxrss,
             stderr=hand.stderr.read_text(errors="replace"), stderr_bytes=hand.stderr.stat().st_size,
@@ -337,12 +347,16 @@ class _Leader:
         """Add what it has done; whether that went well."""
         run = self._reap(hand)
         failed, ended, end = self.tally.failed, time.monotonic(), hand.client.outcome(run)
-        for fetch in hand.fetches(end, ended):
+        late = hand.too_late(run)
+        for fetch in hand.fetches(end, ended, late):
             self.tally.add(fetch)
             self.done.write(b".")
         self.counts.update(end.get("detail", {}).get("counts", {}))
         process = end.get("bytes_client")
-        self.bytes_client = None if process is None or self.bytes_client is None else self.bytes_client + process
+        if process is None or self.bytes_client is None:
+            self.bytes_client = None
+        else:
+            self.bytes_client += max(0, process - late)
         hand.go_on(ended)
         if not self.over:
             self.end = (run.end_wall_ns, run.end_mono_ns)
@@ -368,6 +382,9 @@ class _Leader:
     def _cut(self, hand: _Hand) -> None:
         """End what is under way; a program that then ends as if all was well has read no file in time."""
         hand.was_cut = os.waitid(os.P_PID, hand.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
+        counts = io_of(str(hand.process.pid))
+        self.looked += counts.text_bytes
+        hand.at_cut = counts if hand.was_cut and counts.text_bytes else None
         _end(hand, signal.SIGTERM)
 
 

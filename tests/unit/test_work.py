@@ -308,6 +308,43 @@ def test_a_program_that_ends_well_when_it_is_ended_has_read_no_file(
     assert (work["fetches"], work["cut"], work["failed"], work["latency_s"]["max"]) == (0, 2, 0, None)
 
 
+# Reads on when it is told to end, and says that it has been told.
+READS_ON = f"""#!{PYTHON}
+import os, signal, sys
+path = next(word[3:] for word in sys.argv if word.startswith("if="))
+signal.signal(signal.SIGTERM, lambda *_: os.close(os.open(path + ".over", os.O_CREAT)))
+read = 0
+with open(path, "rb", 0) as file, open("/dev/null", "wb", 0) as nothing:
+    for block in iter(lambda: file.read(65536), b""):
+        read += nothing.write(block)
+print(read, "bytes copied", file=sys.stderr)
+"""
+FEEDS = """
+head -c 3145728 /dev/zero
+until [ -e "$1.over" ]; do sleep 0.01; done
+head -c 9437184 /dev/zero
+"""
+
+
+def test_what_comes_after_time_was_over_is_not_counted(
+    crew: Crew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of ROOT, which finishes the event that it is at."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/dd").write_text(READS_ON)
+    (tmp_path / "bin/dd").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    source = tmp_path / "source"
+    os.mkfifo(source)
+    (tmp_path / "replicas.txt").write_text(f"{source}\t{10**12}\n")
+    client = crew.start("dd", for_s=1)
+    with source.open("wb") as pipe, subprocess.Popen(["sh", "-c", FEEDS, "sh", source], stdout=pipe):
+        pass
+    end = events(client)["end"]
+    assert (end["status"], end["work"]["cut"]) == ("ok", 1)
+    assert [end[count] for count in ("bytes_app", "bytes_client")] == 2 * [pytest.approx(3 * 1024 * 1024, abs=1000)]
+
+
 def test_percentiles_are_of_those_that_were_due_and_never_begun_as_well() -> None:
     tally = Tally()
     for hundredth in range(1, 61):
