@@ -40,10 +40,19 @@ class Crew(Client):
 
     keeps_time = True
 
-    def __init__(self, kind: "type[Client]", name: str, files: "list[Replica]", work: Work, job: Job) -> None:
+    def __init__(
+        self,
+        kind: "type[Client]",
+        name: str,
+        files: "list[Replica]",
+        work: Work,
+        job: Job,
+        index: int = 0,
+        jobs: int = 1,
+    ) -> None:
         super().__init__(job)
         self.kind, self.work, self.files = kind, work, files
-        self.task = {"client": name, "options": job.options, "files": files, "work": work}
+        self.task = {"client": name, "options": job.options, "files": files, "work": work, "index": index, "jobs": jobs}
 
     def prepare(self) -> None:
         self.kind(self.job).prepare()  # what it complains of is told by its own status
@@ -118,14 +127,16 @@ class _Hand:
     """One of the processes that work side by side, or rather those that follow one another in its place."""
 
     def __init__(
-        self, client: Client, folder: Path, files: "Iterator[tuple[int, Replica]]", every_s: "float | None"
+        self, client: Client, folder: Path, files: "Iterator[tuple[int, Replica]]", every_s: "float | None", turn: float
     ) -> None:
         self.client, self.files = client, files
         self.stderr = folder / "stderr"
         self.every_s = every_s
+        self.turn_s = turn * (every_s or 0.0)  # after the first of all that keep the timetable
         self.at_once = client.several(client.job.options) if every_s is None else 1
         self.process: Any = None
         self.waits_itself = False  # until it gets a line
+        self.due = 0.0  # when the next file is meant to begin, by the timetable
         self.begun = self.rested = 0.0  # by the monotonic clock; begun: when it was meant to, where that is known
         self.taken: list[int] = []
         self.before = IO(0, 0, 0)
@@ -177,14 +188,18 @@ class _Hand:
             self.process.stdin.write(b"\n")
         self.process.stdin.close()
 
+    def go_from(self, begun: float) -> None:
+        """All go together; by the timetable they begin their next files one after the other."""
+        self.begun, self.due = begun, begun + self.turn_s + (self.every_s or 0.0)
+
     def go_on(self, ended: float) -> None:
         """Its next file is meant to begin now, or by its timetable, however late the one before has ended."""
-        self.begun = ended if self.every_s is None else self.begun + self.every_s
-        self.rested = self.begun
+        self.begun = ended if self.every_s is None else self.due
+        self.rested, self.due = self.begun, self.due + (self.every_s or 0.0)
 
     def overdue(self, end: float) -> int:
         """How many by its timetable were to begin before the end, and have not; with it, none was."""
-        return 0 if self.every_s is None else max(0, int((end - self.begun) / self.every_s - ROUNDING))
+        return 0 if self.every_s is None else max(0, int((end - self.due) / self.every_s + 1 - ROUNDING))
 
     def too_late(self, run: Run) -> int:
         """What it has moved since time was over: one that is ended politely may finish what it is at."""
@@ -233,7 +248,8 @@ class _Leader:
             folder = scratch / f"process{number}"
             folder.mkdir()
             job = Job(*files[0], task["options"], folder)
-            self.hands.append(_Hand(kind(job), folder, share, work.fetch_every_s))
+            turn = (task["index"] + task["jobs"] * number) / (task["jobs"] * work.processes)
+            self.hands.append(_Hand(kind(job), folder, share, work.fetch_every_s, turn))
         self.tally = Tally()
         self.counts: collections.Counter[str] = collections.Counter()
         self.bytes_client: int | None = 0
@@ -268,7 +284,7 @@ class _Leader:
             hand.release()
         self.released = [wall, now()[0]] if lines else []
         for hand in self.hands:
-            hand.begun = (mono - wall + go_wall_ns) / 1e9
+            hand.go_from((mono - wall + go_wall_ns) / 1e9)
         self.due_s = (mono - wall + go_wall_ns) / 1e9 + (self.for_s or 0.0)
         for hand in lines:
             hand.schedule("SCHED_OTHER")

@@ -67,7 +67,7 @@ def main() -> int:
             if not work.is_one_read:
                 from tierbench.wrappers.crew import Crew
 
-                client = Crew(kind, arguments.client, files, work, client.job)
+                client = Crew(kind, arguments.client, files, work, client.job, arguments.index, arguments.clients)
             run = perform(client, arguments, record, interrupts)
             outcome = client.outcome(run)
             outcome.pop("fetches", None)  # of one file it says no more than the rest

@@ -65,8 +65,10 @@ class Quiet(SimpleHTTPRequestHandler):
     connections: ClassVar[set[tuple[str, int]]]
     slow_s = 0.0
     stalls: ClassVar[list[float]] = []
+    asked_ns: ClassVar[list[int]]
 
     def do_GET(self) -> None:
+        self.asked_ns.append(time.time_ns())
         self.connections.add(self.client_address)
         time.sleep(self.stalls.pop() if self.stalls else self.slow_s)
         super().do_GET()
@@ -81,6 +83,7 @@ def web() -> Iterator[type[Quiet]]:
 
     class Own(Quiet):
         connections: ClassVar[set[tuple[str, int]]] = set()
+        asked_ns: ClassVar[list[int]] = []
 
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments, directory="/")
@@ -282,6 +285,19 @@ def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(
     late = sum(count for number, count in work["latency_classes"].items() if latency_of(int(number)) > 0.7)
     assert late >= 3
     assert 11 <= work["fetches"] + work["cut"] + work["overdue"] <= 12
+
+
+def test_those_that_keep_a_timetable_begin_one_after_the_other(tmp_path: Path, web: Any) -> None:
+    """Else each step is a burst of all. Of two jobs of two processes, these are the second and the fourth of four."""
+    alone = Crew(tmp_path, web.address)
+    work = {"files_per_job": 3, "processes": 2, "for_s": 1.6, "fetch_every_s": 0.8}
+    record = alone.run("http", "--index", "1", "--clients", "2", **work)
+    done = record["end"]["work"]
+    assert (
+        done["fetches"] + done["cut"] + done["overdue"] == 2 + 2
+    )  # at once; after 0.8 s and a quarter of it, or three
+    after_s = [asked_ns / 1e9 - record["go"]["wall_ns"] / 1e9 for asked_ns in sorted(web.asked_ns)]
+    assert all(second >= least for second, least in zip(after_s[2:], (1.0, 1.4), strict=False))
 
 
 def test_fetches_that_were_due_and_never_begun_are_told(tmp_path: Path, web: Any) -> None:
