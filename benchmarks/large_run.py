@@ -23,6 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve()
 HOSTS, END = 10, 20.0
 SCATTERED = 7  # repetitions before rates come again
+OVERHEAD = 1.02  # of what is sent, over what is read
 LARGEST_PAGE = 10_000_000
 ACCESSES = ("direct", "lan-xrootd", "wan-xrootd-private", "wan-xrootd-public")
 BATCHES = (4, 8, 16, 32, 64)
@@ -95,26 +96,38 @@ def add_trial(run: Path, number: int, each: int) -> None:
 def _trial(run: Path, access: str, jobs: int, repeat: int, index: int, each: int) -> None:
     from tests.unit import synthetic_run
 
-    folder = synthetic_run.write_trial(run, access=access, jobs=jobs, repeat=repeat, index=index)
-    for path in folder.glob("samples/*"):
-        path.unlink()
-    for number in range(HOSTS):
-        role = "storage" if number == 0 else "worker"
-        host = synthetic_run.OSS if number == 0 else f"wn{number:02}.private.fiu.test"
+    mbps = _mbps(access, jobs, repeat)
+    workers = [f"wn{number:02}.private.fiu.test" for number in range(1, HOSTS)]
+    samplers = [{"host": synthetic_run.OSS, "interface": "eth0", "role": "storage", "via": "pool"}]
+    samplers += [{"host": worker, "interface": "eth0", "role": "worker", "via": "pool"} for worker in workers]
+    folder = synthetic_run.write_trial(
+        run, mbps=mbps, access=access, jobs=jobs, repeat=repeat, index=index, samplers=samplers
+    )
+    size = round(mbps * 1e6 / 8 * END / OVERHEAD / jobs)
+    for client in range(jobs):
+        begin_s, end_s = client * 1e-4, END - client / jobs
+        synthetic_run.write_client(folder / f"clients/{client}.jsonl", begin_s=begin_s, end_s=end_s, size=size)
+    for host in (synthetic_run.OSS, *workers):
+        role, counter = ("storage", "tx_bytes") if host == synthetic_run.OSS else ("worker", "rx_bytes")
         head = synthetic_run.header(host=host, role=role, period_s=(END + 4) / each)
-        records = _records(jobs, repeat % SCATTERED, each)
+        records = _records(counter, mbps if host in (synthetic_run.OSS, workers[0]) else 0.0, each)
         (folder / f"samples/{host}.samples").write_bytes(json.dumps(head).encode() + b"\n" + records)
 
 
+def _mbps(access: str, jobs: int, repeat: int) -> float:
+    """The rate of a way that is full with some 20 jobs, sooner where it is farther; repetitions are scattered."""
+    full = 800.0 - 100.0 * ACCESSES.index(access)
+    return full * (1 - 0.5 ** (jobs / 8)) * (1 + repeat % SCATTERED / 100)
+
+
 @functools.cache
-def _records(jobs: int, scatter: int, each: int) -> bytes:
-    """A host's samples, of a way that is full with 20 jobs."""
+def _records(counter: str, mbps: float, each: int) -> bytes:
+    """The samples of a host, one of whose counters rises."""
     from tests.unit import synthetic_run
 
-    moved = synthetic_run.during(min(40.0 * jobs, 800.0) * (1 + scatter / 100), END)
+    moved = synthetic_run.during(mbps, END)
     times = [-2 + (END + 4) * tick / each for tick in range(each)]
-    records = b"".join(synthetic_run.record(time, tx_bytes=moved(time), rx_bytes=moved(time)) for time in times)
-    return records + synthetic_run.trailer(each)
+    return b"".join(synthetic_run.record(time, **{counter: moved(time)}) for time in times) + synthetic_run.trailer(each)
 
 
 if __name__ == "__main__":

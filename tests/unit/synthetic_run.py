@@ -136,7 +136,7 @@ def write_client(path: Path, *, begin_s: float, end_s: float, size: int, **end: 
     path.parent.mkdir(parents=True, exist_ok=True)
     index = int(path.stem)
     events: list[tuple[float, dict[str, Any]]] = [
-        (min(-4 + index, begin_s), {
+        (min(-4 + index, -1, begin_s), {
             "event": "start", "format": 1, "trial": "synthetic", "index": index, "host": "wn01.private.fiu.test",
             "slot": f"slot1_{index}", "pid": 1, "boot_id": "synthetic", "client": "root",
             "url": f"root://synthetic/{index}", "expected_bytes": size, "python": "3.13.5",
