@@ -127,7 +127,8 @@ def _records(counter: str, mbps: float, each: int) -> bytes:
 
     moved = synthetic_run.during(mbps, END)
     times = [-2 + (END + 4) * tick / each for tick in range(each)]
-    return b"".join(synthetic_run.record(time, **{counter: moved(time)}) for time in times) + synthetic_run.trailer(each)
+    lines = [synthetic_run.record(time, **{counter: moved(time)}) for time in times]
+    return b"".join([*lines, synthetic_run.trailer(each)])
 
 
 if __name__ == "__main__":

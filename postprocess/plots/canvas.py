@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tierbench.postprocess.plots.style import GRID, INK, KNOWN, MUTED, OTHERS, PAPER, STYLE, WIDTH_IN, Look
-from tierbench.postprocess.verdict.counted import INVALID, SUSPECT
+from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, verdict
 
 DPI = 200
 LEGEND_ROW_IN = 0.19
@@ -85,6 +86,17 @@ def verdict_marks(verdict: str, look: Look) -> dict[str, Any]:
         "color": look.color,
         "markerfacecolor": face,
     }
+
+
+def trial_marks(axes: Axes, of: str, look: Look, places: Iterable[tuple[TrialRow, float, float]]) -> None:
+    """Small marks of a line's trials, those of one verdict drawn at once, since there may be thousands."""
+    by_verdict: dict[str, list[tuple[float, float]]] = {}
+    for trial, x, y in places:
+        by_verdict.setdefault(verdict(trial), []).append((x, y))
+    for word, points in by_verdict.items():
+        axes.plot(
+            *zip(*points, strict=True), linestyle="none", zorder=3, gid=f"{of}/{word}", **verdict_marks(word, look)
+        )
 
 
 def verdict_handles(verdicts: set[str]) -> list[Line2D]:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tierbench.dags.levels import JOBS, Factor, level_text
-from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, verdict_handles, verdict_marks
+from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, trial_marks, verdict_handles
 from tierbench.postprocess.plots.style import HEIGHT_IN, MUTED, Look
 from tierbench.postprocess.tables.columns import Row
 from tierbench.postprocess.tables.points import level_of
@@ -133,11 +133,12 @@ def metric_ladder(plots: Sequence[Plot], metric: str, label: str) -> Figure:
     def draw(axes: Axes, plot: Plot) -> None:
         for number, one in enumerate(plot.series):
             _means(axes, one, [ladder.dodged(row, number, len(plot.series)) for row in one.summary], metric, bars)
-            for trial in one.trials:
-                if trial[metric] is not None:
-                    place = ladder.beside(level_of(trial, ladder.factor.name), number, len(plot.series))
-                    marks = verdict_marks(verdict(trial), one.look)
-                    axes.plot([place], [trial[metric]], linestyle="none", zorder=3, gid=trial.trial, **marks)
+            trials = [trial for trial in one.trials if trial[metric] is not None]
+            batches = (level_of(trial, ladder.factor.name) for trial in trials)
+            places = [ladder.beside(batch, number, len(plot.series)) for batch in batches]
+            trial_marks(
+                axes, one.label, one.look, zip(trials, places, (trial[metric] for trial in trials), strict=True)
+            )
 
     shown = {verdict(trial) for plot in plots for trial in plot.trials}
     return drawn(plots, ladder, label, draw, [*_lines(plots), *verdict_handles(shown)])

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from tierbench.dags.levels import Factor
-from tierbench.postprocess.plots.canvas import canvas, legend, line_handle, verdict_handles, verdict_marks
+from tierbench.postprocess.plots.canvas import canvas, legend, line_handle, trial_marks, verdict_handles
 from tierbench.postprocess.plots.ladder import Plot, Series, ladder_of
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
 from tierbench.postprocess.tables.points import level_name, level_of
@@ -26,12 +26,10 @@ def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Map
     levels = [level for level in looks if level in there]
     ladder = ladder_of([Plot(along, [Series("", looks[levels[0]], [], trials)])])
     for axes, (metric, title) in zip(panels, PANELS.items(), strict=True):
-        for trial in trials:
-            if trial[metric] is not None:
-                level = level_of(trial, lines)
-                place = ladder.dodged(trial, levels.index(level), len(levels))
-                marks = verdict_marks(verdict(trial), looks[level])
-                axes.plot([place], [max(trial[metric], LEAST_MS)], linestyle="none", gid=trial.trial, **marks)
+        for number, level in enumerate(levels):
+            of_level = [one for one in trials if level_of(one, lines) == level and one[metric] is not None]
+            marks = [(one, ladder.dodged(one, number, len(levels)), max(one[metric], LEAST_MS)) for one in of_level]
+            trial_marks(axes, level, looks[level], marks)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(numticks=12))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

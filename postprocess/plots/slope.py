@@ -41,9 +41,9 @@ def slope_ladder(plots: Sequence[Plot]) -> Figure:
         axes.plot(places, factors, color=MUTED, linestyle=(0, (3, 3)), linewidth=1, marker="_", markersize=14)
         for number, one in enumerate(plot.series):
             _steps(axes, one, ladder, (number, len(plot.series)), lambda row: row.growth)
-            for jobs, step in _of_repetitions(one.trials, batches):
-                place = ladder.beside(str(jobs), number, len(plot.series))
-                axes.plot([place], [step], linestyle="none", **_mark(one, DOT))
+            steps = list(_of_repetitions(one.trials, batches))
+            beside = [ladder.beside(str(jobs), number, len(plot.series)) for jobs, _ in steps]
+            axes.plot(beside, [step for _, step in steps], linestyle="none", **_mark(one, DOT))
         axes.set_ylim(bottom=0)
 
     dashes = Line2D([], [], color=MUTED, linestyle=(0, (3, 3)), linewidth=1, label="each job brings its share")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, verdict_handles, verdict_marks
+from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, trial_marks, verdict_handles
 from tierbench.postprocess.plots.ladder import TALLEST, Plot, reach
 from tierbench.postprocess.verdict.counted import verdict
 
@@ -40,11 +40,9 @@ def metric_strip(plots: Sequence[Plot], metric: str, label: str, bars: str) -> F
                     markersize=MEAN, elinewidth=1.2, label=one.label,
                 )  # fmt: skip
                 farthest_mark, farthest_bar = max(farthest_mark, mean.value), max(farthest_bar, mean.value + above)
-            for trial in one.trials:
-                if trial[metric] is not None:
-                    marks = verdict_marks(verdict(trial), one.look)
-                    axes.plot([trial[metric]], [place + BELOW], linestyle="none", zorder=3, gid=trial.trial, **marks)
-                    farthest_mark = max(farthest_mark, trial[metric])
+            marks = [(trial, trial[metric], place + BELOW) for trial in one.trials if trial[metric] is not None]
+            trial_marks(axes, one.label, one.look, marks)
+            farthest_mark = max([farthest_mark, *(value for _, value, _ in marks)])
         axes.set_yticks(range(len(plot.series)), [_in_lines(one.label) for one in plot.series])
         axes.set_ylim(len(plot.series) - 0.45, -0.55)
         axes.grid(axis="y", visible=False)

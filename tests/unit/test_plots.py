@@ -59,7 +59,10 @@ def axes_of(picture) -> Axes:
 
 
 def mark_of(picture, trial):
-    (line,) = [line for line in axes_of(picture).lines if line.get_gid() == trial]
+    """The line among whose marks is a trial's, at its rate."""
+    of = f"{trial.levels['access']}/{trial.verdict}"
+    (line,) = [line for line in axes_of(picture).lines if line.get_gid() == of]
+    assert trial.delivered_mbps in line.get_ydata()
     return line
 
 
@@ -78,17 +81,27 @@ def test_each_figure_of_the_papers_has_its_counterpart(drawn):
 
 
 def test_every_trial_is_in_the_figure_at_its_value(results, drawn):
-    for trial in results.trials_at({"workload": "root"}):
-        assert mark_of(drawn["rate.all"], trial["trial"]).get_ydata()[0] == trial["delivered_mbps"]
+    trials = results.trials_at({"workload": "root"})
+    lines = {mark_of(drawn["rate.all"], trial) for trial in trials}
+    assert sum(len(line.get_ydata()) for line in lines) == len(trials)
 
 
-def test_verdicts_show(drawn):
+def test_verdicts_show(results, drawn):
     valid, suspect, invalid = (
-        mark_of(drawn["rate.all"], f"direct/root \N{MULTIPLICATION SIGN}8 #{n}") for n in (3, 2, 1)
+        mark_of(drawn["rate.all"], results.trials_at({"access": "direct", "workload": "root", "jobs": "8"})[n - 1])
+        for n in (3, 2, 1)
     )
     assert invalid.get_marker() == "x"
     assert to_hex(suspect.get_markerfacecolor()) == PAPER
     assert (valid.get_marker(), to_hex(valid.get_markerfacecolor())) == ("o", KNOWN["direct"].color)
+
+
+def test_however_many_trials_a_line_has_one_set_of_marks_for_each_verdict(results):
+    """Or a figure of a thousand trials takes a hundred times as long, and its file as much room."""
+    plot = root_of(results)
+    many = dataclasses.replace(plot, series=[dataclasses.replace(one, trials=one.trials * 20) for one in plot.series])
+    few, more = (len(metric_ladder([of], "mean_mbps", "").axes[0].lines) for of in (plot, many))
+    assert few == more
 
 
 def legend_of(figure):
