@@ -10,6 +10,7 @@ from tierbench.postprocess.measures.ceilings import measured_links
 from tierbench.postprocess.records.roles import by_role
 from tierbench.postprocess.report.provenance import Headers, conditions, headers
 from tierbench.postprocess.report.words import NOTHING, listed
+from tierbench.postprocess.tables.points import batch_name
 from tierbench.postprocess.tables.results import Results
 
 VERSIONS = ("kernel", "python")
@@ -21,6 +22,14 @@ CLIENTS = {  # what clients have recorded, how it is called, and whether it keep
     "client.kernel": ("kernel of the clients", False),
     "client.python": ("Python of the clients", False),
 }
+OF_ACCESS = (
+    "protocol", "pool", "prefix", "further", "proxy", "further_proxies", "replicas", "on_disk", "servers", "to",
+)  # fmt: skip
+OF_TRIALS = {  # columns of trials.csv, and how they are called
+    "started": "started", "placed": "placed", "pool": "pool of workers", "job_files": "files of a job",
+    "job_processes": "processes of a job", "job_for_s": "time of a job [s]", "job_order": "order of a job’s files",
+    "job_fetch_every_s": "time from one fetch to the next [s]",
+}  # fmt: skip
 NOISE = {"rtt_ms": (0.1, 0.5), "mbps": (0.15, 0.0)}  # by how much a measurement differs from itself: a share, at least
 
 
@@ -58,14 +67,13 @@ def _settings(one: Results, other: Results) -> Iterator[Difference]:
         "flush": "caches flushed",
     }.items():
         yield from _differ(what, one.experiment.get(key), other.experiment.get(key))
-    for column in ("started", "placed"):
-        yield from _differ(column, *(listed(results.trials_have(column)) for results in (one, other)))
+    yield from _trials(one, other)
     strategies = [(results.site.get("flush") or {}).get("strategy") for results in (one, other)]
     yield from _differ("way of flushing", *strategies)
     for access in (access for access in one.accesses if access in other.accesses):
         mine, theirs = ((results.site.get("access") or {}).get(access) or {} for results in (one, other))
-        for key in ("protocol", "pool", "prefix"):
-            yield from _differ(f"{key} of {access}", mine.get(key), theirs.get(key))
+        for key in OF_ACCESS:
+            yield from _differ(f"{key} of {access}", mine.get(key) or None, theirs.get(key) or None)
     pools = set(one.plan.get("pools") or {}) & set(other.plan.get("pools") or {})
     for pool in sorted(pools):
         mine, theirs = (listed(list(results.plan["pools"][pool])) for results in (one, other))
@@ -74,6 +82,17 @@ def _settings(one: Results, other: Results) -> Iterator[Difference]:
     mine, theirs = (by_role(results.site.get("links") or {}) for results in (one, other))
     for link in dict.fromkeys([*mine, *theirs]):
         yield from _differ(f"stated {link}", mine.get(link), theirs.get(link))
+
+
+def _trials(one: Results, other: Results) -> Iterator[Difference]:
+    """What the trials of points that both have were told to do, beyond what names them."""
+    common = {batch_name(row.levels) for row in one.trials} & {batch_name(row.levels) for row in other.trials}
+    for column, what in OF_TRIALS.items():
+        both = []
+        for results in (one, other):
+            there = (row[column] for row in results.trials if batch_name(row.levels) in common)
+            both.append(listed(list(dict.fromkeys(_word(value) for value in there if value not in (None, "")))))
+        yield from _differ(what, *both)
 
 
 def _links(one: Results, other: Results) -> Iterator[Difference]:

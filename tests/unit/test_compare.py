@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.unit.synthetic_report import Shape, write_run
+from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.test_report import Page
 from tierbench.errors import ConfigError
 from tierbench.postprocess.plots import canvas
@@ -152,6 +152,33 @@ def test_another_environment_keeps_from_comparing(tmp_path):
         for run, value in zip(runs, "12", strict=True)
     )
     assert parting(one, other) == ["workload root, environment"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "what"),
+    [
+        ("job_processes", (1, 8), "processes of a job"),
+        ("job_files", (1, 10), "files of a job"),
+        ("job_for_s", ("", 60.0), "time of a job [s]"),
+        ("job_fetch_every_s", ("", 5.0), "time from one fetch to the next [s]"),
+        ("pool", ("private", "public"), "pool of workers"),
+    ],
+)
+def test_jobs_that_do_something_else_keep_from_comparing(tmp_path, column, values, what):
+    runs = []
+    for name, value in zip("ab", values, strict=True):
+        path = make(tmp_path / name) / "trials.csv"
+        write_csv(path, [{**row, column: value} for row in read_csv(path)])
+        runs.append(read_results(path.parent, silent))
+    assert parting(*runs) == [what]
+
+
+def test_another_proxy_of_a_way_keeps_from_comparing_and_a_key_that_says_nothing_does_not(tmp_path):
+    runs = [read(tmp_path / name) for name in "abc"]
+    ways = [{}, {"proxy": "", "further_proxies": []}, {"proxy": "squid:3128", "further_proxies": ["squid2:3128"]}]
+    plain, same, cached = (edited(run, "site", access={"direct": way}) for run, way in zip(runs, ways, strict=True))
+    assert parting(plain, same) == []
+    assert parting(plain, cached) == ["proxy of direct", "further_proxies of direct"]
 
 
 def test_what_keeps_from_comparing_is_on_the_page(tmp_path):
