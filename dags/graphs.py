@@ -106,6 +106,7 @@ def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: 
         comment,
         f"In this directory: condor_submit_dag {dag}",
         "Trials share the storage, so they measure in turn, also those of several DAGs that are submitted at once.",
+        f"Tables are made where the access point has tierbench on its PATH; else {names.NO_TABLES} says how.",
         "Submitted again after failures, it repeats the trials that failed, each as a whole, and no others.",
     ]
     nodes: list[Part] = []

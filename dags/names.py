@@ -25,6 +25,7 @@ CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
 TURN = "turn"  # names the trial whose turn it is
 CEILINGS = "ceilings.json"
+NO_TABLES = "no-tables.txt"  # why the run's own DAGs have made none, and how they are made
 NO_SAMPLES = "samples-removed"  # they were, to save room: its tables cannot be made again
 NIGHT = "night.json"  # which night of which nightly the run is
 

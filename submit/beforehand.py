@@ -9,6 +9,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
+from tierbench.submit.trial.sparing import tierbench
 from tierbench.wrappers.checksum import CHECKSUM
 
 SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")
@@ -28,6 +29,13 @@ def secrets_in_the_open(site: Site, experiment: Experiment) -> list[str]:
         for name, value in environment.items()
         if isinstance(value, str) and (SECRET_NAME.search(name) or JSON_WEB_TOKEN.match(value))
     ]
+
+
+def without_tables(run: str) -> list[str]:
+    """That DAGs which are submitted from here make no tables, and how these are made."""
+    if tierbench():
+        return []
+    return [f"tierbench is not on the PATH here, so DAGs make no tables by themselves: `tierbench tables {run}` does"]
 
 
 def _instead(place: str, name: str) -> str:

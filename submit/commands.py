@@ -21,7 +21,12 @@ from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import copies, credentials, pool
 from tierbench.submit import replication as replica_files
-from tierbench.submit.beforehand import checksums_without_catalogue, refuse_without_catalogue, secrets_in_the_open
+from tierbench.submit.beforehand import (
+    checksums_without_catalogue,
+    refuse_without_catalogue,
+    secrets_in_the_open,
+    without_tables,
+)
 from tierbench.submit.calibration import leave_ceilings
 from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.expansion import expanded, ship_programs
@@ -126,14 +131,18 @@ def _plan(arguments: argparse.Namespace) -> int:
         lacking = [*missing(plan, site, experiment, slots, _asked(arguments)), *lacking]
         print(document("plan", {**as_content(plan, site, experiment, slots, lacking), "run_bytes": needed}))
         return 0
-    show("\n".join([*preview(plan, site, experiment, slots, _asked(arguments)), *lacking]))
+    show("\n".join([*preview(plan, site, experiment, slots, _asked(arguments)), *lacking, *without_tables("RUN")]))
     if not trouble:
         show(f"the run directory takes up to {needed / 1e6:.0f} MB")
     return 0
 
 
 def _write(arguments: argparse.Namespace) -> int:
-    print(_written(arguments, incomplete=True).directory)
+    directory = _written(arguments, incomplete=True).directory
+    print(directory)
+    say(
+        f"tables are made where tierbench is on the access point's PATH; else `tierbench tables {directory}` makes them"
+    )
     return 0
 
 
@@ -205,6 +214,8 @@ def _submit(arguments: argparse.Namespace) -> int:
 
 def _submit_and_watch(run: Run) -> int:
     began = time.time()
+    for line in without_tables(str(run.directory)):
+        warn(line)
     try:
         with held_back():
             cluster = pool.submit_dag(run.directory / names.EXPERIMENT_DAG)

@@ -94,6 +94,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     knees = knee_rows(rows, summary)
     _write(run / names.KNEE_CSV, knees, columns)
     _write_json(run / names.SCHEMA, schema(columns, further))
+    (run / names.NO_TABLES).unlink(missing_ok=True)
     return Tables(rows, summary, ratios, scaling, knees)
 
 

@@ -13,6 +13,7 @@ outcome.json says why; 2 trial.json cannot be read
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -67,10 +68,10 @@ def main(dag_status: str, failed_nodes: str) -> int:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
     again = bool(reasons) and dag_status != REMOVED and tries_left() > 0
     record("incomplete" if reasons else "complete", reasons, again, cleared.left)
-    make_tables()
+    no_tables = make_tables()
     if trial.until_known:
         look_again(Path.cwd())
-    for words in reasons + ["left behind: " + left for left in cleared.left]:
+    for words in no_tables + reasons + ["left behind: " + left for left in cleared.left]:
         print(ascii(words))
     return 1 if reasons else 0
 
@@ -156,11 +157,19 @@ def ended(host: str) -> bool:
         return False
 
 
-def make_tables() -> None:
-    """Where tierbench is installed the trial's tables are made at once; elsewhere they can be made later."""
-    command = tierbench()
-    if command:
-        subprocess.call([command, "tables", "--trial", "."])
+def make_tables() -> "list[str]":
+    """Where tierbench is installed the trial's tables are made at once; elsewhere, how they can be made later."""
+    command, run = tierbench(), Path.cwd().parent.parent
+    if not command:
+        why = "there is no tierbench on the PATH of " + socket.gethostname()
+    else:
+        status = subprocess.call([command, "tables", "--trial", "."])
+        if not status:
+            return []
+        why = "`" + command + " tables --trial " + str(Path.cwd()) + "` has ended with exit status " + str(status)
+    line = "no tables were made: " + why + "; `tierbench tables " + str(run) + "`, where it is installed, makes them"
+    (run / "no-tables.txt").write_text(line + "\n")
+    return [line]
 
 
 def record_clock() -> None:

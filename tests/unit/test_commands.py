@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tarfile
 from pathlib import Path
 
@@ -29,6 +30,16 @@ def test_nothing_is_run_where_something_is_missing(tmp_path: Path, capsys: pytes
     assert "missing: pool private has 0 cores" in told
     assert "--anyway" in told
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("no_slots")
+def test_a_plan_says_where_its_dags_would_make_no_tables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, said in (("/nowhere", True), (Path(sys.executable).parent, False)):
+        monkeypatch.setenv("PATH", str(path))
+        assert cli.main(["plan", "quick", "--site", "testbed"]) == 0
+        assert ("`tierbench tables RUN` does" in capsys.readouterr().out) == said
 
 
 def test_tables_end_with_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,29 @@ def test_all_clients_done_make_it_complete(trial: Path) -> None:
     assert finished(trial) == 0
 
 
+def test_a_trial_without_tables_says_how_they_are_made(trial: Path) -> None:
+    run = trial.parent.parent
+    assert f"`tierbench tables {run}`, where it is installed, makes them" in last_words(trial, "/usr/bin")
+    assert "there is no tierbench on the PATH of" in (run / names.NO_TABLES).read_text()
+
+
+def test_a_tierbench_that_fails_is_told_of(trial: Path) -> None:
+    broken = trial / "tierbench"
+    broken.write_text("#!/bin/sh\nexit 2\n")
+    broken.chmod(0o755)
+    assert "has ended with exit status 2" in last_words(trial, f"{trial}:/usr/bin")
+    broken.write_text("#!/bin/sh\nexit 0\n")
+    (trial.parent.parent / names.NO_TABLES).unlink()
+    assert "no tables" not in last_words(trial, f"{trial}:/usr/bin")
+    assert not (trial.parent.parent / names.NO_TABLES).exists()
+
+
+def last_words(trial: Path, path: str) -> str:
+    script = trial.parent.parent / names.SCRIPTS / names.FINISH
+    command = [PYTHON, str(script), "0", "0"]
+    return subprocess.run(command, cwd=trial, env={"PATH": path}, capture_output=True, text=True, check=False).stdout
+
+
 def test_the_stop_file_is_not_empty_since_htcondor_25_delivers_no_empty_files(trial: Path) -> None:
     finished(trial)
     assert (trial / "stop").stat().st_size > 0
