@@ -45,7 +45,7 @@ WHO = {"storage": "storage server", "gateway": "gateway", "door": "door", "worke
 class Clients:
     """What is known of a trial's clients as a whole."""
 
-    jobs: int
+    at_work: int  # at a time: jobs, or the processes of all of them
     cpu_efficiency: float | None
     mbps: float | None  # of the storage server, for all of them
     rtt_ms: float | None = None
@@ -81,7 +81,14 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
     computing = next((r.utilisation for r in used if r.role == "client"), None)
     links = data.ceilings
     at_once = 1 if data.start.in_turn else len(data.jobs)
-    clients = Clients(at_once, computing, rate or None, links.rtt_ms, links.rtt_source, _wait_per_read_ms(data))
+    clients = Clients(
+        at_once * data.trial.work.processes,
+        computing,
+        rate or None,
+        links.rtt_ms,
+        links.rtt_source,
+        _wait_per_read_ms(data),
+    )
     label, words = explain(used, clients)
     return replace(limit, bottleneck=label, bottleneck_evidence=f"{of.words}, {of.seconds:.1f} s: {words}")
 
@@ -235,7 +242,7 @@ def _latency(candidates: Sequence[Candidate], clients: Clients) -> str:
         return ""
     if any(candidate.use > IDLE for candidate in candidates) or (clients.cpu_efficiency or 0.0) > WAITING:
         return ""
-    mbps = (clients.mbps or 0.0) / clients.jobs
+    mbps = (clients.mbps or 0.0) / clients.at_work
     trips = (clients.wait_per_read_ms or 0.0) / clients.rtt_ms
     if A_ROUND_TRIP[0] <= trips <= A_ROUND_TRIP[1]:
         return (
@@ -265,7 +272,7 @@ def _in_flight(clients: Clients) -> float | None:
     """By Little's law, the bytes that each client has on the way at a time."""
     if clients.rtt_ms is None or clients.mbps is None:
         return None
-    return clients.mbps * 1e6 / 8 / clients.jobs * clients.rtt_ms / 1e3
+    return clients.mbps * 1e6 / 8 / clients.at_work * clients.rtt_ms / 1e3
 
 
 def _why_not(clients: Clients) -> Iterator[str]:

@@ -212,7 +212,9 @@ def _of_clients(data: TrialData) -> Iterator[Resource]:
     run_s = sum(run for _, run in known if run)
     if run_s:
         share = 100 * sum(cpu for cpu, _ in known if cpu) / run_s
-        yield Resource("", "client", "CPU of a client", share, "%", 100.0, "one core each")
+        cores = data.trial.cores_each
+        whose = "one core each" if cores == 1 else "one core for each of its processes"
+        yield Resource("", "client", "CPU of a client", share, "%", 100.0 * cores, whose)
 
 
 # -- means over the part ----------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def _most_waited_s(data: TrialData, stall: Stall) -> float:
     """The most for which all the clients that were active can have waited: the time in which none computed."""
     begin_ns = data.begin_ns or 0
     waited = [
-        job.run_s - (job.computing_s or 0.0) - _starting_s(job, begin_ns, stall)
+        job.run_s - (job.computing_s or 0.0) / data.trial.cores_each - _starting_s(job, begin_ns, stall)
         for job in data.jobs
         if job.run_s
         and job.go

@@ -97,6 +97,11 @@ class Definition(OfPool):
         return self.work.for_s is not None and self.declared.does == "reads"
 
     @property
+    def cores_each(self) -> int:
+        """How many cores the processes of a job can keep busy at a time."""
+        return 1 if self.placement.pinned else self.work.processes
+
+    @property
     def roles(self) -> dict[str, str]:
         """What each sampled host does on the way of the data."""
         return {sampler.host: role_of(sampler.role) for sampler in self.samplers}

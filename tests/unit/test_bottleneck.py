@@ -16,9 +16,9 @@ from tierbench.postprocess.measures.ceilings import DRIVER, MEASURED, STATED, Ce
 from tierbench.postprocess.measures.resources import QUOTA, SHARED, Resource
 from tierbench.postprocess.tables.write import tables, trial_tables
 
-from .synthetic_run import GATEWAY, OSS, steady, ticks, write_samples, write_trial
+from .synthetic_run import GATEWAY, OSS, during, steady, ticks, write_client, write_samples, write_trial
 
-WAITING = Clients(jobs=4, cpu_efficiency=0.05, mbps=40.0, rtt_ms=14.0, rtt_source="stated")
+WAITING = Clients(at_work=4, cpu_efficiency=0.05, mbps=40.0, rtt_ms=14.0, rtt_source="stated")
 
 
 def nic(role: str, value: float, ceiling: float, *, host: str = "", **more: Any) -> Resource:
@@ -275,6 +275,34 @@ def test_clients_that_share_something_do_not_wait_for_the_distance(tmp_path: Pat
 def test_clients_whose_rates_add_up_wait_for_the_distance(tmp_path: Path) -> None:
     found = write_batches(tmp_path, of2=60, of6=165)
     assert (found[2]["bottleneck"], found[6]["bottleneck"]) == ("latency", "latency")
+
+
+def test_processes_of_one_job_have_a_core_each(tmp_path: Path) -> None:
+    """Two clients of eight processes, each of which computes an eighth of its time: they wait, and do not compute."""
+    folder = write_trial(tmp_path, mbps=160, jobs=2, work={"processes": 8, "files_per_job": 8})
+    for client in (0, 1):
+        write_client(
+            folder / f"clients/{client}.jsonl", begin_s=0.001, end_s=20, size=round(160e6 / 8 * 20 / 1.02 / 2),
+            cpu_user_s=20.0, cpu_system_s=0.0,
+        )  # fmt: skip
+    (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 800, "rtt_ms": 14.0}}))
+    (row,) = tables(tmp_path, say=print).trials
+    assert row["bottleneck"] == "latency"
+    assert "each receives 10.0 Mb/s" in row["bottleneck_evidence"]
+    with (tmp_path / names.RESOURCES_CSV).open(encoding="utf-8", newline="") as file:
+        (computed,) = (line for line in csv.DictReader(file) if line["role"] == "client")
+    assert (float(computed["value"]), float(computed["ceiling"])) == (pytest.approx(100, abs=0.1), 800)
+
+
+def test_what_many_processes_computed_does_not_hide_that_all_of_them_waited(tmp_path: Path) -> None:
+    folder = write_trial(tmp_path, mbps=160, jobs=2, work={"processes": 8, "files_per_job": 8})
+    for client in (0, 1):
+        write_client(
+            folder / f"clients/{client}.jsonl", begin_s=0.001, end_s=20, size=round(160e6 / 8 * 12 / 1.02 / 2),
+            cpu_user_s=20.0, cpu_system_s=0.0,
+        )  # fmt: skip
+    write_samples(folder / f"samples/{OSS}.samples", ticks(-2, 23), lambda time: during(160, 12)(time - 8))
+    assert "nothing moved for 8.0 s from the go on" in trial_tables(folder).verdict_reasons
 
 
 def test_efficiency_is_the_delivered_rate_over_the_tightest_ceiling(tmp_path: Path) -> None:
