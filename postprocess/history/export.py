@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tierbench.errors import UnmetNeed
+from tierbench.errors import TierbenchError, UnmetNeed
 from tierbench.postprocess.history.queries import Chronicle
 
-COLUMNS = (
-    "nightly", "night", "planned_ns", "run", "rerun", "outcome", "reason", "control", "configuration", "metric",
-    "mean", "low", "high", "n", "valid", "suspect", "invalid", "environment",
-)  # fmt: skip
+TEXT, WHOLE, REAL, TRUTH = "string", "int64", "float64", "bool"  # as Arrow calls them
+COLUMNS = {
+    "nightly": TEXT, "night": TEXT, "planned_ns": WHOLE, "run": TEXT, "rerun": TRUTH, "outcome": TEXT, "reason": TEXT,
+    "control": TEXT, "configuration": TEXT, "metric": TEXT, "mean": REAL, "low": REAL, "high": REAL, "n": WHOLE,
+    "valid": WHOLE, "suspect": WHOLE, "invalid": WHOLE, "environment": TEXT,
+}  # fmt: skip
 
 
 def rows(known: Chronicle) -> Iterator[tuple[Any, ...]]:
@@ -47,7 +49,7 @@ def as_csv(known: Chronicle) -> str:
 
 
 def write_parquet(known: Chronicle, path: Path) -> None:
-    """The same as Parquet, where pyarrow is installed."""
+    """The same as Parquet, where pyarrow is installed; each column is of its type, also where nothing was measured."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -55,6 +57,9 @@ def write_parquet(known: Chronicle, path: Path) -> None:
         raise UnmetNeed(
             f"{path}: Parquet needs pyarrow, which is not installed; `pip install tierbench[parquet]`, or --csv"
         ) from None
-    columns = list(zip(*rows(known), strict=True))
-    table = pyarrow.table(dict(zip(COLUMNS, map(list, columns), strict=True)))
-    parquet.write_table(table, path)
+    types = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in COLUMNS.items()])
+    content = [dict(zip(COLUMNS, row, strict=True)) for row in rows(known)]
+    try:
+        parquet.write_table(pyarrow.Table.from_pylist(content, schema=types), path)
+    except OSError as error:
+        raise TierbenchError(f"{error}; is there room, and may you write there?") from None

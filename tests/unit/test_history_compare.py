@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sqlite3
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -11,8 +12,11 @@ from tests.unit.synthetic_report import Shape, write_run
 from tests.unit.test_history import DAY_NS, FIRST_NS
 from tierbench.postprocess.history.alarms import BETTER, WORSE
 from tierbench.postprocess.history.compare import CANNOT_TELL, SAME, judgement
+from tierbench.postprocess.history.export import COLUMNS, rows, write_parquet
 from tierbench.postprocess.history.mark import OfNight, leave
+from tierbench.postprocess.history.queries import chronicle
 from tierbench.postprocess.history.rebuild import rebuild
+from tierbench.postprocess.history.store import History
 from tierbench.submit.cli import main
 
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
@@ -130,6 +134,11 @@ def test_a_run_is_judged_against_a_nightlys_nights(tmp_path, nights):
     assert main(["compare", make(tmp_path / "by"), "--metric", "window_s", *against]) == 2
 
 
+def chronicle_of(nights):
+    with History(nights / "history") as known:
+        return chronicle(known, "quick")
+
+
 def history(nights, *words):
     return main(["history", "--history", str(nights / "history"), *words])
 
@@ -152,12 +161,34 @@ def test_the_nights_are_a_tidy_table(nights, capsys):
     assert sum(",delivered_mbps," in line for line in lines) == 10
 
 
-def test_parquet_is_written_or_what_it_needs_is_told(nights, tmp_path, capsys):
-    status = history(nights, "export", "quick", "--parquet", str(tmp_path / "t.parquet"))
-    if status == 3:
-        assert "needs pyarrow" in capsys.readouterr().err
-    else:
-        assert (tmp_path / "t.parquet").stat().st_size > 1000
+def test_parquet_holds_what_the_csv_does(nights, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert history(nights, "export", "quick", "--parquet", str(tmp_path / "t.parquet")) == 0
+    known = chronicle_of(nights)
+    table = parquet.read_table(tmp_path / "t.parquet")
+    assert [tuple(row.values()) for row in table.to_pylist()] == list(rows(known))
+    assert table.column_names == list(COLUMNS)
+
+
+def test_parquet_has_its_types_where_nothing_was_measured(nights, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    known = dataclasses.replace(chronicle_of(nights), values={}, verdicts={})
+    for nights_known in (known.nights, []):
+        write_parquet(dataclasses.replace(known, nights=nights_known), tmp_path / "t.parquet")
+        table = parquet.read_table(tmp_path / "t.parquet")
+        assert (str(table.schema.field("mean").type), table.num_rows) == ("double", len(nights_known))
+
+
+def test_parquet_without_what_it_needs_tells_so(nights, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert history(nights, "export", "quick", "--parquet", str(tmp_path / "t.parquet")) == 3
+    assert "needs pyarrow" in capsys.readouterr().err
+
+
+def test_parquet_that_cannot_be_written_is_told_without_a_traceback(nights, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    assert history(nights, "export", "quick", "--parquet", str(tmp_path / "nowhere/t.parquet")) == 1
+    assert "may you write there?" in capsys.readouterr().err
 
 
 def test_old_samples_go_and_tables_stay_and_are_never_made_of_nothing(tmp_path, capsys):
