@@ -73,6 +73,7 @@ def findings(chronicle: Chronicle, watch: Watch | None = None) -> list[Finding]:
     reference = series(chronicle, control) if control else None
     moved = _of_control(reference, own, watch) if reference else None
     found = [moved] if moved else []
+    found += _floor(reference, watch) if reference else []
     for one in own.values():
         found += _of_way(one, watch)
     if not control and (shared := _shared(found, own)):
@@ -115,10 +116,15 @@ def _moved_since(one: Series, since: Night) -> float | None:
     return float(np.median(one.logs[after]) - np.median(one.logs[~after]))
 
 
-def _of_way(one: Series, watch: Watch) -> Iterator[Finding]:
+def _floor(one: Series, watch: Watch) -> Iterator[Finding]:
+    """Whether the last two nights are below what somebody has set, which needs no statistics."""
     floor = watch.floors.get(one.configuration)
     if floor and len(one) >= 2 and (one.logs[-2:] < math.log(floor)).all():
         yield _below(one, floor)
+
+
+def _of_way(one: Series, watch: Watch) -> Iterator[Finding]:
+    yield from _floor(one, watch)
     by_rate = _changed(one, one.logs, watch)
     if one.ratios is None:
         candidates = [by_rate]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TypeVar
 
 from tierbench.errors import ConfigError
@@ -40,6 +41,11 @@ class Chronicle:
     def measured(self) -> list[Night]:
         return [night for night in self.nights if night.outcome == MEASURED]
 
+    @cached_property
+    def metric(self) -> str:
+        """What is watched: what the latest night goes by, of all nights, so that like is held against like."""
+        return self.measured[-1].metric if self.measured else ""
+
     @property
     def configurations(self) -> list[str]:
         """Each that was ever measured by what is watched, in the order in which they came."""
@@ -48,13 +54,13 @@ class Chronicle:
                 value.configuration
                 for night in self.measured
                 for value in self.values.get(night.id, [])
-                if value.metric == night.metric
+                if value.metric == self.metric
             )
         )
 
     def value(self, night: Night, configuration: str, metric: str = "") -> Value | None:
         """What a night measured of a configuration, by what is watched or another metric."""
-        wanted = (configuration, metric or night.metric)
+        wanted = (configuration, metric or self.metric)
         of_night = self.values.get(night.id, [])
         return next((value for value in of_night if (value.configuration, value.metric) == wanted), None)
 

@@ -43,7 +43,7 @@ def overview(known: Chronicle, watch: Watch, pattern: str = "*", metric: str = "
         middle = f"{figures(min(there))}…{figures(max(there))}" if there else NOTHING
         newest = next((value for value in reversed(values) if value), None)
         drawn = spark([value.mean if value else None for value in values])
-        unit = "" if metric else known.nights[-1].unit or next((n.unit for n in known.measured), "")
+        unit = known.measured[-1].unit if known.measured and not metric else ""
         mark = "  control" if name == control else ""
         yield f"  {name:<{width}}  {drawn}  {figures(newest.mean if newest else None):>6} {unit}  of {middle}{mark}"
     yield from (f"  {words}" for words in unmeasured(known))
@@ -64,7 +64,7 @@ def night_lines(known: Chronicle, night: Night) -> Iterator[str]:
         yield f"  {night.directory}"
     counted_as = {row.configuration: row for row in known.verdicts.get(night.id, [])}
     for name, row in counted_as.items():
-        value = known.value(night, name)
+        value = known.value(night, name, night.metric)
         yield f"  {name}  {_value(value)} {night.unit}  {row.valid} VALID, {row.suspect} SUSPECT, {row.invalid} INVALID"
     for link in known.links.get(night.id, []):
         yield f"  link to {link.line}: {figures(link.mbps, 'Mb/s')}, {figures(link.rtt_ms, 'ms')}"

@@ -1,5 +1,7 @@
 """What has changed is told once it is certain, of whom it is; what is chance, or a night alone, is no alarm."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from tests.unit.nights_of_chronicle import CONTROL, DAY_NS, FIRST_NS, LAN, WAN, 
 from tierbench.postprocess.history.alarms import BETTER, DRIFT, FLOOR, SINGLE, STEP, WORSE, Watch, findings, suspected
 from tierbench.postprocess.history.rows import Acknowledgement
 from tierbench.postprocess.history.sentences import sentence, unmeasured
+from tierbench.postprocess.history.series import series
 from tierbench.postprocess.history.steps import Rule, steps
 
 
@@ -122,6 +125,21 @@ def test_what_went_back_is_told_no_longer():
 def test_less_than_the_floor_is_told_in_the_second_night():
     assert told(chronicle_of(3), floors={LAN: 160.0}) == [(FLOOR, WORSE, LAN)]
     assert told(chronicle_of(3), floors={LAN: 100.0}) == []
+
+
+def test_the_control_has_a_floor_as_any_other():
+    assert told(chronicle_of(3), floors={CONTROL: 180.0}) == [(FLOOR, WORSE, CONTROL)]
+
+
+def test_nights_that_went_by_another_metric_are_held_against_later_ones_by_the_same():
+    """Jobs that took turns from the 40th night on, so that the sum of their own rates is watched."""
+    known = chronicle_of(60)
+    for place, night in enumerate(known.nights):
+        known.nights[place] = replace(night, metric="summed_mbps" if place >= 40 else night.metric)
+        own = known.values[night.id]
+        known.values[night.id] = own + [replace(one, metric="summed_mbps", mean=5 * one.mean) for one in own]
+    assert told(known) == []
+    assert np.exp(series(known, LAN).logs) == pytest.approx(5 * 150.0, rel=0.1)
 
 
 def test_a_change_that_is_certain_but_small_is_none():
