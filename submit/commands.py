@@ -307,7 +307,7 @@ def _tables(arguments: argparse.Namespace) -> int:
 
 def _show_tables(directory: Path, *, as_json: bool = False) -> None:
     try:
-        from tierbench.postprocess.report.answer import sentences
+        from tierbench.postprocess.report.answer import answers
         from tierbench.postprocess.tables.results import read_results
         from tierbench.postprocess.tables.terminal import as_text, tables_content
         from tierbench.postprocess.tables.write import tables
@@ -318,15 +318,15 @@ def _show_tables(directory: Path, *, as_json: bool = False) -> None:
     tables(directory)
     if not as_json:
         show(as_text(directory))
-    answers: list[str] = []
+    sentences: list[str] = []
     try:
-        answers = sentences(read_results(directory, say))
+        sentences = [said.sentence for said in answers(read_results(directory, say))]
     except TierbenchError as error:  # its plan may be damaged, which costs no table
         warn(f"no answer: {error}")
     if as_json:
-        print(document("tables", {**tables_content(directory), "answers": answers}))
-    elif answers:
-        show("\n".join(["", *answers]))
+        print(document("tables", {**tables_content(directory), "answers": sentences}))
+    elif sentences:
+        show("\n".join(["", *sentences]))
 
 
 def _enough(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from tierbench.postprocess.report.against import shares_of_baseline
 from tierbench.postprocess.report.eachfile import each_files_time
 from tierbench.postprocess.report.knee import knee_notes
 from tierbench.postprocess.report.roundtrips import round_trips
+from tierbench.postprocess.report.scaling import scaling_sentence
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import between, counted, factor, figures, listed, span
@@ -29,7 +30,8 @@ class Answer:
 
     clear: bool
     sentence: str
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    compares: bool = True  # there was something to compare
 
 
 DID = {EVENTS: "went through", OPERATIONS: "did"}
@@ -40,12 +42,12 @@ def answer(results: Results, panel: Panel) -> Answer:
     trials = results.trials_at(panel.levels)
     usable = [trial for trial in trials if counts(trial)]
     if not usable:
-        return Answer(False, _unusable(results, panel), tuple(_reasons(trials)))
+        return Answer(False, _unusable(results, panel), tuple(_reasons(trials)), compares=False)
     x = deciding_place(results, panel)
     ranked = ranking(results, panel, x)
     if not ranked:
         sentence = f"No answer for {panel.name or 'this run'}: no trial that counts has a rate."
-        return Answer(False, sentence, tuple(_doubts(trials, trials)))
+        return Answer(False, sentence, tuple(_doubts(trials, trials)), compares=False)
     where = conditions(results, panel, x)
     contradiction: list[str] = []
     if len(ranked) == 1:
@@ -73,12 +75,15 @@ def answer(results: Results, panel: Panel) -> Answer:
     notes += _wall_time(results, panel, x, ranked) if results.rate == RATE else []
     directions = {trial.direction for trial in usable}
     notes = [worded(note, directions) for note in notes]
-    return Answer(clear, worded(sentence, directions), (*notes, *_doubts(trials, deciding)))
+    told = (*notes, *_doubts(trials, deciding))
+    return Answer(clear, worded(sentence, directions), told, compares=len(ranked) > 1)
 
 
-def sentences(results: Results) -> list[str]:
-    """The answer of each panel, in one sentence, as the page gives it."""
-    return [answer(results, panel).sentence for panel in results.panels]
+def answers(results: Results) -> list[Answer]:
+    """What the run says: of all its batches, then of each panel, those first that have something to compare."""
+    scaled = scaling_sentence(results)
+    of_panels = sorted((answer(results, panel) for panel in results.panels), key=lambda said: not said.compares)
+    return [Answer(True, scaled), *of_panels] if scaled else of_panels
 
 
 def deciding_place(results: Results, panel: Panel) -> str:

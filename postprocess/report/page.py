@@ -11,12 +11,12 @@ from pathlib import Path
 from tierbench.dags import names
 from tierbench.postprocess.plots.canvas import FOLDED, PAPERS, SHOWN, Missing, Saved, inline, page_colors
 from tierbench.postprocess.plots.style import KNOWN, OTHERS, Look
-from tierbench.postprocess.report.answer import Answer, answer
+from tierbench.postprocess.report.answer import Answer, answers
 from tierbench.postprocess.report.knee import knee_table
 from tierbench.postprocess.report.markup import Markup, element, joined, unbroken
 from tierbench.postprocess.report.papers import papers_table
 from tierbench.postprocess.report.provenance import provenance
-from tierbench.postprocess.report.scaling import scaling_sentence, scaling_table
+from tierbench.postprocess.report.scaling import scaling_table
 from tierbench.postprocess.report.tabulated import (
     bottleneck_table,
     link_table,
@@ -46,25 +46,21 @@ def run_page(results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Pa
     question = str(results.plan.get("question") or "")
     pictures = [picture for picture in drawn if isinstance(picture, Saved)]
     lead = next((picture for picture in pictures if picture.place == SHOWN), None)
+    said_by_run = answers(results)
+    rest = [one for one in drawn if one is not lead]
     body = [
         element("header", *_head(results, question)),
-        first_screen(_answers(results), lead, relative(plots, page)),
-        *sections(_sections(results, looks, [one for one in drawn if one is not lead], page, plots)),
+        first_screen(said_by_run, lead, relative(plots, page)),
+        *sections(_sections(results, said_by_run, looks, rest, page, plots)),
     ]
     return document(question or results.name, body)
 
 
-def _answers(results: Results) -> list[Answer]:
-    answers = [answer(results, panel) for panel in results.panels]
-    scaled = scaling_sentence(results)
-    return [Answer(True, scaled, ()), *answers] if scaled else answers
-
-
-def first_screen(answers: Sequence[Answer], lead: Saved | None, folder: str) -> Markup:
+def first_screen(said_by_run: Sequence[Answer], lead: Saved | None, folder: str) -> Markup:
     """The answers' sentences beside the one figure that shows them."""
-    shown = answers if len(answers) <= FIRST + 1 else answers[:FIRST]
+    shown = said_by_run if len(said_by_run) <= FIRST + 1 else said_by_run[:FIRST]
     boxes = [answer_box(said) for said in shown]
-    if rest := answers[len(shown) :]:
+    if rest := said_by_run[len(shown) :]:
         boxes.append(
             element("details", element("summary", f"{len(rest)} more answers"), *map(answer_box, rest), class_="fold")
         )
@@ -73,11 +69,10 @@ def first_screen(answers: Sequence[Answer], lead: Saved | None, folder: str) -> 
 
 
 def _sections(
-    results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Path, plots: Path
+    results: Results, said_by_run: Sequence[Answer], looks: Mapping[str, Look], drawn: Drawn, page: Path, plots: Path
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
     """The page's further parts: anchor, heading, content."""
-    answers = _answers(results)
-    notes = [answer_notes(said, alone=len(answers) == 1) for said in answers]
+    notes = [answer_notes(said, alone=len(said_by_run) == 1) for said in said_by_run]
     yield "notes", "What has to be known with it", [*notes, scale_note(results), caveat(results), counterpart(results)]
     yield "figures", "Figures", [gallery(drawn, page, plots)]
     ratios = [ratio_table(results, panel) for panel in results.panels]

@@ -120,5 +120,5 @@ def wait_until_undone(trial: Path, conditions: "list[Condition]", seconds: float
     while True:
         left = [one for one in held(trial, conditions) if not one.undone]
         if not left or time.monotonic() > deadline:
-            return [f"nothing says that {one.name} was restored; who asks for it next does that first" for one in left]
+            return [f"nothing says that {one.name} was restored: who asks for it next does that first" for one in left]
         time.sleep(POLL_SECONDS)

@@ -19,7 +19,7 @@ from tierbench.dags import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.measures.over_time import HostSeries, TimeSeries, busiest
-from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.report.answer import answer, answers
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.markup import VOID, element, table
 from tierbench.postprocess.report.provenance import provenance
@@ -331,6 +331,16 @@ def test_suspect_and_invalid_trials_are_told_with_the_answer(tmp_path):
 def test_one_access_is_compared_with_nothing(tmp_path):
     found = said(tmp_path / "run", Shape(rates={"direct": 400.0}))
     assert "no other access has trials to compare it with" in found.sentence
+
+
+def test_what_compares_is_said_before_what_has_nothing_to_compare(tmp_path):
+    verdicts = {f"direct.cms.x00{jobs}.r{n}": ("INVALID", "warm cache") for jobs in SMALL.batches for n in (1, 2, 3)}
+    rates = {access: SMALL.rates[access] for access in ("direct", "lan-xrootd")}
+    shape = {**vars(SMALL), "rates": rates, "workloads": ("cms", "root"), "verdicts": verdicts, "samples": False}
+    first, second = answers(read_results(write_run(tmp_path / "run", Shape(**shape)), silent))
+    assert "jobs of root, direct is the fastest" in first.sentence
+    assert "jobs of cms, lan-xrootd" in second.sentence
+    assert "no other access has trials to compare it with" in second.sentence
 
 
 def test_an_incomplete_trial_is_invalid_even_without_a_verdict(tmp_path):
