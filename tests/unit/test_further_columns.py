@@ -50,7 +50,7 @@ def run(tmp_path: Path) -> Path:
     script.write_text(joined("tierbench.monitors.sampler", sources))
     options = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.05", "--max-seconds", "0.4"]
     with (folder / f"samples/{synthetic.OSS}.samples").open("wb") as file:
-        subprocess.run([sys.executable, str(script), *options], stdout=file, check=True, timeout=30)
+        subprocess.run([sys.executable, str(script), *options], stdout=file, check=True, timeout=120)
     tables(tmp_path)
     return tmp_path
 

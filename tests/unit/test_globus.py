@@ -48,7 +48,7 @@ class Job:
 
     def end(self) -> dict[str, Any]:
         said = subprocess.run(
-            self.command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=True, timeout=60
+            self.command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=True, timeout=120
         ).stdout
         end: dict[str, Any] = json.loads(said.splitlines()[-1])
         return end
@@ -90,11 +90,11 @@ def test_a_task_that_did_not_move_all_is_no_success(tmp_path: Path, service: Ser
 def test_a_job_that_is_ended_takes_its_task_back(tmp_path: Path, service: Service) -> None:
     job = Job(tmp_path, service)
     running = subprocess.Popen(job.command, cwd=job.folder, env=job.environment, stdout=subprocess.DEVNULL)
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while not service.submitted and time.monotonic() < until:
         time.sleep(0.05)
     running.send_signal(signal.SIGTERM)
-    running.wait(30)
+    running.wait(120)
     while not service.cancelled and time.monotonic() < until:
         time.sleep(0.05)
     assert service.cancelled

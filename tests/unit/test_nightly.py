@@ -220,7 +220,7 @@ def test_two_begin_nights_in_turn_and_who_dies_keeps_no_lock(define: Define) -> 
     subprocess.run(["pkill", "-KILL", "-P", str(held.pid)], check=True)  # what it started, by its parent
     held.wait()
     held.stdout.close()
-    with alone(nightly, patience_s=5):
+    with alone(nightly, patience_s=60):
         pass
 
 

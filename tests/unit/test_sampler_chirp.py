@@ -97,16 +97,21 @@ class TestChirp:
     def test_its_clock_is_compared_with_the_access_points_uptime_at_both_ends(
         self, start: Start, shipped: Path, access_point: AccessPoint, out: Path
     ) -> None:
-        process = start("--stop-file", "stop", script=shipped)
-        until(lambda: access_point.logged)
-        access_point.stop = True
-        finish(process)
-        true_ns = (time.time() - time.monotonic() - AHEAD_S) * 1e9
-        begin, end = read(out).trailer["clocks"]
-        assert begin["wall_ns"] < end["wall_ns"]
-        for clock in (begin, end):  # the uptime comes in steps of 10 ms, and is rounded here where a kernel cuts it off
-            assert clock["low_ns"] - 6e6 <= true_ns <= clock["high_ns"] + 6e6
-            assert clock["high_ns"] - clock["low_ns"] < 50e6
+        for _ in range(10):  # a busy machine makes the bounds wide, and never wrong
+            access_point.logged, access_point.stop = [], False
+            process = start("--stop-file", "stop", script=shipped)
+            until(lambda: access_point.logged)
+            access_point.stop = True
+            finish(process)
+            true_ns = (time.time() - time.monotonic() - AHEAD_S) * 1e9
+            begin, end = read(out).trailer["clocks"]
+            assert begin["wall_ns"] < end["wall_ns"]
+            widths = [clock["high_ns"] - clock["low_ns"] for clock in (begin, end)]
+            for clock in (begin, end):  # the uptime comes in steps of 10 ms, and is rounded where a kernel cuts it off
+                assert clock["low_ns"] - 6e6 <= true_ns <= clock["high_ns"] + 6e6
+            if max(widths) < 50e6:
+                break
+        assert max(widths) < 50e6
 
     def test_a_closed_connection_does_not_make_it_spin(
         self, start: Start, shipped: Path, access_point: AccessPoint

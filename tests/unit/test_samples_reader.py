@@ -82,7 +82,7 @@ def test_what_the_sampler_writes_is_read(path, tmp_path):
             "--interface=lo",
             "--period=0.05",
         ]
-        subprocess.run([*command, "--max-seconds=0.3"], stdout=file, check=True, timeout=20)
+        subprocess.run([*command, "--max-seconds=0.3"], stdout=file, check=True, timeout=120)
     samples = read_samples(path)
     assert samples.damage is None
     assert len(samples) == samples.trailer.records

@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.shipped import PYTHON, ship
-from tests.unit.test_turn import wait_until, waits
+from tests.unit.test_turn import PATIENCE_S, wait_until, waits
 from tierbench.dags import names
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.submit import pool
@@ -59,7 +59,7 @@ class Batch:
 
     def finish(self, repeat: int, path: str = WITH_TIERBENCH) -> None:
         script = str(self.run / names.SCRIPTS / names.FINISH)
-        assert self.start(PYTHON, script, "0", "0", cwd=self[repeat], path=path).wait(60) == 0
+        assert self.start(PYTHON, script, "0", "0", cwd=self[repeat], path=path).wait(PATIENCE_S) == 0
 
     def take(self, repeat: int) -> subprocess.Popen[bytes]:
         return self.start(PYTHON, str(self.run / names.SCRIPTS / names.TURN_TAKING), "take", cwd=self[repeat])
@@ -90,7 +90,7 @@ def test_a_trial_at_work_counts_before_others_are_skipped(batch: Callable[[float
     fifth = trials.take(5)
     assert waits(fifth)  # the fourth is at work
     trials.finish(4)
-    assert fifth.wait(10) == 0
+    assert fifth.wait(PATIENCE_S) == 0
     assert (trials[5] / names.SAMPLES).exists()
     assert trials.marked() == []
 
@@ -102,7 +102,7 @@ def test_one_that_bears_them_out_has_the_others_skipped(batch: Callable[[float, 
     fifth = trials.take(5)
     assert waits(fifth)
     trials.finish(4)
-    assert fifth.wait(10) == 1
+    assert fifth.wait(PATIENCE_S) == 1
     assert trials.marked() == [5, 6]
 
 
@@ -110,7 +110,7 @@ def test_one_whose_dagman_is_gone_is_not_waited_for(batch: Callable[[float, int]
     trials = batch(400.0, 3)
     (trials[5] / names.NOT_NEEDED).touch()
     (trials[4] / names.DAGMAN_LOCK).unlink()
-    assert trials.take(5).wait(10) == 1
+    assert trials.take(5).wait(PATIENCE_S) == 1
 
 
 def test_without_tierbench_each_is_run(batch: Callable[[float, int], Batch]) -> None:
@@ -118,7 +118,7 @@ def test_without_tierbench_each_is_run(batch: Callable[[float, int], Batch]) -> 
     trials.finish(4, path=WITHOUT)
     assert trials.marked() == []
     wait_until((trials[4] / names.COUNTED).exists)
-    assert trials.take(5).wait(10) == 0
+    assert trials.take(5).wait(PATIENCE_S) == 0
 
 
 def test_trials_find_the_command_that_submits_them_though_no_path_leads_there(

@@ -14,6 +14,7 @@ from tierbench.dags import names
 from tierbench.submit.trial import turn
 
 DEAD = 2**22 + 1  # more than a process number can be
+PATIENCE_S = 120
 WAITING_S = 0.5  # who has not got the turn by then is waiting: one that may take it needs a tenth of that
 
 
@@ -78,12 +79,12 @@ def waits(process: subprocess.Popen[bytes]) -> bool:
 
 
 def test_the_first_trial_takes_the_turn_at_once(trials: Trials) -> None:
-    assert trials.take("first").wait(10) == 0
+    assert trials.take("first").wait(PATIENCE_S) == 0
     assert trials.turn == "first"
 
 
 def test_a_trial_that_has_its_turn_has_the_folders_that_its_jobs_write_to(trials: Trials) -> None:
-    trials.take("first").wait(10)
+    trials.take("first").wait(PATIENCE_S)
     assert {path.name for path in trials["first"].iterdir() if path.is_dir()} == set(names.FILLED)
 
 
@@ -95,19 +96,19 @@ def test_clients_without_a_gate_wait_for_the_samplers(trials: Trials) -> None:
     wait_until((trials["first"] / names.SAMPLES).exists)
     assert waits(clients)
     (trials["first"] / names.sample_file("oss")).write_text("header\nrecord\n")
-    assert clients.wait(10) == 0
+    assert clients.wait(PATIENCE_S) == 0
 
 
 def test_all_nodes_of_a_trial_have_its_turn(trials: Trials) -> None:
-    assert [trials.take("first").wait(10) for _ in range(3)] == [0, 0, 0]
+    assert [trials.take("first").wait(PATIENCE_S) for _ in range(3)] == [0, 0, 0]
 
 
 def test_the_second_waits_until_the_first_passes_the_turn_on(trials: Trials) -> None:
-    trials.take("first").wait(10)
+    trials.take("first").wait(PATIENCE_S)
     second = trials.take("second")
     assert waits(second)
     trials.pass_on("first")
-    assert second.wait(10) == 0
+    assert second.wait(PATIENCE_S) == 0
     assert trials.turn == "second"
 
 
@@ -117,7 +118,7 @@ def test_the_second_lets_the_first_go_first(trials: Trials) -> None:
 
 def test_a_trial_that_has_failed_is_not_waited_for(trials: Trials) -> None:
     (trials["first"] / names.OUTCOME).touch()
-    assert trials.take("second").wait(10) == 0
+    assert trials.take("second").wait(PATIENCE_S) == 0
 
 
 def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(
@@ -143,28 +144,28 @@ def test_of_two_dags_at_once_only_one_trial_has_the_turn(trials: Trials) -> None
 
 
 def test_a_turn_whose_trial_is_gone_for_good_is_free(trials: Trials) -> None:
-    trials.take("first").wait(10)
+    trials.take("first").wait(PATIENCE_S)
     (trials["first"] / "trial.dag.lock").unlink()
     (trials["first"] / names.OUTCOME).touch()
-    assert trials.take("second").wait(10) == 0
+    assert trials.take("second").wait(PATIENCE_S) == 0
     assert trials.turn == "second"
 
 
 def test_a_trial_that_is_not_needed_passes_its_turn_on_and_runs_no_node(trials: Trials) -> None:
     (trials["first"] / names.NOT_NEEDED).touch()
-    assert [trials.take("first").wait(10) for _ in range(2)] == [1, 1]
-    assert trials.take("second").wait(10) == 0
+    assert [trials.take("first").wait(PATIENCE_S) for _ in range(2)] == [1, 1]
+    assert trials.take("second").wait(PATIENCE_S) == 0
 
 
 def test_only_who_has_the_turn_passes_it_on(trials: Trials) -> None:
-    trials.take("first").wait(10)
+    trials.take("first").wait(PATIENCE_S)
     trials.pass_on("second")
     assert trials.turn == "first"
     assert not (trials["second"] / names.SERVED).exists()
 
 
 def test_a_dagman_that_died_leaves_a_lock_and_no_turn(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
-    trials.take("first").wait(10)
+    trials.take("first").wait(PATIENCE_S)
     trials.start_dagman("first", pid=DEAD)
     (trials["second"] / names.AFTER).write_text("")
     clock = Clock()
@@ -176,15 +177,15 @@ def test_a_dagman_that_died_leaves_a_lock_and_no_turn(trials: Trials, monkeypatc
 
 
 def test_passing_it_on_twice_is_passing_it_on(trials: Trials) -> None:
-    trials.take("first").wait(10)
+    trials.take("first").wait(PATIENCE_S)
     trials.pass_on("first")
-    trials.take("second").wait(10)
+    trials.take("second").wait(PATIENCE_S)
     trials.pass_on("first")
     assert trials.turn == "second"
 
 
 def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
-    trials.take("first").wait(10)
+    trials.take("first").wait(PATIENCE_S)
     trials.pass_on("first")
     assert not (trials.run / names.TURN).exists()
     assert {path.name for path in trials["first"].iterdir()} == {
@@ -212,7 +213,7 @@ class Clock:
 
 
 def wait_until(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while not ready():
         assert time.monotonic() < deadline
         time.sleep(0.02)
