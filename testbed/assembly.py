@@ -21,7 +21,7 @@ from tierbench.testbed.topology import WAN, Topology
 DELAY_LINE = "/usr/local/lib/tierbench/delayline.py"
 SOURCE = "/opt/tierbench"
 STAGES = ("dags", "submit", "wrappers", "monitors", "postprocess", "testbed", "site_configs")
-START_SECONDS = 5.0
+START_SECONDS = 30.0
 
 T = TypeVar("T")
 

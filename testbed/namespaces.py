@@ -19,7 +19,7 @@ from tierbench.errors import HostError
 from tierbench.testbed.cgroups import ACCOUNT, Cgroup
 from tierbench.testbed.templates import FILES
 
-BOOT_SECONDS = 20.0
+BOOT_SECONDS = 60.0
 
 
 class Namespaces:

@@ -12,7 +12,7 @@ from tierbench.testbed.topology import Topology
 
 OUTSIDE = "outside"
 MTU = 1500
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 
 
 class UserNetworkHost(RunningHost):

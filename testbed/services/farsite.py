@@ -12,7 +12,7 @@ RTT_MS = 47  # of FNAL to UF, in the ExTENCI paper
 RTT_FILE = "/run/far-rtt"
 QUEUES = (90, 91)  # of netfilter: what goes there, and what comes from there
 LINE = "/usr/local/lib/tierbench/delayline.py"
-START_SECONDS = 15.0
+START_SECONDS = 30.0
 WORKER = "wnf"
 
 

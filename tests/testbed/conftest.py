@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.testbed.machine import Machine
 from tests.testbed.runs import AccessPoint
 from tierbench.errors import TierbenchError
 from tierbench.testbed.check import Check
@@ -42,6 +43,12 @@ def testbed() -> Iterator[Testbed]:
         pytest.exit(f"the testbed did not come up, so nothing was tested: {error}", returncode=4)
     yield bed
     bed.down()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def machine() -> Iterator[Machine]:
+    with Machine().watched() as machine:
+        yield machine
 
 
 @pytest.fixture(scope="session")

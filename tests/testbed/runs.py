@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.testbed.machine import Machine
 from tierbench.dags import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
@@ -19,7 +21,9 @@ from tierbench.testbed.topology import USER
 # Reasons of the verdict that say the machine was at fault, which is that of all hosts, and perhaps of others.
 STARVED = ("the host was starved", "the host is too busy")
 HOME = f"/home/{USER}/experiments"  # DAGMan does not want its logs below /tmp
-RUN_SECONDS = 400
+RUN_SECONDS = 1200  # of a busy machine's patience; nothing waits so long where all is well
+TRIES = 5
+FULL_SEGMENT = 1514  # bytes on the wire
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,37 @@ class Ran:
             return list(csv.DictReader(file))
 
 
-def fed(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The trials in which no sampler had to wait for a core: where one had, nothing is asserted of the figures."""
-    rows = [row for row in rows if not any(words in row["verdict_reasons"] for words in STARVED)]
+def starved(row: dict[str, str]) -> bool:
+    """Whether a trial's own samplers had to wait for a core."""
+    return any(words in row["verdict_reasons"] for words in STARVED)
+
+
+def fed(rows: list[dict[str, str]], machine: Machine) -> list[dict[str, str]]:
+    """The trials in which nobody had to wait for a core: where one had, nothing is asserted of the figures."""
+    rows = [row for row in rows if not starved(row) and machine.was_at_rest(*window(row))]
     if not rows:
-        pytest.skip("this machine was too busy: a sampler was starved in each of the trials")
+        pytest.skip("this machine was too busy: somebody was starved in each of the trials")
     return rows
+
+
+def window(row: dict[str, str]) -> tuple[float, float]:
+    """By the wall clock; empty where a trial had none."""
+    return int(row["go_wall_ns"] or 0) / 1e9, int(row["end_wall_ns"] or 0) / 1e9
+
+
+def least(measure: Callable[[], float], enough: float) -> float:
+    """The least of some measurements of what a busy machine only adds to; no more of them once one is enough."""
+    measured = [measure()]
+    while min(measured) > enough and len(measured) < TRIES:
+        measured.append(measure())
+    return min(measured)
+
+
+def sent_again(run: Ran, trial: dict[str, str]) -> float:
+    """The share of what the clients took in that the storage's TCP sent again."""
+    mine = [row for row in run.rows(names.SAMPLES_CSV) if row["trial"] == trial["trial"] and row["role"] == "storage"]
+    segments = sum(float(row["tcp_retrans_per_s"] or 0) * float(row["interval_s"] or 0) for row in mine)
+    return segments * FULL_SEGMENT / int(trial["bytes_app"])
 
 
 def content(path: Path) -> Any:

@@ -12,6 +12,8 @@ from importlib import resources
 
 import pytest
 
+from tests.testbed.machine import Machine
+from tests.testbed.runs import RUN_SECONDS, STARVED, window
 from tierbench.dags import names
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
@@ -20,7 +22,7 @@ from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 HOME = f"/home/{USER}/bottlenecks"  # DAGMan does not want its logs below /tmp
-RUN_SECONDS = 120
+TRIES = 3
 SLOW_MBPS = 25
 SLOW_CORES = 0.05
 FAR_MS = 160.0
@@ -49,7 +51,7 @@ access = ["{access}"]
 batches = [{jobs}]
 repeats = 1
 sample_period_s = 0.1
-retries = 0
+retries = 1
 
 [workloads.read]
 client = "{client}"
@@ -194,6 +196,7 @@ def set_round_trip(wan: RunningHost, rtt_ms: float) -> None:
 
 Stage = Callable[[Testbed], AbstractContextManager[None]]
 SLOW = float(SLOW_MBPS)
+STAGED_CPUS = {"gateway CPU": "dgt.fiu.test", "door CPU": "vmuf.uf.test"}
 AS_IN_THE_PAPERS = "options = { cpu_s_per_mb = 0.7 }"
 
 
@@ -238,13 +241,25 @@ def staged(label: str, stage: Stage, trial: Trial) -> object:
         ),
     ],
 )  # fmt: skip
-def test_the_staged_bottleneck_is_named(sites: Sites, label: str, stage: Stage, trial: Trial) -> None:
+def test_the_staged_bottleneck_is_named(sites: Sites, machine: Machine, label: str, stage: Stage, trial: Trial) -> None:
+    """In a trial for which this machine had the time: one that it held up itself is run again."""
     if label in ("gateway CPU", "door CPU") and not means().limits:
         pytest.skip(means().lacking)
+    name = re.sub(r"\W+", "-", label).lower()
     with stage(sites.testbed):
-        row = sites.run(re.sub(r"\W+", "-", label).lower(), trial)
-    print(label, row["bottleneck_evidence"])
+        for number in range(TRIES):
+            row = sites.run(f"{name}-{number}", trial)
+            print(label, row["bottleneck_evidence"])
+            named = row["bottleneck"] == label and (trial.client != "higgs" or float(row["cpu_efficiency"]) >= 0.9)
+            if named or not held_up(row, machine, but=STAGED_CPUS.get(label, "nowhere")):
+                break
+        else:
+            pytest.skip(f"this machine was too busy in each of {TRIES} trials: {row['verdict_reasons']}")
     assert (row["state"], row["reasons"]) == ("complete", "")
-    assert row["bottleneck"] == label, row["bottleneck_evidence"]
-    if trial.client == "higgs":
-        assert float(row["cpu_efficiency"]) >= 0.9
+    assert named, (row["bottleneck"], row["cpu_efficiency"], row["bottleneck_evidence"])
+
+
+def held_up(row: dict[str, str], machine: Machine, but: str) -> bool:
+    """Whether this machine kept a trial waiting, other than by the CPU of the host that was made slow."""
+    reasons = [reason for reason in row["verdict_reasons"].split("; ") if not reason.startswith(but)]
+    return any(words in " ".join(reasons) for words in STARVED) or not machine.was_at_rest(*window(row))

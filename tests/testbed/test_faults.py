@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, outcome
+from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, outcome
 from tierbench.dags import names
 from tierbench.testbed.namespaces import wait_until
 from tierbench.testbed.testbed import Testbed
@@ -22,7 +22,7 @@ batches = [2]
 repeats = 3
 sample_period_s = 0.2
 retries = 0
-stall_limit_s = 6
+stall_limit_s = 10
 
 [workloads.copy]
 client = "xrdcp"
@@ -46,20 +46,19 @@ def faulty(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
     log = run / f"{names.EXPERIMENT_DAG}.dagman.out"
     with ThreadPoolExecutor(1) as threads:
         watched = threads.submit(access_point.tierbench, "submit", f"{HOME}/faults", check=False)
-        wait_until(partial(all_read, trials[0], 2), 120, "the clients did not begin", log)
+        wait_until(partial(all_read, trials[0], 2), RUN_SECONDS, "the clients did not begin", log)
+        for worker in ("wn01", "wn02"):
+            testbed.host(worker).run("sh", "-c", f"pkill -STOP -f '{CLIENT}'", check=False)
         # A copy is not the run: to stop it does nothing to the run.
         access_point.command("cp", "-r", f"{HOME}/faults", f"{HOME}/faults-copied")
         assert access_point.tierbench("stop", f"{HOME}/faults-copied", check=False) == 2
-        for worker in ("wn01", "wn02"):
-            testbed.host(worker).run("sh", "-c", f"pkill -STOP -f '{CLIENT}'", check=False)
-        wait_until((trials[1] / names.CLIENTS).exists, 180, "the second trial did not begin", log)
+        wait_until((trials[1] / names.CLIENTS).exists, RUN_SECONDS, "the second trial did not begin", log)
         for step in ("gate", "stop"):
-            wait_until((trials[1] / f"{step}.out").exists, 60, f"the second trial has no {step}", log)
+            wait_until((trials[1] / f"{step}.out").exists, RUN_SECONDS, f"the second trial has no {step}", log)
             testbed.host("ce").run("sh", "-c", f"pkill -KILL -f '[s]cripts/{step}.py'", check=False)
-        wait_until(partial(all_read, trials[2], 2), 180, "the third trial did not begin", log)
-        _, queue = access_point.command("condor_q", "-af", "ClusterId", "Cmd")
-        (client,) = {line.split()[0] for line in queue.splitlines() if "client.py" in line}
-        access_point.command("condor_rm", f"{client}.1")
+        wait_until(partial(all_read, trials[2], 2), RUN_SECONDS, "the third trial did not begin", log)
+        second = f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1'
+        access_point.command("condor_rm", "-constraint", second)
         status = watched.result()
     yield Ran(status, access_point.copy("faults"))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.testbed.runs import least
 from tests.testbed.wire import marks_on_the_wire
 from tierbench.dags import names
 from tierbench.dags.clients import shipped_clients
@@ -24,6 +25,7 @@ MARK, COPIES = "what everybody on the way could read", 5000
 PLAIN, PLAIN_BYTES = "plain.dat", COPIES * (len(MARK) + 1)
 FAR_S = FAR_RTT_MS / 1000
 WORKER, SET, HERE = "wn03", f"{DATA}/gridftp-test", f"/home/{USER}/gridftp"
+LARGE, LARGE_BYTES = f"{SET}-large.dat", 8_000_000
 
 
 class Steering:
@@ -32,6 +34,7 @@ class Steering:
     def __init__(self, testbed: Testbed) -> None:
         self.testbed, self.worker = testbed, testbed.host(WORKER)
         make = f"mkdir -p {SET}; cd {SET}; for n in $(seq {FILES}); do head -c {SIZE} /dev/urandom >f$n.dat; done"
+        make += f"; head -c {LARGE_BYTES} /dev/urandom >{LARGE}"
         make += f"; yes '{MARK}' | head -n {COPIES} >{PLAIN}"
         testbed.host(BESIDE_STORAGE).run("sh", "-euc", make, user=USER)
         shipped = dict(scripts([shipped_clients()[name] for name in ("gridftp", "gfal")]))
@@ -70,7 +73,7 @@ class Steering:
 @pytest.fixture(scope="module")
 def steering(testbed: Testbed) -> Iterator[Steering]:
     yield Steering(testbed)
-    testbed.host(BESIDE_STORAGE).run("rm", "-rf", SET, user=USER)
+    testbed.host(BESIDE_STORAGE).run("rm", "-rf", SET, LARGE, user=USER)
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +92,12 @@ def test_each_file_waits_for_round_trips(steering: Steering, listed: dict[str, A
 
 
 def test_pipelining_a_directory_spares_them(steering: Steering, listed: dict[str, Any]) -> None:
-    pipelined = steering.end(directory=True, pipelining=True)
-    assert (pipelined["status"], "SIZE" in pipelined["detail"]["counts"]) == ("ok", False)
-    assert pipelined["seconds"] < listed["seconds"] / 1.5
+    def pipelined_s() -> float:
+        pipelined = steering.end(directory=True, pipelining=True)
+        assert (pipelined["status"], "SIZE" in pipelined["detail"]["counts"]) == ("ok", False)
+        return float(pipelined["seconds"])
+
+    assert least(pipelined_s, listed["seconds"] / 1.5) <= listed["seconds"] / 1.5
 
 
 def test_steered_from_far_away_a_file_takes_its_commands_in_round_trips(steering: Steering) -> None:
@@ -105,13 +111,18 @@ def test_steered_from_far_away_a_file_takes_its_commands_in_round_trips(steering
 
 
 def test_a_copy_goes_past_the_worker_and_what_is_fetched_does_not(steering: Steering) -> None:
+    """What else a host receives meanwhile is little beside a file of some size."""
+    source, destination = servers(steering.testbed.topology)
+    url = f"{source.url.removesuffix(source.folder + '/')}{LARGE}\t{LARGE_BYTES}"
     before = steering.received(WORKER), steering.received(GATEWAY)
     steering.end(sessions=4)
+    copied = steering.run("gridftp", [url], {"to": destination.url.rstrip("/"), "sessions": 4})
     after = steering.received(WORKER), steering.received(GATEWAY)
-    assert after[1] - before[1] > FILES * SIZE > after[0] - before[0]
-    fetched = steering.end(third_party=False)
-    assert (fetched["status"], fetched["bytes_client"]) == ("ok", FILES * SIZE)
-    assert steering.received(WORKER) - after[0] > FILES * SIZE
+    assert copied["status"] == "ok"
+    assert after[1] - before[1] > LARGE_BYTES > 4 * (after[0] - before[0])
+    fetched = steering.run("gridftp", [url], {"to": ""})
+    assert (fetched["status"], fetched["bytes_client"]) == ("ok", LARGE_BYTES)
+    assert steering.received(WORKER) - after[0] > LARGE_BYTES
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.testbed.machine import Machine
 from tests.testbed.runs import AccessPoint, Ran, fed
 from tierbench.dags import names
 
@@ -48,13 +49,13 @@ def test_what_iperf3_tells_went_through_the_server_that_its_way_names(ran: Ran, 
     told, by_server = int(trial["bytes_app"]), json.loads(trial["bytes_by_server"])
     assert trial["direction"] == direction
     assert SIZE_MB * 1e6 <= told < 1.01 * SIZE_MB * 1e6
-    assert told < by_server[server] < 1.1 * told
-    assert all(moved < 0.02 * told for host, moved in by_server.items() if host != server)
+    assert told < by_server[server] < 1.3 * told  # headers, and what TCP sends again
+    assert all(moved < 0.1 * told for host, moved in by_server.items() if host != server)
 
 
 @pytest.mark.parametrize("workload", ENDS)
-def test_such_a_trial_can_be_believed(ran: Ran, workload: str) -> None:
-    (trial,) = fed([row for row in ran.rows(names.TRIALS_CSV) if row["workload"] == workload])
+def test_such_a_trial_can_be_believed(ran: Ran, machine: Machine, workload: str) -> None:
+    (trial,) = fed([row for row in ran.rows(names.TRIALS_CSV) if row["workload"] == workload], machine)
     assert trial["verdict"] != "INVALID", trial["verdict_reasons"]
     assert "bytes" not in trial["verdict_reasons"], trial["verdict_reasons"]
     assert "cache" not in trial["verdict_reasons"], trial["verdict_reasons"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from tierbench.dags import names
 from tierbench.testbed.testbed import Testbed
 
 NIGHTS = f"{HOME}/nights"
-PATIENCE_S = 300
+PATIENCE_S = 900
 EXPERIMENT = """
 name = "watched"
 question = "Is it as fast as last night?"
@@ -79,8 +80,14 @@ def night(nightly: Callable[..., tuple[int, str]], folder: Path, testbed: Testbe
     return dict(first)
 
 
-def test_a_night_is_measured_though_the_scheduler_is_killed_in_its_middle(night: dict[str, Any]) -> None:
-    assert night["outcome"] == "measured" or night["counts"].get("SUSPECT"), night["reason"]
+def test_a_night_is_measured_though_the_scheduler_is_killed_in_its_middle(night: dict[str, Any], folder: Path) -> None:
+    """All of it is; whether that can be believed depends on how busy this machine was."""
+    (table,) = folder.glob(f"{names.NIGHTS}/*/run/{names.TRIALS_CSV}")
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["state"] for row in rows} == {"complete"}, night["reason"]
+    assert sum(night["counts"].values()) == len(rows)
+    assert night["outcome"] == ("measured" if night["counts"].get("VALID") else "failed"), night["reason"]
 
 
 def test_it_has_a_control_of_another_way_beside_what_is_watched(night: dict[str, Any], folder: Path) -> None:

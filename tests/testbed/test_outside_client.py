@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.runs import content
+from tests.testbed.machine import Machine
+from tests.testbed.runs import content, fed
 from tierbench.dags import names
 from tierbench.testbed.run import run
 from tierbench.testbed.testbed import Testbed
@@ -87,10 +88,10 @@ def test_its_jobs_read_their_replicas(rows: dict[str, list[dict[str, str]]]) -> 
     assert [(row["program"], row["status"]) for row in rows["jobs.csv"]] == [("cat_it", "ok")] * 2
 
 
-def test_its_bytes_are_closed_with_the_storages(rows: dict[str, list[dict[str, str]]]) -> None:
-    (trial,) = rows["trials.csv"]
+def test_its_bytes_are_closed_with_the_storages(rows: dict[str, list[dict[str, str]]], machine: Machine) -> None:
+    (trial,) = fed(rows["trials.csv"], machine)
     assert trial["verdict"] != "INVALID", trial["verdict_reasons"]
-    assert 0 <= float(trial["closure"]) < 0.12
+    assert -0.02 <= float(trial["closure"]) < 0.2  # headers, and what TCP sends again
 
 
 def test_what_a_paper_found_goes_along(ran: Path) -> None:

@@ -34,7 +34,7 @@ def submit(testbed: Testbed) -> Iterator[Submit]:
         ]
         ce.put(f"{directory}/job.sub", "\n".join(lines) + "\n", user=USER)
         ce.run("env", "-C", directory, "condor_submit", "job.sub", user=USER)
-        ce.run("env", "-C", directory, "condor_wait", "-wait", "60", "log", user=USER, timeout=90)
+        ce.run("env", "-C", directory, "condor_wait", "-wait", "600", "log", user=USER, timeout=660)
         return [ce.read(f"{directory}/{n}.out", USER).decode() for n in range(count)]
 
     yield run

@@ -62,7 +62,7 @@ def read(testbed: Testbed) -> Read:
         worker.run("chmod", f"{mode:o}", SHOWN)
         shown = [f"BEARER_TOKEN_FILE={SHOWN}"] if token else []
         copy = ["xrdcp", "--silent", f"root://vmuf.uf.test:{TOKEN_PORT}/{FILE}", "-"]
-        return worker.run("env", *shown, *copy, user=USER, check=False, timeout=30)
+        return worker.run("env", *shown, *copy, user=USER, check=False)
 
     return read
 

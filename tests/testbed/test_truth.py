@@ -22,6 +22,8 @@ from tierbench.postprocess.records.trial import Sampled
 from tierbench.testbed.testbed import Testbed
 
 PERIOD_S = 0.1
+MOST_LATE_S = 0.03  # of what the sender sends each 5 ms, and no more of its rate than the tolerances below
+TRIES = 3
 RAMP_S, LEVEL_S, LEVEL_MBPS = 2.0, 8.0, 60.0
 ETHERNET_IP_UDP = 14 + 20 + 8
 PAYLOAD = 1400
@@ -64,6 +66,11 @@ class Injection:
     def end_s(self) -> float:
         return float(self.times[-1])
 
+    @property
+    def held_up(self) -> bool:
+        """Whether the sender had to wait, by its own log: what it then sends at once is no level and no ramp."""
+        return bool(np.diff(self.times).max() > MOST_LATE_S)
+
     def ns(self, seconds: float) -> int:
         return self.begin_ns + round(seconds * 1e9)
 
@@ -76,17 +83,25 @@ class Injection:
 
 @pytest.fixture(scope="module")
 def injection(testbed: Testbed) -> Injection:
+    for _ in range(TRIES):
+        if not (injected := inject(testbed)).held_up:
+            return injected
+    pytest.skip("this machine was too busy: the sender had to wait each time")
+
+
+def inject(testbed: Testbed) -> Injection:
     oss, worker = testbed.host("oss"), testbed.host("wn03")
+    oss.run("rm", "-f", "/root/stop", "/var/log/truth.log")
     oss.put("/root/sampler.py", joined("tierbench.monitors.sampler"))
     oss.put("/root/sender.py", SENDER)
     of_trial = ["--trial", "truth", "--role", "storage", "--interface", "auto", "--period", str(PERIOD_S)]
-    oss.daemon("truth", "python3", "/root/sampler.py", *of_trial, "--stop-file", "/root/stop", "--max-seconds", "60")
+    oss.daemon("truth", "python3", "/root/sampler.py", *of_trial, "--stop-file", "/root/stop", "--max-seconds", "600")
     samples = oss.log("truth.log")
-    oss.wait_until(lambda: samples.read_bytes().count(b"\n") > 3, 10, "the sampler did not begin", "truth.log")
+    oss.wait_until(lambda: samples.read_bytes().count(b"\n") > 3, 60, "the sampler did not begin", "truth.log")
     numbers = [RAMP_S, LEVEL_S, LEVEL_MBPS, PAYLOAD, ETHERNET_IP_UDP]
     said = json.loads(oss.run("python3", "/root/sender.py", worker.host.address, *map(str, numbers)).stdout)
     oss.put("/root/stop", "stop")
-    oss.wait_until(lambda: b'"reason"' in samples.read_bytes(), 10, "the sampler did not end", "truth.log")
+    oss.wait_until(lambda: b'"reason"' in samples.read_bytes(), 60, "the sampler did not end", "truth.log")
     log, read = np.array(said["log"], float), read_samples(samples)
     return Injection(said["wall_ns"], log[:, 0] / 1e9, log[:, 1], [Sampled(read, intervals(read))])
 

@@ -8,14 +8,14 @@ from functools import partial
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, outcome
+from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, outcome
 from tierbench.dags import names
 from tierbench.testbed.namespaces import wait_until
 from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITABLE
 from tierbench.testbed.testbed import Testbed
 
 CLIENTS = 2
-SIZE_MB = 48
+SIZE_MB = 80  # which lasts some seconds, in which clients can be removed
 WRITES = f"""
 name = "writes"
 question = "Does what was written arrive, and is it removed?"
@@ -44,9 +44,9 @@ def written(access_point: AccessPoint) -> Iterator[Ran]:
     trials, log = Ran(0, run).trials, run / f"{names.EXPERIMENT_DAG}.dagman.out"
     with ThreadPoolExecutor(1) as threads:
         watched = threads.submit(access_point.tierbench, "submit", f"{HOME}/writes", check=False)
-        wait_until(partial(all_read, trials[2], CLIENTS), 180, "the third trial did not begin", log)
+        wait_until(partial(all_read, trials[2], CLIENTS), RUN_SECONDS, "the third trial did not begin", log)
         remove(access_point, f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1')
-        wait_until(partial(all_read, trials[3], CLIENTS), 180, "the fourth trial did not begin", log)
+        wait_until(partial(all_read, trials[3], CLIENTS), RUN_SECONDS, "the fourth trial did not begin", log)
         remove(access_point, f'regexp("{trials[3].name}$", Iwd) && JobUniverse == 7')
         status = watched.result()
     yield Ran(status, access_point.copy("writes"))
@@ -61,7 +61,7 @@ def test_what_was_written_is_what_the_storage_received(written: Ran, number: int
     row = written.rows(names.TRIALS_CSV)[number]
     assert (row["state"], row["direction"]) == ("complete", "received")
     assert int(row["bytes_app"]) == CLIENTS * SIZE_MB * 10**6
-    assert -0.002 < float(row["closure"]) < 0.05
+    assert -0.01 < float(row["closure"]) < 0.12
     assert "clients wrote" not in row["verdict_reasons"]  # less than that, or late
     assert "none of the trial's own hosts" not in row["verdict_reasons"]
 
@@ -72,9 +72,9 @@ def test_it_was_read_again_and_compared(written: Ran, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_the_rate_is_that_of_the_workers_links(written: Ran, number: int) -> None:
+def test_the_rate_is_no_more_than_that_of_the_workers_links(written: Ran, number: int) -> None:
     rate = float(written.rows(names.TRIALS_CSV)[number]["delivered_mbps"])
-    assert 20 < rate < 205
+    assert 10 < rate < 205
 
 
 def test_trials_that_were_broken_off_say_why(written: Ran) -> None:
