@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
+import sysconfig
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -65,3 +69,46 @@ def test_the_wheel_says_its_licence_and_carries_it(built: zipfile.ZipFile) -> No
     folder = next(name.partition("/")[0] for name in built.namelist() if ".dist-info/" in name)
     assert "License-Expression: Apache-2.0" in built.read(f"{folder}/METADATA").decode().splitlines()
     assert "Apache License" in built.read(f"{folder}/licenses/LICENSE").decode()
+
+
+@pytest.fixture(scope="module")
+def installed(built: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The commands of the wheel, installed in an environment of its own that has what it depends on."""
+    environment = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    python = environment / "bin/python"
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, str(built.filename)], check=True)
+    return environment / "bin"
+
+
+@pytest.mark.parametrize("command", [["list"], ["show", "quick"], ["completion", "bash"], ["plan", "--help"]])
+def test_the_wheels_commands_need_nothing_else_of_the_project(
+    installed: Path, tmp_path: Path, command: list[str]
+) -> None:
+    dependencies = {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.defpath, "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [installed / "tierbench", *command], cwd=tmp_path, env=dependencies, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+    where = [installed / "python", "-c", "import tierbench.submit.cli as cli; print(cli.__file__)"]
+    path = subprocess.run(where, cwd=tmp_path, env=dependencies, capture_output=True, text=True, check=True).stdout
+    assert path.startswith(str(installed.parent))
+
+
+def test_the_container_is_made_of_what_the_project_says(built: zipfile.ZipFile) -> None:
+    """It cannot be built here, so what it names is held to what is there."""
+    text = (PROJECT / "site-configs/container/Containerfile").read_text(encoding="utf-8")
+    steps = re.sub(r"\\\n", "", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE))
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (python,) = re.findall(r"^ARG PYTHON=python(\d+)\.(\d+)$", steps, re.MULTILINE)
+    (least,) = re.findall(r">=(\d+)\.(\d+)", project["requires-python"])
+    assert tuple(map(int, python)) >= tuple(map(int, least))
+    (wheel,) = re.findall(r"/wheel/(\S+\.whl)", steps)
+    assert Path(str(built.filename)).match(wheel)
+    assert all(f"/bin/{command}" in steps for command in project["scripts"])
+    copied = re.findall(r"\S+\.conf\b", text[: text.index("podman")])
+    assert len(copied) == 2
+    assert all((PROJECT / name).is_file() for name in copied)
+    assert "://" not in text
