@@ -140,7 +140,7 @@ class _Hand:
         self.begun = self.rested = 0.0  # by the monotonic clock; begun: when it was meant to, where that is known
         self.taken: list[int] = []
         self.before = IO(0, 0, 0)
-        self.was_cut = False
+        self.was_cut, self.cut_s = False, 0.0  # whether, and when by the monotonic clock
         self.at_cut: IO | None = None  # its counts when time was over
 
     def start(self, line: "StartLine | None") -> bool:
@@ -217,15 +217,17 @@ class _Hand:
         # What came before the first one began, as it was told when the last one ended, is time of the first one.
         told_at = ended + self.stderr.stat().st_mtime - time.time() if each else ended
         before = max(0.0, told_at - self.begun - sum(one["seconds"] or 0.0 for one in each))
+        is_cut, timed = self.was_cut, all(one["seconds"] is not None for one in each)
+        under_way = max(0.0, self.cut_s - (told_at if each else self.begun)) if timed else None
         for number, one in told.items():
             seconds = None if one["seconds"] is None else one["seconds"] + before
             yield Fetch(self.taken[number], **{**one, "seconds": seconds})
             before = 0.0
-        is_cut = self.was_cut
         for place in [place for number, place in enumerate(self.taken) if number not in told]:
-            yield Fetch(place, "cut" if is_cut else end["status"], end["message"], rest, ended - self.begun)
             if is_cut:
+                yield Fetch(place, "cut", end["message"], rest, under_way)
                 return
+            yield Fetch(place, end["status"], end["message"], rest, ended - self.begun)
             rest = 0
 
 
@@ -398,6 +400,7 @@ class _Leader:
     def _cut(self, hand: _Hand) -> None:
         """End what is under way; a program that then ends as if all was well has read no file in time."""
         hand.was_cut = os.waitid(os.P_PID, hand.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
+        hand.cut_s = time.monotonic()
         counts = io_of(str(hand.process.pid))
         self.looked += counts.text_bytes
         hand.at_cut = counts if hand.was_cut and counts.text_bytes else None

@@ -1,5 +1,6 @@
 """The work of a job of several files or processes: how the files are dealt out, and what the job tells of it."""
 
+import bisect
 import collections
 import itertools
 import math
@@ -52,6 +53,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.latencies: list[float] = []
+        self.cut_after: list[float] = []  # for how long those were under way that time cut off
         self.statuses: collections.Counter[str] = collections.Counter()
         self.messages: collections.Counter[str] = collections.Counter()
         self.first_failure: list[str] = []
@@ -66,7 +68,9 @@ class Tally:
         if fetch.status == "ok":
             self.whole.add(fetch.file)
             self.latencies += [] if fetch.seconds is None else [fetch.seconds]
-        elif fetch.status != "cut":
+        elif fetch.status == "cut":
+            self.cut_after += [] if fetch.seconds is None else [fetch.seconds]
+        else:
             self.first_failure = self.first_failure or [fetch.status, fetch.message]
             is_new = fetch.message not in self.messages
             self.messages["others" if is_new and len(self.messages) >= MOST_MESSAGES else fetch.message] += 1
@@ -77,8 +81,7 @@ class Tally:
 
     def told(self, overdue: int = 0) -> "dict[str, Any]":
         """The counts of a record's end, when so many were to begin by the timetable and did not."""
-        in_order = sorted(self.latencies)
-        classes = collections.Counter(latency_class(latency) for latency in in_order)
+        in_order, cut_after = sorted(self.latencies), sorted(self.cut_after)
         return {
             "fetches": self.statuses["ok"],
             "failed": self.failed,
@@ -88,26 +91,40 @@ class Tally:
             "files": len(self.whole),
             "bytes_once": sum(self.most.values()),
             "latency_s": {
-                **{name: percentile(in_order, share, overdue) for name, share in PERCENTILES.items()},
+                **{name: percentile(in_order, share, overdue, cut_after) for name, share in PERCENTILES.items()},
                 "max": round(in_order[-1], 6) if in_order else None,
             },
             "latency_step": STEP,
-            "latency_classes": {str(number): count for number, count in sorted(classes.items())},
+            "latency_classes": classes_of(in_order),
+            "cut_classes": classes_of(cut_after),
         }
 
 
 PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
-def percentile(in_order: "Sequence[float]", share: float, overdue: int = 0) -> "float | None":
-    """The least that so large a share does not exceed; those overdue take longer than all, nobody knows how long."""
-    wanted = rank(share, len(in_order) + overdue)
-    return round(in_order[wanted - 1], 6) if wanted <= len(in_order) else None
+def percentile(
+    in_order: "Sequence[float]", share: float, overdue: int = 0, cut_after: "Sequence[float]" = ()
+) -> "float | None":
+    """The least that so large a share does not exceed; those overdue take longer than all, nobody knows how long.
+
+    Those that were cut off, in order as well, take longer than what they had taken by then; of more they say nothing.
+    """
+    for place, seconds in enumerate(in_order, 1):
+        longer = overdue + len(cut_after) - bisect.bisect_left(cut_after, seconds)
+        if place >= rank(share, len(in_order) + longer):
+            return round(seconds, 6)
+    return None
 
 
 def rank(share: float, count: int) -> int:
     """Of so many, which one in order is the first that so large a share does not exceed; the least is 1."""
     return max(1, math.ceil(share * count))
+
+
+def classes_of(in_order: "Sequence[float]") -> "dict[str, int]":
+    """How many of these latencies are in each class."""
+    return {str(number): len(list(own)) for number, own in itertools.groupby(in_order, latency_class)}
 
 
 def latency_class(seconds: float) -> int:

@@ -22,9 +22,10 @@ def of_jobs(jobs: Iterable[Job], window_s: float | None) -> Fetches:
     if not done:
         return Fetches()
     counts = sum((one.latencies for one in done), Counter[float]())
+    cut_after = sum((one.cut_after for one in done), Counter[float]())
     longest = max((one.latency_s["max"] or 0.0 for one in done), default=0.0) or None
     overdue = sum(one.overdue for one in done)
-    latencies = {name: _percentile(counts, share, longest, overdue) for name, share in PERCENTILES.items()}
+    latencies = {name: _percentile(counts, share, longest, overdue, cut_after) for name, share in PERCENTILES.items()}
     return _fetches(done, {**latencies, "max": longest}, window_s)
 
 
@@ -61,11 +62,19 @@ def cached_share(data: TrialData, carried_bytes: float | None, taken_bytes: int 
     return max(0.0, 1 - carried_bytes / taken_bytes)
 
 
-def _percentile(counts: Counter[float], share: float, longest: float | None, overdue: int) -> float | None:
-    """Within how long so large a share was done, of those that were meant to begin; none overdue is known to be."""
-    wanted, so_far = rank(share, counts.total() + overdue), 0
+def _percentile(
+    counts: Counter[float], share: float, longest: float | None, overdue: int, cut_after: Counter[float]
+) -> float | None:
+    """Within how long so large a share was done, of those that were meant to begin.
+
+    None overdue is known to be, and none that was cut off by then unless it had been under way for less.
+    """
+    done, longer = 0, overdue + cut_after.total()
+    cut = sorted(cut_after)
     for seconds in sorted(counts):
-        so_far += counts[seconds]
-        if so_far >= wanted:
+        done += counts[seconds]
+        while cut and cut[0] < seconds:
+            longer -= cut_after[cut.pop(0)]
+        if done >= rank(share, counts.total() + longer):
             return min(seconds, longest or seconds)
     return None

@@ -85,12 +85,21 @@ class WorkDone:
     first_begin_wall_ns: int = 0
     overdue: int = 0  # records of earlier versions know no timetable
     latency_step: float = 1.02  # of one class over the next, as in earlier versions
+    cut_classes: dict[str, int] = field(default_factory=dict)
 
     @property
     def latencies(self) -> Counter[float]:
         """How many fetches took how long, by the classes in which they were counted."""
+        return self._counted(self.latency_classes)
+
+    @property
+    def cut_after(self) -> Counter[float]:
+        """For how long those had been under way that were when time was over; earlier versions do not tell."""
+        return self._counted(self.cut_classes)
+
+    def _counted(self, classes: Mapping[str, int]) -> Counter[float]:
         counts: Counter[float] = Counter()
-        for number, count in self.latency_classes.items():
+        for number, count in classes.items():
             counts[latency_of(int(number), self.latency_step)] += count
         return counts
 
@@ -100,7 +109,8 @@ class WorkDone:
         if not self.latency_s.keys() >= {*PERCENTILES, "max"} or self.latency_step <= 1:
             return False
         most = math.log(LONGEST_S / LEAST_S, self.latency_step)
-        return all(number.isdecimal() and float(number) < most for number in self.latency_classes)
+        classes = (*self.latency_classes, *self.cut_classes)
+        return all(number.isdecimal() and float(number) < most for number in classes)
 
 
 @dataclass(frozen=True)

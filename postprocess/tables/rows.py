@@ -94,7 +94,10 @@ class Fetches:
     fetches_overdue: Count = count("readings that were to begin by the timetable before the time was over, and did not")
     fetches_per_s: Amount = number("1/s", "fetches over the time that they took together")
     latency_p50_s: Amount = number(
-        "s", "median time of a fetch, from when it was meant to begin; those overdue took longer than any other", 6
+        "s",
+        "median time of a fetch, from when it was meant to begin; those overdue took longer than any other, those cut"
+        " than they had by then",
+        6,
     )
     latency_p95_s: Amount = number("s", "time within which 95 % of the fetches were done", 6)
     latency_p99_s: Amount = number("s", "time within which 99 % of the fetches were done", 6)

@@ -369,6 +369,25 @@ def test_percentiles_are_of_those_that_were_due_and_never_begun_as_well() -> Non
     assert tally.told(overdue=40)["latency_s"] == {"p50": 0.5, "p95": None, "p99": None, "max": 0.6}
 
 
+def test_percentiles_count_what_was_cut_off_as_longer_than_it_had_been_under_way() -> None:
+    """Eight processes fetched thrice while eight others hung; each of the first had begun anew when time was over."""
+    tally = Tally()
+    for seconds in 8 * [19.0, 19.5, 20.0]:
+        tally.add(Fetch(0, "ok", "", 1, seconds))
+    for under_way in 8 * [60.0, 1.5]:
+        tally.add(Fetch(0, "cut", "", 1, under_way))
+    assert tally.told()["latency_s"] == {"p50": 19.5, "p95": None, "p99": None, "max": 20.0}
+
+
+def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path: Path, web: Any) -> None:
+    web.stalls = [30, 0]  # the second answer
+    work = Crew(tmp_path, web.address).end("http", files_per_job=2, for_s=2)["work"]
+    ((number, count),) = work["cut_classes"].items()
+    assert (work["fetches"], count) == (1, 1)
+    assert latency_of(int(number)) < 2.01
+    assert work["latency_s"]["p95"] is None
+
+
 def test_latency_is_what_a_slow_server_takes(tmp_path: Path, web: Any) -> None:
     web.slow_s = 0.1
     work = Crew(tmp_path, web.address).end("http", files_per_job=6, processes=2)["work"]

@@ -125,6 +125,17 @@ def test_the_timetables_overdue_fetches_are_later_than_all(trial: Trial) -> None
     assert row.fetched.latency_p50_s == pytest.approx(0.1, rel=0.02)
 
 
+def test_fetches_that_hung_until_time_was_over_are_later_than_those_that_ended(trial: Trial) -> None:
+    """In one job of four two processes hung from the go on; what the others had just begun says nothing."""
+    work = {"for_s": 20, "processes": 2}
+    well = work_done(fetches=6, cut=2, latency_classes={"7500": 6}, latency_step=1.002, cut_classes={"6000": 2})
+    hung = work_done(fetches=0, cut=2, latency_classes={}, latency_step=1.002, cut_classes={"8400": 2})
+    well["latency_s"] = hung["latency_s"] = {"p50": 3.2, "p95": 3.2, "p99": 3.2, "max": 3.3}
+    row = trial.with_work(work, well, well, well, hung, times=2)
+    assert row.fetched.latency_p50_s == pytest.approx(3.22, rel=0.01)
+    assert (row.fetched.latency_p95_s, row.fetched.latency_p99_s) == (None, None)
+
+
 def test_latencies_that_differ_by_less_than_a_per_cent_are_not_one_class_apart(trial: Trial) -> None:
     """Three trials each in classes of 2 % would say 1.02 with an interval of no width, of what is 1.003."""
     told = []
