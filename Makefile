@@ -18,7 +18,7 @@ demo: setup
 	$(TIERBENCH) testbed up --name demo && $(TIERBENCH) testbed run quick --name demo
 
 test: setup lint
-	TIERBENCH_DAMAGES=1200 $(VENV)/bin/pytest --numprocesses auto tests/unit
+	TIERBENCH_DAMAGES=600 $(VENV)/bin/pytest --numprocesses auto tests/unit
 	$(MAKE) old-python
 	$(VENV)/bin/pytest tests/testbed
 
