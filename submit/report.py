@@ -16,7 +16,8 @@ DESCRIPTION = """\
 Write one self-contained HTML page about a run: the question, the answer with its interval, figures
 that correspond to those of the papers, tables, each trial with its verdict and its course over time,
 and where the numbers come from. It works offline and prints well. The figures are written beside it,
-as PNG and SVG. Tables that are missing are made first; nothing else of the run is changed.
+as PNG and SVG. Tables that are missing, or older than a trial, are made first; nothing else of the run
+is changed.
 
 With several runs the page compares them with the first: how much each rate changed, with an interval,
 and what else differs. Runs that were made differently are marked as not comparable, and why.

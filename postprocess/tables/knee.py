@@ -11,6 +11,9 @@ from tierbench.postprocess.measures.knee import FLAT, RISING, Knee, Rung, knee
 from tierbench.postprocess.measures.uncertainty import Interval
 from tierbench.postprocess.tables.rows import Bounded, KneeRow, SummaryRow, TrialRow
 from tierbench.postprocess.verdict.counted import counts
+from tierbench.starts import NATURAL, TOGETHER
+
+OVERLAPPING = ("", NATURAL, TOGETHER)  # clients that begin one by one, or take turns, do not fill a way together
 
 Ladder = tuple[tuple[str, str], ...]  # what all its trials have alike
 
@@ -19,7 +22,7 @@ def knee_rows(trials: Sequence[TrialRow], summary: Sequence[SummaryRow]) -> list
     """A row for each ladder of two batches or more, in the order of summary.csv."""
     climbed: dict[Ladder, list[TrialRow]] = {}
     for trial in trials:
-        if counts(trial) and trial.delivered_mbps is not None:
+        if counts(trial) and trial.delivered_mbps is not None and (trial.started or "") in OVERLAPPING:
             climbed.setdefault(_ladder(trial.levels), []).append(trial)
     rungs: dict[Ladder, list[SummaryRow]] = {}
     for row in summary:

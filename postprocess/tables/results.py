@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -141,10 +142,12 @@ def read_results(directory: Path, say: Say) -> Results:
     older = (
         schema.get("schema_version", SCHEMA_VERSION) < SCHEMA_VERSION and not (directory / names.NO_SAMPLES).exists()
     )
-    if older or not all((directory / name).is_file() for name in NEEDED):
+    missing = not all((directory / name).is_file() for name in NEEDED)
+    if older or missing or _have_gone_on(directory):
         from tierbench.postprocess.tables.write import tables
 
-        say(f"{directory}: making its tables {'anew, they are of an older version' if older else 'first'}")
+        why = "anew, they are of an older version" if older else "first" if missing else "anew, trials have ended since"
+        say(f"{directory}: making its tables {why}")
         tables(directory)
         schema = _json(directory / names.SCHEMA)
     plan = _json(directory / names.PLAN)
@@ -172,6 +175,27 @@ def read_results(directory: Path, say: Say) -> Results:
             f" `tierbench watch {directory}` shows what it is at, `tierbench submit {directory}` runs it"
         )
     return results
+
+
+def _have_gone_on(directory: Path) -> bool:
+    """Whether a trial has ended, or was repeated, since the run's tables were made: its own table then says when."""
+    if (directory / names.NO_SAMPLES).exists():
+        return False
+    known = _ends(directory / names.TRIALS_CSV)
+    return any(
+        known.get(trial, end) != end
+        for path in directory.glob(f"{names.TRIALS}/*/{names.TRIALS_CSV}")
+        for trial, end in _ends(path).items()
+    )
+
+
+def _ends(path: Path) -> dict[str, str]:
+    """When each trial of a table ended, as it stands there."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return {line["trial"]: line["end_wall_ns"] for line in csv.DictReader(file)}
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError):  # which is told where it is read for good
+        return {}
 
 
 def _json(path: Path) -> dict[str, Any]:

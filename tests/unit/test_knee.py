@@ -100,6 +100,17 @@ def test_a_prediction_holds_the_next_batch_of_the_same_way():
     assert found.predicted.low < 800 < found.predicted.high
 
 
+@pytest.mark.parametrize("started", ["in-turn", "every 5 s"])
+def test_clients_that_do_not_read_at_the_same_time_fill_nothing(tmp_path, started):
+    """One alone gets as much as seven in turn: that says nothing of how many a way can take."""
+    path = run_of(tmp_path / "run", (32, 64, 128))
+    assert [row.state for row in read_results(path, silent).knees] == [FLAT, FLAT]
+    rows = [{**row, "started": started} for row in read_csv(path / names.TRIALS_CSV)]
+    write_csv(path / names.TRIALS_CSV, rows)
+    trials = read_results(path, silent).trials
+    assert knee_rows(trials, summary_rows(trials)) == []
+
+
 # -- in the tables, on the page, and against another run -------------------------------------------------------------
 
 

@@ -10,10 +10,12 @@ from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.tables.columns import columns_of, places
+from tierbench.postprocess.tables.results import read_results
 from tierbench.postprocess.tables.rows import FILES, Fetches
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables, trial_tables
 
+TRIAL = "trials/lan-xrootd.root.x004.r1"
 DOCUMENT = Path(__file__).parents[2] / "docs/tables.md"
 
 
@@ -345,3 +347,20 @@ def test_the_first_cause_is_among_a_trials_reasons(folder):
     outcome = {"format": 1, "state": "incomplete", "reasons": [why, "client 0 killed: ended by SIGTERM"]}
     (folder / names.OUTCOME).write_text(json.dumps(outcome))
     assert trial_tables(folder)["reasons"].split("; ")[0] == why
+
+
+def test_what_a_run_came_to_is_not_read_from_tables_that_are_older_than_a_trial(run):
+    """They were made in between; a trial that was repeated since, or has ended, has a table of its own."""
+    configuration = {"access": "lan-xrootd", "workload": "root"}
+    (run / names.PLAN).write_text(json.dumps({"configurations": [configuration]}))
+    tables(run)
+    before, words = read_results(run, str).trials, []
+    assert read_results(run, words.append).trials == before
+    assert words == []
+    for client in range(4):
+        size = before[0].bytes_app // 4
+        synthetic.write_client(run / f"{TRIAL}/clients/{client}.jsonl", begin_s=0.001, end_s=19 - client, size=size)
+    trial_tables(run / TRIAL)
+    (after,) = (row for row in read_results(run, words.append).trials if row.trial_id == Path(TRIAL).name)
+    assert after.window_s == pytest.approx(19)
+    assert words == [f"{run}: making its tables anew, trials have ended since"]
