@@ -223,7 +223,10 @@ class TrialRow(OfTrial):
     window_s: Amount = number("s", "the window: go to last end")
     wall_time_s: Amount = number("s", "submission to last end, the thesis' wall time")
     wall_time_error_s: Amount = number(
-        "s", "by how much that may be wrong: half of what the job event log's stamps tell", 4
+        "s",
+        "by how much that may be wrong: half of what the job event log's stamps tell, and what a comparison of clocks"
+        " leaves open",
+        4,
     )
     natural_skew_ms: Amount = number("ms", "first to last client's process start")
     start_skew_ms: Amount = number(

@@ -268,6 +268,22 @@ def test_a_clock_set_before_the_last_end_moves_no_edge_and_is_told(folder: Path,
     assert f"the clock of {WORKER} was set by" in reasons
 
 
+def test_an_access_point_whose_clock_is_behind_makes_no_trial_longer(folder: Path) -> None:
+    """Its log says when clients were submitted, theirs when they ended: 29.5 s by one clock, and 3 s more by two."""
+    for index in range(4):
+        clock = {"event": "clock", **synthetic.times(-0.5), **synthetic.clock()}
+        path = folder / f"clients/{index}.jsonl"
+        start, ready, *rest = path.read_text().splitlines()
+        path.write_text("".join(f"{line}\n" for line in (start, ready, json.dumps(clock), *rest)))
+    path = folder / "clients.log"
+    path.write_text(path.read_text().replace("03:59:50.5", "03:59:47.5").replace("03:59:56.2", "03:59:53.2"))
+    (folder / "clock.json").write_text(json.dumps(synthetic.clock(ahead_ms=-3000)))
+    row = trial_tables(folder)
+    assert row["verdict"] == "VALID"
+    assert row["wall_time_s"] == pytest.approx(29.5, abs=0.001)
+    assert row["wall_time_error_s"] == pytest.approx(0.0045, abs=0.0001)
+
+
 def test_a_comparison_with_wide_bounds_is_none(folder: Path) -> None:
     for index in range(4):
         path = folder / f"clients/{index}.jsonl"
