@@ -98,9 +98,9 @@ def _outbox(access: Access, plan: Plan, trial: Trial, run: str) -> dict[str, Any
 
 
 def _traits(access: Access, workload: Workload) -> dict[str, Any]:
-    """What its client declares; by a way that leads to another server it copies."""
+    """What its client declares; by a way to another server it copies, and no process of its sees the bytes."""
     declared = workload.declared.traits(dataclasses.asdict(workload.options))
-    return {**declared, "does": "copies"} if access.to else declared
+    return {**declared, "does": "copies", "taken_in": "bytes_app"} if access.to else declared
 
 
 class ReplicaLists:

@@ -37,6 +37,7 @@ class Settings:
     redirector: int = bounded(0, 0, 1)  # of XRootD, before the server beside the storage
     software_mounts: int = bounded(0, 0, 1)  # on the public workers, of ROOT by HTTP
     token_door: int = bounded(0, 0, 1)  # of XRootD, beside the storage, and an issuer of its tokens
+    xrootd_copies: int = bounded(0, 0, 1)  # doors of XRootD on vmuf and dgt, by which files go from server to server
     slots_per_worker: int = bounded(96, 1, 1000)
     suite: Literal["trixie", "forky"] = "trixie"
     rtt_ms: float = bounded(14.0, 0, 2000)

@@ -1,7 +1,8 @@
 """The xrootd servers: on dgt for the private workers (LAN xrootd), on vmuf next to the storage (WAN xrootd).
 
 vmuf has a second, Kerberized door beside the open one of the thesis, a third, with TLS, where there are virtual
-workers to read by it, and one that wants a token where the settings say so. Certificates are of authorities of the
+workers to read by it, and one that wants a token where the settings say so. So do two by which files are copied from
+server to server (third party), from vmuf into dgt's memory. Certificates are of authorities of the
 testbed's own. A storage server with several interfaces has an open door, too, which is reached by each of them.
 """
 
@@ -24,7 +25,9 @@ from tierbench.testbed.topology import GATEWAY, PRIVATE, UF, Host, Nic, Topology
 
 BESIDE_STORAGE = "vmuf"
 REDIRECTOR = "rdr"  # a machine that is there where the settings say so, and sends clients on to the one beside storage
-PORT, KRB5_PORT, TLS_PORT, TOKEN_PORT, CLUSTER_PORT = 1094, 1095, 1096, 1097, 1213
+PORT, KRB5_PORT, TLS_PORT, TOKEN_PORT, COPY_PORT, CLUSTER_PORT = 1094, 1095, 1096, 1097, 1098, 1213
+COPIES, COPIES_MB = "/xrootd-copies", 2048  # in memory, where what is copied goes
+THIRD_PARTY = "ofs.tpc ttl 60 60 xfr 64 pgm /usr/bin/xrdcp --server"
 XROOTDFS_ROOT = "/xrootd-fs"
 START_SECONDS = 30.0
 CERTIFICATE, PRIVATE_KEY = "/etc/xrootd/host.pem", "/etc/xrootd/host.key"
@@ -50,11 +53,14 @@ class Door:
     kerberized: bool = False
     tls: bool = False
     tokens: bool = False
+    copies: bool = False  # between two such
 
     @property
     def name(self) -> str:
         return (
-            "xrootd-token"
+            "xrootd-copies"
+            if self.copies
+            else "xrootd-token"
             if self.tokens
             else "xrootd-tls"
             if self.tls
@@ -75,7 +81,8 @@ def doors(topology: Topology) -> list[Door]:
     storage = topology.host(STORAGE)
     own = [Door(storage, PORT)] if len(storage.nics) > 1 else []
     by_token = [Door(wan, TOKEN_PORT, tls=True, tokens=True)] if topology.settings.token_door else []
-    return [Door(lan, PORT), Door(wan, PORT), Door(wan, KRB5_PORT, kerberized=True), *tls, *by_token, *own]
+    copying = [Door(host, COPY_PORT, copies=True) for host in (lan, wan) if topology.settings.xrootd_copies]
+    return [Door(lan, PORT), Door(wan, PORT), Door(wan, KRB5_PORT, kerberized=True), *tls, *by_token, *own, *copying]
 
 
 def served(topology: Topology) -> dict[str, set[int]]:
@@ -94,7 +101,7 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
         if door.tokens:
             accepted = filled("scitokens.cfg", audience=tokens.AUDIENCE, issuer=tokens.URL)
             hosts[door.host.name].stage(SCITOKENS, accepted)
-        if not door.kerberized and not door.tokens:
+        if not (door.kerberized or door.tokens or door.copies):
             offer(hosts[door.host.name], "xrootd-processes")
 
 
@@ -118,6 +125,9 @@ def _configuration(door: Door, role: str) -> str:
     if door.tokens:
         security = "xrootd.seclib libXrdSec.so\nsec.protocol ztn\nsec.protbind * only ztn"
         security += f"\nofs.authorize 1\nofs.authlib libXrdAccSciTokens.so config={SCITOKENS}"
+    if door.copies:
+        security = THIRD_PARTY
+        security += f"\nall.export {COPIES} r/w nostage" if door.host.name == GATEWAY else ""
     if door.tls:
         # All is protected but data, and these too unless a client asks for a connection of theirs (XRD_TLSNODATA).
         security += (
@@ -154,6 +164,8 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
         if door.kerberized:
             lines.append(f"install -o xrootd -m 400 {KEYTAB} {XROOTD_KEYTAB}")
         host.script(lines)
+        if door.copies and host.name == GATEWAY:
+            host.script([f"mkdir -p {COPIES}", f"mount -t tmpfs -o mode=1777,size={COPIES_MB}m tmpfs {COPIES}"])
         if door.tls:
             certify(hosts, door)
         if door.tokens:

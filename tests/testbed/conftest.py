@@ -19,7 +19,7 @@ from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
 
 SUITE = os.environ.get("TIERBENCH_TEST_SUITE", "trixie")
-SETTINGS = Settings(storage_gb=4, software_mounts=1, token_door=1, suite=SUITE)  # type: ignore[arg-type]
+SETTINGS = Settings(storage_gb=4, software_mounts=1, token_door=1, xrootd_copies=1, suite=SUITE)  # type: ignore[arg-type]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""GridFTP's clients between real servers: what a file costs, by which hosts a copy goes, and who can read it there."""
+"""Copies between real servers, by GridFTP and XRootD: what a file costs, by which hosts it goes, who can read it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tierbench.dags.shipping import scripts
 from tierbench.testbed.services.certificates import PROXY
 from tierbench.testbed.services.filesystem import DATA
 from tierbench.testbed.services.gridftp import FAR_AWAY, FAR_RTT_MS, servers
-from tierbench.testbed.services.xrootd import BESIDE_STORAGE
+from tierbench.testbed.services.xrootd import BESIDE_STORAGE, COPY_PORT
+from tierbench.testbed.services.xrootd import COPIES as COPIED
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import GATEWAY, USER
 
@@ -150,6 +151,17 @@ def test_a_copy_between_servers_is_protected_by_a_proxy_that_both_take(steering:
 def test_without_a_proxy_nobody_is_let_in(steering: Steering) -> None:
     refused = steering.end(secured=True, environment={"X509_USER_PROXY": "/none"})
     assert (refused["status"], refused["bytes_app"]) == ("open-failed", 0)
+
+
+def test_xrdcp_has_one_server_fetch_from_the_other(steering: Steering) -> None:
+    source, gateway = (steering.testbed.host(name) for name in (BESIDE_STORAGE, GATEWAY))
+    before = steering.received(WORKER), steering.received(GATEWAY)
+    url = f"root://{source.host.fqdn}:{COPY_PORT}/{SET}/{PLAIN}\t{PLAIN_BYTES}"
+    end = steering.run("xrdcp", [url], {"to": f"root://{gateway.host.fqdn}:{COPY_PORT}/{COPIED}"})
+    taken, copied = steering.received(WORKER) - before[0], steering.received(GATEWAY) - before[1]
+    assert (end["status"], end["message"], end["bytes_app"]) == ("ok", "", PLAIN_BYTES)
+    assert copied > PLAIN_BYTES > taken
+    assert gateway.run("cat", f"{COPIED}/{PLAIN}").stdout.count(MARK) == COPIES
 
 
 def test_gfal_copies_by_the_protocol_of_the_url(steering: Steering) -> None:

@@ -190,6 +190,26 @@ def test_xrdcp_that_moves_all_is_ok(job: Job) -> None:
 # -- tickets -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("copies", "told", "status"),
+    [("exit 0", SIZE, "ok"), ("exit 0", 5, "short-read"), ("exit 54", SIZE, "open-failed")],
+)
+def test_what_xrdcp_has_copied_from_server_to_server_is_what_the_server_has_then(
+    job: Job, copies: str, told: int, status: str
+) -> None:
+    job.script("bin/xrdcp", f'[ "$1" = --version ] || echo "$@" >{job.folder}/copied', copies)
+    job.script("bin/xrdfs", f'echo "$@" >{job.folder}/asked', f'echo "Size:   {told}"')
+    job.offer(URL, SIZE)
+    end = job.end("xrdcp", options={"to": "root://other:1098//copies"})
+    assert (end["status"], end["bytes_client"]) == (status, None)
+    assert (
+        job.folder / "copied"
+    ).read_text() == f"-f --nopbar --tpc only {URL} root://other:1098//copies/replica.root\n"
+    if copies == "exit 0":
+        assert end["bytes_app"] == told
+        assert (job.folder / "asked").read_text() == "root://other:1098 stat /copies/replica.root\n"
+
+
 def test_no_ticket_no_read(job: Job) -> None:
     job.script("bin/kinit", "echo no such principal >&2; exit 1")
     end = job.end("dd", "--keytab", "/k", "--principal", "me@REALM")

@@ -37,7 +37,7 @@ def test_the_scale_goes_with_the_rates(text):
 
 
 def test_all_else_stays_as_it_was_written(text):
-    every_server = Settings(storage_nics=4, redirector=1, proxies=2, virtual_workers=1, token_door=1)
+    every_server = Settings(storage_nics=4, redirector=1, proxies=2, virtual_workers=1, token_door=1, xrootd_copies=1)
     assert [line for line in text.splitlines() if "prefix" in line] == [
         line for line in offered(text, every_server).splitlines() if "prefix" in line
     ]
@@ -64,8 +64,10 @@ def test_a_condition_is_arranged_on_those_of_its_hosts_that_are_there(tmp_path, 
 def test_a_way_by_a_door_that_is_not_there_is_not_offered(tmp_path, text):
     for there in (0, 1):
         path = tmp_path / "site.toml"
-        path.write_text(offered(text, Settings(token_door=there)))
-        assert ("wan-xrootd-token" in load_site(path).access) == bool(there)
+        path.write_text(offered(text, Settings(token_door=there, xrootd_copies=there)))
+        assert {"wan-xrootd-token", "xrootd-servers"} & {*load_site(path).access} == (
+            {"wan-xrootd-token", "xrootd-servers"} if there else set()
+        )
 
 
 def test_the_shipped_file_states_what_its_own_settings_make():

@@ -1,6 +1,7 @@
-"""xrdcp, XRootD's own copy command, copies to nowhere."""
+"""xrdcp, XRootD's own copy command, copies to nowhere, or has one server fetch from another (third party)."""
 
 import contextlib
+import re
 from typing import Any
 
 from tierbench.wrappers.checksum import CHECKSUM, FIRST_BLOCK, SummedClient
@@ -10,6 +11,7 @@ from tierbench.wrappers.failure import Failure
 from tierbench.wrappers.patience import run_program
 
 HOUSEKEEPING = 64 * 1024  # it writes some hundred bytes to its own event descriptors
+SIZE = re.compile(r"^Size: +(\d+)$", re.MULTILINE)
 LIBRARIES = 128 * 1024  # it reads some ten kilobytes of them, and of its configuration, before it connects
 
 
@@ -17,6 +19,7 @@ class Xrdcp(SummedClient):
     """Copies to /dev/null. It fails by itself if less comes than the server has said the file holds."""
 
     protocols = ("xrootd",)
+    third_party = True
     reads_whole = True
     usual_excess = 0.01
     programs = ("xrdcp",)
@@ -27,13 +30,22 @@ class Xrdcp(SummedClient):
     def prepare(self) -> None:
         if not self.job.remote:
             raise Failure("wrong-protocol", f"xrdcp is to read by XRootD, not {self.job.url}")
+        if self._target and self.job.options["checksum"]:
+            raise Failure("failed", "what goes from server to server is read by nobody here who could make a checksum")
         with contextlib.suppress(OSError):
             self.version = run_program("xrdcp", "--version").output.strip() or None
 
     def command(self) -> "list[str]":
         streams = self.job.options["streams"]
         several = ["--streams", str(streams)] if streams > 1 else []
-        return ["xrdcp", "-f", "--nopbar", *several, self.job.url, "-" if self.job.options["checksum"] else "/dev/null"]
+        into = self._target or ("-" if self.job.options["checksum"] else "/dev/null")
+        third_party = ["--tpc", "only"] if self._target else []  # it would else fall back on copying by itself
+        return ["xrdcp", "-f", "--nopbar", *several, *third_party, self.job.url, into]
+
+    @property
+    def _target(self) -> str:
+        to = self.job.options["to"]
+        return f"{to}/{self.job.url.rpartition('/')[2]}" if to else ""
 
     def has_begun(self, read: int, written: int) -> bool:
         return read > (FIRST_BLOCK if self.job.options["checksum"] else LIBRARIES)
@@ -43,6 +55,12 @@ class Xrdcp(SummedClient):
             end = self.summed(run)
             end.setdefault("detail", {}).update(streams=self.job.options["streams"], xrootd_version=self.version)
             return {"bytes_source": "adler32", **end}
+        if self._target:
+            moved = 0 if run.exit_status else self._size()
+            return {
+                **self.judged(run, moved), "bytes_source": "xrdfs", "bytes_client": None,
+                "detail": {"streams": self.job.options["streams"], "xrootd_version": self.version},
+            }  # fmt: skip
         written = None if run.written_bytes is None else run.written_bytes - run.stderr_bytes
         return {
             **self.judged(run, written, HOUSEKEEPING),
@@ -50,3 +68,12 @@ class Xrdcp(SummedClient):
             "bytes_client": run.read_bytes,
             "detail": {"streams": self.job.options["streams"], "xrootd_version": self.version},
         }
+
+    def _size(self) -> "int | None":
+        """What the server that has taken the file says of its size."""
+        scheme, _, rest = self._target.partition("://")
+        door, _, path = rest.partition("/")
+        with contextlib.suppress(OSError):
+            told = SIZE.search(run_program("xrdfs", f"{scheme}://{door}", "stat", "/" + path.lstrip("/")).output)
+            return int(told.group(1)) if told else None
+        return None
