@@ -34,8 +34,7 @@ SMALL_BYTES = 2_000_000
 COUNT = 24  # a pair for each trial: one that had been read by another on the same mount would be in its cache
 REPEATS = int(os.environ.get("TIERBENCH_CLEAN_REPEATS", "1"))
 PAUSE_S = 1.0
-CUT_S = 8.0  # far more than a quarter of what the reading then takes in all
-SLOW_MBPS = 50  # of a worker's card, where something has to be done while clients read
+SLOW_MBPS = 40  # of a worker's card, where something has to be done while clients read
 WORKERS = ("wn03", "wn04")  # the public pool
 OSS = "oss.uf.test"
 
@@ -93,7 +92,7 @@ class Contaminated:
         access_point.define(self.name, CONTAMINATED.format(**words))
         self.run = access_point.write(self.name)
         (self.trial,) = (self.run / names.TRIALS).iterdir()
-        first = 3 + 2 * [*ALONE, *SLOWLY, *TOGETHER].index(name)
+        first = 3 + 2 * [*ALONE, *TOGETHER].index(name)
         self.edit_replicas(
             lambda lines: [re.sub(r"-\d{4}\.", f"-{number:04d}.", line) for number, line in enumerate(lines, first)]
         )
@@ -162,7 +161,7 @@ def cut_off(trial: Contaminated) -> Ran:
             for worker in WORKERS:
                 trial.host("wan").run("ip", "link", "set", f"{worker}-eth0", state)
             if state == "down":
-                sleep(CUT_S)
+                sleep(3 * PAUSE_S)
 
     return trial.submit(cut)
 
@@ -232,9 +231,9 @@ def killed_sampler(trial: Contaminated) -> Ran:
 ALONE = {
     "warm": one_replica_in_memory,
     "background": background,
+    "cut": cut_off,  # at the links' own rate: what TCP sends again into a cut divides the pause, by half of it at most
     "written": written_meanwhile,
 }
-SLOWLY = {"cut": cut_off}  # alone as well
 TOGETHER = {
     "missing": missing_replica,
     "truncated": truncated_replica,
@@ -281,12 +280,9 @@ def contaminated(clean: Ran, access_point: AccessPoint, testbed: Testbed) -> Ite
     runs: dict[str, Future[Ran]] = {}
     with ThreadPoolExecutor(1) as one:
         runs |= {name: one.submit(contaminate, trial(name)) for name, contaminate in ALONE.items()}
-    with held(testbed.host("wan"), "worker-rate", SLOW_MBPS):
-        with ThreadPoolExecutor(1) as one:
-            runs |= {name: one.submit(contaminate, trial(name)) for name, contaminate in SLOWLY.items()}
-        with ThreadPoolExecutor(len(TOGETHER)) as threads:
-            runs |= {name: threads.submit(contaminate, trial(name)) for name, contaminate in TOGETHER.items()}
-            yield runs
+    with held(testbed.host("wan"), "worker-rate", SLOW_MBPS), ThreadPoolExecutor(len(TOGETHER)) as threads:
+        runs |= {name: threads.submit(contaminate, trial(name)) for name, contaminate in TOGETHER.items()}
+        yield runs
 
 
 def test_clean_trials_raise_no_doubt(clean: Ran, machine: Machine) -> None:
