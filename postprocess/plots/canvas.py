@@ -22,6 +22,7 @@ from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, verdict
 DPI = 200
 LEGEND_ROW_IN = 0.19
 DOT, MEAN = 4.0, 6.5
+MANY = 100  # marks of a line, which would run together if they were not smaller
 
 
 SHOWN, FOLDED, PAPERS = "shown", "folded", "papers"  # where on a page a figure is
@@ -94,9 +95,11 @@ def trial_marks(axes: Axes, of: str, look: Look, places: Iterable[tuple[TrialRow
     for trial, x, y in places:
         by_verdict.setdefault(verdict(trial), []).append((x, y))
     for word, points in by_verdict.items():
-        axes.plot(
-            *zip(*points, strict=True), linestyle="none", zorder=3, gid=f"{of}/{word}", **verdict_marks(word, look)
-        )
+        marks = verdict_marks(word, look)
+        if len(points) > MANY:
+            marks["markersize"] /= 2
+        x_values, y_values = zip(*points, strict=True)
+        axes.plot(x_values, y_values, linestyle="none", zorder=3, gid=f"{of}/{word}", **marks)
 
 
 def verdict_handles(verdicts: set[str]) -> list[Line2D]:
@@ -140,9 +143,19 @@ def inline(picture: Saved) -> str:
     text = re.sub(r"'DejaVu Sans'", "var(--type)", text)
     text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
     text = re.sub(r"\s*\n\s*", "\n", text)
+    text = re.sub(r"<g((?: [^>]*)?)>\n((?:<use [^>]*/>\n)+)</g>", _styled_once, text)
     for color, name in page_colors().items():
         text = text.replace(color, f"var({name})")
     return _own_ids(text, picture.name)
+
+
+def _styled_once(match: re.Match[str]) -> str:
+    """Marks of one style, which their group says for all of them."""
+    styles = set(re.findall(r' style="[^"]*"', match[2]))
+    if len(styles) != 1 or "style=" in match[1]:
+        return match[0]
+    (style,) = styles
+    return f"<g{match[1]}{style}>\n{match[2].replace(style, '')}</g>"
 
 
 def page_colors() -> dict[str, str]:

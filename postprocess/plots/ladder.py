@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -65,7 +66,7 @@ class Ladder:
 
     factor: Factor
 
-    @property
+    @cached_property
     def even(self) -> bool:
         gaps = [after - before for before, after in pairwise(self._sizes)] if self.factor.numeric else []
         return bool(gaps) and max(gaps) > UNEVEN * min(gaps)
@@ -82,7 +83,7 @@ class Ladder:
     def _places(self) -> list[float]:
         return [self.place(text) for text in self.factor.texts]
 
-    @property
+    @cached_property
     def gap(self) -> float:
         return min((after - before for before, after in pairwise(self._places)), default=1.0)
 

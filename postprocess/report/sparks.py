@@ -117,11 +117,18 @@ def _dashes(number: int, host: HostSeries) -> str | None:
 
 
 def _steps(x: Numbers, y: Numbers) -> str:
-    """A path of steps between edges, with a gap where the value is not known."""
-    path, drawing = [], False
+    """A path of steps between edges, with a gap where the value is not known; as short as it can be told."""
+    path, level = [], ""
     for number, value in enumerate(y):
-        if np.isfinite(value):
-            path.append(f"V{value:.1f}" if drawing else f"M{x[number]:.1f} {value:.1f}")
-            path.append(f"H{x[number + 1]:.1f}")
-        drawing = bool(np.isfinite(value))
+        before, level = level, _short(value) if np.isfinite(value) else ""
+        if level and level != before:
+            path.append(f"V{level}" if before else f"M{_short(x[number])} {level}")
+        if level:
+            if level == before:
+                path.pop()
+            path.append(f"H{_short(x[number + 1])}")
     return "".join(path)
+
+
+def _short(place: float) -> str:
+    return f"{place:.1f}".removesuffix(".0")

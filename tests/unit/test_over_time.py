@@ -1,5 +1,7 @@
 """A trial over time: kept by its tables in few steps, of which no byte is lost, and drawn from there alone."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.dags import names
 from tierbench.postprocess.measures.over_time import OverTime, TimeSeries
+from tierbench.postprocess.report.sparks import spark
 from tierbench.postprocess.report.write import run_report
 from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.write import trial_tables
@@ -46,6 +49,12 @@ def test_a_step_with_an_unknown_part_is_unknown():
     few = TimeSeries(np.arange(5.0), np.array([1.0, np.nan, 2.0, 4.0])).thinned(2)
     assert np.isnan(few.values[0])
     assert few.values[1] == 3
+
+
+def test_a_chart_tells_a_level_once():
+    rate = TimeSeries(np.arange(7.0), np.array([0, 0, 5, 5, np.nan, 5.0]))
+    (path,) = re.findall(r' d="([^"]*)"', str(spark(rate, 5.0, "--ink")))
+    assert path == "M0 25H44V1H88M110 1H132"
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"hosts": [{"host": "oss"}], "taken_in": null, "further_hosts": 0}'])

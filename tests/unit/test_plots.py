@@ -1,6 +1,7 @@
 """Figures show what the tables say: every trial, its verdict, and bars that are what the caption calls them."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -102,6 +103,15 @@ def test_however_many_trials_a_line_has_one_set_of_marks_for_each_verdict(result
     many = dataclasses.replace(plot, series=[dataclasses.replace(one, trials=one.trials * 20) for one in plot.series])
     few, more = (len(metric_ladder([of], "mean_mbps", "").axes[0].lines) for of in (plot, many))
     assert few == more
+
+
+def test_marks_on_a_page_tell_their_style_once(results, tmp_path):
+    with canvas.style():
+        figure = metric_ladder([root_of(results)], "mean_mbps", "")
+        page = canvas.inline(canvas.save(canvas.Picture("many", "", "", figure), tmp_path))
+    assert page.count("<use") >= len(results.trials_at({"workload": "root"}))
+    assert not re.search(r"<use [^>]*var\(--c", page)
+    assert not re.search(r"<g [^>]*style=[^>]*style=", page)
 
 
 def legend_of(figure):
