@@ -45,6 +45,13 @@ class Ceilings:
     hosts: Mapping[str, Ceiling] = field(default_factory=dict)  # of workers as measured, of others that the site names
     rtt_ms: float | None = None
     rtt_source: str = ""
+    rtt_from: str = ""  # the storage server that is so far away
+
+    def to(self, servers: Collection[str]) -> Ceilings:
+        """The same of a way to these storage servers alone: how far another one is says nothing of them."""
+        if not servers or not self.rtt_from or self.rtt_from in servers:
+            return self
+        return dataclasses.replace(self, rtt_ms=None, rtt_source="")
 
     def under(self, arranged: Mapping[str, float | None]) -> Ceilings:
         """What is known when some of it was changed for a trial; of what is no number then, nothing."""
@@ -91,10 +98,8 @@ class Measured(TypedDict):
     hosts: dict[str, Carried]
 
 
-class Lines(TypedDict):
-    """ceilings.json."""
-
-    measured: NotRequired[list[Any]]
+# ceilings.json: the lines, and the storage server that they are measured from.
+Lines = TypedDict("Lines", {"measured": NotRequired[list[Any]], "from": NotRequired[str]})
 
 
 class Stated(TypedDict):
@@ -103,6 +108,7 @@ class Stated(TypedDict):
     links: NotRequired[dict[str, float | None] | None]
     samplers: NotRequired[dict[str, dict[str, Any]]]
     pools: NotRequired[dict[str, dict[str, Any]]]
+    storage: NotRequired[dict[str, Any]]
 
 
 def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings:
@@ -110,9 +116,11 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
     stated: dict[str, float | None] = {}
     samplers: Mapping[str, dict[str, Any]] = {}
     lines: list[Any] = []
+    measured_from = ""
     try:
         site = stored.read_as(Stated, run / names.SITE, names.SITE)
         stated, samplers = by_role(site.get("links") or {}), site.get("samplers", {})
+        measured_from = str(site.get("storage", {}).get("sampled") or "")
         if own_link := site.get("pools", {}).get(pool, {}).get("link"):
             stated["worker"] = stated.get(role_of(own_link))
     except FileNotFoundError:
@@ -120,7 +128,8 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
     except Damaged as error:
         tell(str(error))
     try:
-        lines = stored.read_as(Lines, run / names.CEILINGS, names.CEILINGS).get("measured", [])
+        found = stored.read_as(Lines, run / names.CEILINGS, names.CEILINGS)
+        lines, measured_from = found.get("measured", []), found.get("from", measured_from)
     except FileNotFoundError:
         pass
     except Damaged as error:
@@ -131,7 +140,7 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
         for sampler in samplers.values()
         if (rate := stated.get(sampler.get("link") or ""))
     }
-    return dataclasses.replace(known, hosts={**own, **known.hosts})
+    return dataclasses.replace(known, hosts={**own, **known.hosts}, rtt_from=measured_from)
 
 
 def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str) -> Ceilings:

@@ -271,7 +271,9 @@ def _ceilings(folder: Path, trial: Definition, conditions: list[Held], lacking: 
     known = read_ceilings(folder.absolute().parents[1], trial.pool, lacking.append)
     if trial.measure.direction == RECEIVED:
         known = known.towards_storage()
-    return known.under({role_of(one.condition.link): one.number for one in conditions if one.condition.link})
+    return known.under({role_of(one.condition.link): one.number for one in conditions if one.condition.link}).to(
+        trial.servers
+    )
 
 
 def _unread(folder: Path, damage: Damaged) -> TrialData:

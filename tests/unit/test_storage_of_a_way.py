@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tierbench.dags import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.hosts import flushed_hosts, sampled_hosts
 from tierbench.dags.plan import expand
@@ -259,3 +260,18 @@ def made(tmp_path: Path) -> tuple[Site, RandomReplicas]:
     replicas = RandomReplicas(kind="random", name="some", count=3, size_mb=0.1)
     replication.make(replicas, Path(storage.replicas), 2, lambda _: None)
     return site, replicas
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_how_far_one_storage_server_is_says_nothing_of_a_way_to_another(tmp_path: Path, *, measured: bool) -> None:
+    """The links are measured from one of them; a worker may be beside the other, or three times as far from it."""
+    if measured:
+        line = {"to": "pool private", "role": "worker", "pool": "private", "mbps": 700.0, "rtt_ms": 14.1, "hosts": {}}
+        content = {"format": 1, "from": synthetic.OSS, "measured": [line]}
+        (tmp_path / names.CEILINGS).write_text(json.dumps(content))
+    else:
+        site = {"links": {"rtt_ms": 14.1}, "storage": {"replicas": "/r", "sampled": synthetic.OSS}}
+        (tmp_path / names.SITE).write_text(json.dumps(site))
+    near = synthetic.write_trial(tmp_path, servers=[synthetic.OSS], access="near-pool")
+    assert trial_tables(near).round_trip_s == pytest.approx(0.0141)
+    assert two_servers(tmp_path, 0, MBPS).round_trip_s is None
