@@ -56,6 +56,7 @@ class Experiment(WorkKeys):
     sample_period_s: float = bounded(1.0, 0.05, 60)
     scale: float | None = bounded(None, 0.000001, 1_000_000)  # of the site's rates, where not as the site says
     start: Kind | Every = "together"
+    ahead: bool = False
     pool: Key | None = None  # whose workers are the clients', where not those of the way
     placement: Way | Dealt = AS_MATCHED
     cores: Literal["free", "pinned"] = "free"

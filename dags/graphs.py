@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tierbench.dags import credentials, names, secret
+from tierbench.dags.ahead import awaited_s, waiting
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushes, ways_to_sample
 from tierbench.dags.limits import limits
@@ -44,6 +45,9 @@ GATE = {
     EVERY: f"gate: one go after the other, by the clock, for all clients, {READY}",
     IN_TURN: f"gate: a go for each client when the one before has ended, {READY}",
 }
+
+# The scripts of the nodes that may be started ahead of their trial's turn.
+WAITING = {"flush": "flush.py", "sampling": "sampler.py", "gate": "gate.py", "clients": "client.py"}
 
 # DAGMan runs a trial's DAG, its jobs and its PRE script in the trial's own directory.
 RUN_DIRECTORY = "../.."
@@ -133,34 +137,36 @@ def trial_dag(site: Site, experiment: Experiment, trial: Trial) -> Dag:
 
 
 def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
-    gate_s, flushed = limits(experiment, trial.jobs).gate_s, flushes(site, experiment)
+    gate_s = limits(experiment, trial.jobs).gate_s + awaited_s(experiment, trial.jobs)
+    flushed = flushes(site, experiment)
+    begin = _ahead if experiment.ahead else _in_turn
     arranged = ["arranged"] if experiment.conditions else []
     if arranged:
         purpose = "arrange: the site changes what the trial asks for, and undoes it at the stop"
         yield Step(purpose, _in_turn(_arranging(experiment, trial)))
     if flushed:
         purpose = "flush: caches are emptied on each worker and on the way, and measured to be empty"
-        yield Step(purpose, _in_turn(_flush(site, experiment, trial), *arranged))
+        yield Step(purpose, begin(_flush(site, experiment, trial), *arranged))
     writes = ["outbox"] if experiment.replicas_of(trial.configuration.workload).is_written else []
     if writes:
         purpose = "outbox: the trial gets a folder of its own to write in, which its last step removes"
         yield Step(purpose, _in_turn(_outbox(site, experiment, trial)))
     # What is arranged may start a service anew, whose counters a sampler that was there before would see fall.
-    samplers = [part for node in _samplers(site, experiment, trial) for part in _in_turn(node, *arranged)]
+    samplers = [part for node in _samplers(site, experiment, trial) for part in begin(node, *arranged)]
     yield Step("sampling: counters are read along the way, until the stop", samplers)
     if has_gate(experiment.start):  # it waits for all of the above
         purpose = GATE[kind_of(experiment.start)]
-        yield Step(purpose, _watching("gate", gate_s))
+        yield Step(purpose, _watching("gate", gate_s, begin))
     clients = _clients(site, experiment, trial)
     purpose = "clients: one cluster, each with a replica of its own"
     if has_gate(experiment.start):  # a job has a copy of all mounts from its begin, and some may be made anew
-        yield Step(purpose, _in_turn(clients, *arranged))
+        yield Step(purpose, begin(clients, *arranged))
     else:
         before = [*(["flush"] if flushed else []), *writes]
         edges = [Edge(before, ["clients"])] if before else []
         yield Step(purpose, [*_in_turn(clients, *arranged, "sampled"), *edges])
     purpose = "stop: when all clients have ended the turn is passed on, and the sampling stopped"
-    yield Step(purpose, _watching("stop", gate_s))
+    yield Step(purpose, _watching("stop", gate_s, _in_turn))
     purpose = "tables: last in any case; what has not ended is ended, how it went is told, tables are made"
     yield Step(purpose, [Final("tables", _script(names.FINISH))])
 
@@ -170,10 +176,19 @@ def _in_turn(job: Job, *awaited: str) -> list[Part]:
     return [job, Before(job.name, _script(names.TURN_TAKING), ["take", *awaited])]
 
 
-def _watching(step: str, run_limit: int) -> list[Part]:
+def _ahead(job: Job, *_awaited: str) -> list[Part]:
+    """A node whose jobs are started before the trial's turn, and wait for it themselves; over ssh none can."""
+    script = WAITING.get(job.name)
+    if script is None:
+        return _in_turn(job)
+    job = waiting(job, script, brings_chirp=job.name != "flush") if job.name != "gate" else job
+    return [job, Before(job.name, _script(names.TURN_TAKING), ["ahead"])]
+
+
+def _watching(step: str, run_limit: int, begin: Callable[..., list[Part]]) -> list[Part]:
     """A node on the access point that may call the trial off, and is started again if it dies."""
     node = Job(step, _submit(step), {"run_limit": run_limit})
-    return [*_in_turn(node), Retries(WATCHING_RETRIES, step), AbortOn(step, CALLED_OFF)]
+    return [*begin(node), Retries(WATCHING_RETRIES, step), AbortOn(step, CALLED_OFF)]
 
 
 def _arranging(experiment: Experiment, trial: Trial) -> Service:
@@ -246,8 +261,8 @@ def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
 
 def _waits(experiment: Experiment, trial: Trial) -> dict[str, int]:
     """How long HTCondor lets a job wait for a slot, and run."""
-    limit = limits(experiment, trial.jobs)
-    return {"slot_limit": limit.slot_s, "run_limit": limit.job_s}
+    limit, awaited = limits(experiment, trial.jobs), awaited_s(experiment, trial.jobs)
+    return {"slot_limit": limit.slot_s + awaited, "run_limit": limit.job_s + awaited}
 
 
 def _secrets(access: Access, workload: Workload) -> list[str]:

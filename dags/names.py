@@ -24,6 +24,7 @@ SCHEMA = "schema.json"
 CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
 TURN = "turn"  # names the trial whose turn it is
+AHEAD = "ahead"  # names the trial whose jobs are started already and wait for its turn
 CEILINGS = "ceilings.json"
 NO_TABLES = "no-tables.txt"  # why the run's own DAGs have made none, and how they are made
 NO_SAMPLES = "samples-removed"  # they were, to save room: its tables cannot be made again
@@ -54,6 +55,8 @@ WAITING_FOR = "waiting-for.json"  # what the gate waits for, if it does for long
 CLAIM = "claim"  # which DAGMan of the run the trial belongs to
 ATTEMPT = "attempt.json"  # which try of how many this is
 AFTER = "after"  # names the trial that comes before this one
+BEGUN = "begun"  # its turn has come; jobs that were started ahead wait for it
+BESIDE = "beside.json"  # which jobs of the trial that waits for its turn were started in this one's window
 SERVED = "served"  # it has had its turn
 NOT_NEEDED = "not-needed"  # enough trials like it have been measured, as long as none at work shows otherwise
 COUNTED = "counted"  # it has been looked at what is known with this trial
@@ -66,6 +69,7 @@ MADE_OF = "made-of.json"  # what its tables were made of, so that they need not 
 # The scripts that DAGs name
 FRESH = "fresh.py"
 TURN_TAKING = "turn.py"
+STARTED_AHEAD = "ahead.py"
 FINISH = "finish.py"
 
 CATALOGUE = "catalogue.jsonl"  # beside the replicas, on the storage

@@ -16,6 +16,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from tierbench.dags import names
+from tierbench.dags.ahead import problems as ahead_problems
 from tierbench.dags.experiment import Experiment, Use
 from tierbench.dags.layout import Layout, layout
 from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, named_levels
@@ -170,7 +171,7 @@ def expand(
     list itself. `catalogue` holds what is known of the files of each replica set, by its folder and their names.
     """
     of_uses = (problem for use in experiment.uses() for problem in _problems(site, experiment, use))
-    problems = dict.fromkeys([*submission_problems(site), *of_uses])
+    problems = dict.fromkeys([*submission_problems(site), *ahead_problems(experiment), *of_uses])
     if problems:
         where = f"experiment {experiment.name} at site {site.name}"
         raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))

@@ -61,6 +61,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         ],
         "sample_period_s": experiment.sample_period_s,
         "start": start_record(experiment.start),
+        "ahead": experiment.ahead,
         "placement": {
             "asked": placement_text(experiment.placement),
             "hosts": places(experiment.placement, plan.pools[configuration.pool], trial.jobs),

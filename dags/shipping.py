@@ -24,6 +24,7 @@ SCRIPTS = (
     ("tierbench.submit.trial", names.TURN_TAKING),
     ("tierbench.wrappers", "arrange.py"),
     ("tierbench.wrappers", "outbox.py"),
+    ("tierbench.wrappers", names.STARTED_AHEAD),
 )
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tierbench.dags.ahead import trials_in_slots, twice
 from tierbench.dags.clients import ClientFile
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import expand
@@ -138,9 +139,10 @@ def _workers(site: Site, experiment: Experiment | None, name: str, slots: Slots)
         seen = f"{slots.total} cores on {len(slots.machines)} machines match {offer.requirements}"
         largest = _largest_batch(site, experiment, name)
         samplers = len(offer.samplers(slots.machines))
-        few = bool(largest) and slots.total < largest + samplers
+        at_once = trials_in_slots(experiment) if experiment else 1
+        few = bool(largest) and slots.total < at_once * (largest + samplers)
         remedy = "make the batches smaller, or more slots"
-        beside = f" beside {samplers} samplers" if samplers else ""
+        beside = (f" beside {samplers} samplers" if samplers else "") + twice(experiment)
         yield Finding(
             "bad" if few else "good", thing, f"{seen}; the largest batch is {largest}{beside}" if few else seen, remedy
         )

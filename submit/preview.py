@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tierbench.dags.ahead import trials_in_slots, twice
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.levels import level_text
 from tierbench.dags.placement import places
@@ -147,8 +148,8 @@ def missing(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
         for name in plan.pools:
             largest = max(trial.jobs for trial in plan.trials if trial.configuration.pool == name)
             samplers = len(site.pools[name].samplers(plan.pools[name]))
-            if slots[name].total < largest + samplers:
-                beside = f" beside {samplers} samplers" if samplers else ""
+            if slots[name].total < trials_in_slots(experiment) * (largest + samplers):
+                beside = (f" beside {samplers} samplers" if samplers else "") + twice(experiment)
                 yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}{beside}"
         yield from _crowded(plan, site, experiment, slots)
     for name, replicas in plan.replicas.items():
@@ -170,5 +171,6 @@ def _crowded(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Sl
     for (pool, host), clients in most_on.items():
         sampled = any(sampler.host == host for sampler in site.pools[pool].samplers(plan.pools[pool]))
         cores, beside = slots[pool].cores.get(host, 0), " beside its sampler" if sampled else ""
-        if cores < clients + sampled:
+        if cores < trials_in_slots(experiment) * (clients + sampled):
+            beside += twice(experiment)
             yield f"missing: {host} has {cores} cores for the {clients} clients that are placed there{beside}"

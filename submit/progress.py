@@ -129,7 +129,7 @@ class Run:
         DAGMan would read on in the original's logs, and wait for its jobs.
         """
         leftovers = [*self.directory.glob("*.dag.*"), *self.directory.glob(f"{names.TURN}*")]
-        for path in [*leftovers, self.directory / names.SUBMITTED]:
+        for path in [*leftovers, self.directory / names.AHEAD, self.directory / names.SUBMITTED]:
             path.unlink(missing_ok=True)
 
     def trials(self) -> Iterator[TrialProgress]:
@@ -167,6 +167,8 @@ def _progress(directory: Path, name: str, jobs: int) -> TrialProgress:
     if outcome:
         state, reasons = outcome.state, tuple(outcome.reasons)
         return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, state, reasons, outcome.again)
+    if _waits_ahead(directory):
+        return TrialProgress(directory, name, jobs, Stage.WAITING)
     if not (directory / names.CLIENTS_LOG).is_file():
         stage = Stage.FLUSHING if any((directory / names.FLUSH).iterdir()) else Stage.WAITING
         return TrialProgress(directory, name, jobs, stage)
@@ -175,6 +177,15 @@ def _progress(directory: Path, name: str, jobs: int) -> TrialProgress:
     reading = (directory / names.GO).is_file() or any("go" in said for said in events)
     stage = Stage.READING if reading else Stage.GATHERING
     return TrialProgress(directory, name, jobs, stage, ready, done, waiting_for=_waiting_for(directory))
+
+
+def _waits_ahead(directory: Path) -> bool:
+    """Whether its jobs are started, and its turn has not come."""
+    try:
+        waiting = (directory.parent.parent / names.AHEAD).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
+    return waiting == directory.name and not (directory / names.BEGUN).exists()
 
 
 def _waiting_for(directory: Path) -> str:

@@ -88,6 +88,7 @@ class Trial(NamedTuple):
     requirements: str
     credentials: "Credentials"
     on_disk: bool  # its clients read from their workers' own disks
+    ahead: bool  # its jobs are started before its turn, and wait for it
 
     @property
     def storage_hosts(self) -> "list[str]":
@@ -114,6 +115,7 @@ def read_trial(folder: Path) -> Trial:
             requirements=content.get("requirements", "true"),
             credentials=Credentials(**content.get("credentials", {})),
             on_disk=content.get("on_disk", False),
+            ahead=content.get("ahead", False),
         )
     except (KeyError, TypeError) as error:
         raise ValueError("it lacks or misstates " + str(error)) from None

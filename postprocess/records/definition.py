@@ -64,6 +64,7 @@ class Definition(OfPool):
     traits: Traits | None = None
     levels: dict[str, Any] = field(default_factory=dict)
     start: Beginning | None = None
+    ahead: bool = False  # its jobs were started before its turn, and waited for it
     gate: bool = False  # of earlier versions, which knew no other start but none
     placement: Placement = field(default_factory=Placement)
     conditions: list[Condition] = field(default_factory=list)

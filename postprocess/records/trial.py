@@ -70,6 +70,15 @@ class PlaceReport:
     check: str = ""
 
 
+@dataclass(frozen=True)
+class Beside:
+    """The jobs of the trial that waits for its turn that were started while this one measured, from when to when."""
+
+    jobs: int
+    first_wall_s: float
+    last_wall_s: float
+
+
 @dataclass(frozen=True, eq=False)  # arrays are not equal as a whole
 class Sampled:
     """The samples of one interface and of its host, and the differences between them."""
@@ -102,6 +111,7 @@ class TrialData:
     arranged: list[str] = field(default_factory=list)  # what the site has changed for it, as it was read back
     software_caches: list[SoftwareCache] = field(default_factory=list)  # those of them that are such
     mounts: dict[str, dict[str, str]] = field(default_factory=dict)  # of each host that was flushed, when it was
+    beside: Beside | None = None  # jobs of the next trial that were started in this one's time
 
     @property
     def all_active_ns(self) -> tuple[int, int] | None:
@@ -232,7 +242,9 @@ def read_trial(folder: Path) -> TrialData:
 
     jobs = read_jobs(folder, trial.jobs)
     troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
-    submitted, submit_error_s = _submission(folder / names.CLIENTS_LOG, jobs, lacking)
+    # Clients that were started ahead were submitted in the time of the trial before: that is no part of this one.
+    known = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, lacking)
+    submitted, submit_error_s = known
     go = found(Go, folder / names.GO)
     troubles += _other_go_times(go, jobs)
     outcome = read_outcome(folder)
@@ -261,6 +273,7 @@ def read_trial(folder: Path) -> TrialData:
         arranged=[f"{one.name}: {one.now} {one.condition.unit}".strip() for one in conditions],
         software_caches=software_caches(conditions),
         mounts={host: report.mounts for host, report in flushes.items() if report},
+        beside=found(Beside, folder / names.BESIDE),
     )
 
 

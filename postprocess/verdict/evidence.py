@@ -22,6 +22,7 @@ from tierbench.postprocess.verdict import begun
 from tierbench.postprocess.verdict.rules import BY_NAME, OF_BYTES, Evidence
 
 OWN_BYTES = 65_536  # that a process takes in beside its file's
+STARTING_S = 1.0  # a job takes to be started: its shadow, starter and files before HTCondor tells of it, Python after
 
 
 def findings(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
@@ -43,6 +44,7 @@ def _measured(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     yield from _idle(data, row)
     yield from _clocks(data, row)
     yield from _ceiling(row)
+    yield from _beside(data, row)
 
 
 def _ceiling(row: TrialRow) -> Iterator[Evidence]:
@@ -53,6 +55,16 @@ def _ceiling(row: TrialRow) -> Iterator[Evidence]:
     where = f" ({row.limit.ceiling_from})" if row.limit.ceiling_from else ""
     words = f"the jobs took in {row.delivered_mbps:.1f} Mb/s, over a ceiling of {row.limit.ceiling_mbps:.1f}{where}"
     yield Evidence("above the ceiling", above, words)
+
+
+def _beside(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
+    """A job that waits does nothing; one is being started when HTCondor tells of it, and for some time around that."""
+    if data.beside is None or not row.window_s:
+        return
+    lasted_s = data.beside.last_wall_s - data.beside.first_wall_s + STARTING_S
+    share = 100 * min(1.0, lasted_s / row.window_s)
+    words = f"{data.beside.jobs} jobs of the next trial were started within {lasted_s:.1f} s"
+    yield Evidence("started beside", share, f"{words}, {share:.1f} % of the window")
 
 
 # -- caches ----------------------------------------------------------------------------------------------

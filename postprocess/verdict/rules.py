@@ -270,6 +270,12 @@ RULES = (
         "give each client a replica of its own: caches served the second one",
     ),
     Rule(
+        "started beside",
+        "time in which jobs of the next trial, which are started ahead and wait for their turn, were being started",
+        "% of the window", 25, None,
+        "their start may have taken time from this trial: let trials last longer, or leave `ahead` out",
+    ),
+    Rule(
         "stall",
         "longest time, between what the storage sent first and last, in which about nothing moved while clients were"
         " at work",

@@ -15,7 +15,7 @@ from tierbench.submit.trial.dagman import at_work
 
 NOT_NEEDED = "not-needed"
 COUNTED = "counted"  # it has been looked at what is known with this trial
-BEGUN = "samples"  # a folder that a trial has from its turn on
+BEGUN = "begun"  # a file that a trial has from its turn on
 TURN_LOCK = "turn.lock"
 
 

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 from tierbench.submit.servers import state_of_servers
+from tierbench.submit.trial.beside import Beside
 from tierbench.submit.trial.held import wait_until_undone
 from tierbench.submit.trial.watched import CalledOff, Watched, clients, gather, the_go, watch, write
 
@@ -71,8 +72,10 @@ def see_end(watched: Watched, starts: "dict[int, int]") -> None:
     """Wait for all clients' ends."""
     go = the_go().get("go_wall_ns", time.time() * 1e9) / 1e9  # without a gate now
     watched.moving.begin()
+    beside = Beside(Path())
     while True:
         watched.look()
+        beside.look()
         left = sorted(watched.everybody - watched.ended)
         if not left:
             return

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Lets the trials of a run measure one at a time, while DAGMan has the next ones already waiting.
 
-usage: turn.py take [arranged] [sampled] | pass       (in the trial's directory on the access point)
+usage: turn.py take [arranged] [sampled] | ahead | pass       (in the trial's directory on the access point)
 
 take          waits until no other trial of the run has the turn and the trial named in `after` has had it;
               then makes the folders that the trial's jobs write to
 arranged      waits until all that the site has to arrange for the trial is arranged, or known not to be
 sampled       waits for the samplers, too: for the clients of a trial that has no gate to do so
+ahead         for jobs that may wait for the turn where they run: waits until the trial before this one has given its
+              go, so has all that it needs, and no other trial waits so; or until this one's turn has come
 pass          gives the turn on, if this trial has it; may be called again
 
 The turn is a file of the run directory that names the trial whose turn it is. Shipped there; stdlib
@@ -17,6 +19,7 @@ exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or t
 """
 
 import contextlib
+import json
 import sys
 import time
 from pathlib import Path
@@ -39,30 +42,40 @@ SAMPLERS_SECONDS = 60.0
 
 def main(arguments: "list[str]") -> int:
     trial = Path.cwd()
-    if arguments != ["pass"] and (arguments[:1] != ["take"] or not set(arguments[1:]) <= {"arranged", "sampled"}):
+    taken = arguments[:1] == ["take"] and set(arguments[1:]) <= {"arranged", "sampled"}
+    if not taken and arguments not in (["ahead"], ["pass"]):
         print(__doc__, file=sys.stderr)
         return 2
     if not (trial / "trial.json").is_file():
         print("turn: " + str(trial) + " is not a trial's directory: it has no trial.json", file=sys.stderr)
         return 2
     turn = Turn(trial)
-    if arguments[0] == "take":
-        while not (turn.has_come() and turn.is_taken()):
-            if (trial / "served").exists():  # a node of it that died is started again, or it was not needed
-                return 0 if (trial / BEGUN).exists() else 1
-            time.sleep(POLL_SECONDS)
-        if not wait_for_room(trial):
-            print("turn: the disk has been full for a day", file=sys.stderr)
-            return 3
-        while not turn.has_begun():
-            if is_spared(trial):
-                turn.pass_on()
-                return 1
-            time.sleep(POLL_SECONDS)
-        hold_reserve(trial)
-        wait_for(arguments[1:], trial)
-    else:
+    if taken:
+        return take(turn, arguments[1:])
+    if arguments == ["pass"]:
         turn.pass_on()
+        return 0
+    while not turn.may_be_waited_for_in_slots():
+        time.sleep(POLL_SECONDS)
+    return 0
+
+
+def take(turn: "Turn", awaited: "list[str]") -> int:
+    trial = turn.trial
+    while not (turn.has_come() and turn.is_taken()):
+        if (trial / "served").exists():  # a node of it that died is started again, or it was not needed
+            return 0 if (trial / BEGUN).exists() else 1
+        time.sleep(POLL_SECONDS)
+    if not wait_for_room(trial):
+        print("turn: the disk has been full for a day", file=sys.stderr)
+        return 3
+    while not turn.has_begun():
+        if is_spared(trial):
+            turn.pass_on()
+            return 1
+        time.sleep(POLL_SECONDS)
+    hold_reserve(trial)
+    wait_for(awaited, trial)
     return 0
 
 
@@ -80,14 +93,14 @@ class Turn:
     def __init__(self, trial: Path) -> None:
         self.trial = trial
         self.file = trial.parent.parent / "turn"
+        self.ahead = self.file.with_name("ahead")
         self.last_seen = {}  # type: dict[Path, float]
 
     def has_come(self) -> bool:
         """Whether the trial before this one has had its turn, or will not come to it."""
-        try:
-            name = (self.trial / "after").read_text()
-        except FileNotFoundError:
-            name = ""
+        if read(self.ahead) == self.trial.name:  # that one may want another turn, and has to wait for ours
+            return True
+        name = read(self.trial / "after")
         before = self.trial.parent / name
         return not name or (before / "served").exists() or (before / "outcome.json").exists() or self._is_gone(before)
 
@@ -101,11 +114,29 @@ class Turn:
                 if going_on and not self._is_gone(other) and not self._is_over(other):
                     return False
             if holder != self.trial.name:
+                if self._waiting_ahead() not in ("", self.trial.name):
+                    return False  # its jobs have the slots that this one's may need
                 self.file.write_text(self.trial.name)
+                self._waits_no_more()
         return True
+
+    def may_be_waited_for_in_slots(self) -> bool:
+        """Whether this trial's jobs may be started, to wait for its turn if that has not come."""
+        with self._looking():
+            if (self.trial / BEGUN).exists():
+                return True
+            waiting = self._waiting_ahead()
+            before = read(self.trial / "after")
+            if not waiting and before and self._holder() == before and has_gone(self.trial.parent / before):
+                for folder in FILLED:
+                    (self.trial / folder).mkdir(exist_ok=True)
+                self.ahead.write_text(self.trial.name)
+                return True
+        return waiting == self.trial.name
 
     def pass_on(self) -> None:
         with self._looking():
+            self._waits_no_more()
             if self._holder() == self.trial.name:
                 (self.trial / "served").touch()
                 self.file.unlink()
@@ -116,6 +147,9 @@ class Turn:
             begins = (self.trial / BEGUN).exists() or not (self.trial / NOT_NEEDED).exists()
             for folder in FILLED if begins else ():
                 (self.trial / folder).mkdir(exist_ok=True)
+            if begins and not (self.trial / BEGUN).exists():
+                # Not empty: HTCondor 25 does not let a job fetch an empty file.
+                (self.trial / BEGUN).write_text("begun\n")
         return begins
 
     def _looking(self) -> "contextlib.AbstractContextManager[None]":
@@ -123,10 +157,18 @@ class Turn:
         return alone(self.file.with_name(TURN_LOCK))
 
     def _holder(self) -> str:
-        try:
-            return self.file.read_text()
-        except FileNotFoundError:
-            return ""
+        return read(self.file)
+
+    def _waiting_ahead(self) -> str:
+        """The trial whose jobs wait for its turn, unless it has begun or will not."""
+        name = read(self.ahead)
+        other = self.trial.parent / name
+        over = any((other / sign).exists() for sign in (BEGUN, "served", "outcome.json"))
+        return "" if not name or over or (name != self.trial.name and self._is_gone(other)) else name
+
+    def _waits_no_more(self) -> None:
+        if read(self.ahead) == self.trial.name:
+            self.ahead.unlink()
 
     def _is_over(self, trial: Path) -> bool:
         """Whether a trial has kept the turn for longer than anything in it may take."""
@@ -142,6 +184,22 @@ class Turn:
         if at_work(trial):
             self.last_seen[trial] = now
         return now - self.last_seen.setdefault(trial, now) > PATIENCE_SECONDS
+
+
+def read(path: Path) -> str:
+    """What a file holds; nothing if it is not there."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def has_gone(trial: Path) -> bool:
+    """Whether a trial's clients have been let go."""
+    try:
+        return "go_wall_ns" in json.loads(read(trial / "go.json") or "{}")
+    except ValueError:
+        return False
 
 
 def wait_for_samplers(trial: Path, samplers: "list[Sampler]") -> None:

@@ -18,6 +18,7 @@ from tierbench.submit.lastsamples import RECEIVED, SENT, counted, last_samples
 from tierbench.submit.trial.held import held
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.room import free_bytes, give_up_reserve, is_low
+from tierbench.submit.trial.sparing import BEGUN
 from tierbench.trials import Sampler, Trial, read_trial
 
 DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
@@ -42,6 +43,8 @@ def watch(step: "Callable[[Watched], None]") -> int:
     except (OSError, ValueError) as error:
         print(f"{Path(sys.argv[0]).stem}: trial.json: {error}", file=sys.stderr)
         return NO_TRIAL
+    while trial.ahead and not Path(BEGUN).exists():
+        time.sleep(POLL_SECONDS)
     watched = Watched(trial)
     try:
         step(watched)

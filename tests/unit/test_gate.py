@@ -131,6 +131,20 @@ class Gate:
         self.said()
 
 
+def test_a_gate_that_was_started_ahead_waits_for_its_turn(trial: Gate) -> None:
+    trial.kill()
+    definition = json.loads((trial.trial / names.TRIAL).read_text())
+    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "ahead": True}))
+    trial.start()
+    trial.flushed()
+    trial.sampling()
+    trial.ready(0, 1)
+    time.sleep(CLOSED_S)
+    assert not (trial.trial / names.GO).exists()
+    (trial.trial / names.BEGUN).write_text("begun\n")
+    assert trial.said()["go_wall_ns"]
+
+
 @pytest.fixture
 def trial(tmp_path: Path) -> Iterator[Gate]:
     trial = Gate(tmp_path)

@@ -37,13 +37,12 @@ class Batch:
             planned.append({"id": trial.name, "configuration": "lan-xrootd.root", "jobs": 4, "repeat": repeat})
             (trial / names.AFTER).write_text("" if repeat == 1 else planned[-2]["id"])
             if repeat <= 4:
+                (trial / names.BEGUN).touch()
                 (trial / names.SERVED).touch()
             if repeat < 4:
                 trial_tables(trial)
             if repeat <= counted:
                 (trial / names.COUNTED).touch()
-            if repeat > 4:
-                (trial / names.SAMPLES).rename(trial / "not yet")
             self.start("sleep", "600", cwd=trial)
             (trial / names.DAGMAN_LOCK).write_text(f"PID = {self.processes[-1].pid}\n")
         (run / names.PLAN).write_text(json.dumps({"trials": planned}))
@@ -91,7 +90,7 @@ def test_a_trial_at_work_counts_before_others_are_skipped(batch: Callable[[float
     assert waits(fifth)  # the fourth is at work
     trials.finish(4)
     assert fifth.wait(PATIENCE_S) == 0
-    assert (trials[5] / names.SAMPLES).exists()
+    assert (trials[5] / names.BEGUN).exists()
     assert trials.marked() == []
 
 

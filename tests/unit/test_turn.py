@@ -191,6 +191,7 @@ def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
     assert {path.name for path in trials["first"].iterdir()} == {
         names.TRIAL,
         names.AFTER,
+        names.BEGUN,
         names.SERVED,
         names.RESERVE,
         "trial.dag.lock",

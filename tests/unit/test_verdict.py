@@ -88,6 +88,12 @@ def copy(folder, share):
     sampled(folder, synthetic.during(400 / 1.02 * share, 20))
 
 
+def start_beside(folder, seconds):
+    """Have jobs of the next trial been started for so long."""
+    told = {"format": 1, "jobs": 5, "first_wall_s": 1.8e9 + 1, "last_wall_s": 1.8e9 + 1 + seconds}
+    (folder / "beside.json").write_text(json.dumps(told))
+
+
 def compare_clock(folder, ahead_ms=0.0):
     """Have the worker's clients compare a clock of its own."""
     for path in sorted(folder.glob("clients/*.jsonl")):
@@ -198,6 +204,8 @@ CASES = [
         f, wall_step=(10, -1010)), "INVALID", "was set by 1010.0 ms during the trial"),
     ("clock error", lambda f: apart(f, 103), lambda f: apart(
         f, 105), "SUSPECT", "the clock of oss.uf.test is 105.0 ± 4.0 ms ahead of that of wn01.private.fiu.test, 0.5 %"),
+    ("started beside", lambda f: start_beside(f, 3.9), lambda f: start_beside(
+        f, 4.1), "SUSPECT", "5 jobs of the next trial were started within 5.1 s, 25.5 % of the window"),
     ("clock not compared", leave, lambda f: edit_client(
         f, 1, "start", boot_id="another"), "SUSPECT", "the clock of wn01.private.fiu.test was not compared"),
 ]  # fmt: skip
