@@ -62,7 +62,7 @@ def ratio(beside: Sequence[float], alone: Sequence[float]) -> str:
 def report(run: Path) -> None:
     planned = stored.read_table(run / names.PLAN)["trials"]
     trials = [read_trial(run / names.trial_directory(trial["id"])) for trial in planned]
-    pairs = list(itertools.pairwise(trials))
+    pairs = list(itertools.pairwise(sorted(trials, key=go_s)))
     for ahead in (False, True):
         waits = [go_s(after) - last_end_s(before) for before, after in pairs if after.trial.ahead is ahead]
         found = f"median {statistics.median(waits):.2f} s ({min(waits):.2f} … {max(waits):.2f}), {len(waits)} trials"

@@ -272,7 +272,7 @@ RULES = (
     Rule(
         "started beside",
         "time in which jobs of the next trial, which are started ahead and wait for their turn, were being started",
-        "% of the window", 25, None,
+        "% of the window", 10, None,
         "their start may have taken time from this trial: let trials last longer, or leave `ahead` out",
     ),
     Rule(

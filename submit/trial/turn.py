@@ -112,6 +112,7 @@ class Turn:
                 other = self.trial.parent / holder
                 going_on = at_work(other) or not (other / "outcome.json").exists()
                 if going_on and not self._is_gone(other) and not self._is_over(other):
+                    self._get_in_line()
                     return False
             if holder != self.trial.name:
                 if self._waiting_ahead() not in ("", self.trial.name):
@@ -166,9 +167,14 @@ class Turn:
         over = any((other / sign).exists() for sign in (BEGUN, "served", "outcome.json"))
         return "" if not name or over or (name != self.trial.name and self._is_gone(other)) else name
 
+    def _get_in_line(self) -> None:
+        """Be the next one, or trials that are started ahead would always go before one that comes late."""
+        if self.ahead.exists() and not self._waiting_ahead():
+            self.ahead.write_text(self.trial.name)
+
     def _waits_no_more(self) -> None:
         if read(self.ahead) == self.trial.name:
-            self.ahead.unlink()
+            self.ahead.write_text("")
 
     def _is_over(self, trial: Path) -> bool:
         """Whether a trial has kept the turn for longer than anything in it may take."""

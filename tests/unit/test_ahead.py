@@ -173,7 +173,7 @@ def test_the_next_but_one_is_started_when_the_next_one_measures(gone: Trials) ->
     Turn(gone["first"]).pass_on()
     assert may_take(gone, "second")
     assert Turn(gone["second"]).has_begun()
-    assert not (gone.run / names.AHEAD).exists()
+    assert (gone.run / names.AHEAD).read_text() == ""
     assert not may_start(gone, "third")
     (gone["second"] / names.GO).write_text('{"go_wall_ns": 1}')
     assert may_start(gone, "third")
@@ -194,6 +194,29 @@ def test_who_holds_slots_goes_first(gone: Trials) -> None:
     assert may_take(gone, "second")
 
 
+def test_who_comes_late_is_the_next_one(gone: Trials) -> None:
+    """Its DAGMan was started when others had been, and had its place; there is always one that is started ahead."""
+    (gone["third"] / names.AFTER).write_text("")
+    assert may_start(gone, "second")
+    assert not may_take(gone, "third")
+    Turn(gone["first"]).pass_on()
+    assert may_take(gone, "second")
+    assert not may_take(gone, "third")  # and is in line now
+    assert Turn(gone["second"]).has_begun()
+    (gone["second"] / names.GO).write_text('{"go_wall_ns": 1}')
+    (gone["first"] / names.AFTER).write_text("second")  # one more trial, for what matters here
+    (gone["first"] / names.BEGUN).unlink()
+    assert not may_start(gone, "first")
+    Turn(gone["second"]).pass_on()
+    assert may_take(gone, "third")
+
+
+def test_where_nobody_is_started_ahead_nothing_is_noted_of_lines(trials: Trials) -> None:
+    assert Turn(trials["first"]).is_taken()
+    assert not Turn(trials["second"]).is_taken()
+    assert not (trials.run / names.AHEAD).exists()
+
+
 def test_who_has_failed_before_its_turn_is_in_nobodys_way(gone: Trials) -> None:
     assert may_start(gone, "second")
     (gone["second"] / names.OUTCOME).touch()
@@ -204,7 +227,7 @@ def test_who_has_failed_before_its_turn_is_in_nobodys_way(gone: Trials) -> None:
 def test_who_is_removed_before_its_turn_leaves_no_word_of_it(gone: Trials) -> None:
     assert may_start(gone, "second")
     Turn(gone["second"]).pass_on()
-    assert not (gone.run / names.AHEAD).exists()
+    assert (gone.run / names.AHEAD).read_text() == ""
     assert (gone.run / names.TURN).read_text() == "first"
 
 

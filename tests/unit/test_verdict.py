@@ -204,8 +204,8 @@ CASES = [
         f, wall_step=(10, -1010)), "INVALID", "was set by 1010.0 ms during the trial"),
     ("clock error", lambda f: apart(f, 103), lambda f: apart(
         f, 105), "SUSPECT", "the clock of oss.uf.test is 105.0 ± 4.0 ms ahead of that of wn01.private.fiu.test, 0.5 %"),
-    ("started beside", lambda f: start_beside(f, 3.9), lambda f: start_beside(
-        f, 4.1), "SUSPECT", "5 jobs of the next trial were started within 5.1 s, 25.5 % of the window"),
+    ("started beside", lambda f: start_beside(f, 0.9), lambda f: start_beside(
+        f, 1.1), "SUSPECT", "5 jobs of the next trial were started within 2.1 s, 10.5 % of the window"),
     ("clock not compared", leave, lambda f: edit_client(
         f, 1, "start", boot_id="another"), "SUSPECT", "the clock of wn01.private.fiu.test was not compared"),
 ]  # fmt: skip
