@@ -126,14 +126,14 @@ class Turn:
         with self._looking():
             if (self.trial / BEGUN).exists():
                 return True
-            waiting = self._waiting_ahead()
-            before = read(self.trial / "after")
-            if not waiting and before and self._holder() == before and has_gone(self.trial.parent / before):
-                for folder in FILLED:
-                    (self.trial / folder).mkdir(exist_ok=True)
-                self.ahead.write_text(self.trial.name)
-                return True
-        return waiting == self.trial.name
+            waiting, holder = self._waiting_ahead(), self._holder()
+            is_next = waiting == self.trial.name or (not waiting and holder == read(self.trial / "after"))
+            if not (is_next and holder and has_gone(self.trial.parent / holder)):
+                return False
+            for folder in FILLED:
+                (self.trial / folder).mkdir(exist_ok=True)
+            self.ahead.write_text(self.trial.name)
+        return True
 
     def pass_on(self) -> None:
         with self._looking():

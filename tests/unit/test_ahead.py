@@ -203,7 +203,10 @@ def test_who_comes_late_is_the_next_one(gone: Trials) -> None:
     assert may_take(gone, "second")
     assert not may_take(gone, "third")  # and is in line now
     assert Turn(gone["second"]).has_begun()
+    assert not may_start(gone, "third")  # the second one may lack slots
     (gone["second"] / names.GO).write_text('{"go_wall_ns": 1}')
+    assert may_start(gone, "third")
+    assert (gone["third"] / names.CLIENTS).is_dir()
     (gone["first"] / names.AFTER).write_text("second")  # one more trial, for what matters here
     (gone["first"] / names.BEGUN).unlink()
     assert not may_start(gone, "first")
