@@ -34,8 +34,10 @@ def resolution_s(
     if len(between) < FEWEST:
         return None
     alike = np.abs(between - np.median(between)) <= 1.01 * period_s
+    if alike.mean() < ALIKE:
+        return None
     found = float(between[alike].mean())
-    if found < SLOWER * period_s or alike.mean() < ALIKE:
+    if found < SLOWER * period_s:
         return None
     flowing = slice(at[:-1][busy][0], at[1:][busy][-1] + 1)
     return None if _rests(segments, news, flowing) else found

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.measures.traffic import traffic
+from tierbench.postprocess.records.freshness import resolution_s
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.tables.write import trial_tables
 
@@ -122,3 +124,9 @@ def test_a_server_with_hardly_a_sample_is_no_error(folder: Path, count: int) -> 
     synthetic.write_samples(path.with_name("wn.samples"), [0.0], synthetic.during(MBPS, 20), host="wn", role="worker")
     row = trial_tables(folder)
     assert (row["verdict"], row["bytes_server"], row["mean_error_mbps"]) == ("INVALID", None, None)
+
+
+def test_distances_of_which_no_two_are_alike_are_no_drivers() -> None:
+    times = np.array([0.0, 1.0, 2.0, 11.0, 12.0, 21.0])  # between two that are the median's equals nothing lies
+    sent = np.full(len(times), 1e6)
+    assert resolution_s(times, 0.1, np.full(len(times), True), sent, None) is None
