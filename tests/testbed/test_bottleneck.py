@@ -24,6 +24,7 @@ from tierbench.testbed.topology import USER
 HOME = f"/home/{USER}/bottlenecks"  # DAGMan does not want its logs below /tmp
 TRIES = 3
 SLOW_MBPS = 25
+SHALLOW = "256k"  # 80 ms: a queue of 2 MB takes 0.6 s of the 3 s that iperf3 has, and it measures less than there is
 SLOW_CORES = 0.05
 FAR_MS = 160.0
 
@@ -137,7 +138,7 @@ def slow_ports(host: RunningHost, *devices: str) -> Iterator[None]:
     """Interfaces of a host that send at a slow rate."""
     before = {device: host.run("tc", "qdisc", "show", "dev", device, "root").stdout for device in devices}
     for device in devices:
-        host.run(*change(device, f"{SLOW_MBPS}Mbit"))
+        host.run(*change(device, f"{SLOW_MBPS}Mbit", limit=SHALLOW))
     try:
         yield
     finally:
@@ -147,8 +148,8 @@ def slow_ports(host: RunningHost, *devices: str) -> Iterator[None]:
             host.run(*change(device, rate, burst))
 
 
-def change(device: str, rate: str, burst: str = "64k") -> list[str]:
-    bucket = ["tbf", "rate", rate, "burst", burst, "limit", "2m"]
+def change(device: str, rate: str, burst: str = "64k", limit: str = "2m") -> list[str]:
+    bucket = ["tbf", "rate", rate, "burst", burst, "limit", limit]
     return ["tc", "qdisc", "change", "dev", device, "root", "handle", "1:", *bucket]
 
 
