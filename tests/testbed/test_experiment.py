@@ -38,7 +38,8 @@ from tierbench.testbed.namespaces import wait_until
 DOCUMENT = Path(__file__).parents[2] / "docs/workflows.md"
 WITH_MOUNT = {"dgt.fiu.test", "vmuf.uf.test", "wn03.fiu.test", "wn04.fiu.test"}
 
-# The server's counter is interpolated at the window's edges, so the period is short beside windows of a second or two.
+# The server's counter is interpolated at the window's edges, so the period is short beside windows of some seconds; ROOT
+# looks at what it has opened for 0.1 s without reading, which is little beside them.
 MEASURED = """
 name = "measured"
 question = "Do all four ways deliver all files, and do the numbers hold together?"
@@ -59,7 +60,7 @@ access = ["direct"]
 [replicas.tree]
 kind = "tree"
 count = 10
-size_mb = 16
+size_mb = 40
 """
 
 SMALL = """
