@@ -119,11 +119,8 @@ def test_the_plan_says_that_slots_for_two_trials_are_missing(site: Site, ahead: 
 
 @pytest.fixture
 def trials(tmp_path: Path) -> Iterator[Trials]:
-    trials = Trials(tmp_path)
-    yield trials
-    for process in trials.waiting + trials.dagmans:
-        process.kill()
-        process.wait()
+    with Trials(tmp_path) as trials:
+        yield trials
 
 
 @pytest.fixture

@@ -277,14 +277,20 @@ def test_clients_whose_rates_add_up_wait_for_the_distance(tmp_path: Path) -> Non
     assert (found[2]["bottleneck"], found[6]["bottleneck"]) == ("latency", "latency")
 
 
-def test_processes_of_one_job_have_a_core_each(tmp_path: Path) -> None:
-    """Two clients of eight processes, each of which computes an eighth of its time: they wait, and do not compute."""
-    folder = write_trial(tmp_path, mbps=160, jobs=2, work={"processes": 8, "files_per_job": 8})
+def of_eight_processes(run: Path, moving_s: float) -> Path:
+    """A trial of two clients of eight processes each, which compute an eighth of their 20 s."""
+    folder = write_trial(run, mbps=160, jobs=2, work={"processes": 8, "files_per_job": 8})
     for client in (0, 1):
         write_client(
-            folder / f"clients/{client}.jsonl", begin_s=0.001, end_s=20, size=round(160e6 / 8 * 20 / 1.02 / 2),
+            folder / f"clients/{client}.jsonl", begin_s=0.001, end_s=20, size=round(160e6 / 8 * moving_s / 1.02 / 2),
             cpu_user_s=20.0, cpu_system_s=0.0,
         )  # fmt: skip
+    return folder
+
+
+def test_processes_of_one_job_have_a_core_each(tmp_path: Path) -> None:
+    """They wait, and do not compute."""
+    of_eight_processes(tmp_path, moving_s=20)
     (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 800, "rtt_ms": 14.0}}))
     (row,) = tables(tmp_path, say=print).trials
     assert row["bottleneck"] == "latency"
@@ -295,12 +301,7 @@ def test_processes_of_one_job_have_a_core_each(tmp_path: Path) -> None:
 
 
 def test_what_many_processes_computed_does_not_hide_that_all_of_them_waited(tmp_path: Path) -> None:
-    folder = write_trial(tmp_path, mbps=160, jobs=2, work={"processes": 8, "files_per_job": 8})
-    for client in (0, 1):
-        write_client(
-            folder / f"clients/{client}.jsonl", begin_s=0.001, end_s=20, size=round(160e6 / 8 * 12 / 1.02 / 2),
-            cpu_user_s=20.0, cpu_system_s=0.0,
-        )  # fmt: skip
+    folder = of_eight_processes(tmp_path, moving_s=12)
     write_samples(folder / f"samples/{OSS}.samples", ticks(-2, 23), lambda time: during(160, 12)(time - 8))
     assert "nothing moved for 8.0 s from the go on" in trial_tables(folder).verdict_reasons
 

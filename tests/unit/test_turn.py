@@ -35,6 +35,14 @@ class Trials:
             self.start_dagman(name)
             before = name
 
+    def __enter__(self) -> Trials:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.waiting + self.dagmans:
+            process.kill()
+            process.wait()
+
     def start_dagman(self, name: str, pid: int | None = None) -> None:
         """A process that works in the trial's directory, until it is told to be another one."""
         if pid is None:
@@ -63,11 +71,8 @@ class Trials:
 
 @pytest.fixture
 def trials(tmp_path: Path) -> Iterator[Trials]:
-    trials = Trials(tmp_path)
-    yield trials
-    for process in trials.waiting + trials.dagmans:
-        process.kill()
-        process.wait()
+    with Trials(tmp_path) as trials:
+        yield trials
 
 
 def waits(process: subprocess.Popen[bytes]) -> bool:

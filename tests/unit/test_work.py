@@ -310,14 +310,18 @@ while :; do sleep 0.05; done
 """
 
 
+def in_place_of_dd(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    (folder / "dd").write_text(script)
+    (folder / "dd").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
 def test_a_program_that_ends_well_when_it_is_ended_has_read_no_file(
     crew: Crew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As cmsRun, which closes its files and says that all is well."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/dd").write_text(POLITE)
-    (tmp_path / "bin/dd").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    in_place_of_dd(POLITE, tmp_path / "bin", monkeypatch)
     work = crew.end("dd", for_s=1, processes=2)["work"]
     assert (work["fetches"], work["cut"], work["failed"], work["latency_s"]["max"]) == (0, 2, 0, None)
 
@@ -344,10 +348,7 @@ def test_what_comes_after_time_was_over_is_not_counted(
     crew: Crew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of ROOT, which finishes the event that it is at."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/dd").write_text(READS_ON)
-    (tmp_path / "bin/dd").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    in_place_of_dd(READS_ON, tmp_path / "bin", monkeypatch)
     source = tmp_path / "source"
     os.mkfifo(source)
     (tmp_path / "replicas.txt").write_text(f"{source}\t{10**12}\n")
