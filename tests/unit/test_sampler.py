@@ -224,13 +224,16 @@ def test_later_ones_arrive_several_at_a_time(pieces: list[int]) -> None:
 
 
 def test_a_file_of_several_pages_is_read_to_its_end() -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write(b"!")
+        process.stdin.flush()
+        assert process.stdout.read(1) == b"!"  # it is loaded, has taken what memory it wants, and waits
         maps = Path(f"/proc/{process.pid}/smaps")
-        until(lambda: b"sleep" in maps.read_bytes() and b"[stack]" in maps.read_bytes())
         whole = maps.read_bytes()
         assert len(whole) > 8192
         assert len(ProcFile(maps).read()) == len(whole)
-        process.kill()
+        process.stdin.close()
 
 
 @pytest.mark.skipif(os.sched_getscheduler(0) != os.SCHED_OTHER, reason="these tests run at another priority")
