@@ -37,8 +37,10 @@ class Interrupts:
             signal.signal(number, signal.SIG_IGN)
 
     def limit(self, seconds: int) -> None:
-        signal.alarm(seconds)
         self.seconds = seconds
+        signal.alarm(seconds)
+        if self.reason:  # it came just before: what is left is the grace, not the whole time
+            signal.alarm(GRACE_S)
 
     @contextlib.contextmanager
     def breakable(self, seconds: int) -> "Iterator[None]":

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.client_process import PATIENCE_S, SIZE, URL, Job, events, is_running, until
 from tests.unit.shipped import PYTHON
+from tierbench.wrappers.interrupts import GRACE_S, Interrupts
 
 # -- the record --------------------------------------------------------------------------------------------
 
@@ -113,12 +114,25 @@ def test_a_client_that_is_killed_still_writes_its_end(job: Job) -> None:
 
 
 def test_a_killed_client_takes_all_its_processes_with_it(job: Job) -> None:
-    job.script("bin/dd", f"trap '' TERM; sleep 60 & echo $! > {job.folder}/pid; wait")
+    job.script("bin/dd", f"trap '' TERM; sleep 600 & echo $! > {job.folder}/pid; wait")
     process = job.start("dd")
     until((job.folder / "pid").exists)
     process.send_signal(signal.SIGTERM)
     events(process)
     assert not is_running((job.folder / "pid").read_text().strip())
+
+
+def test_who_is_ended_as_its_time_begins_has_the_grace_and_not_the_whole_time() -> None:
+    """The signal comes when the child has been let go and its time is not yet counted."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)}
+    try:
+        interrupts = Interrupts()
+        signal.raise_signal(signal.SIGTERM)
+        interrupts.limit(3600)
+        assert 0 < signal.alarm(0) <= GRACE_S
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_a_read_without_end_is_ended(job: Job) -> None:
