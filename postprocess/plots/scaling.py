@@ -10,9 +10,9 @@ from matplotlib.lines import Line2D
 
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, line_handle
 from tierbench.postprocess.plots.style import HEIGHT_IN, MUTED, PAPER, Look
+from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED, ScalingRow
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import EXTRAPOLATED, MEASURED, ScalingRow
 
 GUESSED = Line2D(
     [], [], linestyle=":", color=MUTED, marker="o", markersize=MEAN, markerfacecolor=PAPER, label="extrapolated"

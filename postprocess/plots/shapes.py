@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend
 from tierbench.postprocess.plots.style import INK, MUTED, PAPER
-from tierbench.postprocess.tables.rows import Bounded
+from tierbench.postprocess.tables.across import Bounded
 
 ROW_IN, FRAME_IN = 0.48, 0.55
 LABEL_LETTERS, LABEL_LINES = 30, 2

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tierbench.postprocess.report.words import between, factor, figures, listed, percent
+from tierbench.postprocess.tables.across import Bounded, RatioRow, SummaryRow
 from tierbench.postprocess.tables.points import level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import Bounded, RatioRow, SummaryRow
 
 SIZEABLE = 0.1  # what a difference has to come to, if two are not to be alike
 APART, SAME, UNKNOWN = "apart", "same", "unknown"

@@ -14,10 +14,11 @@ from tierbench.postprocess.report.scaling import scaling_sentence
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import between, counted, factor, figures, listed, span
+from tierbench.postprocess.tables.across import Bounded, RatioRow, SummaryRow
 from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results, why
-from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, Bounded, RatioRow, SummaryRow, TrialRow
+from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, TrialRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, UNJUDGED, counts, verdict
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tierbench.postprocess.report.words import figures
+from tierbench.postprocess.tables.across import Bounded, SummaryRow
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import Bounded, SummaryRow
 from tierbench.postprocess.verdict.counted import counts
 
 EACH, ROUND_TRIPS = "fetch_s", "round_trips_per_fetch"

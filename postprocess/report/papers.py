@@ -12,9 +12,9 @@ from tierbench.postprocess.plots.canvas import PAPERS, Picture
 from tierbench.postprocess.plots.shapes import Shape, shapes_plot
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import between, factor, figures, listed
+from tierbench.postprocess.tables.across import EXTRAPOLATED, Bounded, RatioRow
 from tierbench.postprocess.tables.points import Point, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import EXTRAPOLATED, Bounded, RatioRow
 from tierbench.spec import build
 
 HOLDS, FAILS, OPEN = "holds here", "does not hold here", "cannot tell"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, between, factor, figures, span
+from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED, ScalingRow
 from tierbench.postprocess.tables.points import level_name, level_of
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import EXTRAPOLATED, MEASURED, ScalingRow
 
 CAPTION = (
     "Rate taken in by the jobs, and the scale factor: the rate over that at the least {along}, over the one {along}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tierbench.postprocess.tables.rows import Bounded
+from tierbench.postprocess.tables.across import Bounded
 
 NOTHING = "–"
 TIMES = "\N{MULTIPLICATION SIGN}"

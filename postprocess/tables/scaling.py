@@ -13,15 +13,8 @@ from typing import Any
 
 from tierbench.dags.levels import level_text
 from tierbench.dags.scaling import Scaling
-from tierbench.postprocess.tables.rows import (
-    EXTRAPOLATED,
-    MEASURED,
-    RATE,
-    Bounded,
-    RatioRow,
-    ScalingRow,
-    SummaryRow,
-)
+from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED, Bounded, RatioRow, ScalingRow, SummaryRow
+from tierbench.postprocess.tables.rows import RATE
 
 Texts = Mapping[str, str]
 

@@ -10,18 +10,10 @@ from typing import Any
 
 from tierbench.dags.levels import BUILT_IN, Factor
 from tierbench.postprocess.measures.uncertainty import Interval, mean_interval, ratio_interval
+from tierbench.postprocess.tables.across import COMPARED, SUMMARISED, Bounded, Mean, RatioRow, SummaryRow
 from tierbench.postprocess.tables.columns import Row
 from tierbench.postprocess.tables.factors import order
-from tierbench.postprocess.tables.rows import (
-    COMPARED,
-    RATE,
-    SUMMARISED,
-    Bounded,
-    Mean,
-    RatioRow,
-    SummaryRow,
-    TrialRow,
-)
+from tierbench.postprocess.tables.rows import RATE, TrialRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID, counts, valid, values_of
 
 

@@ -10,7 +10,7 @@ from tests.unit import synthetic_run as synthetic
 from tierbench.dags.levels import Factor, level_text
 from tierbench.postprocess.measures.enough import enough_without
 from tierbench.postprocess.tables.factors import axis_column
-from tierbench.postprocess.tables.rows import FILES
+from tierbench.postprocess.tables.schema import FILES
 from tierbench.postprocess.tables.write import tables
 from tierbench.submit import cli
 

@@ -14,7 +14,7 @@ from tierbench.dags import names
 from tierbench.postprocess.tables import kept, write
 from tierbench.postprocess.tables.factors import axes_of_run
 from tierbench.postprocess.tables.rates import further_columns
-from tierbench.postprocess.tables.rows import FILES
+from tierbench.postprocess.tables.schema import FILES
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 

@@ -19,9 +19,9 @@ from tierbench.errors import ConfigError
 from tierbench.postprocess.measures.stalls import longest_stall
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.tables.across import Bounded
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.rows import Bounded
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict.begun import findings

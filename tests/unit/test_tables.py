@@ -11,7 +11,8 @@ from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.tables.columns import columns_of, places
 from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.rows import FILES, Fetches
+from tierbench.postprocess.tables.rows import Fetches
+from tierbench.postprocess.tables.schema import FILES
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables, trial_tables
 

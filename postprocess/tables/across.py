@@ -1,0 +1,201 @@
+"""What is told over several trials, column by column: means, ratios, scaling and knees, with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tierbench.postprocess.tables.columns import Column, Path, Row, count, factor_levels, inner, places, text
+from tierbench.postprocess.tables.rows import CONFIGURATION, EVENTS, OPERATIONS, RATE, SENT, SUMMED, Count, TrialRow
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A value with its 95 % interval, as far as they are known."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def over(self, number: float) -> Bounded:
+        """All of it, divided by a number above 0."""
+        return Bounded(*(None if one is None else one / number for one in (self.value, self.low, self.high)))
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """How far the interval reaches below and above the value; nowhere where there is none."""
+        if self.value is None or self.low is None or self.high is None:
+            return 0.0, 0.0
+        return max(self.value - self.low, 0.0), max(self.high - self.value, 0.0)
+
+
+@dataclass(frozen=True)
+class Mean(Bounded):
+    """A column of trials.csv over several trials."""
+
+    sd: float | None = None
+
+
+def bounded(
+    name: str, ends: str, unit: str, meaning: str, decimals: int = 3, of: str = "", single: str = ""
+) -> Bounded:
+    """The columns of a value and of its interval's ends, which are called after another name."""
+
+    def column(name: str, meaning: str) -> Column:
+        return Column(name, "number", unit, meaning, decimals)
+
+    interval = f"95 % interval of {of or name}"
+    columns: dict[Path, Column] = {
+        ("value",): column(name, meaning),
+        ("low",): column(f"{ends}low", f"{interval} begins{single}"),
+        ("high",): column(f"{ends}high", f"{interval} ends"),
+    }
+    return inner(columns, lambda values: Bounded(**values))
+
+
+# What summary.csv averages.
+SUMMARISED = (
+    "delivered_mbps", "client_mbps", "summed_mbps", "mean_mbps",
+    "amplification", "volatility_mbps", "volatility_5s_mbps", "peak_mbps",
+    "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps", "steady_peak_mbps", "all_active_share",
+    "all_active_delivered_mbps", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms", "natural_skew_ms",
+    "fetches_per_s", "latency_p50_s", "latency_p95_s", "latency_p99_s", "fetch_s", "round_trips_per_fetch",
+    "events_per_s", "operations_per_s", "operation_s", "round_trips_per_operation", "cpu_efficiency", "efficiency",
+)  # fmt: skip
+
+
+def means() -> Mapping[str, Mean]:
+    """The columns of what is averaged, and the means by the names of what they are of."""
+    columns: dict[Path, Column] = {}
+    for of in (place.column for name, place in places(TrialRow).items() if name in SUMMARISED):
+        for part_of, suffix, meaning in (
+            ("value", "", f"mean over the trials of {of.name}: {of.meaning}"),
+            ("sd", "_sd", f"sample standard deviation over the trials of {of.name}"),
+            ("low", "_low", f"95 % interval of the mean of {of.name} begins; empty with a single trial"),
+            ("high", "_high", f"95 % interval of the mean of {of.name} ends"),
+        ):
+            columns[of.name, part_of] = Column(f"{of.name}{suffix}", "number", of.unit, meaning, of.decimals)
+    return inner(columns, lambda values: {name: Mean(**values.get(name, {})) for name in SUMMARISED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryRow(Row):
+    """The repetitions of a configuration and batch."""
+
+    configuration: str = text(CONFIGURATION)
+    levels: Mapping[str, Any] = factor_levels()
+    trials: Count = count("trials that count: complete and not INVALID; the rest is taken over them")
+    trials_left_out: Count = count("trials that do not count")
+    valid: Count = count("trials with the verdict VALID")
+    suspect: Count = count("trials with the verdict SUSPECT")
+    invalid: Count = count("trials with the verdict INVALID")
+    method: str = text("how the intervals were made: t, or bootstrap")
+    means: Mapping[str, Mean] = means()
+    by_valid: Bounded = bounded(
+        "delivered_valid_mbps", "delivered_valid_", "Mb/s",
+        "delivered_mbps over the VALID trials alone; empty where none is SUSPECT",
+    )  # fmt: skip
+    gain: Bounded = bounded(
+        "gain_mbps", "gain_", "Mb/s",
+        "delivered_mbps less that of the next smaller batch, over the repeats that both have",
+    )  # fmt: skip
+    growth: Bounded = bounded(
+        "growth",
+        "growth_",
+        "1",
+        "delivered_mbps over that of the next smaller batch, as the thesis' rate of increase",
+        4,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatioRow(Row):
+    """Two levels of a factor, all else being equal."""
+
+    factor: str = text("what is compared, all else being equal: access, workload, jobs, or an axis")
+    levels: Mapping[str, Any] = factor_levels()
+    against: str = text("the level of the factor that its level here is compared with")
+    metric: str = text("column of trials.csv that is compared")
+    ratio: Bounded = bounded(
+        "ratio", "", "1", "level over against: geometric mean over the pairs of trials of the same repeat", 4,
+        of="the ratio", single="; empty with a single pair",
+    )  # fmt: skip
+    more: Bounded = bounded(
+        "difference", "difference_", "", "level less against, in the metric's unit: mean over the same pairs", 4,
+        of="the difference", single="; empty with a single pair",
+    )  # fmt: skip
+    pairs: Count = count("repeats of which both trials count")
+    by_valid: Bounded = bounded(
+        "valid_ratio", "valid_", "1", "ratio over the pairs of VALID trials alone; empty where all pairs are", 4,
+        single="; empty with a single pair",
+    )  # fmt: skip
+    valid_pairs: Count = count("repeats of which both trials are VALID")
+    method: str = text("how the interval was made: t, or bootstrap")
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether some of its pairs have a SUSPECT trial; by those alone nothing is clear."""
+        return self.valid_pairs not in (None, self.pairs)
+
+
+MEASURED, EXTRAPOLATED = "measured", "extrapolated"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingRow(Row):
+    """A level of the factor along which the experiment asks how the rate scales."""
+
+    factor: str = text("along what: jobs, or an axis of numbers")
+    levels: Mapping[str, Any] = factor_levels()
+    against: str = text("the least level of the factor, all else being equal")
+    kind: str = text("measured, or extrapolated: then nothing of this point was measured")
+    delivered: Bounded = bounded("delivered_mbps", "delivered_", "Mb/s", "mean rate taken in by the jobs")
+    scale: Bounded = bounded(
+        "scale_factor", "scale_", "1", "rate over that at the least level, over level over least level", 4
+    )
+    pairs: Count = count("repeats by which the scale factor was found; empty where it was extrapolated with another's")
+    by: str = text("the point whose scale factor was used to extrapolate")
+    method: str = text("how the scale factor's interval was made: t, or bootstrap")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KneeRow(Row):
+    """A ladder of batches."""
+
+    levels: Mapping[str, Any] = factor_levels()
+    state: str = text("full: within the ladder; full from the least batch; not full; cannot tell")
+    why: str = text("why it cannot be told")
+    knee: Bounded = bounded(
+        "knee_jobs", "knee_", "1", "clients at which each one’s share, added up, comes to the plateau", 2,
+        single="; empty where the ladder does not bound it",
+    )  # fmt: skip
+    plateau: Bounded = bounded(
+        "plateau_mbps", "plateau_", "Mb/s", "rate that more clients approach",
+        single="; empty where the ladder does not bound it",
+    )  # fmt: skip
+    each: Bounded = bounded(
+        "each_mbps", "each_", "Mb/s", "what each client brings while the way is not full",
+        single="; empty where the ladder does not bound it",
+    )  # fmt: skip
+    further: Bounded = bounded(
+        "further_mbps", "further_", "Mb/s", "what one further client brings: the gain of the last step over its clients"
+    )
+    predicted_jobs: Count = count("next larger batch, of which the prediction is")
+    predicted: Bounded = bounded(
+        "predicted_mbps", "predicted_", "Mb/s", "delivered_mbps of that batch, mean over as many repetitions"
+    )
+    batches: Count = count("batches on the ladder that have trials which count; jobs is the largest of them")
+    repeats: Count = count("repetitions that have")
+    method: str = text("how the intervals were made: profile, of the likelihood")
+
+
+# What ratios.csv compares.
+COMPARED = (
+    RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", EVENTS, OPERATIONS,
+    "fetches_per_s", "latency_p50_s", "latency_p99_s", "fetch_s",
+)  # fmt: skip
