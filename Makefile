@@ -1,35 +1,41 @@
 # make demo    set everything up and run the main job on the testbed
-# make test    set everything up and run all tests
+# make test    set everything up and run the tests, but those that need a machine at rest
+# make test-quiet    those: what is measured, and believed, while nothing else runs here
 # Both may be run again at any time; what is there already is not done again.
 
 PYTHON ?= python3
 VENV := .venv
 TIERBENCH := $(VENV)/bin/tierbench
+# Unit tests wait for processes as much as they compute.
+BESIDE := --numprocesses $(shell expr 2 \* $$(nproc))
 
 # An old Python, as workers may have, runs what is shipped: the first of these that is here, or the one that is named.
 OLD_PYTHON ?= $(firstword $(foreach v,3.6 3.7 3.8 3.9,\
 	$(shell python$(v) -c 'import sys; print(sys.executable)' 2>/dev/null) \
 	$(lastword $(wildcard $(HOME)/.pyenv/versions/$(v).*/bin/python3))))
 
-.PHONY: demo test unit old-python lint setup clean
+.PHONY: demo test test-quiet unit old-python lint setup clean
 
 demo: setup
 	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'exit 130' INT TERM; \
 	$(TIERBENCH) testbed up --name demo && $(TIERBENCH) testbed run quick --name demo
 
 test: setup lint
-	TIERBENCH_DAMAGES=600 $(VENV)/bin/pytest --numprocesses auto tests/unit
+	TIERBENCH_DAMAGES=600 $(VENV)/bin/pytest $(BESIDE) tests/unit
 	$(MAKE) old-python
 	$(VENV)/bin/pytest tests/testbed
 
+test-quiet: setup
+	$(VENV)/bin/pytest -m quiet tests/testbed
+
 unit: setup
-	$(VENV)/bin/pytest --numprocesses auto tests/unit
+	$(VENV)/bin/pytest $(BESIDE) tests/unit
 
 old-python: setup
 	@test -n "$(OLD_PYTHON)" || echo "old-python: SKIPPED, no Python 3.6 to 3.9 here; make old-python OLD_PYTHON=…"
 	@test -z "$(OLD_PYTHON)" || $(OLD_PYTHON) --version
 	test -z "$(OLD_PYTHON)" || TIERBENCH_OLD_PYTHON=$(OLD_PYTHON) \
-		$(VENV)/bin/pytest --numprocesses auto $$(grep -lE 'import .*PYTHON|(client|sampler)_process import|: (Job|Start)\b' tests/unit/test_*.py)
+		$(VENV)/bin/pytest $(BESIDE) $$(grep -lE 'import .*PYTHON|(client|sampler)_process import|: (Job|Start)\b' tests/unit/test_*.py)
 
 lint: setup
 	$(VENV)/bin/ruff check .

@@ -16,6 +16,8 @@ from tierbench.testbed.services import filesystem
 from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.testbed import Testbed
 
+pytestmark = pytest.mark.quiet
+
 EXPERIMENT = """
 name = "{name}"
 question = "What does the storage send in vain?"

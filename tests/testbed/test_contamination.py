@@ -285,6 +285,7 @@ def contaminated(clean: Ran, access_point: AccessPoint, testbed: Testbed) -> Ite
         yield runs
 
 
+@pytest.mark.quiet
 def test_clean_trials_raise_no_doubt(clean: Ran, machine: Machine) -> None:
     rows = clean.rows(names.TRIALS_CSV)
     assert len(rows) == 4 * REPEATS

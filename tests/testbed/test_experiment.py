@@ -119,6 +119,7 @@ def test_all_trials_are_complete(measured: Ran) -> None:
     assert len(measured.rows(names.TRIALS_CSV)) == 5
 
 
+@pytest.mark.quiet
 def test_no_trial_is_doubted(measured: Ran, machine: Machine) -> None:
     doubted = [row for row in fed(measured.rows(names.TRIALS_CSV), machine) if row["verdict"] != "VALID"]
     assert {row["trial_id"]: row["verdict_reasons"] for row in doubted} == {}

@@ -71,6 +71,7 @@ def test_its_rate_is_no_more_than_the_disk_is_allowed(local: Ran) -> None:
     assert 0 < float(row["delivered_mbps"]) < 1.05 * DISK_MBPS
 
 
+@pytest.mark.quiet
 def test_a_machine_that_has_the_time_calls_it_valid(local: Ran, machine: Machine) -> None:
     [row] = fed(local.rows(names.TRIALS_CSV), machine)
     assert row["verdict"] == "VALID", row["verdict_reasons"]

@@ -21,6 +21,8 @@ from tierbench.postprocess.records.samples import read_samples
 from tierbench.postprocess.records.trial import Sampled
 from tierbench.testbed.testbed import Testbed
 
+pytestmark = pytest.mark.quiet
+
 PERIOD_S = 0.1
 MOST_LATE_S = 0.03  # of what the sender sends each 5 ms, and no more of its rate than the tolerances below
 TRIES = 3
