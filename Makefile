@@ -1,7 +1,7 @@
 # make demo    set everything up and run the main job on the testbed
 # make test    set everything up and run the tests, but those that need a machine at rest
 # make test-quiet    those: what is measured, and believed, while nothing else runs here
-# Both may be run again at any time; what is there already is not done again.
+# They may be run again at any time; what is there already is not done again.
 
 PYTHON ?= python3
 VENV := .venv
