@@ -76,6 +76,7 @@ def _sections(
         yield [_space(site, experiment)]
     needed_s = credentials.needed_s(expand(site, experiment, {}), site, experiment) if experiment else 0.0
     yield list(credentials.findings(used_accesses(site, experiment), needed_s))
+    yield list(clocks_not_compared(site, experiment))
     yield [
         Finding("bad", f"condition {name}", "the site does not offer it", "see docs/conditions.md, or ask for another")
         for name in asked_conditions(experiment)
@@ -235,6 +236,19 @@ def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:
         if question.kind != "iperf3":  # which is no need of a trial's, and told of with the links
             remedy = question.remedy(answer["why"])
             yield Finding(answer["state"], question.thing, answer["seen"], remedy, visit.host)
+
+
+def clocks_not_compared(site: Site, experiment: Experiment | None) -> Iterator[Finding]:
+    """Storage servers whose clocks no trial can compare with its workers'."""
+    for name, sampler in site.samplers.items():
+        sampled = sampler.is_of(used_accesses(site, experiment))
+        if sampled and sampler.role == "storage" and sampler.via == "ssh":
+            yield Finding(
+                "doubtful", f"sampler {name}",
+                "is sampled over ssh, so its clock is not compared: no trial will be VALID",
+                'let it join the pool (site-configs/htcondor/50-tierbench-server.conf), and say via = "pool"',
+                sampler.host,
+            )  # fmt: skip
 
 
 def clocks(compared: Mapping[str, probes.Clock]) -> Iterator[Finding]:

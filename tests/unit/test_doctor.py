@@ -19,7 +19,7 @@ from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
 from tierbench.kinds import Host, Key, Prefix
 from tierbench.site_configs.site import Kerberos, Links, find_site
-from tierbench.submit.doctor import clocks, findings_of
+from tierbench.submit.doctor import clocks, clocks_not_compared, findings_of
 from tierbench.submit.findings import Finding, lines
 from tierbench.submit.links import judged
 from tierbench.submit.probes import Clock, Report, clock, read_report, script
@@ -307,6 +307,18 @@ def test_an_offset_of_a_clock_lies_within_its_bounds(offset: float) -> None:
 def test_a_clock_that_is_behind_is_said_to_be() -> None:
     (found,) = clocks({"a": Clock(-3.03, -2.9)})
     assert (found.state, found.seen) == ("bad", "behind the access point's by 2.900 to 3.030 s")
+
+
+def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid() -> None:
+    over_ssh = {name: replace(sampler, via="ssh") for name, sampler in SITE.samplers.items()}
+    found = list(clocks_not_compared(replace(SITE, samplers=over_ssh), find_experiment("quick")))
+    assert [(one.state, one.host) for one in found] == [("doubtful", "oss.uf.test")]
+    assert "no trial will be VALID" in found[0].seen
+    assert not list(clocks_not_compared(SITE, None))
+
+
+def test_the_site_file_that_admins_copy_can_give_valid_trials() -> None:
+    assert not list(clocks_not_compared(find_site("fiu-uf-2014"), None))
 
 
 def test_a_comparison_that_resolves_little_is_doubtful() -> None:
