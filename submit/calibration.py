@@ -50,11 +50,11 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Say) -> None:
         server = _server(site)
         count = sum(len(line.visits) for line in lines)
         say(f"measuring the links with iperf3, about {len(lines) * (SECONDS + 3)} s; --no-links leaves this out")
-        with serving(server, count, len(lines) * PATIENCE_S, PATIENCE_S) as ports:
+        with serving(site.submission, server, count, len(lines) * PATIENCE_S, PATIENCE_S) as ports:
             for line in lines:
                 mine, ports = ports[: len(line.visits)], ports[len(line.visits) :]
                 try:
-                    hosts = received(line.visits, server.host, mine, SECONDS, PATIENCE_S, say)
+                    hosts = received(site.submission, line.visits, server.host, mine, SECONDS, PATIENCE_S, say)
                 except TierbenchError as error:
                     missing[line.to] = str(error)
                     say(f"  to {line.to}: not measured: {error}")

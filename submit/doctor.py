@@ -14,7 +14,7 @@ from tierbench.dags.clients import ClientFile
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import expand
 from tierbench.definitions import NAMED
-from tierbench.site_configs.site import Site, find_site
+from tierbench.site_configs.site import Site, Submission, find_site
 from tierbench.submit import catalogue, credentials, pool, probes
 from tierbench.submit.catalogue import Catalogue
 from tierbench.submit.definitions import asked_experiment
@@ -99,7 +99,7 @@ def _sections(
     if absent:
         yield absent
     try:
-        reports = _ask(there, patience, experiment.client_files if experiment else [])
+        reports = _ask(there, patience, site.submission, experiment.client_files if experiment else [])
     except PoolError as error:
         yield [Finding("bad", "jobs", str(error), f"may you submit here? {LET_IN}")]
         return
@@ -211,13 +211,15 @@ def _present(asked: Mapping[str, Visit]) -> tuple[list[Visit], list[Finding]]:
     return there, absent
 
 
-def _ask(there: Sequence[Visit], patience: float, clients: Sequence[ClientFile]) -> dict[str, Report]:
+def _ask(
+    there: Sequence[Visit], patience: float, submission: Submission, clients: Sequence[ClientFile]
+) -> dict[str, Report]:
     asked = [(visit, [question.to_json() for question in visit.questions]) for visit in there]
     by_job = [pair for pair in asked if pair[0].via == "pool"]
     by_ssh = [pair for pair in asked if pair[0].via == "ssh"]
     if not by_job:
         return probes.over_ssh(by_ssh, patience, clients)
-    with probes.submitted(by_job, clients) as jobs:
+    with probes.submitted(by_job, submission, clients) as jobs:
         return probes.over_ssh(by_ssh, patience, clients) | jobs.wait(patience, say)
 
 

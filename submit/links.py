@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tierbench import stored
-from tierbench.site_configs.site import Site
+from tierbench.site_configs.site import Site, Submission
 from tierbench.submit import probes
 from tierbench.submit.findings import Finding
 from tierbench.submit.pool import PoolError
@@ -41,7 +41,7 @@ def links(
         else:
             say(f"{thing}: iperf3 from {server} to {len(able)} workers for {MEASURED_S} s")
             try:
-                rates = _measured(asked[server], [asked[host] for host in able], patience, say)
+                rates = _measured(site.submission, asked[server], [asked[host] for host in able], patience, say)
             except PoolError as error:
                 yield _unmeasured(thing, str(error))
             else:
@@ -61,10 +61,12 @@ def _unmeasured(thing: str, why: str) -> Finding:
     )
 
 
-def _measured(server: Visit, clients: Sequence[Visit], patience: float, say: Callable[[str], None]) -> dict[str, float]:
+def _measured(
+    submission: Submission, server: Visit, clients: Sequence[Visit], patience: float, say: Callable[[str], None]
+) -> dict[str, float]:
     """The rate at which each worker received, in Mb/s."""
-    with serving(server, len(clients), patience + 4 * MEASURED_S, patience) as ports:
-        hosts = received(clients, server.host, ports, MEASURED_S, patience, say)
+    with serving(submission, server, len(clients), patience + 4 * MEASURED_S, patience) as ports:
+        hosts = received(submission, clients, server.host, ports, MEASURED_S, patience, say)
     return {name: host.mbps for name, host in hosts.items()}
 
 
@@ -77,13 +79,15 @@ class Received:
 
 
 @contextmanager
-def serving(server: Visit, count: int, seconds: float, patience: float) -> Iterator[list[int]]:
+def serving(submission: Submission, server: Visit, count: int, seconds: float, patience: float) -> Iterator[list[int]]:
     """The ports of so many iperf3 servers on a host, each for one measurement."""
-    with probes.submitted([(server, [{"ask": "serve", "count": count, "seconds": seconds}])]) as jobs:
+    asked = [(server, [{"ask": "serve", "count": count, "seconds": seconds}])]
+    with probes.submitted(asked, submission) as jobs:
         yield _ports(jobs, patience)
 
 
 def received(
+    submission: Submission,
     clients: Sequence[Visit],
     host: str,
     ports: Sequence[int],
@@ -93,7 +97,8 @@ def received(
 ) -> dict[str, Received]:
     """What each of these hosts received from the server's ports, all of them at once."""
     questions = [{"ask": "link", "host": host, "port": port, "seconds": seconds} for port in ports]
-    with probes.submitted([(visit, [q]) for visit, q in zip(clients, questions, strict=True)]) as receiving:
+    asked = [(visit, [question]) for visit, question in zip(clients, questions, strict=True)]
+    with probes.submitted(asked, submission) as receiving:
         reports = receiving.wait(patience, say)
     answers = {name: report.answers[0] for name, report in reports.items() if report.answers}
     hosts = {name: Received(float(a["mbps"]), a.get("rtt_ms")) for name, a in answers.items() if a.get("mbps")}

@@ -19,6 +19,7 @@ from typing import Any
 from tierbench import stored
 from tierbench.dags.clients import ClientFile, as_parts
 from tierbench.joined import joined
+from tierbench.site_configs.site import Submission
 from tierbench.stored import Damaged
 from tierbench.submit import pool
 from tierbench.submit.pool import PoolError, plain_errors
@@ -166,9 +167,15 @@ def script(clients: Iterable[ClientFile] = ()) -> str:
     return joined("tierbench.wrappers.probe", as_parts(clients))
 
 
+def submit_file(directory: Path, submission: Submission) -> str:
+    """What the pool asks of each job, and then what the probes are, which it cannot change."""
+    own = {**SUBMIT, "executable": str(directory / "probe.py"), "initialdir": str(directory)}
+    return "".join(f"{line}\n" for line in (*submission.lines, *(f"{key} = {value}" for key, value in own.items())))
+
+
 @contextmanager
 def submitted(
-    asked: Sequence[tuple[Visit, list[dict[str, Any]]]], clients: Iterable[ClientFile] = ()
+    asked: Sequence[tuple[Visit, list[dict[str, Any]]]], submission: Submission, clients: Iterable[ClientFile] = ()
 ) -> Iterator[Jobs]:
     """Probes in the queue, one for each host with its questions; afterwards neither they nor their files are left."""
     with tempfile.TemporaryDirectory(prefix="tierbench-doctor-", ignore_cleanup_errors=True) as name:
@@ -185,9 +192,7 @@ def submitted(
             os.utime(file, (time.time(), time.time() + FORGOTTEN_SECONDS))
         with plain_errors("submit the probes") as htcondor2:
             log = htcondor2.JobEventLog(str(directory / "jobs.log"))
-            description = htcondor2.Submit(
-                {**SUBMIT, "executable": str(directory / "probe.py"), "initialdir": str(directory)}
-            )
+            description = htcondor2.Submit(submit_file(directory, submission))
             items = iter([{"pinned": visit.requirements, "files": _there(visit)} for visit, _ in asked])
             cluster = int(htcondor2.Schedd().submit(description, itemdata=items).cluster())
         try:

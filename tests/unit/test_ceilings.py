@@ -39,7 +39,7 @@ def iperf3(monkeypatch: pytest.MonkeyPatch) -> None:
     def serving(*_: Any) -> Iterator[list[int]]:
         yield list(range(5201, 5205 + 1))
 
-    def received(visits: Any, _host: str, ports: Any, *_: Any) -> dict[str, Received]:
+    def received(_submission: Any, visits: Any, _host: str, ports: Any, *_: Any) -> dict[str, Received]:
         assert len(ports) == len(visits)
         if visits[0].host == "wn03":
             raise PoolError("wn03: there is no iperf3")

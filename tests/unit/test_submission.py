@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import htcondor2
 import pytest
 
 from tierbench.dags import names
@@ -13,6 +14,7 @@ from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, Submission, find_site
+from tierbench.submit.probes import submit_file
 
 WORKERS = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
 
@@ -34,6 +36,14 @@ def test_jobs_that_go_to_workers_have_the_sites_lines(tmp_path: Path) -> None:
         assert queue
         assert described.endswith('\naccounting_group = group_cms.tier3\n+ProjectName = "storage"'), kind
     assert "accounting_group" not in (tmp_path / "run" / names.SUBMIT / "gate.sub").read_text()
+
+
+def test_the_doctors_and_the_links_jobs_have_them_too_and_stay_what_they_are(tmp_path: Path) -> None:
+    asked = asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"', "executable = /bin/sh")
+    described = htcondor2.Submit(submit_file(tmp_path, asked.submission))
+    assert described["accounting_group"] == "group_cms.tier3"
+    assert described["My.ProjectName"] == '"storage"'
+    assert described["executable"] == str(tmp_path / "probe.py")
 
 
 @pytest.mark.parametrize(
