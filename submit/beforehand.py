@@ -9,6 +9,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
+from tierbench.submit.pool import have_command_on_path
 from tierbench.submit.trial.sparing import tierbench
 from tierbench.wrappers.checksum import CHECKSUM
 
@@ -33,6 +34,7 @@ def secrets_in_the_open(site: Site, experiment: Experiment) -> list[str]:
 
 def without_tables(run: str) -> list[str]:
     """That DAGs which are submitted from here make no tables, and how these are made."""
+    have_command_on_path()
     if tierbench():
         return []
     return [f"tierbench is not on the PATH here, so DAGs make no tables by themselves: `tierbench tables {run}` does"]

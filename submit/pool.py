@@ -81,7 +81,7 @@ def versions() -> tuple[str, str]:
 
 def submit_dag(dag: Path) -> int:
     """Submit a DAG, or what a rescue file says is left of it; the number of its cluster."""
-    _have_command_on_path()
+    have_command_on_path()
     before = Path.cwd()
     os.chdir(dag.parent)  # a DAG's paths are relative to where it is submitted
     try:
@@ -92,7 +92,7 @@ def submit_dag(dag: Path) -> int:
         os.chdir(before)
 
 
-def _have_command_on_path() -> None:
+def have_command_on_path() -> None:
     """The last step of each trial has our PATH, and finds on it the command that makes its tables."""
     command = Path(sysconfig.get_path("scripts"), "tierbench")
     if not shutil.which(command.name) and os.access(command, os.X_OK):
