@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from tierbench.dags import names
 from tierbench.dags.ahead import problems as ahead_problems
-from tierbench.dags.experiment import Experiment, Use
+from tierbench.dags.experiment import Experiment, Use, shipped_experiments
 from tierbench.dags.layout import Layout, layout
 from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, named_levels
 from tierbench.dags.placement import Placement, placement_problems
@@ -27,7 +27,9 @@ from tierbench.dags.submission import problems as submission_problems
 from tierbench.dags.work import Work
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
+from tierbench.kinds import shown
 from tierbench.site_configs.site import Site
+from tierbench.spec import meant
 
 FORMAT = 3
 MOST_LETTERS = 200  # of a configuration's name: files have 255, and some are called after a trial and more
@@ -170,8 +172,9 @@ def expand(
     `pool` names the workers that are there in each of the site's pools, for those that the site does not
     list itself. `catalogue` holds what is known of the files of each replica set, by its folder and their names.
     """
-    of_uses = (problem for use in experiment.uses() for problem in _problems(site, experiment, use))
-    problems = dict.fromkeys([*submission_problems(site), *ahead_problems(experiment), *of_uses])
+    of_uses = (problem for use in experiment.uses() for problem in _problems(site, use))
+    of_site = [*submission_problems(site), *_ways_not_offered(site, experiment)]
+    problems = dict.fromkeys([*of_site, *ahead_problems(experiment), *of_uses])
     if problems:
         where = f"experiment {experiment.name} at site {site.name}"
         raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
@@ -255,14 +258,31 @@ def _factors(experiment: Experiment, cells: Sequence[_Cell]) -> Iterator[Factor]
         yield Factor(axis.name, axis.levels, axis.label, axis.arranged)
 
 
-def _problems(site: Site, experiment: Experiment, use: Use) -> Iterator[str]:
+def _ways_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:
+    """Ways of access that a site does not have, or calls otherwise, and what it has."""
+    lacking: dict[str, dict[str, None]] = {}
+    for use in experiment.uses():
+        if use.access not in site.access:
+            named = any(use.access in point.experiment.access for point in experiment.points)
+            lacking.setdefault("access" if named else f"workloads.{use.name}.access", {})[use.access] = None
+    if not lacking:
+        return
+    comes_with_us = experiment.name in shipped_experiments()
+    own = f'have an experiment of your own say extends = "{experiment.name}" and' if comes_with_us else "say"
+    for key, ways in lacking.items():
+        asked, offered = (f"{shown(way)}{meant(way, list(site.access))}" for way in ways), ", ".join(site.access)
+        yield (
+            f"{key}: there is no {', '.join(asked)}; site {site.name} offers {offered}: {own} access = [some of these]"
+        )
+
+
+def _problems(site: Site, use: Use) -> Iterator[str]:
     yield from (unknown("conditions", name, site.conditions) for name in use.conditions if name not in site.conditions)
     if use.pool is not None and use.pool not in site.pools:
         yield unknown("pool", use.pool, site.pools)
     if use.access not in site.access:
-        named = any(use.access in point.experiment.access for point in experiment.points)
-        yield unknown("access" if named else f"workloads.{use.name}.access", use.access, site.access)
-    elif site.access[use.access].protocol not in use.workload.declared.protocols:
+        return  # _ways_not_offered tells of it
+    if site.access[use.access].protocol not in use.workload.declared.protocols:
         able = [other for other, offer in site.access.items() if offer.protocol in use.workload.declared.protocols]
         others = ", ".join(f'"{other}"' for other in able)
         remedy = f"workloads.{use.name}.access can list {others}" if able else "this site offers no way for it"

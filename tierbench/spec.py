@@ -168,10 +168,13 @@ def _shown(value: Any) -> str:
 def suggestion(word: object, known: typing.Iterable[object]) -> str:
     """What was probably meant, as an appendix to a complaint; or else all that is possible."""
     names = [printable(str(k)) for k in known]
+    return meant(word, names) or (f" (possible: {', '.join(names)})" if names else "")
+
+
+def meant(word: object, names: typing.Sequence[str]) -> str:
+    """What was probably meant, if one of the names looks like it."""
     close = difflib.get_close_matches(str(word), names, n=1)
-    if close:
-        return f' (did you mean "{close[0]}"?)'
-    return f" (possible: {', '.join(names)})" if names else ""
+    return f' (did you mean "{close[0]}"?)' if close else ""
 
 
 def _join(key: str, name: str) -> str:

@@ -140,6 +140,16 @@ def test_an_access_that_the_site_does_not_offer_comes_with_a_guess(site: Site, q
         expand(site, asking, POOL)
 
 
+def test_what_a_site_offers_in_place_of_an_experiments_ways_is_told_once(site: Site, quick: Experiment) -> None:
+    renamed = {f"our-{name}": way for name, way in site.access.items()}
+    with pytest.raises(ConfigError) as refused:
+        expand(dataclasses.replace(site, access=renamed), quick, POOL)
+    (line,) = str(refused.value).splitlines()
+    assert all(f'"{way}" (did you mean "our-{way}"?)' in line for way in quick.access)
+    assert f"site testbed offers {', '.join(renamed)}: " in line
+    assert 'say extends = "quick" and access = [some of these]' in line
+
+
 def test_a_client_that_cannot_have_files_copied_is_kept_from_ways_that_lead_on(site: Site, quick: Experiment) -> None:
     to = Destination(Prefix("root://far.test:1094/"), AbsolutePath("/in"), Host("dgt.fiu.test"))
     access = {name: dataclasses.replace(one, to=to) for name, one in site.access.items()}
