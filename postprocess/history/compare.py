@@ -100,7 +100,7 @@ def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say,
     judged = []
     for value in values(run):
         own = series(known, value.configuration)
-        logs = own.logs[[night in nights for night in own.nights]] if len(own) else own.logs
+        logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
         if value.metric != metric or not len(logs):
             continue
         found = _of_one_more(logs, math.log(value.mean))

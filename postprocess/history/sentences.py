@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from tierbench.postprocess.history.alarms import DRIFT, FLOOR, SINGLE, Finding
+from tierbench.postprocess.history.alarms import DRIFT, FLOOR, LOST, SINGLE, Finding
 from tierbench.postprocess.history.environment import altered, altered_links
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
@@ -29,6 +29,9 @@ def sentence(found: Finding, chronicle: Chronicle) -> str:
 def _head(found: Finding, chronicle: Chronicle) -> str:
     nights = chronicle.measured
     since, unit = day(found.since, nights[-1]), nights[-1].unit
+    if found.kind == LOST:
+        control = ", the control, so that no way is held against it" if found.is_control else ""
+        return f"No VALID trial since the night of {since}: of {found.configuration}{control}"
     level = f"{figures(found.before)} → {figures(found.after)}\N{NO-BREAK SPACE}{unit}"
     better = found.direction.capitalize()
     if found.kind == FLOOR:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,17 +16,13 @@ DAY_NS = 86_400 * 10**9
 
 @dataclass(frozen=True)
 class Series:
-    """The nights in which a configuration has VALID trials, in order; `logs` are of what it measured."""
+    """The nights in which a configuration has VALID trials, in order; all numbers are logarithms."""
 
     configuration: str
     nights: Sequence[Night]
-    logs: Numbers
-    controls: Numbers | None  # the control's logarithms; none unless every night has one
-
-    @property
-    def ratios(self) -> Numbers | None:
-        """To the control."""
-        return None if self.controls is None else self.logs - self.controls
+    rates: Numbers  # what it measured
+    values: Numbers  # what is looked at: the rates, or their ratios to the control
+    until_ns: int  # the last night that measured anything, which this configuration may be without
 
     @property
     def places(self) -> Numbers:
@@ -34,6 +30,11 @@ class Series:
         planned = np.array([night.planned_ns for night in self.nights], dtype=float)
         days: Numbers = (planned - planned[0]) / DAY_NS
         return days
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether it tells nothing of the last night."""
+        return not self.nights or self.nights[-1].planned_ns < self.until_ns
 
     def __len__(self) -> int:
         return len(self.nights)
@@ -51,25 +52,28 @@ def ways(chronicle: Chronicle) -> list[str]:
 
 
 def series(chronicle: Chronicle, configuration: str) -> Series:
-    """A configuration since its baseline began, which is anew at what was accepted last."""
+    """A configuration's rate since its baseline began, which is anew at what was accepted last."""
     begin = baseline_ns(chronicle.acknowledgements, configuration)
-    control = control_of(chronicle)
     rows = [
-        (night, value.mean, reference.mean if (reference := chronicle.value(night, control)) else 0.0)
+        (night, value.mean)
         for night in chronicle.measured
         if night.planned_ns >= begin and (value := chronicle.value(night, configuration)) and value.mean > 0
     ]
-    if configuration != control and any(row[2] > 0 for row in rows):
-        rows = list(_with_control(rows))
-        controls = np.log([row[2] for row in rows])
-    else:
-        controls = None
-    return Series(configuration, [row[0] for row in rows], np.log([row[1] for row in rows]), controls)
+    rates = np.log([rate for _, rate in rows])
+    until_ns = chronicle.measured[-1].planned_ns if chronicle.measured else 0
+    return Series(configuration, [night for night, _ in rows], rates, rates, until_ns)
 
 
-def _with_control(rows: list[tuple[Night, float, float]]) -> Iterator[tuple[Night, float, float]]:
-    """A night whose control failed tells of no way."""
-    return (row for row in rows if row[2] > 0)
+def by_control(rate: Series, chronicle: Chronicle) -> Series | None:
+    """The same by its ratio to the control, in the nights that have both; none if none has."""
+    control = control_of(chronicle)
+    beside = [value.mean if (value := chronicle.value(night, control)) else 0.0 for night in rate.nights]
+    both = np.array(beside) > 0
+    if rate.configuration == control or not both.any():
+        return None
+    nights = [night for night, has in zip(rate.nights, both, strict=True) if has]
+    rates = rate.rates[both]
+    return replace(rate, nights=nights, rates=rates, values=rates - np.log(np.array(beside)[both]))
 
 
 def baseline_ns(acknowledgements: Sequence[Acknowledgement], configuration: str) -> int:

@@ -98,10 +98,16 @@ def changes(nightly: Nightly) -> list[Change]:
     from tierbench.postprocess.history.sentences import sentence
 
     known = _chronicle(nightly)
-    found = [one for one in alarms.findings(known, watch_of(nightly)) if one.certain] if known else []
+    watch = watch_of(nightly)
+    found = [one for one in alarms.findings(known, watch) if one.certain] if known else []
     return [
         Change(
-            one.direction, _level(one), sentence(one, known), one.configuration, one.since.planned_ns, one.acknowledged
+            one.direction,
+            _level(one, watch),
+            sentence(one, known),
+            one.configuration,
+            one.since.planned_ns,
+            one.acknowledged,
         )
         for one in found
         if known
@@ -116,11 +122,12 @@ def watch_of(nightly: Nightly) -> Watch:
     return Watch(Rule(size=nightly.terms.size_pct / 100), nightly.terms.floors)
 
 
-def _level(found: Finding) -> str:
-    """What is better is told, and is no alarm."""
+def _level(found: Finding, watch: Watch) -> str:
+    """What is better is told, and is no alarm; what has a floor and measures nothing is below it."""
     if found.direction == "better":
         return "OK"
-    return "CRITICAL" if found.kind == "floor" or found.ratio[0] < CRITICAL_RATIO else "WARNING"
+    below = found.kind == "floor" or (found.kind == "lost" and found.configuration in watch.floors)
+    return "CRITICAL" if below or found.ratio[0] < CRITICAL_RATIO else "WARNING"
 
 
 def _chronicle(nightly: Nightly) -> Chronicle | None:

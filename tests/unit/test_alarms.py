@@ -6,8 +6,19 @@ import numpy as np
 import pytest
 
 from tests.unit.nights_of_chronicle import CONTROL, DAY_NS, FIRST_NS, LAN, WAN, chronicle_of, slower_from
-from tierbench.postprocess.history.alarms import BETTER, DRIFT, FLOOR, SINGLE, STEP, WORSE, Watch, findings, suspected
-from tierbench.postprocess.history.rows import Acknowledgement
+from tierbench.postprocess.history.alarms import (
+    BETTER,
+    DRIFT,
+    FLOOR,
+    LOST,
+    SINGLE,
+    STEP,
+    WORSE,
+    Watch,
+    findings,
+    suspected,
+)
+from tierbench.postprocess.history.rows import Acknowledgement, Verdicts
 from tierbench.postprocess.history.sentences import sentence, unmeasured
 from tierbench.postprocess.history.series import series
 from tierbench.postprocess.history.steps import Rule, steps
@@ -131,6 +142,75 @@ def test_the_control_has_a_floor_as_any_other():
     assert told(chronicle_of(3), floors={CONTROL: 180.0}) == [(FLOOR, WORSE, CONTROL)]
 
 
+def without(known, configuration, gone):
+    """The same chronicle, whose trials of a configuration are SUSPECT in the nights and reruns that `gone` names."""
+    for night in known.measured:
+        if gone((night.planned_ns - FIRST_NS) // DAY_NS, night.rerun):
+            of_night = known.values[night.id], known.verdicts[night.id]
+            known.values[night.id] = [one for one in of_night[0] if one.configuration != configuration]
+            known.verdicts[night.id] = [
+                Verdicts(configuration, 0, 3, 0) if one.configuration == configuration else one for one in of_night[1]
+            ]
+    return known
+
+
+def from_40(number, _):
+    return number >= 40
+
+
+def test_a_way_that_falls_while_its_control_is_not_valid_is_told_by_its_rate_and_its_floor():
+    fallen = chronicle_of(60, factors={LAN: slower_from(40, 0.5)})
+    assert told(fallen, floors={LAN: 120.0}) == [(FLOOR, WORSE, LAN), (STEP, WORSE, LAN)]
+    known = without(fallen, CONTROL, from_40)
+    assert told(known, floors={LAN: 120.0}) == [(LOST, LOST, CONTROL), (FLOOR, WORSE, LAN), (STEP, WORSE, LAN)]
+
+
+def test_what_has_no_valid_trial_any_more_is_told_from_its_second_night_on():
+    assert told(without(chronicle_of(41), LAN, from_40)) == []
+    known = without(chronicle_of(42), LAN, from_40)
+    (only,) = findings(known)
+    assert (only.kind, only.configuration, only.certain) == (LOST, LAN, True)
+    assert (only.since.planned_ns - FIRST_NS) // DAY_NS == 40
+    words = f"No VALID trial since the night of the 6th: of {LAN}; that night of {LAN} 0 of 3 trials were VALID"
+    assert sentence(only, known).startswith(words)
+    back = without(chronicle_of(60), LAN, lambda number, _: 40 <= number < 59)
+    assert told(back) == []
+
+
+def test_what_was_never_valid_is_told_too():
+    assert told(without(chronicle_of(3), WAN, lambda *_: True)) == [(LOST, LOST, WAN)]
+
+
+def test_a_night_and_its_rerun_are_one_night_without_a_valid_trial():
+    assert told(without(chronicle_of(41, reruns=(40,)), CONTROL, from_40)) == []
+    known = without(chronicle_of(42, reruns=(41,)), CONTROL, lambda number, rerun: number >= 40 and not rerun)
+    assert told(known) == []
+
+
+def test_what_is_planned_no_longer_is_not_lost():
+    known = without(chronicle_of(42), LAN, from_40)
+    for night in known.measured[40:]:
+        known.verdicts[night.id] = [one for one in known.verdicts[night.id] if one.configuration != LAN]
+    assert told(known) == []
+
+
+def test_what_is_lost_is_acknowledged_by_itself():
+    """Whoever has seen a way fall the night before has not seen that it is gone."""
+
+    def acknowledged(night):
+        seen = Acknowledgement("n", LAN, FIRST_NS + night * DAY_NS, "admin", 0)
+        return [one.acknowledged for one in findings(without(chronicle_of(42, acks=[seen]), LAN, from_40))]
+
+    assert (acknowledged(39), acknowledged(40)) == ([False], [True])
+
+
+def test_a_night_before_its_last_is_not_suspected_again_and_again():
+    """A way that was slow in its last night that counted asks for no rerun in those that follow."""
+    slow_last = {LAN: lambda number: 0.7 if number == 40 else 1.0}
+    known = without(chronicle_of(45, factors=slow_last), LAN, lambda number, _: number > 40)
+    assert suspected(known) == []
+
+
 def test_nights_that_went_by_another_metric_are_held_against_later_ones_by_the_same():
     """Jobs that took turns from the 40th night on, so that the sum of their own rates is watched."""
     known = chronicle_of(60)
@@ -139,7 +219,7 @@ def test_nights_that_went_by_another_metric_are_held_against_later_ones_by_the_s
         own = known.values[night.id]
         known.values[night.id] = own + [replace(one, metric="summed_mbps", mean=5 * one.mean) for one in own]
     assert told(known) == []
-    assert np.exp(series(known, LAN).logs) == pytest.approx(5 * 150.0, rel=0.1)
+    assert np.exp(series(known, LAN).rates) == pytest.approx(5 * 150.0, rel=0.1)
 
 
 def test_a_change_that_is_certain_but_small_is_none():

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tierbench.errors import ConfigError
-from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value
+from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value, Verdicts
 from tierbench.postprocess.history.store import History
 from tierbench.site_configs.site import find_site
 from tierbench.submit import cli
 from tierbench.submit.definitions import asked_experiment
+from tierbench.submit.nightly import record
 from tierbench.submit.nightly.changes import changes
 from tierbench.submit.nightly.control import check_floors
 from tierbench.submit.nightly.definition import Nightly, Terms
+from tierbench.submit.nightly.standing import standing
 
 WAY = "direct/root ×4"  # noqa: RUF001 -- as trials are named
 DAY_NS = 86_400 * 10**9
@@ -38,6 +41,29 @@ def nightly_of(tmp_path: Path, rates: list[float], size_pct: float = 5.0, floors
 def test_a_way_below_its_floor_is_critical_though_nothing_has_changed(tmp_path: Path) -> None:
     [change] = changes(nightly_of(tmp_path, [100.0] * 9, floors={WAY: 120.0}))
     assert (change.configuration, change.level) == (WAY, "CRITICAL")
+
+
+def without_valid_trials(nightly: Nightly, days: range) -> Nightly:
+    """The nightly, after nights in which its control is well and all of the way's trials are INVALID."""
+    with History(Path(nightly.terms.history)) as history:
+        for day in days:
+            night = Night("quick", day * DAY_NS, MEASURED, run=f"run-{day}", metric="delivered_mbps", unit="Mb/s")
+            control = Value("lan/root ×4", "delivered_mbps", 100.0, None, None, 3)  # noqa: RUF001 -- as trials are named
+            verdicts = Verdicts(control.configuration, 3, 0, 0), Verdicts(WAY, 0, 0, 3)
+            history.record(night, Measured((control,), verdicts))
+    return nightly
+
+
+@pytest.mark.parametrize(("floors", "state"), [({}, "WARNING"), ({WAY: 90.0}, "CRITICAL")])
+def test_a_way_without_a_valid_trial_is_an_alarm_though_its_nights_have_measured_something(
+    tmp_path: Path, floors: dict[str, float], state: str
+) -> None:
+    nightly = without_valid_trials(nightly_of(tmp_path, [100.0] * 9, floors=floors), range(20_009, 20_012))
+    planned = datetime.fromtimestamp(20_011 * 86_400, UTC)
+    record.write(nightly, record.Night(planned.timestamp(), "measured", ended_wall_s=planned.timestamp() + 60))
+    found = standing(nightly, changes(nightly), planned + timedelta(hours=1))
+    assert found.state == state
+    assert "No VALID trial since the night of " in found.summary
 
 
 def test_a_way_above_its_floor_is_not_told(tmp_path: Path) -> None:
