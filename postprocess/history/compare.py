@@ -22,6 +22,7 @@ from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.history.alarms import BETTER, WORSE
 from tierbench.postprocess.history.of_run import values
 from tierbench.postprocess.history.queries import Chronicle
+from tierbench.postprocess.history.rows import Night
 from tierbench.postprocess.history.sentences import percent
 from tierbench.postprocess.history.series import series
 from tierbench.postprocess.history.steps import LEVEL
@@ -61,7 +62,7 @@ class Comparison:
     metric: str
     unit: str
     judged: Sequence[Judged]
-    differing: Sequence[Difference]
+    differing: Sequence[Difference] | None  # none: nobody can look any more
     lost: Sequence[str] = ()  # configurations of the first that have no VALID trials in the second
 
     @property
@@ -92,11 +93,10 @@ def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say,
     """From a baseline's nights to a run: a night is one draw, so the interval is that of one more night."""
     nights = [night for night in known.measured if Path(night.directory) != run.directory.resolve()]
     metric, unit = run.rate, run.unit
-    if not nights or nights[-1].metric != metric:
+    latest = next((night for night in reversed(nights) if not night.rerun), None)  # which has measured all of it
+    if latest is None or latest.metric != metric:
         raise ConfigError(f"{known.nightly}: has no nights measured by {metric}, so nothing to compare with")
-    latest = Path(nights[-1].directory)
-    differing = differences(read_results(latest, say), run) if latest.is_dir() else []
-    _refuse(known.nightly, run.name, differing, anyway)
+    differing = _differences_from(latest, known.nightly, run, say, anyway)
     judged = []
     for value in values(run):
         own = series(known, value.configuration)
@@ -115,8 +115,8 @@ def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say,
             f"{run.directory} and {known.nightly}: have no configuration in common whose trials are VALID"
         )
     there = {one.configuration for one in judged}
-    of_latest = [value.configuration for value in known.values.get(nights[-1].id, []) if value.metric == metric]
-    lost = [name for name in of_latest if name not in there]
+    planned = [row.configuration for row in known.verdicts.get(latest.id, [])]
+    lost = [name for name in planned if name not in there and len(series(known, name))]
     return Comparison(known.nightly, run.name, metric, unit, judged, differing, lost)
 
 
@@ -154,6 +154,21 @@ def _values(results: Results, metric: str) -> dict[str, list[float]]:
     return found
 
 
+def _differences_from(night: Night, nightly: str, run: Results, say: Say, anyway: bool) -> Sequence[Difference] | None:
+    """What a run was made differently in than a night; refused where that cannot be seen any more."""
+    directory = Path(night.directory)
+    if directory.is_dir():
+        differing = differences(read_results(directory, say), run)
+        _refuse(nightly, run.name, differing, anyway)
+        return differing
+    if not anyway:
+        raise ConfigError(
+            f"{directory}: is not there any more, the run of {nightly}'s latest night, so nobody can say whether"
+            f" {run.name} was made as that; --anyway compares them all the same"
+        )
+    return None
+
+
 def _refuse(first: str, second: str, differing: Sequence[Difference], anyway: bool) -> None:
     parting = incomparable(differing)
     if parting and not anyway:
@@ -182,7 +197,9 @@ def lines(made: Comparison) -> Iterator[str]:
         yield "  no configuration has VALID trials in both"
     for name in made.lost:
         yield f"  {name:<{width}}  has no VALID trials in {made.second}, so nobody can tell"
-    for difference in made.differing:
+    if made.differing is None:
+        yield f"  differs: nobody can say, the run of {made.first}'s latest night is not there any more"
+    for difference in made.differing or ():
         yield f"  differs: {difference.words}"
 
 
@@ -191,7 +208,8 @@ def as_json(made: Comparison) -> str:
         "tierbench": "compare", "format": 1,
         "first": made.first, "second": made.second, "metric": made.metric, "unit": made.unit,
         "exit_status": made.exit_status, "configurations": [asdict(one) for one in made.judged],
-        "lost": list(made.lost), "differences": [asdict(one) for one in made.differing],
+        "lost": list(made.lost),
+        "differences": None if made.differing is None else [asdict(one) for one in made.differing],
     }  # fmt: skip
     return json.dumps(content, indent=1, ensure_ascii=False)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import sqlite3
 import sys
 from xml.etree import ElementTree
@@ -132,6 +133,47 @@ def test_a_run_is_judged_against_a_nightlys_nights(tmp_path, nights):
     assert main(["compare", make(tmp_path / "like"), *against]) == 0
     assert main(["compare", without_lan(tmp_path / "lost"), *against]) == 3
     assert main(["compare", make(tmp_path / "by"), "--metric", "window_s", *against]) == 2
+
+
+@pytest.fixture
+def of_their_own(tmp_path, nights):
+    """The nights in a folder that a test may change, and how a run is judged against them."""
+    shutil.copytree(nights / "runs", tmp_path / "runs")
+
+    def against():
+        rebuild(tmp_path / "history", [tmp_path / "runs"], lambda _: None)
+        return ["--baseline", "quick", "--history", str(tmp_path / "history")]
+
+    return tmp_path / "runs", against
+
+
+def test_a_rerun_of_the_doubtful_ways_alone_takes_no_way_out_of_the_baseline(tmp_path, of_their_own, capsys):
+    runs, against = of_their_own
+    rerun = write_run(runs / "again", dataclasses.replace(SHAPE, rates={"direct": 400.0}))
+    leave(rerun, OfNight("quick", FIRST_NS + 4 * DAY_NS, rerun=True))
+    assert main(["compare", without_lan(tmp_path / "lost"), *against()]) == 3
+    told = capsys.readouterr().out
+    assert "1 configuration without VALID trials" in told
+    assert "differs" not in told  # the rerun has other ways, and is none of the nights that the run is held against
+
+
+def test_what_the_latest_night_has_lost_too_is_not_the_same(tmp_path, of_their_own):
+    runs, against = of_their_own
+    without_lan(runs / "night-5")
+    leave(runs / "night-5", OfNight("quick", FIRST_NS + 5 * DAY_NS))
+    assert main(["compare", without_lan(tmp_path / "lost"), *against()]) == 3
+
+
+def test_where_the_latest_night_cannot_be_looked_at_any_more_it_is_refused(tmp_path, of_their_own, capsys):
+    runs, against = of_their_own
+    of_nightly, like = against(), make(tmp_path / "like")
+    shutil.rmtree(runs / "night-4")
+    assert main(["compare", like, *of_nightly]) == 2
+    assert "nobody can say whether like was made as that" in capsys.readouterr().err
+    assert main(["compare", like, *of_nightly, "--anyway"]) == 0
+    assert "differs: nobody can say" in capsys.readouterr().out
+    assert main(["compare", like, *of_nightly, "--anyway", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["differences"] is None
 
 
 def chronicle_of(nights):
