@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from tierbench.dags.placement import places
 from tierbench.dags.plan import Plan, Trial
 from tierbench.dags.repeats import Until, most
 from tierbench.dags.start import Every
+from tierbench.postprocess.verdict.rules import BY_NAME
 from tierbench.site_configs.site import Site
 from tierbench.starts import IN_TURN
 from tierbench.submit.pool import Slots
@@ -152,12 +154,37 @@ def missing(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
                 beside = (f" beside {samplers} samplers" if samplers else "") + twice(experiment)
                 yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}{beside}"
         yield from _crowded(plan, site, experiment, slots)
+    yield from too_short(plan, site, experiment)
     for name, replicas in plan.replicas.items():
         if replicas.sizes is None and replicas.lies_ready:
             yield (
                 f"missing: the catalogue of replicas {name} in {replicas.directory}; where the storage is mounted,"
                 f" `tierbench replicas {asked}` makes the {replicas.count} files"
             )
+
+
+def too_short(plan: Plan, site: Site, experiment: Experiment) -> Iterator[str]:
+    """Trials that, as far as the links tell, are over before enough samples are taken.
+
+    Of a scale model the links do not tell it: there clients wait more for other things.
+    """
+    few = BY_NAME["few samples"]
+    if plan.scale != 1 or experiment.measure == "operations" or few.suspect is None:
+        return
+    shares = []
+    for trial in plan.trials:
+        reading_s = estimate_s(plan, site, experiment, trial) - OVERHEAD_S
+        period_s = experiment.at(trial.configuration.levels).sample_period_s
+        if 0 < reading_s < 100 * period_s / few.suspect:
+            shares.append((100 * period_s / reading_s, reading_s, period_s))
+    if shares:
+        share, reading_s, period_s = max(shares)
+        yield (
+            f"doubtful: at the links' full rate {len(shares)} trials are too short:"
+            f" the shortest reads for {reading_s:.1f} s,"
+            f" of which a sampling period of {period_s:g} s is {share:.0f} % (verdict: {few.name}, {few.suspect:g} %);"
+            f" make size_mb {math.ceil(share / few.suspect)} times as large, or sample_period_s shorter"
+        )
 
 
 def _crowded(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots]) -> Iterator[str]:

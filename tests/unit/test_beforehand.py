@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sysconfig
 from pathlib import Path
 
 import pytest
 
-from tierbench.submit.beforehand import without_tables
 from tierbench.submit.cli import main
 
 CHECKED = """
@@ -55,20 +53,6 @@ def test_a_secret_in_the_open_is_doubted(
     told = capsys.readouterr().out
     assert (f"environment.{name}: is a secret by its looks" in told) == doubted
     assert TOKEN not in told
-
-
-def test_tables_are_not_doubted_where_the_submitting_command_is_what_makes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not without_tables("RUN")
-
-
-def test_where_no_command_can_make_tables_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
-    (line,) = without_tables("RUN")
-    assert "`tierbench tables RUN`" in line
 
 
 def test_checksums_that_nothing_can_be_compared_with_are_refused_before_a_run(

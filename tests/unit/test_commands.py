@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
+import sysconfig
 import tarfile
 from pathlib import Path
 
@@ -36,8 +36,10 @@ def test_nothing_is_run_where_something_is_missing(tmp_path: Path, capsys: pytes
 def test_a_plan_says_where_its_dags_would_make_no_tables(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for path, said in (("/nowhere", True), (Path(sys.executable).parent, False)):
-        monkeypatch.setenv("PATH", str(path))
+    installed = sysconfig.get_path("scripts")
+    for scripts, said in (("/nowhere", True), (installed, False)):
+        monkeypatch.setenv("PATH", "/nowhere")
+        monkeypatch.setattr(sysconfig, "get_path", lambda _, scripts=scripts: scripts)
         assert cli.main(["plan", "quick", "--site", "testbed"]) == 0
         assert ("`tierbench tables RUN` does" in capsys.readouterr().out) == said
 
