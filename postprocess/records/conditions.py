@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from tierbench.postprocess.records.trial import TrialData
 
@@ -17,6 +17,7 @@ FROM_HEADER = ("interface", "link_speed_mbps", "kernel", "python", "ncpu")
 
 Settings = dict[str, Any]
 Hosts = dict[str, Settings]
+Group = TypeVar("Group")
 
 
 def conditions(data: TrialData) -> dict[str, Any]:
@@ -24,7 +25,13 @@ def conditions(data: TrialData) -> dict[str, Any]:
     hosts = _settings(data)
     boots = {sampled.samples.host: sampled.samples.header.get("boot_id") for sampled in data.sampled}
     boots |= {job.host: job.start.boot_id for job in data.jobs if job.start}
-    return {"format": FORMAT, "digest": digest(hosts), "hosts": hosts, "boot_ids": boots}
+    return {
+        "format": FORMAT,
+        "digest": digest(hosts),
+        "hosts": hosts,
+        "boot_ids": boots,
+        "arranged": {host: sorted(asked) for host, asked in data.arranged_on.items()},
+    }
 
 
 def _settings(data: TrialData) -> Hosts:
@@ -57,22 +64,30 @@ def digest(hosts: Mapping[str, Settings]) -> str:
 
 
 def differences(trials: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """In words, for each trial, what was not as in most of the run's trials; the first ones decide where as many."""
-    usual = _usual(trials)
+    """In words, for each trial, what was not as in most of the run's trials; the first ones decide where as many.
+
+    Where a trial has something arranged on a host, those count that have the same arranged there: it changes settings.
+    """
+    usual = _usual(trials, _as_arranged)
     return {
         name: [
-            f"{host} had {setting} {_text(value)} and not {_text(usual[host][setting])}"
+            f"{host} had {setting} {_text(value)} and not {_text(usual[_as_arranged(trial, host)][setting])}"
             for host, settings in trial["hosts"].items()
             for setting, value in settings.items()
-            if value != usual[host][setting]
+            if value != usual[_as_arranged(trial, host)][setting]
         ]
         for name, trial in trials.items()
     }
 
 
+def _as_arranged(trial: Mapping[str, Any], host: str) -> tuple[str, ...]:
+    """A host, and what the site was asked to change there for the trial."""
+    return (host, *trial.get("arranged", {}).get(host, ()))  # which older tables do not tell
+
+
 def of_run(trials: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What a run's conditions.json says: each host's usual settings, and the trials with other ones."""
-    hosts = _usual(trials)
+    hosts = _usual(trials, lambda _, host: host)
     boots: dict[str, list[str]] = defaultdict(list)
     for trial in trials.values():
         for host, boot in trial["boot_ids"].items():
@@ -88,16 +103,18 @@ def of_run(trials: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _usual(trials: Mapping[str, Mapping[str, Any]]) -> Hosts:
-    """Each host's settings as most trials had them."""
-    values: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+def _usual(
+    trials: Mapping[str, Mapping[str, Any]], group: Callable[[Mapping[str, Any], str], Group]
+) -> dict[Group, Settings]:
+    """The settings of each group of hosts in trials, as most of them had them."""
+    values: dict[Group, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for trial in trials.values():
         for host, settings in trial["hosts"].items():
             for name, value in settings.items():
-                values[host][name].append(value)
+                values[group(trial, host)][name].append(value)
     return {
-        host: {name: Counter(found).most_common(1)[0][0] for name, found in settings.items()}
-        for host, settings in values.items()
+        alike: {name: Counter(found).most_common(1)[0][0] for name, found in settings.items()}
+        for alike, settings in values.items()
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,6 +109,7 @@ class TrialData:
     left: list[str] = field(default_factory=list)  # of what it wrote, what could not be removed
     looked_at: str = ""  # what of the written files was compared afterwards
     arranged: list[str] = field(default_factory=list)  # what the site has changed for it, as it was read back
+    arranged_on: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what it was asked to change, by host
     software_caches: list[SoftwareCache] = field(default_factory=list)  # those of them that are such
     mounts: dict[str, dict[str, str]] = field(default_factory=dict)  # of each host that was flushed, when it was
     beside: Beside | None = None  # jobs of the next trial that were started in this one's time
@@ -271,6 +272,7 @@ def read_trial(folder: Path) -> TrialData:
         clock=found(Bounds, folder / names.CLOCK),
         ceilings=_ceilings(folder, trial, conditions, lacking),
         arranged=[f"{one.name}: {one.now} {one.condition.unit}".strip() for one in conditions],
+        arranged_on=_asked_of_hosts(conditions),
         software_caches=software_caches(conditions),
         mounts={host: report.mounts for host, report in flushes.items() if report},
         beside=found(Beside, folder / names.BESIDE),
@@ -361,6 +363,13 @@ def _other_pools(folder: Path, trial: Definition, jobs: list[Job]) -> dict[str, 
         if pool != trial.pool:
             pools |= dict.fromkeys(strangers & set(workers), pool)
     return pools
+
+
+def _asked_of_hosts(conditions: list[Held]) -> dict[str, list[str]]:
+    asked: dict[str, list[str]] = {}
+    for one in conditions:
+        asked.setdefault(one.condition.host, []).append(f"{one.condition.condition}: {one.condition.value}")
+    return asked
 
 
 def _undoing(conditions: list[Held]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tierbench.dags import names
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.rows import Limit
@@ -419,6 +420,33 @@ def test_a_trial_under_other_conditions_is_suspect_and_says_which(run):
     assert "oss.uf.test had kernel 6.1-other and not synthetic" in rows[1]["verdict_reasons"]
     assert "had net.ipv4.tcp_congestion_control reno and not cubic" in rows[1]["verdict_reasons"]
     assert rows[0]["conditions"] == rows[2]["conditions"] != rows[1]["conditions"]
+
+
+def arranged(run, repeat, value):
+    """The trial has the storage server's mount arranged by a condition of the site."""
+    folder = run / f"trials/lan-xrootd.root.x004.r{repeat}"
+    edit_trial(folder, conditions=[
+        {"name": "flavour", "condition": "flavour", "host": OSS, "value": value, "unit": "", "tolerance_pct": 0.0}
+    ])  # fmt: skip
+    record = folder / names.ARRANGED / "flavour.jsonl"
+    record.parent.mkdir(exist_ok=True)
+    record.write_text("".join(json.dumps({"event": event, "now": value}) + "\n" for event in ("arranged", "restored")))
+
+
+def test_what_is_arranged_for_a_trial_is_no_other_condition(run):
+    for repeat, flavour in ((1, "krb5"), (2, "krb5p"), (3, "krb5")):
+        tuned(run, repeat, mounts={"/extenci": f"nfs4 rw,sec={flavour}"})
+        arranged(run, repeat, flavour)
+    assert [row["verdict_reasons"] for row in tables(run).trials] == [""] * 3
+
+
+def test_what_differs_between_trials_that_are_arranged_alike_is_one(run):
+    for repeat, options in ((1, "rw"), (2, "ro"), (3, "rw")):
+        tuned(run, repeat, mounts={"/extenci": f"nfs4 {options},sec=krb5"})
+        arranged(run, repeat, "krb5")
+    rows = tables(run).trials
+    assert [row["verdict"] for row in rows] == [VALID, SUSPECT, VALID]
+    assert "had mount /extenci nfs4 ro,sec=krb5 and not nfs4 rw,sec=krb5" in rows[1]["verdict_reasons"]
 
 
 def test_a_reboot_alone_is_no_other_condition(run):
