@@ -357,8 +357,8 @@ RULES = (
     ),
     Rule(
         "other conditions",
-        "settings and versions of the trial's hosts that are not those of most of the run's trials with the same arranged"
-        " there",
+        "settings and versions of the trial's hosts that are not those of most of the run's trials with the same"
+        " arranged there",
         "settings", 0, None,
         "conditions.json has them all: compare only trials under the same ones",
     ),
