@@ -10,7 +10,7 @@ from tierbench.postprocess.report.against import shares_of_baseline
 from tierbench.postprocess.report.eachfile import each_files_time
 from tierbench.postprocess.report.knee import knee_notes
 from tierbench.postprocess.report.roundtrips import round_trips
-from tierbench.postprocess.report.scaling import scaling_sentence
+from tierbench.postprocess.report.scaling import scaling_of
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import between, counted, factor, figures, listed, span
@@ -51,6 +51,7 @@ def answer(results: Results, panel: Panel) -> Answer:
         return Answer(False, sentence, tuple(_doubts(trials, trials)), compares=False)
     where = conditions(results, panel, x)
     contradiction: list[str] = []
+    unknown = _unknown(results, panel, x, ranked)
     if len(ranked) == 1:
         clear, sentence = False, f"{where}, {_alone(results, ranked[0])}"
     else:
@@ -60,12 +61,15 @@ def answer(results: Results, panel: Panel) -> Answer:
         if shares:
             clear, sentence, contradiction = shares
         else:
-            clear, sentence = _compared(results, ranked, ratios, where)
+            clear, sentence = _compared(
+                results, ranked, ratios, where, " of those with trials that count" if unknown else ""
+            )
             contradiction = _by_valid_trials(results, ranked, ratios) if clear else []
-            clear = clear and not contradiction
+        clear = clear and not contradiction and not unknown
+    # What takes an answer back stands in it: wherever it is read, the notes may not be.
+    sentence = " ".join([sentence, *contradiction, *unknown])
     deciding = rows_at(usable, results.at(panel, x=x))
     notes = [
-        *contradiction,
         *round_trips(results, panel),
         *each_files_time(results, panel),
         *waste(results, ranked),
@@ -82,9 +86,23 @@ def answer(results: Results, panel: Panel) -> Answer:
 
 def answers(results: Results) -> list[Answer]:
     """What the run says: of all its batches, then of each panel, those first that have something to compare."""
-    scaled = scaling_sentence(results)
+    scaled = scaling_of(results)
     of_panels = sorted((answer(results, panel) for panel in results.panels), key=lambda said: not said.compares)
-    return [Answer(True, scaled), *of_panels] if scaled else of_panels
+    return [Answer(*scaled), *of_panels] if scaled else of_panels
+
+
+def _unknown(results: Results, panel: Panel, x: str, ranked: list[SummaryRow]) -> list[str]:
+    """Of which lines nothing is known, though they have trials there."""
+    lines = results.layout.lines
+    known = {level_of(row, lines) for row in ranked}
+    missing: dict[str, int] = {}
+    for trial in results.trials_at(results.at(panel, x=x)):
+        if (line := level_of(trial, lines)) not in known:
+            missing[line] = missing.get(line, 0) + 1
+    if not missing:
+        return []
+    named = listed([level_name(lines, line) for line in missing])
+    return [f"Nothing is known of {named}: none of {counted(sum(missing.values()), 'trial')} counts."]
 
 
 def deciding_place(results: Results, panel: Panel) -> str:
@@ -132,7 +150,9 @@ def _name(results: Results, row: SummaryRow) -> str:
     return level_name(results.layout.lines, level_of(row, results.layout.lines))
 
 
-def _compared(results: Results, ranked: list[SummaryRow], ratios: dict[str, RatioRow], where: str) -> tuple[bool, str]:
+def _compared(
+    results: Results, ranked: list[SummaryRow], ratios: dict[str, RatioRow], where: str, among: str
+) -> tuple[bool, str]:
     first, others = ranked[0], ranked[1:]
     rate = f"its jobs {DID.get(results.rate, 'took in')} {figures(first.means[results.rate].value, results.unit)}"
     factors = {name: row.ratio for name, row in _by_name(results, others, ratios) if row.ratio.interval}
@@ -153,7 +173,7 @@ def _compared(results: Results, ranked: list[SummaryRow], ratios: dict[str, Rati
         if behind:
             sentence += f" It was ahead of {_ahead(behind)}."
         return False, sentence
-    return True, f"{where}, {best} is the fastest: {rate}, ahead of {_ahead(behind)}."
+    return True, f"{where}, {best} is the fastest{among}: {rate}, ahead of {_ahead(behind)}."
 
 
 def _by_name(results: Results, others: list[SummaryRow], ratios: dict[str, RatioRow]) -> Iterator[tuple[str, RatioRow]]:

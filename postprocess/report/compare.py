@@ -24,8 +24,6 @@ from tierbench.postprocess.tables.points import Panel, level_name
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.verdict.counted import INVALID, verdict
 
-METRICS = {RATE.column: "Mb/s", WALL_TIME.column: "s"}
-
 
 def run_names(runs: Sequence[Results]) -> list[str]:
     """What each run is called: its folder, with as much of the path as tells it from the others."""
@@ -110,15 +108,15 @@ def _sections(
     plots: Path,
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
     boxes = [
-        _box(called[0], name, list(changes(runs[0], run, RATE.column)), differ)
+        _box(called[0], name, list(changes(runs[0], run, runs[0].rate)), differ)
         for name, run, differ in zip(called[1:], runs[1:], found, strict=True)
     ]
     yield "answer", "Answer", list(boxes)
     yield "figures", "Figures", [gallery(drawn, page, plots)]
     yield "changes", "Changes", [
-        _change_table(called[0], name, list(changes(runs[0], run, metric)), metric, differ)
+        _change_table(called[0], name, list(changes(runs[0], run, metric)), what, unit, differ)
         for name, run, differ in zip(called[1:], runs[1:], found, strict=True)
-        for metric in METRICS
+        for metric, what, unit in ((runs[0].rate, "Rate", runs[0].unit), (WALL_TIME.column, "Wall time", "s"))
     ]  # fmt: skip
     yield "predictions", "Predictions", list(held_predictions(runs, called))
     yield "differences", "What differs", [
@@ -135,6 +133,7 @@ def incomparable(found: Sequence[Difference]) -> list[Difference]:
 def _box(first: str, name: str, changed: Sequence[Change], differ: Sequence[Difference]) -> Markup:
     parting = incomparable(differ)
     certain = [change for change in changed if change.certain]
+    clear = certain and not any(change.is_doubted for change in certain)
     pieces = [element("p", unbroken(_sentence(first, name, changed, certain)), class_="sentence")]
     if parting:
         warning = element(
@@ -146,7 +145,7 @@ def _box(first: str, name: str, changed: Sequence[Change], differ: Sequence[Diff
             class_="warning",
         )
         pieces.insert(0, warning)
-    return element("div", *pieces, class_="answer" + ("" if parting or not certain else " clear"))
+    return element("div", *pieces, class_="answer" + (" clear" if clear and not parting else ""))
 
 
 def _sentence(first: str, name: str, changed: Sequence[Change], certain: Sequence[Change]) -> str:
@@ -167,8 +166,10 @@ def _sentence(first: str, name: str, changed: Sequence[Change], certain: Sequenc
         f"{change.name} by a factor of {factor(change.ratio)} (95\N{NO-BREAK SPACE}% interval {_ends(change)})"
         for change in sorted(certain, key=lambda change: -abs(np.log(change.ratio)))[:4]
     ]
+    doubted = [change.name for change in certain if change.is_doubted]
     return (
         f"From {first} to {name}, {len(certain)} of {counted(len(bounded), 'rate')} changed: above all {listed(told)}."
+        + (f" Without the SUSPECT trials that is not so of {listed(doubted)}." if doubted else "")
     )
 
 
@@ -178,11 +179,11 @@ def _range(changed: Sequence[Change]) -> str:
 
 
 def _change_table(
-    first: str, name: str, changed: Sequence[Change], metric: str, differ: Sequence[Difference]
+    first: str, name: str, changed: Sequence[Change], what: str, unit: str, differ: Sequence[Difference]
 ) -> Markup | None:
     if not changed:
         return None
-    unit, axes = METRICS[metric], [name for name in changed[0].point if name not in BUILT_IN]
+    axes = [name for name in changed[0].point if name not in BUILT_IN]
     factors = [ACCESS, WORKLOAD, *axes, JOBS]
     rows = [
         [
@@ -193,7 +194,6 @@ def _change_table(
         ]
         for change in changed
     ]
-    what = "Rate" if metric == RATE.column else "Wall time"
     caption = (
         f"{what} in {name} over that in {first}: mean (trials that count). Interval: {METHOD}."
         + (" Not like for like, see above." if incomparable(differ) else "")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tierbench.dags.levels import BUILT_IN
 from tierbench.postprocess.measures.roundtrips import fitted
 from tierbench.postprocess.report.words import between, figures
 from tierbench.postprocess.tables.points import Panel, level_name, level_of
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
 
 def round_trips(results: Results, panel: Panel) -> Iterator[str]:
     """A sentence for each group of a panel's trials that differ in nothing but their distance."""
     trials = [trial for trial in results.trials_at(panel.levels) if counts(trial) and trial.operation_s]
-    alike = [name for name in results.factors if not _is_distance(results.trials, name)]
+    alike = [name for name in results.factors if not _is_distance(results, name)]
     groups: dict[tuple[str, ...], list[tuple[float, float]]] = {}
     for trial in trials:
         if trial.round_trip_s is not None and trial.operation_s is not None:
@@ -37,9 +37,14 @@ def round_trips(results: Results, panel: Panel) -> Iterator[str]:
         )
 
 
-def _is_distance(trials: list[TrialRow], factor: str) -> bool:
-    """Whether trials' round-trip times differ, and its levels alone say how."""
+def _is_distance(results: Results, factor: str) -> bool:
+    """Whether it is an axis of numbers by which alone the trials' round-trip times differ.
+
+    Two ways, or two pools, that are not equally far differ in more than that.
+    """
+    if factor in BUILT_IN or not results.factors[factor].numeric:
+        return False
     times: dict[str, set[float | None]] = {}
-    for trial in trials:
+    for trial in results.trials:
         times.setdefault(level_of(trial, factor), set()).add(trial.round_trip_s)
     return all(len(those) == 1 for those in times.values()) and len(set().union(*times.values())) > 1

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, between, factor, figures, span
 from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED, ScalingRow
-from tierbench.postprocess.tables.points import level_name, level_of
+from tierbench.postprocess.tables.points import level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.rows import RATE
 
 CAPTION = (
     "Rate taken in by the jobs, and the scale factor: the rate over that at the least {along}, over the one {along}"
@@ -18,17 +19,38 @@ CAPTION = (
 )
 
 
-def scaling_sentence(results: Results) -> str:
-    """The scale factor at the largest level that was measured, for each line; nothing where it was not asked for."""
+def scaling_of(results: Results) -> tuple[bool, str] | None:
+    """The scale factor at the largest level that was measured, for each line, and whether that is clear.
+
+    Nothing where it was not asked for.
+    """
     found = [row for row in results.scaling if row.kind == MEASURED and row.scale.value is not None]
     if not found:
-        return ""
+        return None
     along = found[0].factor
     most = max(float(level_of(row, along)) for row in found)
     by_least: dict[str, list[ScalingRow]] = {}
     for row in (row for row in found if float(level_of(row, along)) == most):
         by_least.setdefault(row.against, []).append(row)
-    return " ".join(_of_least(results, along, least, rows) for least, rows in by_least.items())
+    told = [_of_least(results, along, least, rows) for least, rows in by_least.items()]
+    points = [row for rows in by_least.values() for row in rows]
+    doubted = [row for row in points if _is_doubted(results, row)]
+    if doubted:
+        told.append(f"That rests on SUSPECT trials{_at(results, doubted) if len(doubted) < len(points) else ''}.")
+    return all(row.scale.interval for row in points) and not doubted, " ".join(told)
+
+
+def _is_doubted(results: Results, row: ScalingRow) -> bool:
+    """Whether some of the pairs by which its scale factor was found have a SUSPECT trial."""
+    rows = rows_at(results.ratios, {name: level_of(row, name) for name in results.factors})
+    found = [one for one in rows if (one.factor, one.against, one.metric) == (row.factor, row.against, RATE)]
+    return any(one.is_doubted for one in found)
+
+
+def _at(results: Results, rows: Sequence[ScalingRow]) -> str:
+    """Where some points are, if they differ from others in anything else."""
+    places = [", ".join(_others(results, row)) for row in rows]
+    return f" at {'; '.join(places)}" if any(places) else ""
 
 
 def _of_least(results: Results, along: str, least: str, rows: list[ScalingRow]) -> str:
@@ -36,7 +58,7 @@ def _of_least(results: Results, along: str, least: str, rows: list[ScalingRow]) 
     told = []
     for row in rows:
         interval = f" (95 % interval {between(*row.scale.interval)})" if row.scale.interval else ""
-        told.append(f"{factor(row.scale.value)}{interval} at {', '.join(_others(results, row))}")
+        told.append(f"{factor(row.scale.value)}{interval}{_at(results, [row])}")
     named, few = level_name(along, level_of(rows[0], along)), "one alone" if least == "1" else f"each of {least}"
     return f"With {named} instead of {least}, each brings this share of what {few} does: {'; '.join(told)}."
 

@@ -15,7 +15,7 @@ from tierbench.dags.scaling import Scaling, scaling_problems
 from tierbench.postprocess.plots.scaling import scaling_plot
 from tierbench.postprocess.plots.style import looks
 from tierbench.postprocess.report.papers import papers_table
-from tierbench.postprocess.report.scaling import scaling_sentence, scaling_table
+from tierbench.postprocess.report.scaling import scaling_of, scaling_table
 from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED
 from tierbench.postprocess.tables.results import read_results
 from tierbench.postprocess.tables.rows import TrialRow
@@ -140,15 +140,15 @@ def test_the_table_tells_extrapolated_values_from_measured_ones(results):
 
 
 def test_the_sentence_speaks_of_what_was_measured_alone(results):
-    sentence = scaling_sentence(results)
+    _, sentence = scaling_of(results)
     assert "0.83 (95 % interval 0.80–0.86) at dataset=medium" in sentence
     assert "large" not in sentence
 
 
 def test_the_sentence_says_of_how_many_the_share_is(results):
     found = [dataclasses.replace(row, against="4") if row.against == "1" else row for row in results.scaling]
-    assert "of what one alone does" in scaling_sentence(results)
-    sentence = scaling_sentence(dataclasses.replace(results, scaling=found))
+    assert "of what one alone does" in scaling_of(results)[1]
+    _, sentence = scaling_of(dataclasses.replace(results, scaling=found))
     assert "instead of 4, each brings this share of what each of 4 does" in sentence
 
 

@@ -215,7 +215,7 @@ def test_what_suspect_trials_alone_say_of_turns_is_not_clear(compared):
     doubted = [dataclasses.replace(row, valid_pairs=0, by_valid=Bounded()) for row in compared.ratios]
     found = answer(dataclasses.replace(compared, ratios=doubted), compared.panels[0])
     assert not found.clear
-    assert "Without the SUSPECT trials that is not so of start=together." in found.notes
+    assert "Without the SUSPECT trials that is not so of start=together." in found.sentence
 
 
 def test_the_sum_has_an_interval_over_the_repetitions(compared):

@@ -1,0 +1,108 @@
+"""What an answer says where the trials behind it are doubted, or missing: the sentence itself, wherever it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.unit import synthetic_report as synthetic
+from tierbench.dags.layout import Layout
+from tierbench.dags.levels import Factor
+from tierbench.dags.scaling import Scaling
+from tierbench.postprocess.report.answer import answers
+from tierbench.postprocess.report.changes import Change, changes
+from tierbench.postprocess.report.compare import comparison_page
+from tierbench.postprocess.report.roundtrips import round_trips
+from tierbench.postprocess.tables.points import Panel
+from tierbench.postprocess.tables.results import Results, read_results
+from tierbench.postprocess.tables.rows import RATE, TrialRow
+from tierbench.postprocess.tables.scaling import scaling_rows
+from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
+
+REPEATS = (0.99, 1.0, 1.01)
+
+
+def results(rates: Mapping[tuple[str, int], float], verdicts: Mapping[str, str], along: str = "") -> Results:
+    """Three repetitions of each way and batch, each way's with a verdict, and the tables that follow."""
+    rows = [
+        TrialRow(
+            trial=f"{way} {jobs} {repeat}", configuration=f"{way}/root", repeat=repeat, position=repeat,
+            levels={"access": way, "workload": "root", "jobs": jobs}, delivered_mbps=rate * factor, started="together",
+            state="complete", verdict=verdicts.get(f"{way} {jobs}", "VALID"), direction="sent",
+        )
+        for (way, jobs), rate in rates.items()
+        for repeat, factor in enumerate(REPEATS, 1)
+    ]  # fmt: skip
+    ways, batches = (tuple(dict.fromkeys(levels)) for levels in zip(*rates, strict=True))
+    factors = [Factor("access", ways), Factor("workload", ("root",)), Factor("jobs", batches)]
+    summary, ratios = summary_rows(rows), ratio_rows(rows)
+    return Results(
+        directory=Path(), plan={}, site={}, experiment={}, schema_version=None, trials=rows, summary=summary,
+        ratios=ratios, scaling=scaling_rows(Scaling(along=along) if along else None, summary, ratios), knees=[], resources=[],
+        ceilings={}, factors={factor.name: factor for factor in factors},
+        layout=Layout("access", "jobs", ("workload",), "", ""),
+    )  # fmt: skip
+
+
+def test_an_answer_that_rests_on_suspect_trials_says_so_itself() -> None:
+    [said] = answers(results({("direct", 8): 100.0, ("lan", 8): 80.0}, {"lan 8": "SUSPECT"}))
+    assert not said.clear
+    assert (
+        "That rests on SUSPECT trials. By the VALID ones alone direct is, against lan not compared at all"
+        in said.sentence
+    )
+
+
+def test_a_way_without_a_trial_that_counts_is_named() -> None:
+    [said] = answers(results({("direct", 8): 200.0, ("lan", 8): 80.0, ("wan", 8): 60.0}, {"direct 8": "INVALID"}))
+    assert not said.clear
+    assert "lan is the fastest of those with trials that count" in said.sentence
+    assert said.sentence.endswith("Nothing is known of direct: none of 3 trials counts.")
+
+
+def test_a_way_that_was_not_planned_at_that_batch_is_not_missing() -> None:
+    rates = {("direct", 4): 90.0, ("direct", 8): 100.0, ("lan", 4): 70.0, ("lan", 8): 80.0, ("wan", 4): 60.0}
+    [said] = answers(results(rates, {}))
+    assert "Nothing is known" not in said.sentence
+
+
+@pytest.mark.parametrize("doubted", [False, True])
+def test_a_scale_factor_of_suspect_trials_is_not_clear(doubted: bool) -> None:
+    scaled, *_ = answers(
+        results({("nics", 1): 50.0, ("nics", 4): 180.0}, {"nics 4": "SUSPECT"} if doubted else {}, "jobs")
+    )
+    assert scaled.clear is not doubted
+    assert scaled.sentence.startswith("With 4 jobs instead of 1, each brings this share of what one alone does: 0.90 (")
+    assert ("That rests on SUSPECT trials." in scaled.sentence) is doubted
+    assert " at ." not in scaled.sentence
+
+
+@pytest.mark.parametrize("doubted", [False, True])
+def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_path: Path, doubted: bool) -> None:
+    suspect = {f"direct.root.x004.r{repeat}": ("SUSPECT", "late ticks") for repeat in (1, 2, 3)} if doubted else {}
+    one, other = (
+        synthetic.Shape(samples=False, rates={"direct": rate}, batches=(4,), verdicts=verdicts)
+        for rate, verdicts in ((400.0, {}), (300.0, suspect))
+    )
+    runs = [
+        read_results(synthetic.write_run(tmp_path / name, shape), print) for name, shape in (("a", one), ("b", other))
+    ]
+    change: Change
+    [change] = changes(*runs, RATE)
+    assert change.certain
+    assert change.is_doubted is doubted
+    page = comparison_page(runs, [[]], [], tmp_path / "page.html", tmp_path)
+    assert ('class="answer clear"' in page) is not doubted
+    assert ("Without the SUSPECT trials that is not so of direct/root" in page) is doubted
+
+
+def test_ways_at_different_distances_are_not_on_one_line() -> None:
+    """Each has its own server behind it: what an operation takes is not by the distance alone."""
+    far = results({("near", 1): 1.0, ("far", 1): 1.0}, {})
+    for row in far.trials:
+        trips, beside_s, round_trip_s = (1, 0.0001, 0.0002) if row.levels["access"] == "near" else (3, 0.005, 0.014)
+        object.__setattr__(row, "round_trip_s", round_trip_s)
+        object.__setattr__(row, "operation_s", trips * round_trip_s + beside_s)
+    assert list(round_trips(far, Panel({"workload": "root"}))) == []
