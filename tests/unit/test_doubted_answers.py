@@ -38,9 +38,10 @@ def results(rates: Mapping[tuple[str, int], float], verdicts: Mapping[str, str],
     ways, batches = (tuple(dict.fromkeys(levels)) for levels in zip(*rates, strict=True))
     factors = [Factor("access", ways), Factor("workload", ("root",)), Factor("jobs", batches)]
     summary, ratios = summary_rows(rows), ratio_rows(rows)
+    asked = Scaling(along=along) if along else None
     return Results(
         directory=Path(), plan={}, site={}, experiment={}, schema_version=None, trials=rows, summary=summary,
-        ratios=ratios, scaling=scaling_rows(Scaling(along=along) if along else None, summary, ratios), knees=[], resources=[],
+        ratios=ratios, scaling=scaling_rows(asked, summary, ratios), knees=[], resources=[],
         ceilings={}, factors={factor.name: factor for factor in factors},
         layout=Layout("access", "jobs", ("workload",), "", ""),
     )  # fmt: skip
