@@ -30,6 +30,8 @@ REMEDIES = {
     "files no-mount": "mount the storage there, or correct the access's prefix or storage.replicas in the site's file",
     "files absent": "make the replicas (`tierbench replicas`), or let the user who submits read them there",
     "files few": "`tierbench replicas` makes the missing ones",
+    "files not-ours": "let the account that jobs run as own the replicas, or write them: of others' files only root is"
+    " told what is in memory, so no trial will be VALID (rule: caches not proven cold)",
     "files hangs": "the file system's server does not answer that host; remount it",
     "files cache": "if the storage is not mounted there, it keeps no cache: take it out of the access's `path`",
     "xrootd unreachable": "is the xrootd server running, and open to that host's address?",
@@ -237,8 +239,9 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
         yield Question("proxy", "grid proxy", {"path": access.environment.get(PROXY, ""), "needed_s": LEAST_PROXY_S})
     for kind, path in credentials.by_kind(access).items():
         yield Question(kind, f"access {name}, its {kind}", {"path": PurePath(path).name, "needed_s": 0}, brings=(path,))
-    yield from _at_the_door(name, access, _directories(site, experiment, name))
-    if _flushes(site, experiment):
+    flushed = _flushes(site, experiment)
+    yield from _at_the_door(name, access, _directories(site, experiment, name), flushed=flushed)
+    if flushed:
         yield _flush(site)
     for use in experiment.uses() if experiment else ():
         if use.access == name:
@@ -251,7 +254,7 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
     yield Question("iperf3", "iperf3")
 
 
-def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]]) -> Iterator[Question]:
+def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flushed: bool) -> Iterator[Question]:
     """Whether what is read there can be seen, or at least its server; a Globus collection's only its service knows."""
     if access.protocol == "xrootd":
         for prefix in access.prefixes:
@@ -261,7 +264,7 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]]) -> Ite
             yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(credentials.files(access)))
     elif access.protocol == "file":
         seen = [(access.url(path), count) for path, count in paths]
-        yield Question("files", f"access {name}", {"paths": seen})
+        yield Question("files", f"access {name}", {"paths": seen, "flushed": flushed})
     elif access.protocol != "globus":
         for proxy in access.proxies:
             beside = f" at {proxy}" if access.further_proxies else ""
@@ -278,7 +281,9 @@ def _on_the_way(site: Site, experiment: Experiment | None, access: Access) -> It
     yield _flush(site)
     names = [name for name, other in used_accesses(site, experiment).items() if other is access]
     paths = [(path, 0) for path, _ in _directories(site, experiment, names[0])]
-    yield Question("files", "its mount, which keeps what is read", {"paths": paths, "cache_only": True})
+    yield Question(
+        "files", "its mount, which keeps what is read", {"paths": paths, "cache_only": True, "flushed": True}
+    )
 
 
 def _directories(site: Site, experiment: Experiment | None, access: str) -> list[tuple[str, int]]:

@@ -111,7 +111,7 @@ def ask_interface(question: "dict[str, Any]") -> None:
 
 
 def ask_files(question: "dict[str, Any]") -> None:
-    seen = ""
+    seen, unmeasured = "", ""
     for path, count in question["paths"]:
         listing = run_program("ls", "-A", path)
         if listing.status is None:
@@ -123,15 +123,28 @@ def ask_files(question: "dict[str, Any]") -> None:
         if listing.status:
             raise Answer("bad", f"{point} is mounted ({kind}), but {listing.last_words}", "absent")
         mounted = "no mount" if point == "/" else f"{kind} mounted"
-        seen = f"{path} is visible, {mounted}" + few(path, count, listing.output.splitlines())
-    raise Answer("good", seen)
+        files = replicas_among(listing.output.splitlines())
+        seen = f"{path} is visible, {mounted}" + few(path, count, files)
+        unmeasured = unmeasured or (not_ours(path, files) if question.get("flushed") else "")
+    raise Answer("doubtful", unmeasured, "not-ours") if unmeasured else Answer("good", seen)
 
 
-def few(path: str, count: int, names: "list[str]") -> str:
+def replicas_among(names: "list[str]") -> "list[str]":
+    return [name for name in names if name[:1] != "." and not name.endswith(".jsonl")]
+
+
+def not_ours(path: str, files: "list[str]") -> str:
+    """In words, that the first file is one of which the kernel does not tell us what is in memory."""
+    first = next((file for file in (Path(path) / name for name in files) if file.is_file()), None)
+    if first is None or os.geteuid() in (0, first.stat().st_uid) or os.access(str(first), os.W_OK):
+        return ""
+    return f"{first} is user {first.stat().st_uid}'s and jobs run as user {os.geteuid()}, so no flush can be measured"
+
+
+def few(path: str, count: int, files: "list[str]") -> str:
     """In words, how many replicas are there; an answer by itself if they are too few."""
     if not count:
         return ""
-    files = [name for name in names if name[:1] != "." and not name.endswith(".jsonl")]
     if len(files) < count:
         raise Answer("bad", f"{path} holds {len(files)} of {count} files", "few")
     return f", {len(files)} files"
@@ -204,7 +217,7 @@ def ask_xrootd(question: "dict[str, Any]") -> None:
         if asked.status is None:
             raise Answer("bad", f"{door}: stat {path}: {asked.last_words}", "failed")
         names = run_program("xrdfs", door, "ls", path).output.splitlines() if count else []
-        seen = f"{door} shows {path}" + few(path, count, [name.rpartition("/")[2] for name in names])
+        seen = f"{door} shows {path}" + few(path, count, replicas_among([name.rpartition("/")[2] for name in names]))
     raise Answer("good", seen)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +116,28 @@ def test_missing_replicas_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a.root").touch()
     found = answer("files", paths=[[str(tmp_path), 2]])
     assert (found["state"], found["why"]) == ("bad", "few")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root to read as somebody else")
+@pytest.mark.parametrize(("mode", "flushed", "why"), [(0o644, True, "not-ours"), (0o666, True, ""), (0o644, False, "")])
+def test_of_others_replicas_no_flush_can_be_measured(mode: int, flushed: bool, why: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        (Path(folder) / "a.root").touch()
+        (Path(folder) / "a.root").chmod(mode)
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-I", "-"]
+        asked = json.dumps([{"ask": "files", "paths": [[folder, 1]], "flushed": flushed}])
+        result = subprocess.run([*nobody, asked], input=PROBE, capture_output=True, text=True, check=True)
+    (found,) = json.loads(result.stdout)["answers"]
+    assert (found["state"], found["why"]) == ("doubtful" if why else "good", why)
+
+
+def test_whose_replicas_are_is_asked_where_they_are_flushed() -> None:
+    asked = {host: visit.questions for host, visit in visits(SITE, find_experiment("quick"), WORKERS).items()}
+    flushed = {
+        host for host, questions in asked.items() if any(question.about.get("flushed") for question in questions)
+    }
+    assert flushed == {"wn03.fiu.test", "dgt.fiu.test", "vmuf.uf.test"}
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
