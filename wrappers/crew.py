@@ -208,6 +208,14 @@ class _Hand:
         read = self.before.read + run.read_bytes - self.at_cut.read
         return max(0, read, self.before.written + run.written_bytes - self.at_cut.written)
 
+    def under_way_s(self, fetches: "list[Fetch]", ended: float) -> "float | None":
+        """The time of its files, but of one that was cut; None where nobody knows when that one began."""
+        if not self.was_cut:
+            return (ended - self.begun) * min(self.client.at_once(self.client.job.options), len(self.taken))
+        whole = [one for one in fetches if one.status != "cut"]
+        times = [one.seconds for one in whole if one.seconds is not None]
+        return sum(times) if len(times) == len(whole) else None
+
     def fetches(self, end: "dict[str, Any]", ended: float, late: int) -> "Iterator[Fetch]":
         """What became of the files that it took: as it tells of each, or of the one it was at, but what came late."""
         each = end.get("fetches", [])
@@ -255,6 +263,7 @@ class _Leader:
         self.tally = Tally()
         self.counts: collections.Counter[str] = collections.Counter()
         self.bytes_client: int | None = 0
+        self.under_way_s: float | None = 0.0
         self.running: dict[int, _Hand] = {}
         self.resting: list[_Hand] = []
         self.over = self.stopped = False
@@ -323,6 +332,7 @@ class _Leader:
             **self.tally.told(self.overdue), "first_failure": self.tally.first_failure, "processes": len(self.hands),
             "bytes": self.tally.bytes, "bytes_client": self.bytes_client, "end": self.end, "stopped": self.stopped,
             "counts": dict(self.counts),
+            "under_way_s": None if self.under_way_s is None else round(self.under_way_s, 6),
             "first_begin_wall_ns": min(begins), "last_begin_wall_ns": max(begins),
         }  # fmt: skip
 
@@ -366,7 +376,11 @@ class _Leader:
         run = self._reap(hand)
         failed, ended, end = self.tally.failed, time.monotonic(), hand.client.outcome(run)
         late = hand.too_late(run)
-        for fetch in hand.fetches(end, ended, late):
+        fetches = list(hand.fetches(end, ended, late))
+        under_way_s = hand.under_way_s(fetches, ended)
+        if self.under_way_s is not None:
+            self.under_way_s = None if under_way_s is None else self.under_way_s + under_way_s
+        for fetch in fetches:
             self.tally.add(fetch)
             self.done.write(b".")
         self.counts.update(end.get("detail", {}).get("counts", {}))

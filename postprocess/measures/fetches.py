@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.jobs import Job, WorkDone
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.tables.rows import Fetches
 from tierbench.wrappers.work import PERCENTILES, rank
+
+FEW = 0.02  # of a job's fetches: by no more is a file's time too large if the time of those that were cut is in it
 
 
 def of_job(job: Job) -> Fetches:
@@ -45,14 +48,30 @@ def _fetches(done: Sequence[WorkDone], latencies: Mapping[str, float | None], se
 
 
 def each_s(data: TrialData) -> float | None:
-    """What a file has cost whoever was at it: the time of all who had one under way, over the files.
+    """What a file has cost whoever was at it: the time of all that were under way, over the files.
 
     None where a timetable says when each begins: between two of them nobody has one under way.
     """
-    done = [(job.work, job.run_s) for job in data.jobs if job.work]
+    done = [(job.work, _under_way_s(job.work, job.run_s, data.trial)) for job in data.jobs if job.work]
+    times = [seconds for _, seconds in done if seconds is not None]
     fetches = sum(work.fetches for work, _ in done)
-    under_way_s = sum(work.processes * (run_s or 0.0) for work, run_s in done) * data.trial.declared.at_once
-    return under_way_s / fetches if fetches and data.trial.work.fetch_every_s is None else None
+    is_known = len(times) == len(done) and data.trial.work.fetch_every_s is None
+    return sum(times) / fetches if fetches and is_known else None
+
+
+def _under_way_s(work: WorkDone, run_s: float | None, trial: Definition) -> float | None:
+    """As the job tells; else by its whole run, if all of its processes had files under way to the end."""
+    if work.under_way_s is not None:
+        return work.under_way_s
+    if run_s is None or work.cut > FEW * work.fetches:
+        return None
+    at_once = trial.declared.at_once
+    if trial.work.for_s is None:
+        of_process, further = divmod(trial.work.files_per_job, max(work.processes, 1))
+        at_once = min(at_once, max(of_process, 1))
+        if further or of_process % at_once:
+            return None
+    return work.processes * at_once * run_s
 
 
 def cached_share(data: TrialData, carried_bytes: float | None, taken_bytes: int | None) -> float | None:

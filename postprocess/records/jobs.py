@@ -86,6 +86,7 @@ class WorkDone:
     overdue: int = 0  # records of earlier versions know no timetable
     latency_step: float = 1.02  # of one class over the next, as in earlier versions
     cut_classes: dict[str, int] = field(default_factory=dict)
+    under_way_s: float | None = None  # of all files but those that were cut; earlier versions do not tell
 
     @property
     def latencies(self) -> Counter[float]:
@@ -106,6 +107,8 @@ class WorkDone:
     @property
     def is_sound(self) -> bool:
         """Whether its latencies are times that fetches can have taken."""
+        if not 0 <= (self.under_way_s or 0.0) < math.inf:
+            return False
         if not self.latency_s.keys() >= {*PERCENTILES, "max"} or self.latency_step <= 1:
             return False
         most = math.log(LONGEST_S / LEAST_S, self.latency_step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from tierbench.wrappers.arguments import Replica
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.gridftp import Gridftp
+from tierbench.wrappers.crew import _Hand
 from tierbench.wrappers.failure import UsageError
+from tierbench.wrappers.work import Fetch
 
 SAID = Path(__file__).parent / "data/gridftp"
 SOURCE, TO = "ftp://vmuf.uf.test:2811/extenci/tierbench/t", "ftp://dgt.fiu.test:2811/gridftp"
@@ -97,6 +100,29 @@ def test_what_is_fetched_goes_nowhere_and_what_is_copied_where_the_way_leads(tmp
 def test_the_data_are_protected_as_asked(tmp_path: Path, protection: str, asked: list[str]) -> None:
     said = client(tmp_path, protection=protection).command()
     assert [word for word in said if word in ("-nodcau", "-dcsafe", "-dcpriv")] == asked
+
+
+@pytest.mark.parametrize(
+    ("options", "under_way"),
+    [({"sessions": 3}, 3), ({"sessions": 64}, 4), ({"sessions": 4, "together": False}, 1)],
+    ids=["three", "more-than-files", "a-program-each"],
+)
+def test_each_session_has_a_file_under_way_if_there_is_one_for_it(
+    tmp_path: Path, options: dict[str, Any], under_way: int
+) -> None:
+    files = iter(list(enumerate(FILES)))
+    hand = _Hand(client(tmp_path, **options), tmp_path, files, None, 0.0)
+    hand.taken = [place for place, _ in islice(files, hand.at_once)]
+    hand.begun = 10.0
+    assert hand.under_way_s([], 12.0) == 2.0 * under_way
+
+
+def test_of_files_without_times_nobody_knows_what_the_one_had_that_was_cut(tmp_path: Path) -> None:
+    hand = _Hand(client(tmp_path), tmp_path, iter([]), None, 0.0)
+    hand.was_cut = True
+    whole, cut = Fetch(0, "ok", "", 1000, None), Fetch(1, "cut", "", 0, None)
+    assert hand.under_way_s([whole, cut], 12.0) is None
+    assert hand.under_way_s([cut], 12.0) == 0.0
 
 
 def test_another_protection_is_refused() -> None:

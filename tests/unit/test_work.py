@@ -103,6 +103,17 @@ def test_a_job_reads_its_list_of_files_each_once(crew: Crew) -> None:
     assert (work["files"], work["fetches"], work["failed"], work["cut"]) == (6, 6, 0, 0)
 
 
+def in_all(work: dict[str, Any]) -> float:
+    """The latencies of all fetches, by their classes."""
+    return sum(count * latency_of(int(number)) for number, count in work["latency_classes"].items())
+
+
+def test_a_process_without_a_file_has_none_under_way(crew: Crew) -> None:
+    """One of four has two files; the others have ended long before."""
+    work = crew.end("dd", files_per_job=5, processes=4)["work"]
+    assert work["under_way_s"] == pytest.approx(in_all(work), rel=0.003)
+
+
 def test_the_second_client_has_the_files_after_the_firsts(crew: Crew) -> None:
     start = crew.run("dd", "--index", "1", files_per_job=3)["start"]
     assert (start["url"], start["expected_bytes"]) == (str(crew.files[3]), 3 * SIZE)
@@ -384,6 +395,7 @@ def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path: Pat
     ((number, count),) = work["cut_classes"].items()
     assert (work["fetches"], count) == (1, 1)
     assert latency_of(int(number)) < 2.01
+    assert work["under_way_s"] == work["latency_s"]["max"]  # the other one is no part of the time of whole files
     assert work["latency_s"]["p95"] is None
 
 

@@ -68,15 +68,45 @@ def trial(tmp_path: Path) -> Trial:
     return Trial(tmp_path)
 
 
-def test_what_a_file_costs_is_by_all_that_were_under_way_and_in_round_trips(trial: Trial) -> None:
-    (trial.folder.parents[1] / names.SITE).write_text(json.dumps({"links": {"rtt_ms": 50}}))
+def of_several_at_once(trial: Trial, count: int) -> float:
+    """The definition says so of the client; the run times of all jobs together."""
     path = trial.folder / names.TRIAL
     definition = json.loads(path.read_text())
-    path.write_text(json.dumps({**definition, "traits": {**Client.traits(), "at_once": 3}}))
+    path.write_text(json.dumps({**definition, "traits": {**Client.traits(), "at_once": count}}))
+    trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
+    return sum(float(job["run_s"]) for job in trial.jobs())
+
+
+def test_what_a_file_costs_is_the_time_that_was_under_way_and_in_round_trips(trial: Trial) -> None:
+    (trial.folder.parents[1] / names.SITE).write_text(json.dumps({"links": {"rtt_ms": 50}}))
+    row = trial.with_work({"files_per_job": 4, "processes": 2}, work_done(under_way_s=3.0))
+    assert row.fetch_s == pytest.approx(0.75)
+    assert row.round_trips_per_fetch == pytest.approx(0.75 / 0.05)
+
+
+@pytest.mark.parametrize(("at_once", "counted"), [(1, 1), (2, 2), (3, 2)])
+def test_of_older_records_it_is_by_all_that_can_have_been_under_way(trial: Trial, at_once: int, counted: int) -> None:
+    run_s = of_several_at_once(trial, at_once)
     row = trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
-    run_s = sum(float(job["run_s"]) for job in trial.jobs())
-    assert row.fetch_s == pytest.approx(run_s * 2 * 3 / (4 * row.jobs))
-    assert row.round_trips_per_fetch == pytest.approx((row.fetch_s or 0) / 0.05)
+    assert row.fetch_s == pytest.approx(run_s * 2 * counted / (4 * row.jobs))
+
+
+@pytest.mark.parametrize(
+    ("files", "at_once"),
+    [(5, 1), (6, 2)],  # one process has one file more; the last of three has nothing beside it
+)
+def test_of_older_records_nobody_knows_it_where_not_all_were_at_work_to_the_end(
+    trial: Trial, files: int, at_once: int
+) -> None:
+    of_several_at_once(trial, at_once)
+    row = trial.with_work({"files_per_job": files, "processes": 2}, work_done(files=files, fetches=files))
+    assert (row.fetch_s, row.round_trips_per_fetch) == (None, None)
+
+
+@pytest.mark.parametrize(("fetches", "known"), [(4, False), (200, True)])
+def test_of_older_records_those_that_were_cut_must_be_few(trial: Trial, fetches: int, known: bool) -> None:
+    row = trial.with_work({"for_s": 20, "processes": 2}, work_done(fetches=fetches, cut=2), times=2)
+    assert (row.fetch_s is not None) == known
 
 
 def test_what_a_file_costs_is_the_same_when_jobs_take_turns(trial: Trial) -> None:
@@ -155,6 +185,7 @@ def test_latencies_that_differ_by_less_than_a_per_cent_are_not_one_class_apart(t
         {"latency_classes": {"581000000": 3}},
         {"latency_s": {}},
         {"latency_step": -1.02},
+        {"under_way_s": -1.0},
     ],
 )
 def test_latencies_that_are_none_cost_their_trial_alone(trial: Trial, damage: dict[str, Any]) -> None:

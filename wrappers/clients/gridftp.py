@@ -59,7 +59,7 @@ class Gridftp(Client):
 
     @classmethod
     def at_once(cls, options: "Mapping[str, Any]") -> int:
-        return int(options.get("sessions", 1))
+        return int(options.get("sessions", 1)) if options.get("together", True) else 1
 
     @classmethod
     def check(cls, options: "Mapping[str, Any]") -> None:
