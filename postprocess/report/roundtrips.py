@@ -30,10 +30,13 @@ def round_trips(results: Results, panel: Panel) -> Iterator[str]:
         interval = (
             f" (95\N{NO-BREAK SPACE}% interval {between(low, high)})" if low is not None and high is not None else ""
         )
+        # A line that begins below nothing is bent: what is near waits for less.
+        beside = (
+            f" and takes {figures(1e3 * fit.beside_s, 'ms')} beside them" if fit.beside_s >= 0 else ", fewer if near"
+        )
         yield (
-            f"An operation{' with ' if apart else ''}{', '.join(apart)} waits for {fit.each.value:.2f} round trips"
-            f"{interval} and takes {figures(1e3 * fit.beside_s, 'ms')} beside them: a straight line through"
-            f" {len(points)} trials."
+            f"An operation{' with ' if apart else ''}{', '.join(apart)} waits for {round(fit.each.value, 2) + 0.0:.2f}"
+            f" round trips{interval}{beside}: a straight line through {len(points)} trials."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -102,8 +103,23 @@ def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_p
 def test_ways_at_different_distances_are_not_on_one_line() -> None:
     """Each has its own server behind it: what an operation takes is not by the distance alone."""
     far = results({("near", 1): 1.0, ("far", 1): 1.0}, {})
-    for row in far.trials:
-        trips, beside_s, round_trip_s = (1, 0.0001, 0.0002) if row.levels["access"] == "near" else (3, 0.005, 0.014)
-        object.__setattr__(row, "round_trip_s", round_trip_s)
-        object.__setattr__(row, "operation_s", trips * round_trip_s + beside_s)
-    assert list(round_trips(far, Panel({"workload": "root"}))) == []
+    rows = [with_operations(row, *((1, 0.2) if row.levels["access"] == "near" else (3, 14.0))) for row in far.trials]
+    assert list(round_trips(dataclasses.replace(far, trials=rows), Panel({"workload": "root"}))) == []
+
+
+def test_a_line_that_is_bent_takes_no_time_below_nothing() -> None:
+    of_distances = results({("direct", 1): 1.0}, {})
+    rows = [
+        with_operations(dataclasses.replace(row, levels={**row.levels, "rtt_ms": rtt_ms}), trips, rtt_ms)
+        for trips, rtt_ms in ((2, 5.0), (2.6, 47.0), (2.9, 60.0))
+        for row in of_distances.trials
+    ]
+    factors = {**of_distances.factors, "rtt_ms": Factor("rtt_ms", (5.0, 47.0, 60.0))}
+    bent = dataclasses.replace(of_distances, trials=rows, factors=factors)
+    [sentence] = round_trips(bent, Panel({"workload": "root"}))
+    assert "round trips (95" in sentence
+    assert ", fewer if near: a straight line" in sentence
+
+
+def with_operations(row: TrialRow, trips: float, rtt_ms: float) -> TrialRow:
+    return dataclasses.replace(row, round_trip_s=rtt_ms / 1e3, operation_s=trips * rtt_ms / 1e3)
