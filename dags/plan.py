@@ -173,11 +173,12 @@ def expand(
     list itself. `catalogue` holds what is known of the files of each replica set, by its folder and their names.
     """
     of_uses = (problem for use in experiment.uses() for problem in _problems(site, use))
-    of_site = [*submission_problems(site), *_ways_not_offered(site, experiment)]
-    problems = dict.fromkeys([*of_site, *ahead_problems(experiment), *of_uses])
+    problems = [f"the file of site {site.name}: {problem}" for problem in submission_problems(site)]
+    where = f"experiment {experiment.name} at site {site.name}"
+    of_both = [*_ways_not_offered(site, experiment), *ahead_problems(experiment), *of_uses]
+    problems += [f"{where}: {problem}" for problem in dict.fromkeys(of_both)]
     if problems:
-        where = f"experiment {experiment.name} at site {site.name}"
-        raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
+        raise ConfigError("\n".join(problems))
     left_out: Counter[str] = Counter()
     cells = list(_cells(site, experiment, left_out))
     if not cells:

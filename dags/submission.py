@@ -29,7 +29,8 @@ def problems(site: Site) -> Iterator[str]:
     for line in site.submission.lines:
         key = line.partition("=")[0].strip()
         if re.sub(r"^my\.", "+", key.lower()) in own:
-            yield f"submission.lines: {key}: is tierbench's own to say, in submit/*.sub"
+            instead = "put it into pools.NAME.requirements" if key.lower() == "requirements" else "leave it out"
+            yield f"submission.lines: {key}: is tierbench's own to say, in submit/*.sub; {instead}"
 
 
 @cache

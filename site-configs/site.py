@@ -143,7 +143,10 @@ class Access:
         if self.writes is not None and self.protocol not in CLEARED:
             raise ValueError(f"writes: what trials write is removed after them by {' or '.join(CLEARED)} only")
         if self.protocol == "xrootd" and not self.prefix.startswith(DOOR):
-            raise ValueError(f'prefix: must be like "root://host:1094/" for protocol "xrootd", not "{self.prefix}"')
+            tls = "; write root://: a door that wants TLS asks for it" if self.prefix.startswith("roots://") else ""
+            raise ValueError(
+                f'prefix: must be like "root://host:1094/" for protocol "xrootd", not "{self.prefix}"{tls}'
+            )
         served = "://" in self.prefix
         if self.protocol == "file" and served:
             raise ValueError(f'prefix: must be "" or like "/xrootd-fs" for protocol "file", not "{self.prefix}"')

@@ -168,6 +168,7 @@ class Prefix(Kind):
 
     must_be = (
         '"root://host:1094/" or another "scheme://host:port/", a mount like "/xrootd-fs", "globus://COLLECTION/", or ""'
+        ", with no path after the port: the replica's absolute path follows by itself"
     )
     _SERVER = rf"({_HOST}|\[[0-9A-Fa-f:.]+\])"
     pattern = rf"|root://{_SERVER}(:[0-9]{{1,5}})?/|globus://[0-9A-Fa-f-]+/|[a-z][a-z0-9+-]*://{_SERVER}:[0-9]{{1,5}}/|{_PATH}"

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import functools
 import math
+import re
 import tomllib
 import types
 import typing
@@ -17,6 +18,10 @@ from tierbench.errors import ConfigError
 from tierbench.kinds import Kind, printable, shown
 
 T = TypeVar("T")
+
+SHOWN_LETTERS = 200
+UNQUOTED = ("Invalid value", "Expected newline", "Illegal character")  # of tomllib's complaints
+QUOTES = """a text stands in quotes, '…' around one that has " in it"""
 
 
 def bounded(default: Any, low: float, high: float = math.inf) -> Any:
@@ -32,13 +37,27 @@ def derived(default: Any) -> Any:
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file, or an error that says where it cannot be read."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark of their own
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a directory; a TOML file is needed") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: cannot be read: {error}; save it as UTF-8") from None
+    except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: cannot be read: {error}{_mistaken(text, str(error))}") from None
+
+
+def _mistaken(text: str, complaint: str) -> str:
+    """The line that a parser complains of, and what is mostly wrong with such a one."""
+    number = re.search(r"at line (\d+)", complaint)
+    line = text.splitlines()[int(number[1]) - 1 :][:1] if number else []
+    hint = f"; {QUOTES}" if complaint.startswith(UNQUOTED) else ""
+    return "".join(f": {printable(one.strip())[:SHOWN_LETTERS]}" for one in line) + hint
 
 
 def build(cls: type[T], table: Mapping[str, Any], source: str, key: str = "") -> T:

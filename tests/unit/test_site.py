@@ -93,6 +93,8 @@ def test_the_testbeds_own_table_is_left_to_it(load: Load) -> None:
     [
         ('pool = "all"', 'pool = "al"', r'access\.bridge\.pool: there is no "al" \(did you mean "all"\?\)'),
         ('prefix = "root://door.example:1094/"', "", r'access\.bridge: prefix: must be like "root://host:1094/"'),
+        ("door.example:1094/", "door.example:1094//store", r"no path after the port: the replica's absolute path"),
+        ("root://door", "roots://door", r"prefix: .* write root://: a door that wants TLS asks for it"),
         (
             'protocol = "file"',
             'protocol = "file"\nprefix = "/m/"',

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from tierbench.errors import ConfigError
-from tierbench.spec import bounded, build, read_toml
+from tierbench.spec import QUOTES, bounded, build, read_toml
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,37 @@ def test_all_problems_are_reported_at_once() -> None:
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: no such file"):
         read_toml(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("line", ["interface = eth0", 'requirements = "TierbenchNetwork == "public""', 'name = "small'])
+def test_a_line_that_lacks_its_quotes_is_shown(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(f'a = "b"\n{line}\nc = 1\n', encoding="utf-8")
+    with pytest.raises(ConfigError) as refused:
+        read_toml(path)
+    told = str(refused.value)
+    assert "(at line 2, column " in told
+    assert told.endswith(f": {line}; {QUOTES}")
+
+
+def test_of_another_mistake_no_quotes_are_the_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text("a = 1\na = 2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"Cannot overwrite a value \(at line 2, column 6\): a = 2$"):
+        read_toml(path)
+
+
+def test_what_an_editor_marks_as_unicode_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "marked.toml"
+    path.write_text("a = 1\n", encoding="utf-8-sig")
+    assert read_toml(path) == {"a": 1}
+
+
+def test_another_encoding_is_told_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "latin.toml"
+    path.write_text('a = "M\u00fcnchen"\n', encoding="latin-1")
+    with pytest.raises(ConfigError, match=r"latin\.toml: cannot be read: .*; save it as UTF-8"):
+        read_toml(path)
 
 
 def test_bad_toml_is_located(tmp_path: Path) -> None:

@@ -54,6 +54,12 @@ def test_what_a_trial_depends_on_is_not_the_sites_to_say(line: str) -> None:
         expand(asking(line), find_experiment("quick"), WORKERS)
 
 
+def test_whose_lines_they_are_is_said_and_where_requirements_go() -> None:
+    said = r"^the file of site fiu-uf-2014: submission\.lines: .*pools\.NAME\.requirements$"
+    with pytest.raises(ConfigError, match=said):
+        expand(asking("requirements = true"), find_experiment("quick"), WORKERS)
+
+
 @pytest.mark.parametrize("line", ["queue", "include : /etc/passwd", "a = b\nqueue 5", "a = \\", "= 5", ""])
 def test_a_line_is_one_setting(line: str, tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "site-configs/fiu-uf-2014.toml").read_text()
