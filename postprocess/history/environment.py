@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,16 @@ from tierbench.postprocess.report.words import NOTHING, listed
 from tierbench.postprocess.tables.results import Results
 
 SITE, WORKERS, BOOT = "site file", "workers of pool ", "boot"
+EXPERIMENT = "experiment: "  # and one of its keys
+UNMEASURED = {"name", "question", "seed", "report", "scaling", "claims"}  # keys that no rate goes by
 PACKAGE = "package "  # what hosts say of their software: package xrootd-server
 
 
 def environment(results: Results) -> Environment:
     """What a run has recorded of what it ran in."""
     found = {("", SITE): digest_of_site(results)}
+    for key in results.experiment.keys() - UNMEASURED:
+        found["", f"{EXPERIMENT}{key}"] = _digest(json.dumps(results.experiment[key], sort_keys=True).encode())
     for pool, workers in (results.plan.get("pools") or {}).items():
         found["", f"{WORKERS}{pool}"] = ", ".join(workers)
     recorded = conditions(results)
@@ -35,7 +40,11 @@ def environment(results: Results) -> Environment:
 def digest_of_site(results: Results) -> str:
     """Eight letters that are the same for the same site file."""
     path = results.directory / names.SITE
-    return sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else ""
+    return _digest(path.read_bytes()) if path.is_file() else ""
+
+
+def _digest(content: bytes) -> str:
+    return sha256(content).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class Altered:
             return f"{listed([host.split('.')[0] for host in self.hosts])} had been booted"
         if self.setting == SITE:
             return "the site file was another one"
+        if self.setting.startswith(EXPERIMENT):
+            return f"the experiment had been edited ({self.setting.removeprefix(EXPERIMENT)})"
         name = self.setting.removeprefix(PACKAGE).removeprefix("client.").replace("_version", "")
         if self.before == NOTHING:
             return f"{name} had become {self.after}{where}"
@@ -61,20 +72,25 @@ class Altered:
 
 
 def altered(before: Environment, after: Environment) -> list[Altered]:
-    """What of the second is not as in the first, hosts that changed alike together; hosts of one alone do not count."""
+    """What of the second is not as in the first, hosts that changed alike together; hosts of one alone do not count.
+
+    Nor do an experiment's keys of one alone: a newer tierbench has more of them.
+    """
     hosts = {host for host, _ in before} & {host for host, _ in after}
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for host, setting in dict.fromkeys([*before, *after]):
         if host in hosts:
             change = before.get((host, setting), NOTHING), after.get((host, setting), NOTHING)
-            if change[0] != change[1]:
+            if change[0] != change[1] and not (setting.startswith(EXPERIMENT) and NOTHING in change):
                 found[setting, *change].append(host)
     changes = [Altered(setting, one, other, tuple(sorted(on))) for (setting, one, other), on in found.items()]
     return sorted(changes, key=_weight)
 
 
 def _weight(change: Altered) -> tuple[int, str]:
-    """Software first, then what is set, then what was only booted."""
+    """The experiment first, then software, then what is set, then what was only booted."""
+    if change.setting.startswith(EXPERIMENT):
+        return -1, change.setting
     if change.setting.startswith((PACKAGE, "client.")):
         return 0, change.setting
     return (3 if change.setting == BOOT else 1 if change.setting in ("kernel", SITE) else 2), change.setting

@@ -14,6 +14,7 @@ import pytest
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.errors import BusyError, ConfigError
 from tierbench.postprocess.history import queries, schema
+from tierbench.postprocess.history.environment import altered
 from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.postprocess.history.rebuild import add, rebuild
 from tierbench.postprocess.history.rows import (
@@ -27,6 +28,7 @@ from tierbench.postprocess.history.rows import (
     Night,
     Value,
 )
+from tierbench.postprocess.history.sentences import what_else
 from tierbench.postprocess.history.store import DamagedHistory, History
 
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
@@ -53,6 +55,28 @@ def run_of(folder, number=0, shape=SHAPE, **changes):
 def history(tmp_path):
     with History(tmp_path / "history.sqlite") as opened:
         yield opened
+
+
+def edited(run, **changes):
+    path = run / "experiment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    return run
+
+
+def test_an_edited_experiment_is_the_first_thing_that_was_otherwise(history, tmp_path):
+    """And another seed, as each night has, or a key that only a newer tierbench knows, is nothing."""
+    runs = [run_of(tmp_path, number) for number in range(3)]
+    edited(runs[1], seed=77, of_a_newer_version=True)
+    edited(runs[2], seed=78, sample_period_s=5.0)
+    for run in runs:
+        add(history, run, silent)
+    known = queries.chronicle(history, "quick")
+    first, second, third = known.nights
+    assert what_else(known, first, second, beside=0) == []
+    assert what_else(known, second, third, beside=0) == ["the experiment had been edited (sample_period_s)"]
+    software = {("oss", "kernel"): "6.1", ("oss", "package xrootd-server"): "5.8.4", ("", "experiment: workloads"): "a"}
+    before = dict.fromkeys(software, "another")
+    assert next(change.words for change in altered(before, software)) == "the experiment had been edited (workloads)"
 
 
 def test_a_night_has_the_means_of_its_valid_trials(history, tmp_path):
