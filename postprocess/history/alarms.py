@@ -164,13 +164,14 @@ def _of_way(rate: Series, ratio: Series | None, watch: Watch) -> Iterator[Findin
 def _goes_along(found: Finding, one: Series, other: Series) -> bool:
     """Whether the rate and the ratio to the control tell of one change, and not of the control's own.
 
-    Where the control was VALID on one side of it alone, there is nobody to ask, and what the one tells counts.
+    Where the control was VALID on one side of it alone, there is nobody to ask, and what the one tells counts from its
+    second night on: what made the control doubtful in a night may have slowed the way as well.
     """
     begin = one.nights[-min(LAST, len(one))] if found.kind == DRIFT else found.since
     after = np.array([night.planned_ns >= begin.planned_ns for night in other.nights])
     before = np.array([night.planned_ns < found.since.planned_ns for night in other.nights])
     if not before.any() or not after.any():
-        return True
+        return found.since.planned_ns < one.until_ns
     moved = float(np.median(other.values[after]) - np.median(other.values[before]))
     return moved / math.log(found.ratio[0]) >= ALONG
 

@@ -165,6 +165,13 @@ def test_a_way_that_falls_while_its_control_is_not_valid_is_told_by_its_rate_and
     assert told(known, floors={LAN: 120.0}) == [(LOST, LOST, CONTROL), (FLOOR, WORSE, LAN), (STEP, WORSE, LAN)]
 
 
+@pytest.mark.parametrize("reruns", [(), (40,)])
+def test_one_night_whose_control_is_not_valid_tells_of_no_way_though_its_rerun_is_like_it(reruns):
+    slow = {LAN: slower_from(40, 0.5)}
+    assert told(without(chronicle_of(41, factors=slow, reruns=reruns), CONTROL, from_40)) == []
+    assert (STEP, WORSE, LAN) in told(without(chronicle_of(42, factors=slow, reruns=reruns), CONTROL, from_40))
+
+
 def test_what_has_no_valid_trial_any_more_is_told_from_its_second_night_on():
     assert told(without(chronicle_of(41), LAN, from_40)) == []
     known = without(chronicle_of(42), LAN, from_40)
