@@ -18,7 +18,7 @@ def findings(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     if data.start.overlapping:
         yield from _together(data, row)
     if data.start.gated:
-        yield from _told(data)
+        yield from _told(data, row)
     if data.start.at_one_instant:
         yield from _fast(data)
     if data.start.in_turn:
@@ -34,13 +34,17 @@ def _together(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     yield Evidence("not all active", 100 * (1 - share), words)
 
 
-def _told(data: TrialData) -> Iterator[Evidence]:
+def _told(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     after = {job.index: job.late_ns / 1e6 for job in data.jobs if job.late_ns is not None}
     if not after:
         return
     latest = {job.index: late / 1e6 for job in data.jobs if (late := job.last_late_ns) is not None}
     last = max(latest, key=lambda index: latest[index])
     yield Evidence("late begin", latest[last], f"client {last} began {latest[last]:.1f} ms after the go")
+    if row.window_s:
+        share = min(after.values()) / 10 / row.window_s
+        words = f"no client began before {min(after.values()):.0f} ms after the go, {share:.1f} % of the window"
+        yield Evidence("empty begin", share, words)
     before = {client: -late_ms for client, late_ms in after.items()}
     for job in data.jobs:
         if job.go_wall_ns and job.first_byte_wall_ns:

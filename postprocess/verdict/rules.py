@@ -246,6 +246,13 @@ RULES = (
         "the worker was busy or its clock is wrong",
     ),
     Rule(
+        "empty begin",
+        "time from the go, or from each client's own, until the first of them began",
+        "% of the window", 5, 20,
+        "the rate is over a window in which nobody was at work: see whether the workers' clocks are all ahead of the"
+        " access point's, and what kept them",
+    ),
+    Rule(
         "early begin",
         "earliest begin or first byte before the go time",
         "ms", None, 1,

@@ -83,6 +83,11 @@ def set_late(folder, late_s):
     client(folder, 1, late_s)
 
 
+def set_all_late(folder, late_s):
+    for index in range(4):
+        client(folder, index, late_s)
+
+
 def copy(folder, share):
     """Have the clients read their files whole, and the storage send that many times what they read."""
     edit_trial(folder, client="dd")
@@ -179,6 +184,10 @@ CASES = [
         f, 15.1), "INVALID", "all clients read together for 1.9 s"),
     ("late begin", lambda f: set_late(f, 0.049), lambda f: set_late(
         f, 0.051), "SUSPECT", "client 1 began 51.0 ms after the go"),
+    ("empty begin", lambda f: set_all_late(f, 0.9), lambda f: set_all_late(
+        f, 1.1), "SUSPECT", "no client began before 1100 ms after the go, 5.5 % of the window"),
+    ("empty begin", lambda f: set_all_late(f, 3.9), lambda f: set_all_late(
+        f, 4.1), "INVALID", "no client began before 4100 ms after the go, 20.5 % of the window"),
     ("early begin", lambda f: set_late(f, -0.0009), lambda f: set_late(
         f, -0.002), "INVALID", "client 1 read 2.0 ms before the go"),
     ("early begin", leave, lambda f: edit_client(
