@@ -229,7 +229,10 @@ def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:
         if visit.via == "ssh":
             remedy = "let the user who submits log in there with a key, without a password"
         else:
-            remedy = f"`condor_q -better-analyze` tells why of a job with +TierbenchService; {LET_IN}"
+            remedy = (
+                "does the START expression there let jobs with TierbenchService = True in, and is a core free?"
+                " Raise --patience on a busy pool"
+            )
         yield Finding("bad", "ssh" if visit.via == "ssh" else "slot", report.trouble, remedy, visit.host)
         return
     if visit.via == "pool":

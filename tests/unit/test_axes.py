@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tierbench.dags.axes import COMMON
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.plan import Plan, expand, from_json, to_json
 from tierbench.errors import ConfigError
@@ -193,3 +195,10 @@ def test_very_many_trials_are_asked_about(load: Load, tmp_path: Path, capsys: py
     write = ["write", str(tmp_path / "experiment.toml"), "--site", "testbed", "--into", str(tmp_path / "run")]
     assert main(write) == 2
     assert "has 3000 trials, more than 1000" in capsys.readouterr().err
+
+
+def test_the_docs_name_what_no_axis_can_set() -> None:
+    text = (Path(__file__).parents[2] / "docs/sites-and-experiments.md").read_text(encoding="utf-8")
+    listed = re.search(r"the same for all trials \(([^)]*)\)", text)
+    assert listed
+    assert set(re.findall(r"`(\w+)`", listed[1])) == set(COMMON) - {"axes", "except", "extends"}

@@ -1,4 +1,4 @@
-"""What the clients declare, and that docs/clients.md and docs/sites-and-experiments.md say the same."""
+"""What the clients declare, and that docs/clients.md says the same."""
 
 from __future__ import annotations
 

@@ -297,6 +297,8 @@ def test_an_answer_that_is_not_good_comes_with_what_to_do() -> None:
 def test_a_host_without_an_answer_is_bad() -> None:
     (found,) = findings_of(Visit("a", ""), Report(trouble="was not started"))
     assert found.state == "bad"
+    assert "START" in found.remedy
+    assert "--patience" in found.remedy
 
 
 def test_what_is_the_same_on_several_hosts_is_said_once() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -201,3 +203,15 @@ def test_the_testbeds_links_are_what_it_is_built_with() -> None:
     rates = {key: bed["rates_mbps"][key] for key in ("wan", "storage", "metadata", "worker")}
     rates |= dict.fromkeys(("gateway", "door"), bed["rates_mbps"]["server"])
     assert tables["links"] == {**rates, "rtt_ms": bed["rtt_ms"]}
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+TABLES = [table for table in vars(site_module).values() if dataclasses.is_dataclass(table)]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
+def test_each_key_is_in_the_docs(table: type) -> None:
+    page = "conditions.md" if table is site_module.Condition else "sites-and-experiments.md"
+    text = (DOCS / page).read_text(encoding="utf-8")
+    keys = (field.name for field in dataclasses.fields(table))  # type: ignore[arg-type]
+    assert [key for key in keys if not re.search(rf"`{key}`|\[([\w.]+\.)?{key}\b|\b{key} += ", text)] == []
