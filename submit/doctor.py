@@ -13,6 +13,7 @@ from tierbench.dags.ahead import trials_in_slots, twice
 from tierbench.dags.clients import ClientFile
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import expand
+from tierbench.dags.submission import problems as submission_problems
 from tierbench.definitions import NAMED
 from tierbench.site_configs.site import Site, Submission, find_site
 from tierbench.submit import catalogue, credentials, pool, probes
@@ -77,6 +78,7 @@ def _sections(
     needed_s = credentials.needed_s(expand(site, experiment, {}), site, experiment) if experiment else 0.0
     yield list(credentials.findings(used_accesses(site, experiment), needed_s))
     yield list(clocks_not_compared(site, experiment))
+    yield [Finding("bad", "the site's file", problem) for problem in submission_problems(site)]
     yield [
         Finding("bad", f"condition {name}", "the site does not offer it", "see docs/conditions.md, or ask for another")
         for name in asked_conditions(experiment)

@@ -19,10 +19,13 @@ from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
 from tierbench.kinds import Host, Key, Prefix
-from tierbench.site_configs.site import Kerberos, Links, find_site
+from tierbench.site_configs.site import SHIPPED, Kerberos, Links, find_site
+from tierbench.submit import pool
+from tierbench.submit.cli import main
 from tierbench.submit.doctor import clocks, clocks_not_compared, findings_of
 from tierbench.submit.findings import Finding, lines
 from tierbench.submit.links import judged
+from tierbench.submit.pool import PoolError
 from tierbench.submit.probes import Clock, Report, clock, read_report, script
 from tierbench.submit.questions import Question, Visit, contents, visits
 
@@ -332,6 +335,19 @@ def test_an_offset_of_a_clock_lies_within_its_bounds(offset: float) -> None:
 def test_a_clock_that_is_behind_is_said_to_be() -> None:
     (found,) = clocks({"a": Clock(-3.03, -2.9)})
     assert (found.state, found.seen) == ("bad", "behind the access point's by 2.900 to 3.030 s")
+
+
+def test_what_is_not_the_sites_to_say_is_told_without_an_experiment_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_pool(_: str) -> None:
+        raise PoolError("there is none here")
+
+    monkeypatch.setattr(pool, "matching_slots", no_pool)
+    text = (SHIPPED / "fiu-uf-2014.toml").read_text(encoding="utf-8")
+    (tmp_path / "site.toml").write_text(f'{text}\n[submission]\nlines = ["requirements = true"]\n', encoding="utf-8")
+    assert main(["doctor", "--site", str(tmp_path / "site.toml")]) == 1
+    assert "bad       the site's file: submission.lines: requirements: " in capsys.readouterr().out
 
 
 def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
 
-from tierbench.dags.experiment import Experiment, find_experiment, shipped_experiments
+from tierbench.dags.experiment import Experiment, find_experiment, load_experiment, shipped_experiments
 from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Links, Site, find_site
@@ -34,6 +36,13 @@ def test_trials_that_are_too_short_at_a_real_sites_rates_are_doubted() -> None:
 def test_what_is_advised_is_enough() -> None:
     assert told(REAL, larger(3 * 64))
     assert not told(REAL, larger(4 * 64))
+
+
+def test_the_first_experiment_of_the_readme_is_large_enough_for_the_site_file_that_it_copies(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    block = text.split("This is `first.toml`:")[1].split("Then:")[0]
+    (tmp_path / "first.toml").write_text(dedent(block), encoding="utf-8")
+    assert not told(REAL, load_experiment(tmp_path / "first.toml"))
 
 
 def test_a_site_that_does_not_know_its_links_is_not_told() -> None:
