@@ -249,7 +249,10 @@ class TrialRow(OfTrial):
     )
     fetched: Fetches = part(Fetches)
     fetch_s: Amount = number(
-        "s", "time of a file, with its share of logging in: the jobs' run times, times those under way, over fetches", 4
+        "s",
+        "time of a file, with its share of logging in: for how long files were under way, added up, over fetches; empty"
+        " where that cannot be told",
+        4,
     )
     round_trips_per_fetch: Amount = number("1", "fetch_s over the round-trip time, where that is known", 2)
     cached_share: Amount = number("1", "of what was read again and again, the share that the storage did not send", 4)
