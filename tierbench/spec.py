@@ -19,6 +19,7 @@ from tierbench.kinds import Kind, printable, shown
 
 T = TypeVar("T")
 
+MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"  # with which some editors begin a file
 SHOWN_LETTERS = 200
 UNQUOTED = ("Invalid value", "Expected newline", "Illegal character")  # of tomllib's complaints
 QUOTES = """a text stands in quotes, '…' around one that has " in it"""
@@ -37,7 +38,7 @@ def derived(default: Any) -> Any:
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file, or an error that says where it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark of their own
+        text = path.read_text(encoding="utf-8").removeprefix(MARK)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None
     except IsADirectoryError:
