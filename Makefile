@@ -6,8 +6,6 @@
 PYTHON ?= python3
 VENV := .venv
 TIERBENCH := $(VENV)/bin/tierbench
-# Unit tests wait for processes as much as they compute.
-BESIDE := --numprocesses $(shell expr 2 \* $$(nproc))
 
 # An old Python, as workers may have, runs what is shipped: the first of these that is here, or the one that is named.
 OLD_PYTHON ?= $(firstword $(foreach v,3.6 3.7 3.8 3.9,\
@@ -21,7 +19,7 @@ demo: setup
 	$(TIERBENCH) testbed up --name demo && $(TIERBENCH) testbed run quick --name demo
 
 test: setup lint
-	TIERBENCH_DAMAGES=600 $(VENV)/bin/pytest $(BESIDE) tests/unit
+	TIERBENCH_DAMAGES=600 $(VENV)/bin/pytest --numprocesses auto tests/unit
 	$(MAKE) old-python
 	$(VENV)/bin/pytest tests/testbed
 
@@ -29,13 +27,13 @@ test-quiet: setup
 	$(VENV)/bin/pytest -m quiet tests/testbed
 
 unit: setup
-	$(VENV)/bin/pytest $(BESIDE) tests/unit
+	$(VENV)/bin/pytest --numprocesses auto tests/unit
 
 old-python: setup
 	@test -n "$(OLD_PYTHON)" || echo "old-python: SKIPPED, no Python 3.6 to 3.9 here; make old-python OLD_PYTHON=…"
 	@test -z "$(OLD_PYTHON)" || $(OLD_PYTHON) --version
 	test -z "$(OLD_PYTHON)" || TIERBENCH_OLD_PYTHON=$(OLD_PYTHON) \
-		$(VENV)/bin/pytest $(BESIDE) $$(grep -lE 'import .*PYTHON|(client|sampler)_process import|: (Job|Start)\b' tests/unit/test_*.py)
+		$(VENV)/bin/pytest --numprocesses auto $$(grep -lE 'import .*PYTHON|(client|sampler)_process import|: (Job|Start)\b' tests/unit/test_*.py)
 
 lint: setup
 	$(VENV)/bin/ruff check .

