@@ -337,17 +337,28 @@ def test_a_clock_that_is_behind_is_said_to_be() -> None:
     assert (found.state, found.seen) == ("bad", "behind the access point's by 2.900 to 3.030 s")
 
 
-def test_what_is_not_the_sites_to_say_is_told_without_an_experiment_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("[links]", '[submission]\nlines = ["requirements = true"]\n\n[links]'),
+         "bad       the site's file: submission.lines: requirements: "),
+        (('via = "pool"', 'via = "ssh"'), "no trial will be VALID"),
+    ],
+    ids=["submission", "ssh"],
+)  # fmt: skip
+def test_what_the_sites_file_alone_tells_is_told_without_pool_and_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    change: tuple[str, str], told: str,
+) -> None:  # fmt: skip
     def no_pool(_: str) -> None:
         raise PoolError("there is none here")
 
     monkeypatch.setattr(pool, "matching_slots", no_pool)
     text = (SHIPPED / "fiu-uf-2014.toml").read_text(encoding="utf-8")
-    (tmp_path / "site.toml").write_text(f'{text}\n[submission]\nlines = ["requirements = true"]\n', encoding="utf-8")
-    assert main(["doctor", "--site", str(tmp_path / "site.toml")]) == 1
-    assert "bad       the site's file: submission.lines: requirements: " in capsys.readouterr().out
+    assert change[0] in text
+    (tmp_path / "site.toml").write_text(text.replace(*change), encoding="utf-8")
+    assert main(["doctor", "--site", str(tmp_path / "site.toml")]) == 1  # for want of a pool
+    assert told in capsys.readouterr().out
 
 
 def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid() -> None:
