@@ -15,7 +15,7 @@ OLD_PYTHON ?= $(firstword $(foreach v,3.6 3.7 3.8 3.9,\
 .PHONY: demo test test-quiet unit old-python lint setup clean
 
 demo: setup
-	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'exit 130' INT TERM; \
+	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'echo "demo: broken off; its testbed goes, and the run in it" >&2; exit 130' INT TERM; \
 	$(TIERBENCH) testbed up --name demo && $(TIERBENCH) testbed run quick --name demo
 
 test: setup lint

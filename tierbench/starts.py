@@ -11,7 +11,9 @@ TOGETHER, NATURAL, EVERY, IN_TURN = "together", "natural", "every", "in-turn"
 # together are to take so little of it that those which come later still start.
 LOOKS_PER_S = 200
 LEAST_PAUSE_S = 0.25
-AWAKE_IN_S, MOST_ON_A_HOST = 30e-6, 1000  # a client wakes in that time, one after the other where they share a core
+# A client wakes in 50 µs, one after the other where they share a core: twice that, since the first one to work while
+# others still wake has them come later, who then wake among the more that work.
+AWAKE_IN_S, MOST_ON_A_HOST = 100e-6, 1000
 
 
 def pause_between_looks(clients: int) -> float:

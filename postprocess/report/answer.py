@@ -102,7 +102,8 @@ def _unknown(results: Results, panel: Panel, x: str, ranked: list[SummaryRow]) -
     if not missing:
         return []
     named = listed([level_name(lines, line) for line in missing])
-    return [f"Nothing is known of {named}: none of {counted(sum(missing.values()), 'trial')} counts."]
+    trials = sum(missing.values())
+    return [f"Nothing is known of {named}: " + ("its only trial does not count." if trials == 1 else f"none of {trials} trials counts.")]
 
 
 def deciding_place(results: Results, panel: Panel) -> str:
