@@ -103,7 +103,8 @@ def _unknown(results: Results, panel: Panel, x: str, ranked: list[SummaryRow]) -
         return []
     named = listed([level_name(lines, line) for line in missing])
     trials = sum(missing.values())
-    return [f"Nothing is known of {named}: " + ("its only trial does not count." if trials == 1 else f"none of {trials} trials counts.")]
+    none = "its only trial does not count" if trials == 1 else f"none of {trials} trials counts"
+    return [f"Nothing is known of {named}: {none}."]
 
 
 def deciding_place(results: Results, panel: Panel) -> str:

@@ -1,12 +1,14 @@
 """Grid certificates: a CA of the testbed's own on kdc, a host certificate for each GridFTP server, and the jobs' proxy.
 
 All are made anew when a testbed comes up. The CA's key stays on kdc, a server's is its own user's to read, and the
-proxy lies in the home of the jobs' user on the public workers, where jobs expect their Kerberos keys as well.
+proxy lies in the home of the jobs' user on the access point, from where it travels with jobs, and on the public
+workers, for who asks there by hand.
 """
 
 from __future__ import annotations
 
 from tierbench.testbed.service import Hosts, Service
+from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.services.kerberos import KDC
 from tierbench.testbed.services.xrootd import BESIDE_STORAGE
 from tierbench.testbed.templates import verbatim
@@ -28,7 +30,7 @@ def servers(topology: Topology) -> list[Host]:
 
 
 def users(topology: Topology) -> list[Host]:
-    """The hosts on which jobs have a proxy."""
+    """The hosts on which jobs show a proxy."""
     return [host for host in topology.workers if host.mounts]
 
 
@@ -49,7 +51,7 @@ def start(hosts: Hosts, topology: Topology) -> None:
         server.put(KEY, kdc.read(f"{AUTHORITY}/{host.fqdn}.key"), 0o600)
         server.put(MAP, f'"{ORGANISATION}/CN={USER}" {SERVERS_USER}\n')
         server.run("chown", SERVERS_USER, CERTIFICATE, KEY)
-    for host in users(topology):
+    for host in (topology.host(ACCESS_POINT), *users(topology)):
         hosts[host.name].put(PROXY, kdc.read(f"{AUTHORITY}/proxy.pem"), 0o600, USER)
     kdc.run("sh", "-euc", 'cd "$1"; rm -f -- *.key *.pem', "sh", AUTHORITY)  # the CA has nothing more to sign
 

@@ -19,7 +19,7 @@ from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
 from tierbench.kinds import Host, Key, Prefix
-from tierbench.site_configs.site import SHIPPED, Kerberos, Links, find_site
+from tierbench.site_configs.site import SHIPPED, Access, Kerberos, Links, find_site
 from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.doctor import clocks, clocks_not_compared, findings_of
@@ -248,12 +248,18 @@ def test_the_ticket_comes_before_what_needs_it() -> None:
 
 
 def test_where_a_certificate_is_asked_for_so_is_the_proxy() -> None:
-    asked = visits(SITE, find_experiment("ani-gridftp-protection"), WORKERS)["wn03.fiu.test"].questions
-    (about,) = (question.about for question in asked if question.kind == "proxy")
-    assert about["path"] == SITE.access["gridftp-secured-servers"].environment["X509_USER_PROXY"]
-    assert "proxy" not in {
-        question.kind for question in visits(SITE, find_experiment("quick"), WORKERS)["wn03.fiu.test"].questions
-    }
+    secured = SITE.access["gridftp-secured-servers"]
+    assert secured.x509
+    there = replace(secured, x509=None, environment={"X509_USER_PROXY": "/on/the/worker"})
+
+    def proxies(access: Access, experiment: str = "ani-gridftp-protection") -> list[Question]:
+        site = replace(SITE, access={**SITE.access, "gridftp-secured-servers": access})
+        asked = visits(site, find_experiment(experiment), WORKERS)["wn03.fiu.test"].questions
+        return [question for question in asked if question.kind == "proxy"]
+
+    assert [question.brings for question in proxies(secured)] == [(secured.x509.proxy,)]
+    assert [question.about["path"] for question in proxies(there)] == ["/on/the/worker"]
+    assert not proxies(secured, "quick")
 
 
 def test_of_a_globus_collection_no_server_is_asked() -> None:
