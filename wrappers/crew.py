@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from tierbench.starts import settling
 from tierbench.wrappers.arguments import CREW_FLAG, Replica
 from tierbench.wrappers.child import IO, Run, io_of
 from tierbench.wrappers.client import Client, Job, find_client
@@ -272,7 +273,7 @@ class _Leader:
         self.due_s = 0.0  # by the monotonic clock, when time will be over
         self.end = (0, 0)
         self.done = (scratch / DONE).open("wb", buffering=0)  # a byte for each fetch
-        self.line = StartLine(len(self.hands))
+        self.line = StartLine(len(self.hands), settling(len(self.hands) * task["jobs"]))
         self.released: list[int] = []  # when those that wait by themselves got their lines, the first and the last
 
     def hold(self) -> None:
@@ -288,19 +289,20 @@ class _Leader:
         signal.signal(signal.SIGALRM, self._on_time_over)
         signal.signal(signal.SIGTERM, self._on_stop)
         self.line.tell(go_wall_ns)
-        time.sleep(max(0.0, go_wall_ns / 1e9 - time.time()))
+        begin_wall_ns = go_wall_ns + self.line.settling_ns
+        time.sleep(max(0.0, begin_wall_ns / 1e9 - time.time()))
         wall, mono = now()
         lines = [hand for hand in self.hands if hand.waits_itself]
         for hand in lines:
             hand.release()
         self.released = [wall, now()[0]] if lines else []
         for hand in self.hands:
-            hand.go_from((mono - wall + go_wall_ns) / 1e9)
-        self.due_s = (mono - wall + go_wall_ns) / 1e9 + (self.for_s or 0.0)
+            hand.go_from((mono - wall + begin_wall_ns) / 1e9)
+        self.due_s = (mono - wall + begin_wall_ns) / 1e9 + (self.for_s or 0.0)
         for hand in lines:
             hand.schedule("SCHED_OTHER")
         if self.for_s is not None:
-            signal.setitimer(signal.ITIMER_REAL, max(0.001, go_wall_ns / 1e9 + self.for_s - time.time()))
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, begin_wall_ns / 1e9 + self.for_s - time.time()))
 
     def work_on(self) -> None:
         """Until the files are read or time is over: who has ended is given the next ones."""

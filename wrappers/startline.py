@@ -3,7 +3,8 @@
 Whoever is woken by another process begins when that one comes to it: of hundreds that were let go one after the other,
 or all by one signal, the first to run took the cores from who was to let the others go. Here each is told when, ahead,
 and sleeps until then, as the clients of a trial do, so that the kernel's timer lets them all go at one instant. Each
-notes when it first runs again and steps back behind the others, before it becomes the program that does the work.
+notes when it first runs again and sleeps on until all the others will have, before it becomes the program that does the
+work: where they only stepped back behind those that ran, some of a thousand had their first turn 0.9 s later.
 """
 
 import mmap
@@ -33,8 +34,9 @@ class Standing:
 class StartLine:
     """Forks processes, tells them the time of the go, and knows when each of them began."""
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, settling_s: float) -> None:
         self.standing = 0
+        self.settling_ns = int(1e9 * settling_s)  # in which all that begin at one instant will have woken
         self.times = mmap.mmap(-1, TIME.size * (1 + places))  # of the go, and of each begin; shared with all of them
         self.ready, self.their_ready = os.pipe()
         self.their_go, self.go = os.pipe()
@@ -85,11 +87,15 @@ class StartLine:
         (go,) = TIME.unpack_from(self.times, 0)
         if not go:
             os._exit(LEFT)
-        while wall_ns() < go:
-            time.sleep(max(0.0, (go - wall_ns()) / 1e9))
+        _sleep_until(go)
         TIME.pack_into(self.times, TIME.size * place, wall_ns())
-        os.sched_yield()
+        _sleep_until(go + self.settling_ns)
         try:
             os.execvp(command[0], command)  # noqa: S606  a shell for each would be a program more to load
         except OSError as error:
             print(f"{command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+
+
+def _sleep_until(wall: int) -> None:
+    while wall_ns() < wall:
+        time.sleep(max(0.0, (wall - wall_ns()) / 1e9))

@@ -18,6 +18,7 @@ import pytest
 
 from tests.unit.client_process import PATIENCE_S, events, is_running, until
 from tests.unit.shipped import PYTHON, ship
+from tierbench.starts import settling
 from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.dd import Dd
 from tierbench.wrappers.crew import Crew as CrewClient
@@ -47,6 +48,16 @@ class Crew:
         return subprocess.Popen(
             command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+
+    @property
+    def own_path(self) -> dict[str, Any]:
+        return {"environment": {"PATH": f"{self.folder}/bin:{os.environ['PATH']}"}}
+
+    def program(self, name: str, *lines: str) -> None:
+        script = self.folder / "bin" / name
+        script.parent.mkdir(exist_ok=True)
+        script.write_text("\n".join(("#!/bin/sh", *lines)) + "\n")
+        script.chmod(0o755)
 
     def run(self, client: str, *more: str, **work: Any) -> dict[str, dict[str, Any]]:
         return events(self.start(client, *more, **work))
@@ -185,6 +196,17 @@ def test_each_process_waits_for_the_go_by_itself(crew: Crew) -> None:
     assert end["status"] == "ok", end["message"]
     work = end["work"]
     assert go_ns <= work["first_begin_wall_ns"] <= work["last_begin_wall_ns"] <= begun_ns
+
+
+def test_programs_begin_when_the_last_process_has_had_the_time_to_wake(crew: Crew) -> None:
+    """Else those that are first take the cores from those that are still to come."""
+    crew.program("dd", f"date +%s%N >>{crew.folder}/begun", 'exec /bin/dd "$@"')
+    go_ns = time.time_ns() + 3_000_000_000
+    (crew.folder / "go.json").write_text(json.dumps({"go_wall_ns": go_ns}))
+    end = crew.end("dd", "--gate", "go.json", "--clients", "50", options=crew.own_path, files_per_job=6, processes=6)
+    assert end["status"] == "ok", end["message"]
+    begun = [int(line) for line in (crew.folder / "begun").read_text().split()]
+    assert (len(begun), min(begun) >= go_ns + 1e9 * settling(50 * 6)) == (6, True)
 
 
 def _processes() -> list[int]:
