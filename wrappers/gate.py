@@ -34,12 +34,13 @@ class Gate:
         except NoChirp as error:
             raise Failure("no-gate", str(error)) from None
 
-    def wait_until(self, go_wall_ns: int) -> None:
-        """Return at this time by the wall clock."""
+    def wait_until(self, go_wall_ns: int) -> "tuple[int, int]":
+        """Return at this time by the wall clock, with what the clocks show then."""
         while True:
-            left = go_wall_ns / 1e9 - time.time()
+            wall, mono = now()
+            left = (go_wall_ns - wall) / 1e9
             if left <= 0:
-                return
+                return wall, mono
             if left > self.patience_s:
                 raise Failure("no-gate", f"the go time is {left:.0f} s ahead of this host's clock")
             self.interrupts.check()

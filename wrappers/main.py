@@ -108,7 +108,7 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
         child.wait_until_ready(arguments.timeout)
         if in_job():
             compare_clocks(record, interrupts)
-        go = None
+        go, awake = None, now()
         if arguments.gate:
             gate = Gate(
                 arguments.gate, arguments.index, arguments.clients, arguments.gate_timeout, scratch, record, interrupts
@@ -117,9 +117,7 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
             credentials.check(go / 1e9)
             if client.keeps_time:
                 child.release(go)
-            gate.wait_until(go)
-        awake = now()
-        if go is not None:
+            awake = gate.wait_until(go)
             time.sleep(max(0.0, go / 1e9 + settling(arguments.clients) - time.time()))
         interrupts.check()
         pinned: dict[str, Any] = {"core": core_of(child.pid)} if arguments.pin else {}
