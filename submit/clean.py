@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from tierbench.site_configs.site import find_site
 from tierbench.submit import pool
 from tierbench.submit.catalogue import adding
 from tierbench.submit.progress import Run
-from tierbench.submit.trial.dagman import at_work
+from tierbench.submit.trial.dagman import LOCK, at_work, is_held
 
 DESCRIPTION = """\
 Show what run directories and sets of replicas take, and with --yes remove them. Nothing else is ever
@@ -114,6 +115,9 @@ def _held(one: Removable) -> Iterator[None]:
         return
     run = Run(one.folder)
     own = None if run.copy_of else run.submission
-    if any(map(at_work, run.trial_directories)) or (own and pool.in_queue(own.cluster)):
+    if own and own.host not in ("", socket.getfqdn()):
+        raise BusyError(f"{one.folder}: was submitted on {own.host}, where alone can be seen whether it is over")
+    by_hand = any(map(is_held, one.folder.glob(f"*.dag{LOCK}")))
+    if by_hand or any(map(at_work, run.trial_directories)) or (own and pool.in_queue(own.cluster)):
         raise BusyError(f"{one.folder}: is being run; `tierbench stop {one.folder}` ends it")
     yield

@@ -34,6 +34,10 @@ def main(arguments: list[str] | None = None) -> int:
         return interrupts.exit_status(interrupt)
     except BrokenPipeError:  # whoever read our output has seen enough
         return 141
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        print(f"tierbench: {named}{error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 def command_line() -> argparse.ArgumentParser:

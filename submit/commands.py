@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import socket
 import sys
@@ -16,7 +17,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, from_json
 from tierbench.dags.write import write_run
 from tierbench.definitions import NAMED
-from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
+from tierbench.errors import BusyError, ConfigError, TierbenchError, UnmetNeed
 from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import copies, credentials, pool
@@ -175,8 +176,9 @@ def _check_number(plan: Plan, arguments: argparse.Namespace) -> None:
     number = len(plan.trials)
     if number <= MANY or arguments.yes:
         return
-    if sys.stdin.isatty() and input(f"{number} trials; really? [y/N] ").strip().lower() in ("y", "yes"):
-        return
+    with contextlib.suppress(EOFError):
+        if sys.stdin.isatty() and input(f"{number} trials; really? [y/N] ").strip().lower() in ("y", "yes"):
+            return
     raise ConfigError(
         f"{arguments.experiment}: has {number} trials, more than {MANY}; `tierbench plan` shows what makes them,"
         " --yes runs them"
@@ -206,7 +208,7 @@ def _submit(arguments: argparse.Namespace) -> int:
         run.become_its_own()
     elif run.submission and pool.in_queue(_submitted(run)):
         cluster = run.submission.cluster
-        raise ConfigError(f"{run.directory}: is in the queue already, as job {cluster}; `tierbench watch` shows it")
+        raise BusyError(f"{run.directory}: is in the queue already, as job {cluster}; `tierbench watch` shows it")
     if all(trial.well for trial in run.trials()):
         raise ConfigError(f"{run.directory}: all its trials are complete; a new run of them needs a new directory")
     return _submit_and_watch(run)

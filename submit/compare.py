@@ -37,7 +37,9 @@ def register(subcommands: Any) -> None:
     parser.add_argument("second", metavar="B", type=Path, nargs="?", help="the later run, which is judged")
     parser.add_argument("--baseline", metavar="NAME", help="judge A against the nights of this nightly")
     parser.add_argument("--history", type=Path, metavar="FILE", help="where those are, if not at the usual place")
-    parser.add_argument("--metric", default="", help="a column of trials.csv (default: the rate of the experiment)")
+    parser.add_argument(
+        "--metric", default="", help="of what summary.csv has the means (default: the rate of the experiment)"
+    )
     parser.add_argument("--size", type=float, default=5.0, metavar="PERCENT", help="what is worse (%(default)s)")
     parser.add_argument("--anyway", action="store_true", help="also where they were made differently")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -55,9 +57,8 @@ def _compared(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history import compare
     from tierbench.postprocess.history.queries import chronicle
     from tierbench.postprocess.history.store import History
-    from tierbench.postprocess.tables.columns import columns_of
+    from tierbench.postprocess.tables.across import SUMMARISED
     from tierbench.postprocess.tables.results import read_results
-    from tierbench.postprocess.tables.rows import TrialRow
     from tierbench.submit.output import say
 
     if bool(arguments.second) == bool(arguments.baseline):
@@ -66,11 +67,8 @@ def _compared(arguments: argparse.Namespace) -> int:
         raise ConfigError("--metric: a nightly's nights are watched by their own rate, so --baseline has no other")
     if not 0 < arguments.size < 100:
         raise ConfigError(f"--size {arguments.size:g}: must be between 0 and 100 per cent")
-    numbers = [column.name for column in columns_of(TrialRow) if column.type != "text"]
-    if arguments.metric and arguments.metric not in numbers:
-        raise ConfigError(
-            f"--metric {arguments.metric}: is no column of trials.csv with numbers; docs/tables.md has them"
-        )
+    if arguments.metric and arguments.metric not in SUMMARISED:  # of which it is known whether more is better
+        raise ConfigError(f"--metric {arguments.metric}: must be one of {', '.join(sorted(SUMMARISED))}")
     size = arguments.size / 100
     first = read_results(arguments.first, say)
     if arguments.second:

@@ -8,6 +8,9 @@ from pathlib import Path
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, expand
+from tierbench.errors import ConfigError
+from tierbench.postprocess.tables.columns import places
+from tierbench.postprocess.tables.schema import FILES
 from tierbench.site_configs.site import Site
 from tierbench.submit import pool, programs
 from tierbench.submit.catalogue import catalogues
@@ -16,6 +19,7 @@ from tierbench.submit.pool import PoolError, Slots
 
 def expanded(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots] | str]:
     """The plan, with all that the live pool and the storage can tell; and the pool's slots, or why not."""
+    _check_factors(experiment)
     slots: dict[str, Slots] | str
     try:
         slots = {name: pool.matching_slots(offer.requirements) for name, offer in site.pools.items()}
@@ -23,6 +27,18 @@ def expanded(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots]
     except PoolError as error:
         slots, workers = str(error), {}
     return expand(site, experiment, workers, catalogues(site, experiment)), slots
+
+
+def _check_factors(experiment: Experiment) -> None:
+    """That each has a column of its own in every table."""
+    taken = {column for _, table in FILES.values() for column in places(table)}
+    problems = [
+        f"axes.{axis.name}: is the name of another column of the tables"
+        for axis in experiment.axes
+        if axis.name in taken
+    ]
+    if problems:
+        raise ConfigError("\n".join(problems))
 
 
 def ship_programs(experiment: Experiment, directory: Path, say: Callable[[str], None]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -132,7 +131,6 @@ def _up(arguments: argparse.Namespace) -> int:
     site = arguments.config or SHIPPED
     wanted = settings.load(site, arguments.set)
     testbed, progress = Testbed(arguments.name), Progress()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill tidies up as Ctrl-C does
     if testbed.up(wanted, progress, site):
         print(f"testbed {testbed.name!r} is up after {progress.seconds:.1f} s: {', '.join(testbed.hosts)}")
     else:

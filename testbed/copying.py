@@ -19,9 +19,24 @@ CHANGED = 1  # tar's exit status where a file has changed as it was read: the ru
 
 
 def bring_home(host: RunningHost, there: str, into: Path, user: str) -> list[str]:
-    """Copy a folder of a host's user to a new one here; the names of what is no file or folder and was left there."""
+    """Copy a folder of a host's user to a new one here; the names of what is no file or folder and was left there.
+
+    It has its name when it is whole: what was broken off is not taken for the run.
+    """
+    make_parents(into)
+    unfinished = into.with_name(f".{into.name}.{os.getpid()}")
+    unfinished.mkdir()
+    try:
+        left = _copied(host, there, unfinished, user)
+        unfinished.rename(into)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return left
+
+
+def _copied(host: RunningHost, there: str, into: Path, user: str) -> list[str]:
     command = host.command(["tar", "-C", there, "-cf", "-", "."], user)
-    into.mkdir(parents=True)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as sending:
         assert sending.stdout  # noqa: S101 - a pipe, as asked for
         assert sending.stderr  # noqa: S101

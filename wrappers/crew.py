@@ -274,7 +274,9 @@ class _Leader:
         self.end = (0, 0)
         self.done = (scratch / DONE).open("wb", buffering=0)  # a byte for each fetch
         self.line = StartLine(len(self.hands), settling(len(self.hands) * task["jobs"]))
-        self.released: list[int] = []  # when those that wait by themselves got their lines, the first and the last
+        self.released: list[
+            int
+        ] = []  # how late those that wait by themselves got their lines, the first and the last, as times since the go
 
     def hold(self) -> None:
         """Have them all there, so that each needs but to know when, or those that wait by themselves a line."""
@@ -295,7 +297,7 @@ class _Leader:
         lines = [hand for hand in self.hands if hand.waits_itself]
         for hand in lines:
             hand.release()
-        self.released = [wall, now()[0]] if lines else []
+        self.released = [at - self.line.settling_ns for at in (wall, now()[0])] if lines else []
         for hand in self.hands:
             hand.go_from((mono - wall + begin_wall_ns) / 1e9)
         self.due_s = (mono - wall + begin_wall_ns) / 1e9 + (self.for_s or 0.0)

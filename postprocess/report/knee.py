@@ -95,8 +95,8 @@ def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Iterator
             for name, after in zip(called[number + 1 :], runs[number + 1 :], strict=True):
                 for row in rows_at(after.summary, point):
                     mean, interval = row.means[RATE], prediction.predicted.interval
-                    if mean.value is None or interval is None:
-                        continue
+                    if mean.value is None or interval is None or (row.trials or 0) < (prediction.repeats or 0):
+                        continue  # it is the interval of the mean of as many
                     held = interval[0] <= mean.value <= interval[1]
                     verdict = element("b", "held" if held else "did not hold")
                     rows.append(

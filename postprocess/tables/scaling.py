@@ -27,7 +27,8 @@ def scaling_rows(
         return []
     known = [row for row in summary if row.means[RATE].value is not None]
     measured = list(_measured(scaling.along, known, ratios))
-    return [*measured, *_extrapolated(scaling, measured)]
+    tried = [_texts(row.levels) for row in summary]  # also what was measured in vain
+    return [*measured, *_extrapolated(scaling, measured, tried)]
 
 
 def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioRow]) -> Iterator[ScalingRow]:
@@ -55,8 +56,8 @@ def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioR
         )
 
 
-def _extrapolated(scaling: Scaling, measured: Sequence[ScalingRow]) -> Iterator[ScalingRow]:
-    """What the other levels of the factor would bring where the least one alone was measured."""
+def _extrapolated(scaling: Scaling, measured: Sequence[ScalingRow], tried: Sequence[Texts]) -> Iterator[ScalingRow]:
+    """What the other levels of the factor would bring where the least one alone was to be measured."""
     along, by = scaling.along, {factor: level_text(level) for factor, level in scaling.by.items()}
     levels: dict[str, Any] = {_texts(row.levels)[along]: row.levels[along] for row in measured}
     for row in measured if by else ():
@@ -64,6 +65,8 @@ def _extrapolated(scaling: Scaling, measured: Sequence[ScalingRow]) -> Iterator[
         if sum(_alike(other, row, along) for other in measured) > 1:
             continue
         for text in sorted(levels.keys() - {point[along]}, key=float):
+            if {**point, along: text} in tried:
+                continue
             like = {**point, **by, along: text}
             model = next((one for one in measured if _texts(one.levels) == like and one.scale.value), None)
             if model is None or model.against != point[along]:

@@ -11,6 +11,7 @@ from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Evidence
+from tierbench.starts import settling
 
 
 def findings(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
@@ -42,8 +43,9 @@ def _told(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     last = max(latest, key=lambda index: latest[index])
     yield Evidence("late begin", latest[last], f"client {last} began {latest[last]:.1f} ms after the go")
     if row.window_s:
-        share = min(after.values()) / 10 / row.window_s
-        words = f"no client began before {min(after.values()):.0f} ms after the go, {share:.1f} % of the window"
+        first_ms = min(after.values()) + 1e3 * settling(len(data.jobs) * data.trial.work.processes)
+        share = first_ms / 10 / row.window_s
+        words = f"no client was at work before {first_ms:.0f} ms after the go, {share:.1f} % of the window"
         yield Evidence("empty begin", share, words)
     before = {client: -late_ms for client, late_ms in after.items()}
     for job in data.jobs:

@@ -71,7 +71,7 @@ def _beside(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
 
 
 def _caches(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
-    if data.measure.did != "read" or data.trial.streamed:  # else nothing of what the trial moves was in a cache before
+    if data.measure.did == "wrote" or data.trial.streamed:  # nothing of what the trial moves was in a cache before
         return
     left, whole = row.resident_bytes, row.bytes_expected
     if left is not None and whole:
@@ -103,7 +103,7 @@ def _clients(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
         these = {host: clients for host, clients in strangers.items() if (host in data.other_pools) == elsewhere}
         count = sum(these.values())
         yield Evidence(rule, count, f"{count} clients ran on {', '.join(abridged(sorted(these)))}, {where}")
-    readers = Counter(job.start.url for job in data.jobs if job.start and data.measure.did == "read")
+    readers = Counter(job.start.url for job in data.jobs if job.start and data.measure.did != "wrote")
     shared = [url for url, clients in readers.items() if clients > 1]
     count = sum(readers[url] for url in shared)
     yield Evidence("shared replica", count, f"{count} clients read {', '.join(shared[:3])} between them")
@@ -113,7 +113,7 @@ def _clients(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
 
 
 def _fetches(data: TrialData) -> Iterator[Evidence]:
-    if not data.trial.reads_again:
+    if data.trial.work.for_s is None:
         return  # any that failed has made its job fail
     done = [job.work for job in data.jobs if job.work]
     failed = sum(one.failed for one in done)

@@ -8,23 +8,29 @@ Shipped to the run directory; stdlib only, Python 3.6 or newer.
 import re
 from pathlib import Path
 
+LOCK = ".lock"  # what DAGMan appends to its DAG's name
 CLAIM = "claim"  # which DAGMan of a run a trial belongs to
 
 
 def at_work(trial: Path) -> bool:
-    """Whether a DAGMan runs a trial: its process number is in a lock file, which stays if DAGMan dies."""
+    """Whether a DAGMan runs a trial."""
+    return is_held(trial / f"trial.dag{LOCK}")
+
+
+def is_held(lock: Path) -> bool:
+    """Whether the DAGMan is alive whose process number is in a lock file, which stays if it dies."""
     try:
-        lock = (trial / "trial.dag.lock").read_text()
+        text = lock.read_text()
     except FileNotFoundError:
         return False
-    found = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", lock, re.MULTILINE))
+    found = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", text, re.MULTILINE))
     pid = found.get("PID", "")
     begun = _begun(pid) if pid else ""
     if not begun:
         return False
     if "BDAY" in found and abs(int(begun) - int(found["BDAY"])) > int(found.get("PRECISION", 0)):
         return False
-    return _works_in(pid, trial)
+    return _works_in(pid, lock.parent)
 
 
 def claim(trial: Path, dagman: int, given_up: bool) -> bool:

@@ -15,6 +15,7 @@ from tierbench.dags.plan import Plan, expand, from_json, to_json
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit.cli import main
+from tierbench.submit.expansion import expanded
 from tierbench.submit.preview import preview
 
 CACHES = """
@@ -74,6 +75,12 @@ def site() -> Site:
 
 def planned(load: Load, site: Site, text: str) -> Plan:
     return expand(site, load(text), {})
+
+
+def test_a_factor_has_a_column_of_its_own(load: Load, site: Site) -> None:
+    named = load(LATENCY.replace("[axes.rtt_ms]", "[axes.program]"))
+    with pytest.raises(ConfigError, match=r"axes\.program: is the name of another column"):
+        expanded(site, named)
 
 
 def test_every_repetition_holds_the_whole_product_once(load: Load, site: Site) -> None:

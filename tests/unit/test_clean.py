@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -69,6 +70,24 @@ def test_a_run_in_the_queue_is_refused(
     assert cli.main(["clean", str(run), "--yes"]) == 4
     assert "tierbench stop" in capsys.readouterr().err
     assert (run / names.PLAN).exists()
+
+
+def test_a_run_of_another_access_point_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job's number says nothing here, and its processes cannot be seen."""
+    submitted = {"cluster": 7, "directory": str(run.resolve()), "host": "other-ap.example"}
+    (run / names.SUBMITTED).write_text(json.dumps(submitted))
+    monkeypatch.setattr(pool, "in_queue", lambda _: False)
+    assert cli.main(["clean", str(run), "--yes"]) == 4
+    assert (run / names.PLAN).exists()
+
+
+def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run: Path) -> None:
+    with subprocess.Popen(["sleep", "600"], cwd=run) as dagman:
+        (run / "experiment.dag.lock").write_text(f"PPID = 1\nPID = {dagman.pid}\n")
+        assert cli.main(["clean", str(run), "--yes"]) == 4
+        dagman.kill()
+    assert (run / names.PLAN).exists()
+    assert cli.main(["clean", str(run), "--yes"]) == 0
 
 
 def test_a_set_that_is_being_made_is_refused(replicas: Path) -> None:

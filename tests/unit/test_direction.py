@@ -126,6 +126,13 @@ def test_what_the_server_that_is_copied_to_sends_is_no_part_of_the_rate(
     assert row["mean_mbps"] == pytest.approx(400 / 1.02 * MTU / 1434, rel=1e-3)
 
 
+def test_what_is_copied_is_read_from_caches_too(folder: Path) -> None:
+    copied(folder, WIRE, WIRE)
+    edit(folder, flush={"strategy": "none", "hosts": []})
+    row = trial_tables(folder)
+    assert (row["verdict"], "no cache was flushed" in row["verdict_reasons"]) == ("SUSPECT", True)
+
+
 def test_what_workers_can_receive_limits_no_copy_between_servers(folder: Path) -> None:
     (folder.parents[1] / "site.json").write_text(json.dumps({"links": {"worker": 10}}))
     does(folder, "reads")

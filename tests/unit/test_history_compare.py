@@ -107,6 +107,12 @@ def test_what_was_made_differently_is_refused_unless_it_is_meant(tmp_path, capsy
     assert main(["compare", one, other, "--anyway"]) in (0, 3)
 
 
+@pytest.mark.parametrize("metric", ["gaps", "fetches_overdue", "verdict"])
+def test_of_what_nobody_knows_whether_more_is_better_nothing_is_judged(tmp_path, capsys, metric):
+    assert main(["compare", make(tmp_path / "a"), make(tmp_path / "b"), "--metric", metric]) == 2
+    assert "must be one of" in capsys.readouterr().err
+
+
 def test_an_error_is_none_of_the_answers(tmp_path):
     assert main(["compare", str(tmp_path / "nowhere"), str(tmp_path)]) == 2
     assert main(["compare", make(tmp_path / "a")]) == 2

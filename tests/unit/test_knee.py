@@ -114,9 +114,9 @@ def test_clients_that_do_not_read_at_the_same_time_fill_nothing(tmp_path, starte
 # -- in the tables, on the page, and against another run -------------------------------------------------------------
 
 
-def run_of(path, batches, factor=1.0):
+def run_of(path, batches, factor=1.0, repeats=3):
     """A run whose jobs' rates are those of a way that is full with 16."""
-    shape = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=batches, samples=False)
+    shape = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=batches, samples=False, repeats=repeats)
     write_run(path, shape)
     rows = read_csv(path / names.TRIALS_CSV)
     for row in rows:
@@ -157,6 +157,12 @@ def test_the_page_says_where_it_is_full(run):
     page = Page(run_report(run, None, silent).read_text(encoding="utf-8"))
     assert "figure-knee.root" in page.ids
     assert "predicted Mb/s" in page.text
+
+
+def test_fewer_repetitions_than_a_prediction_is_of_decide_nothing(run, tmp_path):
+    later = run_of(tmp_path / "tuesday", (32, 64), 0.5, repeats=2)
+    text = Page(comparison([run, later], tmp_path / "page.html", silent).read_text(encoding="utf-8")).text
+    assert "did not hold" not in text
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "held"), (0.5, "did not hold")])

@@ -16,7 +16,7 @@ import pytest
 from tests.unit.test_watch import end, run
 from tierbench import errors
 from tierbench.dags import names
-from tierbench.submit import output
+from tierbench.submit import output, status
 from tierbench.submit.cli import command_line, leaves, main
 from tierbench.submit.progress import Run
 from tierbench.submit.watch import ObjectView, watch
@@ -132,6 +132,17 @@ def test_what_is_not_there_is_a_mistake_in_the_call(
     assert status == expected
     told = capsys.readouterr()
     assert "Traceback" not in told.err + told.out
+
+
+def test_what_the_system_refuses_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(_: object) -> int:
+        raise PermissionError(13, "Permission denied", "/somebody/else's")
+
+    monkeypatch.setattr(status, "_status", refused)
+    assert main(["status", "run"]) == 1
+    assert capsys.readouterr().err == "tierbench: /somebody/else's: Permission denied\n"
 
 
 def test_the_documented_statuses_are_those_of_the_errors() -> None:

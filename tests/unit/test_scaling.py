@@ -85,6 +85,13 @@ def test_nothing_is_extrapolated_unless_the_experiment_names_by_what(trials):
     assert {row.kind for row in rows} == {MEASURED}
 
 
+def test_nothing_is_extrapolated_over_what_was_measured_in_vain(trials):
+    vain = [dataclasses.replace(trial("large", 4, 25.0, repeat), verdict="INVALID") for repeat in SCATTER]
+    summary = summary_rows([*trials, *vain], AXES)
+    rows = scaling_rows(ASKED, summary, ratio_rows([*trials, *vain], AXES))
+    assert {row.jobs for row in rows if row.kind == EXTRAPOLATED} == {2}
+
+
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [

@@ -185,9 +185,9 @@ CASES = [
     ("late begin", lambda f: set_late(f, 0.049), lambda f: set_late(
         f, 0.051), "SUSPECT", "client 1 began 51.0 ms after the go"),
     ("empty begin", lambda f: set_all_late(f, 0.9), lambda f: set_all_late(
-        f, 1.1), "SUSPECT", "no client began before 1100 ms after the go, 5.5 % of the window"),
+        f, 1.09), "SUSPECT", "no client was at work before 1100 ms after the go, 5.5 % of the window"),
     ("empty begin", lambda f: set_all_late(f, 3.9), lambda f: set_all_late(
-        f, 4.1), "INVALID", "no client began before 4100 ms after the go, 20.5 % of the window"),
+        f, 4.09), "INVALID", "no client was at work before 4100 ms after the go, 20.5 % of the window"),
     ("early begin", lambda f: set_late(f, -0.0009), lambda f: set_late(
         f, -0.002), "INVALID", "client 1 read 2.0 ms before the go"),
     ("early begin", leave, lambda f: edit_client(

@@ -1,0 +1,52 @@
+"""What is brought home from a testbed has its name when it is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierbench.errors import HostError
+from tierbench.testbed.copying import bring_home
+
+WHOLE = ["tar", "-C", "{}", "-cf", "-", "."]
+CUT = ["sh", "-c", "tar -C {} -cf - . | head -c 2000; exit 2"]
+
+
+class Host:
+    """As a running host is to who copies from it: something with commands."""
+
+    name = "ce"
+
+    def __init__(self, command: list[str]) -> None:
+        self.sends = command
+
+    def command(self, _: list[str], __: str) -> list[str]:
+        return self.sends
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    folder = tmp_path / "there"
+    folder.mkdir()
+    (folder / "first").write_text("whole")
+    (folder / "second").write_bytes(b"x" * 100_000)
+    return folder
+
+
+def brought(command: list[str], there: Path, into: Path) -> list[str]:
+    host: Any = Host([word.format(there) for word in command])
+    return bring_home(host, str(there), into, "bench")
+
+
+def test_what_comes_home_is_all_of_it(there: Path, tmp_path: Path) -> None:
+    assert brought(WHOLE, there, tmp_path / "runs" / "run") == []
+    assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]
+    assert sorted(path.name for path in tmp_path.glob("runs/run/*")) == ["first", "second"]
+
+
+def test_of_what_was_broken_off_nothing_is_taken_for_the_run(there: Path, tmp_path: Path) -> None:
+    with pytest.raises(HostError):
+        brought(CUT, there, tmp_path / "runs" / "run")
+    assert list(tmp_path.glob("runs/*")) == []
