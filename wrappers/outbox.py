@@ -20,6 +20,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import sys
 import tempfile
 import time
@@ -37,6 +38,8 @@ BLOCK = 1 << 20
 AT_ONCE = 16  # questions to a server, which may be a WAN away
 TOLD = 20  # of files that are wrong or left, so many are named
 SPARE = 1.05  # of what is to be written, for what the file system itself takes
+LIST_S = 180  # for a server's list of all that is in an outbox; clear asks for three
+ABSENT = re.compile(r"\[3011\]|no such file", re.IGNORECASE)  # a server's answer about what it does not have
 
 
 def main() -> int:
@@ -107,7 +110,8 @@ def make(outbox: "Outbox", size: int) -> None:
 
 
 def clear(outbox: "Outbox", expected: "dict[str, tuple[int, str]]", check: str) -> "dict[str, Any]":
-    """What of the files is not as it was to be, and what is left after the removal."""
+    """What of the files is not as it was to be, and what is left after the removal; raises where that is not known."""
+    outbox.check_there()
     sizes = outbox.sizes()
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
         complaints = list(
@@ -115,6 +119,7 @@ def clear(outbox: "Outbox", expected: "dict[str, tuple[int, str]]", check: str) 
         )
     wrong = [words for words in complaints if words]
     left = outbox.remove()
+    outbox.check_there()  # where it has gone away meanwhile nothing seems to be left
     return {
         "files": len(sizes), "bytes": sum(sizes.values()), "checked": len(expected),
         "check": check if all(adler32 for _, adler32 in expected.values()) else "size",
@@ -167,8 +172,12 @@ class Mounted(Outbox):
     """A folder of a mount, or of a disk."""
 
     def check_there(self) -> None:
-        if not os.path.isdir(self.under):  # noqa: PTH112 - Path raises for what may not be looked at
-            raise Failure("absent", f"there is no folder {self.under}, in which trials may write")
+        missing = f"there is no folder {self.under}, in which trials may write"
+        try:
+            if not stat.S_ISDIR(Path(self.under).stat().st_mode):
+                raise Failure("absent", missing)
+        except OSError as error:
+            raise Failure("absent", f"{missing}: {error.strerror}") from None
 
     def free_bytes(self) -> "int | None":
         status = os.statvfs(self.under)
@@ -192,14 +201,27 @@ class Mounted(Outbox):
             list(threads.map(unlink, self._files()))
         shutil.rmtree(self.url, ignore_errors=True)
         left = list(map(str, self._files()))
-        if not left and os.path.isdir(self.url):  # noqa: PTH112
+        if not left and self._is_there():
             left = [self.url]
         with contextlib.suppress(OSError):  # other trials of the run have theirs in it, or it is not there
             Path(self.url).parent.rmdir()
         return left
 
     def _files(self) -> "Iterator[Path]":
-        return (Path(folder, name) for folder, _, names in os.walk(self.url) for name in names)
+        return (Path(folder, name) for folder, _, names in os.walk(self.url, onerror=unless_gone) for name in names)
+
+    def _is_there(self) -> bool:
+        try:
+            Path(self.url).lstat()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def unless_gone(error: OSError) -> None:
+    """What cannot be looked into may hold files; what is not there does not."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def unlink(path: Path) -> None:
@@ -245,14 +267,17 @@ class Served(Outbox):
                 self._try("rmdir", path)
         self._try("rmdir", self.path)
         left = [path for path, _, folder in self._listed() if not folder]
-        if not left and self._try("stat", self.path):
+        if not left and self._is_there():
             left = [self.path]
         self._try("rmdir", str(Path(self.path).parent))  # other trials of the run may have theirs in it
         return left
 
     def _listed(self) -> "Iterator[tuple[str, int, bool]]":
         """Path and size of all that is in it, and whether it is a folder; nothing where there is no such outbox."""
-        said = run_program("xrdfs", self.door, "ls", "-l", "-R", self.path)
+        said = run_program("xrdfs", self.door, "ls", "-l", "-R", self.path, patience_s=LIST_S)
+        if said.status != 0 and self._is_there():
+            why = f"no list in {LIST_S} s" if said.status is None else said.last_words
+            raise Failure("refused", f"xrdfs {self.door} ls -l -R {self.path}: {why}")
         for line in said.output.splitlines():
             # "-rw-r--r-- user group 32000000 2026-11-21 21:47:38 /path", of older versions in another order;
             # a user whom the server cannot name is a number before it
@@ -260,6 +285,12 @@ class Served(Outbox):
             sizes = [field for field in fields[:-1] if field.isdigit()]
             if len(fields) > 3 and sizes and fields[-1].startswith(self.path + "/"):
                 yield fields[-1], int(sizes[-1]), fields[0].startswith("d")
+
+    def _is_there(self) -> bool:
+        said = run_program("xrdfs", self.door, "stat", self.path)
+        if said.status != 0 and not ABSENT.search(said.output):
+            raise Failure("refused", f"xrdfs {self.door} stat {self.path}: {said.last_words}")
+        return said.status == 0
 
     def _try(self, *question: str) -> bool:
         return run_program("xrdfs", self.door, *question).status == 0

@@ -136,12 +136,43 @@ def test_a_place_that_was_never_made_is_no_trouble(worker: Worker) -> None:
     assert worker.clear()["left_files"] == 0
 
 
+def test_a_storage_that_has_gone_away_is_not_taken_for_an_empty_one(worker: Worker) -> None:
+    worker.run("make")
+    worker.written("one")
+    worker.under.rename(worker.under.with_name("elsewhere"))
+    assert worker.run("clear", "--expected", "expected.txt")[1]["status"] == "absent"
+
+
+@pytest.mark.parametrize("closed", ["run-1", "run-1/trial"])
+def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_an_empty_one(worker: Worker, closed: str) -> None:
+    worker.run("make")
+    worker.written("one")
+    (worker.under / closed).chmod(0)
+    _, report = worker.run("clear", "--expected", "expected.txt")
+    (worker.under / closed).chmod(0o755)
+    assert report["status"] == "failed"
+    assert f"Permission denied: '{worker.outbox}'" in report["message"]
+
+
 LISTING = """#!/bin/sh
 case "$*" in
     *" ls "*) test -e gone || echo "$LISTED"; exit 0 ;;
     *" rm "*) touch gone ;;
 esac
 """
+
+
+SERVER = "root://door.test:1094//"
+
+
+def serve(worker: Worker, monkeypatch: pytest.MonkeyPatch, xrdfs: str) -> None:
+    """Put the storage behind a server, which answers by a script."""
+    worker.about(under=f"{SERVER}w", url=f"{SERVER}w/run-1/trial")
+    (worker.folder / "bin").mkdir()
+    (worker.folder / "bin/xrdfs").write_text(xrdfs)
+    (worker.folder / "bin/xrdfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{worker.folder}/bin:{os.environ['PATH']}")
+    (worker.folder / "expected.txt").touch()
 
 
 @pytest.mark.parametrize(
@@ -155,13 +186,47 @@ esac
 def test_a_servers_list_tells_sizes_whoever_owns_the_files(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, listed: str
 ) -> None:
-    server = "root://door.test:1094//"
-    worker.about(under=f"{server}w", url=f"{server}w/run-1/trial")
-    (worker.folder / "bin").mkdir()
-    (worker.folder / "bin/xrdfs").write_text(LISTING)
-    (worker.folder / "bin/xrdfs").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{worker.folder}/bin:{os.environ['PATH']}")
+    serve(worker, monkeypatch, LISTING)
     monkeypatch.setenv("LISTED", listed)
-    (worker.folder / "expected.txt").write_text(f"{server}w/run-1/trial/0\t25\t\n")
+    (worker.folder / "expected.txt").write_text(f"{SERVER}w/run-1/trial/0\t25\t\n")
     _, told = worker.run("clear", "--expected", "expected.txt")
     assert (told["status"], told["wrong"], told["bytes"]) == ("ok", [], 25)
+
+
+# What xrdfs prints, and the status with which it ends.
+ANSWERS = """#!/bin/sh
+error() { echo; echo "[ERROR] Server responded with an error: $1"; echo; exit 54; }
+gone() { error "[3011] Unable to locate $1; no such file or directory"; }
+denied() { error "[3010] Unable to locate $1; permission denied"; }
+away() { echo "[FATAL] Connection error"; exit 51; }
+case "$*" in
+    %s
+    *" /w") exit 0 ;;
+    *"stat /w/run-1/trial" | *"ls -l -R /w/run-1/trial") gone /w/run-1/trial ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("*) away ;;", "stat /w: [FATAL] Connection error"),
+        ('*" stat /w/run-1/trial" | *" ls "*) away ;;', "stat /w/run-1/trial: [FATAL] Connection error"),
+        ('*" ls "*) denied /w/run-1/trial ;; *" stat "*) exit 0 ;;', "ls -l -R /w/run-1/trial: [ERROR] Server"),
+        ('*" ls "*) exit 0 ;; *" stat /w/run-1/trial") away ;;', "stat /w/run-1/trial: [FATAL] Connection error"),
+        ('*" stat /w") test ! -e asked || away; touch asked; exit 0 ;;', "stat /w: [FATAL] Connection error"),
+    ],
+    ids=["no door", "lost before the list", "no list", "lost after the removal", "lost at the end"],
+)
+def test_a_server_that_does_not_say_what_is_left_is_not_taken_for_an_empty_one(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, answer: str, message: str
+) -> None:
+    serve(worker, monkeypatch, ANSWERS % answer)
+    _, report = worker.run("clear", "--expected", "expected.txt")
+    assert report["status"] == "refused"
+    assert message in report["message"]
+
+
+def test_an_outbox_that_the_server_does_not_have_is_no_trouble(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(worker, monkeypatch, ANSWERS % "")
+    assert worker.clear()["left_files"] == 0
