@@ -62,15 +62,16 @@ def main(arguments: "list[str]") -> int:
 
 def take(turn: "Turn", awaited: "list[str]") -> int:
     trial = turn.trial
-    while not (turn.has_come() and turn.is_taken()):
-        if (trial / "served").exists():  # a node of it that died is started again, or it was not needed
-            return 0 if (trial / BEGUN).exists() else 1
-        time.sleep(POLL_SECONDS)
-    if not wait_for_room(trial):
-        print("turn: the disk has been full for a day", file=sys.stderr)
-        return 3
-    while not turn.has_begun():
-        if is_spared(trial):
+    while True:
+        if not (turn.has_come() and turn.is_taken()):
+            if (trial / "served").exists():  # a node of it that died is started again, or it was not needed
+                return 0 if (trial / BEGUN).exists() else 1
+        elif not wait_for_room(trial):
+            print("turn: the disk has been full for a day", file=sys.stderr)
+            return 3
+        elif turn.has_begun():
+            break
+        elif is_spared(trial):
             turn.pass_on()
             return 1
         time.sleep(POLL_SECONDS)
@@ -143,12 +144,14 @@ class Turn:
                 self.file.unlink()
 
     def has_begun(self) -> bool:
-        """Whether this trial has, as it does now unless it is marked as one that is not needed."""
+        """Whether this trial has, as it does now if it still has the turn and is not marked as not needed."""
         with self._looking():
-            begins = (self.trial / BEGUN).exists() or not (self.trial / NOT_NEEDED).exists()
+            has_turn = self._holder() == self.trial.name  # another one may have got it while this one waited for room
+            begins = (self.trial / BEGUN).exists() or (has_turn and not (self.trial / NOT_NEEDED).exists())
             for folder in FILLED if begins else ():
                 (self.trial / folder).mkdir(exist_ok=True)
             if begins and not (self.trial / BEGUN).exists():
+                self.file.touch()  # how long it may keep the turn counts from here
                 # Not empty: HTCondor 25 does not let a job fetch an empty file.
                 (self.trial / BEGUN).write_text("begun\n")
         return begins

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -179,6 +180,54 @@ def test_a_dagman_that_died_leaves_a_lock_and_no_turn(trials: Trials, monkeypatc
     assert not second.is_taken()  # HTCondor may start it again
     clock.now += turn.PATIENCE_SECONDS + 1
     assert second.is_taken()
+
+
+def test_who_has_waited_for_room_for_too_long_takes_the_turn_anew(
+    trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(trials, "first", "second")
+    first, second = (turn.Turn(trials[name]) for name in ("first", "second"))
+
+    def is_taken_by_another(_: Path) -> bool:
+        if not (trials["second"] / names.BEGUN).exists():
+            make_old(trials)
+            assert second.is_taken()
+            assert second.has_begun()
+        return True
+
+    def the_other_ends(_: float) -> None:
+        assert not (trials["first"] / names.BEGUN).exists()
+        second.pass_on()
+
+    monkeypatch.setattr(turn, "wait_for_room", is_taken_by_another)
+    monkeypatch.setattr(turn.time, "sleep", the_other_ends)
+    assert turn.take(first, []) == 0
+    assert (trials["second"] / names.SERVED).exists()
+    assert trials.turn == "first"
+
+
+def test_the_time_that_a_trial_may_keep_the_turn_counts_from_its_beginning(trials: Trials) -> None:
+    limited(trials, "first", "second")
+    first, second = (turn.Turn(trials[name]) for name in ("first", "second"))
+    assert first.is_taken()
+    make_old(trials)
+    assert first.has_begun()
+    assert not second.is_taken()
+    make_old(trials)
+    assert first.has_begun()  # as each of its nodes looks
+    assert second.is_taken()
+
+
+def limited(trials: Trials, *several: str) -> None:
+    """Trials of several DAGs, which may keep the turn for a limited time."""
+    for name in several:
+        (trials[name] / names.TRIAL).write_text('{"jobs": 1, "limits": {"turn_s": 600}, "samplers": []}')
+        (trials[name] / names.AFTER).write_text("")
+
+
+def make_old(trials: Trials) -> None:
+    """As if the turn had been taken an hour ago."""
+    os.utime(trials.run / names.TURN, (time.time() - 3600,) * 2)
 
 
 def test_passing_it_on_twice_is_passing_it_on(trials: Trials) -> None:
