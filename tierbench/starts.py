@@ -39,6 +39,11 @@ def begin_of(go: "dict[str, Any]", client: int) -> "int | None":
     return int(go["go_wall_ns"]) + client * int(go.get("step_ns", 0)) if "go_wall_ns" in go else None
 
 
+def begins_together(go: "dict[str, Any]") -> bool:
+    """Whether all clients begin at one instant."""
+    return "turns_wall_ns" not in go and not go.get("step_ns")
+
+
 def turns_away(go: "dict[str, Any]", client: int) -> int:
     """How many clients have to end before this one's turn comes, where they take turns."""
     return max(0, client - len(go.get("turns_wall_ns", ())))

@@ -4,7 +4,7 @@ import json
 import time
 from pathlib import Path
 
-from tierbench.starts import begin_of, pause_between_looks, turns_away
+from tierbench.starts import begin_of, begins_together, pause_between_looks, turns_away
 from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
 from tierbench.wrappers.failure import Failure
 from tierbench.wrappers.host import now, read_text
@@ -27,6 +27,7 @@ class Gate:
         self.name, self.index, self.patience_s = name, index, patience_s
         self.pause_s = pause_between_looks(clients)
         self.share = 0.6 + 0.4 * (index * 0.618034 % 1)  # the clients are not to do things in step
+        self.together = True  # whether others wake for the same instant
         self.copy = scratch / "fetched"
         self.record, self.interrupts = record, interrupts
         try:
@@ -66,6 +67,7 @@ class Gate:
                         raise Failure("called-off", go["called_off"])
                     begin = begin_of(go, self.index)
                     if begin is not None:
+                        self.together = begins_together(go)
                         return begin
                     # It need not look more often than those before it can have ended.
                     away = turns_away(go, self.index)

@@ -118,7 +118,8 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
             if client.keeps_time:
                 child.release(go)
             awake = gate.wait_until(go)
-            time.sleep(max(0.0, go / 1e9 + settling(arguments.clients) - time.time()))
+            waking = arguments.clients if gate.together else 1
+            time.sleep(max(0.0, go / 1e9 + settling(waking) - time.time()))
         interrupts.check()
         pinned: dict[str, Any] = {"core": core_of(child.pid)} if arguments.pin else {}
         released = go if go is not None and client.keeps_time else child.release(go)

@@ -43,7 +43,8 @@ def _told(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     last = max(latest, key=lambda index: latest[index])
     yield Evidence("late begin", latest[last], f"client {last} began {latest[last]:.1f} ms after the go")
     if row.window_s:
-        first_ms = min(after.values()) + 1e3 * settling(len(data.jobs) * data.trial.work.processes)
+        waking = data.trial.work.processes * (len(data.jobs) if data.start.at_one_instant else 1)
+        first_ms = min(after.values()) + 1e3 * settling(waking)
         share = first_ms / 10 / row.window_s
         words = f"no client was at work before {first_ms:.0f} ms after the go, {share:.1f} % of the window"
         yield Evidence("empty begin", share, words)

@@ -163,7 +163,7 @@ RULES = (
     ),
     Rule(
         "failed fetches",
-        "readings of a file that failed, of jobs that read again and again for a given time",
+        "readings or copies of a file that failed, of jobs at work for a given time",
         "% of all", 0, 1,
         "see the clients' records for the first messages: a server that is asked by so many may refuse some",
     ),
@@ -247,7 +247,7 @@ RULES = (
     ),
     Rule(
         "empty begin",
-        "time from the go, or from each client's own, until the first of them began",
+        "time from the go, or from each client's own, until the first began, and those beside it had the time to wake",
         "% of the window", 5, 20,
         "the rate is over a window in which nobody was at work: see whether the workers' clocks are all ahead of the"
         " access point's, and what kept them",

@@ -27,6 +27,7 @@ from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict.begun import findings
 from tierbench.postprocess.verdict.judge import INVALID, of_finding
 from tierbench.site_configs.site import find_site
+from tierbench.starts import begins_together
 
 QUICK = 'extends = "quick"\nname = "starting"\n'
 
@@ -67,6 +68,13 @@ def test_each_kind_of_start_can_be_asked_for(tmp_path, text, start):
 def test_another_is_refused_with_what_is_possible(tmp_path, text, told):
     with pytest.raises(ConfigError, match=told):
         load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("go", "together"), [({}, True), ({"step_ns": 0}, True), ({"step_ns": 5}, False), ({"turns_wall_ns": [1]}, False)]
+)
+def test_only_who_begins_with_others_waits_for_them_to_wake(go, together):
+    assert begins_together({"go_wall_ns": 1, **go}) == together
 
 
 def test_an_axis_has_clients_begin_together_and_in_turn(tmp_path):
