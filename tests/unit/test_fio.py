@@ -15,7 +15,7 @@ from tierbench.errors import ConfigError
 from tierbench.wrappers.clients.fio import Fio, block_of
 
 SIZE = 4_096_000
-# Both say what the programs say: fio as fio 3.33 does, iozone as its manual has it.
+# Both say what the programs say: fio as fio 3.33 does, iozone as iozone 3.489 does.
 FIO = """
 for word in "$@"; do
     case $word in
@@ -93,6 +93,13 @@ def test_iozone_does_it_where_a_site_has_it(job: Job, options: dict[str, Any], f
     end = job.end("fio", options={"write": True, "program": "iozone", **options})
     assert (end["status"], end["bytes_app"], end["detail"]["own_mbps"]) == ("ok", SIZE, 131.072)
     assert asked(job).split() == f"-i 0 -+n -w -s 4000k -r 1000k -f {job.folder}/mine {flags}".split()
+
+
+def test_iozone_reads_files_that_it_has_not_made(job: Job) -> None:
+    """Without its -+E it ends at the first block, in which it looks for a pattern of its own."""
+    end = job.end("fio", options={"program": "iozone"})
+    assert (end["status"], end["bytes_app"]) == ("ok", SIZE)
+    assert asked(job).split() == f"-i 1 -+E -+n -w -s 4000k -r 1000k -f {job.folder}/mine -e -c".split()
 
 
 @pytest.mark.parametrize(("size", "block"), [(512_000_000, 1_024_000), (100_000_000, 1_000_000), (3_000_001, 0)])

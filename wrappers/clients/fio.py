@@ -86,8 +86,8 @@ class Fio(Client):
         told = self.job.options
         size, block = f"{(self.job.expected_bytes or 0) // 1024}k", f"{self.block // 1024}k"
         flags = {"-e": told["fsync"], "-c": told["close"], "-I": told["direct"]}
-        what = "0" if told["write"] else "1"
-        command = ["iozone", "-i", what, "-+n", "-w", "-s", size, "-r", block, "-f", self.job.path]
+        what = ["-i", "0"] if told["write"] else ["-i", "1", "-+E"]  # not its own, and no pattern in it
+        command = ["iozone", *what, "-+n", "-w", "-s", size, "-r", block, "-f", self.job.path]
         return [*command, *(flag for flag, wanted in flags.items() if wanted)]
 
     def has_begun(self, read: int, written: int) -> bool:
