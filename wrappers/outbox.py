@@ -276,8 +276,7 @@ class Served(Outbox):
         """Path and size of all that is in it, and whether it is a folder; nothing where there is no such outbox."""
         said = run_program("xrdfs", self.door, "ls", "-l", "-R", self.path, patience_s=LIST_S)
         if said.status != 0 and self._is_there():
-            why = f"no list in {LIST_S} s" if said.status is None else said.last_words
-            raise Failure("refused", f"xrdfs {self.door} ls -l -R {self.path}: {why}")
+            raise Failure("refused", f"xrdfs {self.door} ls -l -R {self.path}: {said.last_words}")
         for line in said.output.splitlines():
             # "-rw-r--r-- user group 32000000 2026-11-21 21:47:38 /path", of older versions in another order;
             # a user whom the server cannot name is a number before it

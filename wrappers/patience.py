@@ -11,11 +11,12 @@ class Ended(NamedTuple):
 
     status: "int | None"
     output: str
+    patience_s: int = PATIENCE_S
 
     @property
     def last_words(self) -> str:
         if self.status is None:
-            return f"no answer in {PATIENCE_S} s"
+            return f"no answer in {self.patience_s} s"
         lines = self.output.strip().splitlines()
         return lines[-1] if lines else f"exit status {self.status}"
 
@@ -31,9 +32,9 @@ def run_program(*command: str, patience_s: int = PATIENCE_S, **more: Any) -> End
             output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             if seconds == 1:
-                return Ended(None, "")
+                return Ended(None, "", patience_s)
             process.kill()
             seconds = 1
         else:
             killed = seconds == 1
-            return Ended(None if killed else process.returncode, output.decode(errors="replace"))
+            return Ended(None if killed else process.returncode, output.decode(errors="replace"), patience_s)

@@ -1,0 +1,10 @@
+"""A program that does not end is left behind, and that is said."""
+
+from __future__ import annotations
+
+from tierbench.wrappers.patience import run_program
+
+
+def test_who_was_waited_for_in_vain_is_told_with_the_time() -> None:
+    said = run_program("sleep", "600", patience_s=2)
+    assert (said.status, said.last_words) == (None, "no answer in 2 s")
