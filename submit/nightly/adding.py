@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import urlsplit
 
 from tierbench.dags import names
 from tierbench.errors import ConfigError, TierbenchError
@@ -17,7 +18,7 @@ from tierbench.postprocess.history.store import default_place
 from tierbench.site_configs.site import find_site
 from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.nightly import crontab, systemd
-from tierbench.submit.nightly.calendar import calendar
+from tierbench.submit.nightly.calendar import asked_calendar
 from tierbench.submit.nightly.control import check_floors, control, variant
 from tierbench.submit.nightly.definition import Nightly, Say, Terms, new_nightly
 from tierbench.submit.nightly.lock import alone
@@ -62,15 +63,30 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
 
 
 def _check(terms: Terms) -> None:
-    calendar(terms.at, terms.days)
+    asked_calendar(terms.at, terms.days)
     if not 0 < terms.size_pct < 100:
         raise ConfigError(f"--size {terms.size_pct:g}: must be a share in percent, such as 5")
-    if terms.webhook and not terms.webhook.startswith(("http://", "https://")):
-        raise ConfigError(f"--webhook {terms.webhook}: must be an http:// or https:// URL")
+    if terms.webhook:
+        _check_url(terms.webhook)
     if terms.textfile and not Path(terms.textfile).is_dir():
         raise ConfigError(
             f"--textfile {terms.textfile}: must be a directory, that of node_exporter's textfile collector"
         )
+
+
+def _check_url(url: str) -> None:
+    """Whether something can be posted there, before the first night has something to say."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - refuses what is no number
+    except ValueError as error:
+        raise ConfigError(f"--webhook {url}: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"--webhook {url}: must be an http:// or https:// URL with a host")
+    if parts.username is not None:
+        raise ConfigError(f"--webhook {url}: must have no user or password before its host: none is sent")
+    if not all("!" <= character <= "~" for character in url):
+        raise ConfigError(f"--webhook {url!r}: must be without blanks and all that is not ASCII, as in %20")
 
 
 def _scheduled(nightly: Nightly, terms: Terms) -> str:

@@ -93,11 +93,23 @@ class Calendar:
         return f"{self.hour:02d}:{self.minute:02d} {days}"
 
 
+def asked_calendar(at: str, days: str) -> Calendar:
+    """From the command line, of which nothing is passed over in silence."""
+    asked = calendar(at, days)
+    if asked.every_min is None:
+        when = time.fromisoformat(at)
+        if when.tzinfo:
+            raise ConfigError(f"--at {at}: is by this machine's clock, so without a zone, as {when:%H:%M}")
+        if when.second or when.microsecond:
+            raise ConfigError(f"--at {at}: must be a whole minute, as {when:%H:%M}")
+    return asked
+
+
 def calendar(at: str, days: str) -> Calendar:
-    """From the command line: a time of day or "*/MINUTES", and days of the week or nothing."""
+    """As asked for: a time of day or "*/MINUTES", and days of the week or nothing."""
     if at.startswith("*/"):
         step = at.removeprefix("*/")
-        if not step.isdigit() or int(step) == 0 or 60 % int(step):
+        if not (step.isascii() and step.isdigit()) or int(step) == 0 or 60 % int(step):
             raise ConfigError(f"--at {at}: minutes must divide the hour, as in */5")
         if days:
             raise ConfigError("--days: is for a time of day, and not for every so many minutes")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shutil
 import smtplib
 import socket
 import subprocess
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.message import EmailMessage
 
 from tierbench.dags import names
+from tierbench.errors import ConfigError
 from tierbench.submit import pool
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.changes import Change
@@ -154,7 +155,7 @@ def _tried(send: Callable[[], None]) -> str:
     except subprocess.CalledProcessError as error:
         said = (error.stderr or b"").decode(errors="replace").strip()[:200]
         return f"{error.cmd[0]} ended with {error.returncode}: {said}"
-    except (OSError, urllib.error.URLError, smtplib.SMTPException, ValueError) as error:
+    except Exception as error:  # whatever a library makes of an odd address or answer: the night has to be closed
         return str(getattr(error, "reason", "") or error) or type(error).__name__
     return DELIVERED
 
@@ -162,8 +163,13 @@ def _tried(send: Callable[[], None]) -> str:
 def _post(url: str, message: Message) -> None:
     body = json.dumps(message.content, ensure_ascii=False).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - checked at `add`
-    with urllib.request.urlopen(request, timeout=PATIENCE_S):  # noqa: S310
-        pass
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S):  # noqa: S310
+            pass
+    except http.client.InvalidURL:  # whose text has the URL in it
+        raise ConfigError("its URL is none that can be asked; `tierbench nightly add` it anew") from None
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"its answer is not HTTP ({type(error).__name__})") from None
 
 
 def _mail(address: str, message: Message) -> None:

@@ -475,6 +475,46 @@ def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_messag
     assert WORSE.sentence in str(receiver.bodies[0]["text"])
 
 
+@pytest.fixture
+def babble() -> Iterator[str]:
+    """A webhook that takes what is posted and answers something that is not HTTP."""
+
+    def serve(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"220 welcome\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+
+@pytest.mark.parametrize("url", ["https://chat.example:port/hook", "http://chat.example/my hook", "http://[::1/", None])
+def test_a_webhook_that_cannot_be_asked_keeps_neither_the_mail_nor_the_record_nor_the_text_file(
+    define: Define, url: str | None, babble: str, smtp: list[str], found: list[Change], tmp_path: Path
+) -> None:
+    found.append(WORSE)
+    nightly = define(webhook=url or babble, mail="admin@site.example", textfile=str(tmp_path))
+    night = close(nightly, measured(nightly))
+    how, mailed = night.told.values()
+    assert (how != message.DELIVERED, mailed, "data" in smtp) == (True, message.DELIVERED, True)
+    assert record.nights(nightly) == [night]
+    assert (tmp_path / "tierbench_nightly_quick.prom").exists()
+    assert standing(nightly, [], LAST + timedelta(hours=1)).state == "WARNING"
+
+
+def test_a_configuration_of_htcondor_that_cannot_be_read_is_told_in_the_nights_record(
+    define: Define, monkeypatch: pytest.MonkeyPatch, found: list[Change]
+) -> None:
+    found.append(WORSE)
+    nightly = define(mail="admin@site.example")
+    monkeypatch.setattr(pool, "setting", _fails("cannot read the setting MAIL_FROM"))
+    night = close(nightly, measured(nightly))
+    assert night.told == {"admin@site.example": "cannot read the setting MAIL_FROM"}
+    assert record.nights(nightly) == [night]
+
+
 def test_a_mailer_that_fails_is_told_in_the_nights_record(
     define: Define, monkeypatch: pytest.MonkeyPatch, found: list[Change]
 ) -> None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tierbench.errors import ConfigError
-from tierbench.submit.nightly.calendar import calendar
+from tierbench.submit.nightly.calendar import asked_calendar, calendar
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHTLY = calendar("02:30", "")
@@ -62,10 +62,20 @@ def test_htcondor_is_told_the_days_as_cron_counts_them() -> None:
     assert calendar("02:05", "sun,mon").crontab == {"cron_minute": "5", "cron_hour": "2", "cron_day_of_week": "1,0"}
 
 
-@pytest.mark.parametrize("at,days", [("2.30", ""), ("25:00", ""), ("02:30", "sunday"), ("*/7", ""), ("*/5", "mon")])
+@pytest.mark.parametrize(
+    "at,days",
+    [("2.30", ""), ("25:00", ""), ("02:30", "sunday"), ("*/7", ""), ("*/\N{SUPERSCRIPT TWO}", ""), ("*/5", "mon")],
+)
 def test_what_is_no_time_or_day_is_refused(at: str, days: str) -> None:
     with pytest.raises(ConfigError, match=r"--(at|days)"):
         calendar(at, days)
+
+
+@pytest.mark.parametrize("at", ["02:30Z", "02:30+05:00", "02:30:45"])
+def test_what_would_be_passed_over_of_a_time_is_refused_when_it_is_asked_for(at: str) -> None:
+    with pytest.raises(ConfigError, match=r"--at .* as 02:30"):
+        asked_calendar(at, "")
+    assert calendar(at, "") == NIGHTLY  # of one that was added before, which goes on
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze here")
