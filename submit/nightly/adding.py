@@ -32,6 +32,11 @@ TAKEN_ALONG = (
 )  # fmt: skip
 
 
+# Those of them that are one file or directory; whoever starts a night does so from another directory.
+PLACES = {"CONDOR_CONFIG", "X509_USER_PROXY", "BEARER_TOKEN_FILE", "TIERBENCH_NIGHTS", "TIERBENCH_HISTORY"}
+NO_PLACE = ("", "ONLY_ENV")  # the latter is a word of HTCondor's
+
+
 def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) -> Nightly:
     """Set a nightly up, and have it scheduled; nothing is left of one that could not be."""
     _check(terms)
@@ -39,6 +44,8 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
         experiment = str(Path(experiment).resolve())
     if "/" in terms.site or terms.site.endswith(".toml"):
         terms = dataclasses.replace(terms, site=str(Path(terms.site).resolve()))
+    if terms.textfile:
+        terms = dataclasses.replace(terms, textfile=str(Path(terms.textfile).resolve()))
     site, asked = find_site(terms.site), asked_experiment(experiment)
     chosen = control(site, asked, asked_control)
     check_floors(site, asked, chosen.added, terms.floors)
@@ -108,10 +115,15 @@ def starter_lines(nightly: Nightly) -> Iterator[str]:
     yield f"# Started by the schedule of the nightly {nightly.name}, and by its nights' DAGs."
     for variable in TAKEN_ALONG:
         if variable in os.environ:
-            yield f"export {variable}={shlex.quote(os.environ[variable])}"
+            yield f"export {variable}={shlex.quote(_from_anywhere(variable, os.environ[variable]))}"
     yield f"journal={shlex.quote(str(nightly.directory / names.NIGHTLY_JOURNAL))}"
     yield '( : >>"$journal" ) 2>/dev/null && exec >>"$journal" 2>&1'
     yield f'exec {shlex.quote(sys.executable)} -m tierbench nightly step {nightly.name} "$@"'
+
+
+def _from_anywhere(variable: str, value: str) -> str:
+    """What means the same wherever a night is started."""
+    return str(Path(value).absolute()) if variable in PLACES and value not in NO_PLACE else value
 
 
 def pause(nightly: Nightly) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tierbench.errors import ConfigError
+from tierbench.submit import pool
 from tierbench.submit.nightly import adding
-from tierbench.submit.nightly.definition import Terms
+from tierbench.submit.nightly.definition import Nightly, Terms
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +33,34 @@ BAD_URLS = (
 def test_a_webhook_to_which_nothing_can_be_posted_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="--webhook"):
         adding.add("nights", "quick", "", terms(webhook=url), print)
+
+
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Nightly:
+    """A nightly that was added from a directory to which everything was named relatively."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "collected").mkdir()
+    for variable, value in {**dict.fromkeys(adding.PLACES, "there"), "X509_USER_PROXY": ""}.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(pool, "submit", lambda _: 7)
+    return adding.add("nights", "quick", "", terms(textfile="collected"), print)
+
+
+def exported(nightly: Nightly) -> dict[str, str]:
+    """The variables that its nights are started with, as the shell has them."""
+    lines = [line for line in nightly.starter.read_text().splitlines() if line.startswith("export ")]
+    shell = ["/bin/sh", "-c", "\n".join([*lines, "/usr/bin/env -0"])]
+    text = subprocess.run(shell, env={}, cwd="/", capture_output=True, text=True, check=True).stdout
+    return dict(line.split("=", 1) for line in text.split("\0") if line)
+
+
+def test_a_night_finds_its_places_wherever_it_is_started(added: Nightly, tmp_path: Path) -> None:
+    places = {name: value for name, value in exported(added).items() if name in adding.PLACES}
+    assert places == {**dict.fromkeys(adding.PLACES, str(tmp_path / "there")), "X509_USER_PROXY": ""}
+    assert added.directory == tmp_path / "there" / "nights"
+    assert added.terms.textfile == str(tmp_path / "collected")
+
+
+def test_htcondors_word_for_no_configuration_file_is_no_place(monkeypatch: pytest.MonkeyPatch, added: Nightly) -> None:
+    monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
+    assert "export CONDOR_CONFIG=ONLY_ENV" in adding.starter_lines(added)
