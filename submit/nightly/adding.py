@@ -17,7 +17,7 @@ from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.history.store import default_place
 from tierbench.site_configs.site import find_site
 from tierbench.submit.definitions import asked_experiment
-from tierbench.submit.nightly import crontab, systemd
+from tierbench.submit.nightly import crontab, systemd, webhook
 from tierbench.submit.nightly.calendar import asked_calendar
 from tierbench.submit.nightly.control import check_floors, control, variant
 from tierbench.submit.nightly.definition import Nightly, Say, Terms, new_nightly
@@ -56,6 +56,8 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     starter = "".join(f"{line}\n" for line in starter_lines(nightly))
     nightly.starter.write_text(starter, encoding="utf-8")
     nightly.starter.chmod(0o755)
+    webhook.keep(nightly, terms.webhook)
+    terms = dataclasses.replace(terms, webhook=webhook.host(terms.webhook))
     place = str(default_place().absolute())
     terms = dataclasses.replace(terms, control=name_of_control, history=place, since_wall_s=time.time())
     scheduled = _scheduled(nightly, terms)
@@ -102,6 +104,7 @@ def _scheduled(nightly: Nightly, terms: Terms) -> str:
         return str(scheduler(nightly).start(nightly))
     except TierbenchError:
         (nightly.directory / names.NIGHTLY).unlink()
+        webhook.keep(nightly, "")
         raise
 
 
@@ -145,3 +148,4 @@ def remove(nightly: Nightly) -> None:
     with alone(nightly):
         kept = nightly.directory / f"{names.NIGHTLY}.removed"
         (nightly.directory / names.NIGHTLY).replace(kept)
+        webhook.keep(nightly, "")

@@ -102,7 +102,7 @@ def _conclude(nightly: Nightly, night: Night, runs: list[Path], troubles: Troubl
     troubles.attempt("what has changed", lambda: found.extend(changes(nightly)))
     message = Message.of(nightly, night, found, troubles.told)
     said = [Said(change.direction, change.configuration, change.since_ns) for change in message.changes]
-    told = deliver(nightly.terms, message) if message.sentences else SILENT
+    told = deliver(nightly, message) if message.sentences else SILENT
     for channel, how in told.items():
         troubles.say(f"told {channel}: {how}")
     if message.sentences:

@@ -33,7 +33,7 @@ class Terms:
     control: str  # a configuration's name, or "" where only the links are
     since_wall_s: float  # nights before that are not expected
     paused: bool = False
-    webhook: str = ""
+    webhook: str = ""  # its host; the URL is in a file of its own
     mail: str = ""
     textfile: str = ""
     history: str = ""  # the database of whoever has added it

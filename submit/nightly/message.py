@@ -17,9 +17,9 @@ from email.message import EmailMessage
 from tierbench.dags import names
 from tierbench.errors import ConfigError
 from tierbench.submit import pool
-from tierbench.submit.nightly import record
+from tierbench.submit.nightly import record, webhook
 from tierbench.submit.nightly.changes import Change
-from tierbench.submit.nightly.definition import Nightly, Terms
+from tierbench.submit.nightly.definition import Nightly
 from tierbench.submit.nightly.record import Night
 
 SAME_CHANGE = 3  # nights
@@ -54,7 +54,8 @@ class Message:
             sentences.append(f"The night of {night.called} did not come to its end: {night.reason}.")
         sentences += [f"The night of {one.called} was missed: {one.reason}" for one in _untold_gaps(others)]
         sentences += [
-            f"The message of the night of {one.called} did not reach {channel} ({how}): {one.sentences[0]}"
+            f"The message of the night of {one.called} did not reach {webhook.shown(channel)} ({how}):"
+            f" {one.sentences[0]}"
             for one in others[-1:]
             for channel, how in one.told.items()
             if one.sentences and undelivered(channel, how)
@@ -137,11 +138,12 @@ def undelivered(channel: str, how: str) -> bool:
     return channel != NOBODY and how != DELIVERED
 
 
-def deliver(terms: Terms, message: Message) -> dict[str, str]:
+def deliver(nightly: Nightly, message: Message) -> dict[str, str]:
     """Send it every way that was asked for; how each went. None waits for long, and none keeps another one."""
+    terms = nightly.terms
     ways: dict[str, Callable[[], None]] = {}
     if terms.webhook:
-        ways[terms.webhook] = lambda: _post(terms.webhook, message)
+        ways[webhook.channel(terms.webhook)] = lambda: _post(webhook.url(nightly), message)
     if terms.mail:
         ways[terms.mail] = lambda: _mail(terms.mail, message)
     return {way: _tried(send) for way, send in ways.items()} or {NOBODY: "no webhook or mail address is set"}

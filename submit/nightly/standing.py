@@ -10,6 +10,7 @@ from tierbench.submit.nightly.changes import Change
 from tierbench.submit.nightly.definition import Nightly
 from tierbench.submit.nightly.message import undelivered
 from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.webhook import shown
 
 STATUS = {"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}
 
@@ -67,7 +68,7 @@ def _state(
         return "UNKNOWN", f"nothing was measured in the night of {latest.called} ({latest.outcome}): {latest.reason}"
     if measured is None:
         return "UNKNOWN", f"no night yet; {nightly.calendar}"
-    told = ", ".join(f"{channel} {how}" for channel, how in measured.told.items() if undelivered(channel, how))
+    told = ", ".join(f"{shown(channel)} {how}" for channel, how in measured.told.items() if undelivered(channel, how))
     if told:
         return "WARNING", f"the message of the night of {measured.called} was not delivered: {told}"
     seen = f"{len(changes)} changes, of which none is an alarm" if changes else "nothing has changed"

@@ -30,7 +30,7 @@ from tierbench.postprocess.history.rows import Measured
 from tierbench.postprocess.history.store import History
 from tierbench.submit import cli, pool
 from tierbench.submit.cli import main
-from tierbench.submit.nightly import books, message, opening, plugin, record, systemd
+from tierbench.submit.nightly import books, message, opening, plugin, record, systemd, webhook
 from tierbench.submit.nightly.changes import Change, Rate, changes, suspected
 from tierbench.submit.nightly.definition import Nightly, Terms
 from tierbench.submit.nightly.lock import alone
@@ -450,7 +450,7 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
     assert len(receiver.bodies) == 1
     with History() as history:
         kept = [(one.channel, one.text, one.delivered) for one in messages(history, "quick")]
-    assert kept == [(receiver.url, WORSE.sentence, True), ("admin@site.example", WORSE.sentence, True)]
+    assert kept == [("webhook 127.0.0.1", WORSE.sentence, True), ("admin@site.example", WORSE.sentence, True)]
 
 
 def test_what_is_acknowledged_is_not_told(define: Define, receiver: Receiver, found: list[Change]) -> None:
@@ -466,13 +466,37 @@ def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_messag
     found.append(WORSE)
     nightly = define(webhook=silence)
     night = close(nightly, measured(nightly))
-    assert night.told == {silence: "timed out"}
+    assert night.told == {"webhook 127.0.0.1": "timed out"}
     state = standing(nightly, [], LAST + timedelta(hours=1))
     assert (state.state, "not delivered" in state.summary) == ("WARNING", True)
     nightly.change(Terms(**{**vars(nightly.terms), "webhook": receiver.url}))
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert "did not reach" in str(receiver.bodies[0]["text"])
     assert WORSE.sentence in str(receiver.bodies[0]["text"])
+
+
+def test_a_webhook_is_told_of_by_its_host_alone(
+    define: Define, receiver: Receiver, found: list[Change], tmp_path: Path
+) -> None:
+    found.append(WORSE)
+    nightly = define(webhook="127.0.0.1")
+    webhook.keep(nightly, f"{receiver.url}/T000/secret")
+    said: list[str] = []
+    night = books.close(nightly, record.folder(nightly, measured(nightly)), said.append)
+    assert (night.told, len(receiver.bodies)) == ({"webhook 127.0.0.1": "delivered"}, 1)
+    assert "told webhook 127.0.0.1: delivered" in said
+    holding = [path for path in tmp_path.rglob("*") if path.is_file() and b"T000" in path.read_bytes()]
+    assert holding == [nightly.directory / webhook.FILE]
+
+
+def test_an_older_record_that_names_a_webhook_by_its_url_shows_its_host(define: Define) -> None:
+    nightly = define()
+    before = {"sentences": ["Worse."], "told": {"https://chat.example/T000/secret": "timed out"}}
+    measured(nightly, run=False, **before)
+    summary = standing(nightly, [], LAST + timedelta(hours=1)).summary
+    next_night = Night((LAST + timedelta(days=1)).timestamp(), "measured")
+    for text in (summary, message.Message.of(nightly, next_night, [], []).text):
+        assert ("webhook chat.example" in text, "T000" in text) == (True, False)
 
 
 @pytest.fixture

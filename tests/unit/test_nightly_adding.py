@@ -9,7 +9,7 @@ import pytest
 
 from tierbench.errors import ConfigError
 from tierbench.submit import pool
-from tierbench.submit.nightly import adding
+from tierbench.submit.nightly import adding, webhook
 from tierbench.submit.nightly.definition import Nightly, Terms
 
 
@@ -22,6 +22,7 @@ def terms(**asked: object) -> Terms:
     return Terms(site="testbed", at="02:30", days="", by="condor", control="", since_wall_s=0.0, **asked)  # type: ignore[arg-type]
 
 
+URL = "https://hooks.slack.com/services/T000/secret"
 BAD_URLS = (
     "https://chat.example:port/hook", "https://chat.example:99999/", "http://chat.example/my hook", "http:///hook",
     "http://chat.example/\n", "http://[::1/", "ftp://chat.example/", "chat.example/hook", "http://chat.example/h\u00f6k",
@@ -43,7 +44,7 @@ def added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Nightly:
     for variable, value in {**dict.fromkeys(adding.PLACES, "there"), "X509_USER_PROXY": ""}.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.setattr(pool, "submit", lambda _: 7)
-    return adding.add("nights", "quick", "", terms(textfile="collected"), print)
+    return adding.add("nights", "quick", "", terms(textfile="collected", webhook=URL), print)
 
 
 def exported(nightly: Nightly) -> dict[str, str]:
@@ -64,3 +65,15 @@ def test_a_night_finds_its_places_wherever_it_is_started(added: Nightly, tmp_pat
 def test_htcondors_word_for_no_configuration_file_is_no_place(monkeypatch: pytest.MonkeyPatch, added: Nightly) -> None:
     monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
     assert "export CONDOR_CONFIG=ONLY_ENV" in adding.starter_lines(added)
+
+
+def test_the_url_of_a_webhook_is_for_its_owner_alone(added: Nightly) -> None:
+    (place,) = [path for path in added.directory.iterdir() if "T000" in path.read_text()]
+    assert (place.name, place.stat().st_mode & 0o777) == (webhook.FILE, 0o600)
+    assert (webhook.url(added), added.terms.webhook) == (URL, "hooks.slack.com")
+
+
+def test_the_url_of_a_webhook_goes_with_its_nightly(monkeypatch: pytest.MonkeyPatch, added: Nightly) -> None:
+    monkeypatch.setattr(pool, "act", lambda *_: None)
+    adding.remove(added)
+    assert not (added.directory / webhook.FILE).exists()
