@@ -79,6 +79,7 @@ NIGHTLY = "nightly.json"  # what is measured when, and who is told
 NIGHTLY_EXPERIMENT = "experiment.toml"
 NIGHTLY_STARTER = "nightly.sh"  # what the schedule and the nights' DAGs start
 NIGHTLY_LOCK = "lock"
+WEBHOOK = "webhook.url"  # for its owner alone
 NIGHTLY_JOURNAL = "journal.txt"  # what its steps said
 SCHEDULE = "schedule"  # HTCondor's files of the crontab job
 NIGHTS = "nights"

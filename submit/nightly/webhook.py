@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit
 
+from tierbench.dags import names
 from tierbench.submit.nightly.definition import Nightly
-
-FILE = "webhook.url"  # beside nightly.json
 
 
 def keep(nightly: Nightly, url: str) -> None:
     """Keep the URL, or none."""
-    place = nightly.directory / FILE
+    place = nightly.directory / names.WEBHOOK
     place.unlink(missing_ok=True)
     if url:
         with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -25,7 +24,7 @@ def keep(nightly: Nightly, url: str) -> None:
 def url(nightly: Nightly) -> str:
     """Where to post; of a nightly that was added before it stands in nightly.json."""
     webhook = nightly.terms.webhook
-    return webhook if _is_url(webhook) else (nightly.directory / FILE).read_text(encoding="utf-8").strip()
+    return webhook if _is_url(webhook) else (nightly.directory / names.WEBHOOK).read_text(encoding="utf-8").strip()
 
 
 def host(webhook: str) -> str:

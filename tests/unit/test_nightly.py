@@ -486,7 +486,7 @@ def test_a_webhook_is_told_of_by_its_host_alone(
     assert (night.told, len(receiver.bodies)) == ({"webhook 127.0.0.1": "delivered"}, 1)
     assert "told webhook 127.0.0.1: delivered" in said
     holding = [path for path in tmp_path.rglob("*") if path.is_file() and b"T000" in path.read_bytes()]
-    assert holding == [nightly.directory / webhook.FILE]
+    assert holding == [nightly.directory / names.WEBHOOK]
 
 
 def test_an_older_record_that_names_a_webhook_by_its_url_shows_its_host(define: Define) -> None:

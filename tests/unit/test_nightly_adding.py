@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tierbench.dags import names
 from tierbench.errors import ConfigError
 from tierbench.submit import pool
 from tierbench.submit.nightly import adding, webhook
@@ -69,11 +70,11 @@ def test_htcondors_word_for_no_configuration_file_is_no_place(monkeypatch: pytes
 
 def test_the_url_of_a_webhook_is_for_its_owner_alone(added: Nightly) -> None:
     (place,) = [path for path in added.directory.iterdir() if "T000" in path.read_text()]
-    assert (place.name, place.stat().st_mode & 0o777) == (webhook.FILE, 0o600)
+    assert (place.name, place.stat().st_mode & 0o777) == (names.WEBHOOK, 0o600)
     assert (webhook.url(added), added.terms.webhook) == (URL, "hooks.slack.com")
 
 
 def test_the_url_of_a_webhook_goes_with_its_nightly(monkeypatch: pytest.MonkeyPatch, added: Nightly) -> None:
     monkeypatch.setattr(pool, "act", lambda *_: None)
     adding.remove(added)
-    assert not (added.directory / webhook.FILE).exists()
+    assert not (added.directory / names.WEBHOOK).exists()
