@@ -506,12 +506,15 @@ def babble() -> Iterator[str]:
     def serve(server: socket.socket) -> None:
         connection, _ = server.accept()
         with connection:
-            connection.recv(65536)
-            connection.sendall(b"220 welcome\r\n\r\n")
+            if connection.recv(65536):
+                connection.sendall(b"220 welcome\r\n\r\n")
 
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        serving = threading.Thread(target=serve, args=(server,))
+        serving.start()
         yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        socket.create_connection(server.getsockname()).close()  # if nobody else came
+        serving.join()
 
 
 @pytest.mark.parametrize("url", ["https://chat.example:port/hook", "http://chat.example/my hook", "http://[::1/", None])
