@@ -274,9 +274,8 @@ class _Leader:
         self.end = (0, 0)
         self.done = (scratch / DONE).open("wb", buffering=0)  # a byte for each fetch
         self.line = StartLine(len(self.hands), settling(len(self.hands) * task["jobs"]))
-        self.released: list[
-            int
-        ] = []  # how late those that wait by themselves got their lines, the first and the last, as times since the go
+        # The first and the last of those that wait by themselves, as if they were let go at the go.
+        self.own_begins: list[int] = []
 
     def hold(self) -> None:
         """Have them all there, so that each needs but to know when, or those that wait by themselves a line."""
@@ -297,7 +296,7 @@ class _Leader:
         lines = [hand for hand in self.hands if hand.waits_itself]
         for hand in lines:
             hand.release()
-        self.released = [at - self.line.settling_ns for at in (wall, now()[0])] if lines else []
+        self.own_begins = [at - self.line.settling_ns for at in (wall, now()[0])] if lines else []
         for hand in self.hands:
             hand.go_from((mono - wall + begin_wall_ns) / 1e9)
         self.due_s = (mono - wall + begin_wall_ns) / 1e9 + (self.for_s or 0.0)
@@ -331,7 +330,7 @@ class _Leader:
         return self.running.pop(ended.si_pid) if ended else None
 
     def told(self) -> "dict[str, Any]":
-        begins = [*self.line.begins(self.end[0]), *self.released] or [0]
+        begins = [*self.line.begins(self.end[0]), *self.own_begins] or [0]
         return {
             **self.tally.told(self.overdue), "first_failure": self.tally.first_failure, "processes": len(self.hands),
             "bytes": self.tally.bytes, "bytes_client": self.bytes_client, "end": self.end, "stopped": self.stopped,

@@ -84,8 +84,9 @@ def test_a_run_of_another_access_point_is_refused(run: Path, monkeypatch: pytest
 def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run: Path) -> None:
     with subprocess.Popen(["sleep", "600"], cwd=run) as dagman:
         (run / "experiment.dag.lock").write_text(f"PPID = 1\nPID = {dagman.pid}\n")
-        assert cli.main(["clean", str(run), "--yes"]) == 4
+        status = cli.main(["clean", str(run), "--yes"])
         dagman.kill()
+    assert status == 4
     assert (run / names.PLAN).exists()
     assert cli.main(["clean", str(run), "--yes"]) == 0
 
