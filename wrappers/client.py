@@ -57,6 +57,7 @@ class Client:
     kinds: "tuple[str, ...] | None" = None  # of the replicas that it can read; None: any
     options: "ClassVar[Mapping[str, Option]]" = {}
     memory_mb = 128  # which HTCondor is asked for
+    grace_s = 2  # that its process needs to end politely
     third_party = False  # whether it has files copied from server to server, where a way leads to another one
     reads_whole = False  # from end to end, so there is nothing that is read ahead in vain
     usual_excess = 0.10  # what the storage sends beyond what is read, headers apart, as a share (docs/runs.md)

@@ -30,7 +30,6 @@ from tierbench.wrappers.work import Fetch, Tally, Work, shares
 
 TASK, RESULT, DONE = "crew.json", "crew-result.json", "crew-done"
 ROUNDING = 1e-6  # of a quotient of times
-CUT_S = 2  # between the polite and the forced end of what is under way when time is over
 REST_S = 0.2  # after a failure, before a process goes on: a server that refuses would be asked without a pause
 POLL_S = 0.002
 SIGNALS = (signal.SIGALRM, signal.SIGTERM)
@@ -252,7 +251,7 @@ class _Leader:
 
     def __init__(self, task: "dict[str, Any]", scratch: Path) -> None:
         work, kind = Work(*task["work"]), find_client(task["client"])
-        self.for_s = work.for_s
+        self.for_s, self.grace_s = work.for_s, kind.grace_s
         files = [Replica(*file) for file in task["files"]]
         self.hands = []
         for number, share in enumerate(shares(list(enumerate(files)), work.processes, self.for_s is not None)):
@@ -407,7 +406,7 @@ class _Leader:
         self.overdue = sum(hand.overdue(due) for hand in self.hands)
         for hand in list(self.running.values()):
             self._cut(hand)
-        signal.setitimer(signal.ITIMER_REAL, CUT_S, CUT_S)
+        signal.setitimer(signal.ITIMER_REAL, self.grace_s, self.grace_s)
 
     def _on_stop(self, *_: Any) -> None:
         self.stopped = True

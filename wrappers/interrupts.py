@@ -9,7 +9,7 @@ from typing import Any
 
 from tierbench.wrappers.failure import Failure
 
-GRACE_S = 4  # between the polite and the forced end of a child; HTCondor itself gives a job 30 s or more
+USUAL_GRACE_S = 4
 
 
 class Interrupts:
@@ -18,6 +18,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.status = self.reason = ""
         self.group = 0  # the child's process group
+        self.grace_s = USUAL_GRACE_S  # between the polite and the forced end; HTCondor itself gives a job 30 s or more
         self.breaking = False  # whether whatever runs now must be broken off
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
@@ -40,7 +41,7 @@ class Interrupts:
         self.seconds = seconds
         signal.alarm(seconds)
         if self.reason:  # it came just before: what is left is the grace, not the whole time
-            signal.alarm(GRACE_S)
+            signal.alarm(self.grace_s)
 
     @contextlib.contextmanager
     def breakable(self, seconds: int) -> "Iterator[None]":
@@ -72,4 +73,4 @@ class Interrupts:
         if self.group:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.group, how)
-            signal.alarm(GRACE_S)
+            signal.alarm(self.grace_s)

@@ -38,6 +38,7 @@ from tierbench.wrappers.variables import variables
 from tierbench.wrappers.work import Work
 
 CLOCK_READS = 4
+TO_TELL_S = 2  # what a crew needs to tell how it ended, once its processes have
 PROGRESS_S = 10.0  # each line sets HTCondor to work; a trial that stands still is ended after minutes (stall_limit_s)
 
 
@@ -58,6 +59,7 @@ def main() -> int:
         print(f"client: {error}", file=sys.stderr)
         return 2
     record, interrupts = Record(), Interrupts()
+    interrupts.grace_s = kind.grace_s + TO_TELL_S
     record.start(arguments.trial, arguments.index, arguments.client, files[0].url, bytes_of(files, work))
     run: Run | None = None
     outcome: dict[str, Any] = {}

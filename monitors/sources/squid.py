@@ -4,7 +4,6 @@ import argparse
 import re
 import socket
 import threading
-import time
 
 from tierbench.monitors.source import Column, Source
 
@@ -34,14 +33,14 @@ class Squid(Source):
         self.address = (host, int(port))
         self.questions = 0
         self.latest = self._asked()
+        self.ended = threading.Event()
         threading.Thread(target=self._keep_asking, daemon=True).start()
 
     def look(self) -> "tuple[int, ...]":
         return self.latest
 
     def _keep_asking(self) -> None:
-        while True:
-            time.sleep(PAUSE_S if min(self.latest) >= 0 else ABSENT_PAUSE_S)
+        while not self.ended.wait(PAUSE_S if min(self.latest) >= 0 else ABSENT_PAUSE_S):
             answer = self._asked()
             if min(answer) >= 0:  # a question that it never got to is not among what it counts
                 self.latest = (max(self.latest[0], answer[0]), *answer[1:])

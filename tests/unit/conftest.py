@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,16 @@ def _coarse_pictures() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canvas, "DPI", 20)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _ends_its_threads() -> Iterator[None]:
+    """A thread that outlives its test fails in another one, and that one is blamed."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+        assert not thread.is_alive(), f"{thread} goes on after the test"
 
 
 @pytest.fixture

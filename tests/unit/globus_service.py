@@ -23,6 +23,8 @@ class Service:
         self.submitted: list[dict[str, Any]] = []
         self.cancelled: list[str] = []
         self.of_task = of_task
+        self.answers_after_s = 0.0  # what it has accepted
+        self.ended = threading.Event()
         self.url = ""
 
     def answer(self, method: str, path: str, body: str) -> dict[str, Any]:
@@ -32,6 +34,7 @@ class Service:
             return {"DATA_TYPE": "submission_id", "value": str(uuid.uuid4())}
         if method == "POST" and path.endswith("/transfer"):
             self.submitted.append(json.loads(body))
+            self.ended.wait(self.answers_after_s)
             told = {"DATA_TYPE": "transfer_result", "code": "Accepted", "message": "accepted", "request_id": "r"}
             return {**told, "task_id": str(uuid.uuid4()), "submission_id": self.submitted[-1].get("submission_id", "")}
         task = path.split("/task/")[1].split("/")[0].split("?")[0]
@@ -72,5 +75,6 @@ def serving(service: Service) -> Iterator[Service]:
     try:
         yield service
     finally:
+        service.ended.set()
         server.shutdown()
         server.server_close()

@@ -51,21 +51,31 @@ def manager() -> Iterator[str]:
         yield address
 
 
-def test_its_counters_are_followed(manager: str) -> None:
-    source = Squid(argparse.Namespace(squid=manager))
+@contextmanager
+def asking(address: str) -> Iterator[Squid]:
+    source = Squid(argparse.Namespace(squid=address))
+    yield source
+    source.ended.set()
+
+
+@pytest.fixture
+def source(manager: str) -> Iterator[Squid]:
+    with asking(manager) as source:
+        yield source
+
+
+def test_its_counters_are_followed(source: Squid) -> None:
     assert source.look() == (8, 5, 640, 80)
     Manager.hits = 7
     until(lambda: source.look()[1] == 7)
 
 
-def test_the_samplers_own_questions_are_no_requests(manager: str) -> None:
-    source = Squid(argparse.Namespace(squid=manager))
+def test_the_samplers_own_questions_are_no_requests(source: Squid) -> None:
     until(lambda: Manager.questions > 3)
     assert source.look()[0] == 8
 
 
-def test_while_it_is_too_busy_to_answer_what_it_counted_before_stands(manager: str) -> None:
-    source = Squid(argparse.Namespace(squid=manager))
+def test_while_it_is_too_busy_to_answer_what_it_counted_before_stands(source: Squid) -> None:
     Manager.busy = True
     asked = source._asked()
     assert min(asked) < 0
@@ -76,14 +86,13 @@ def test_where_there_is_none_nothing_is_known_until_there_is_one(monkeypatch: py
     monkeypatch.setattr(squid, "ABSENT_PAUSE_S", 0.01)
     with serving() as address:
         pass
-    source = Squid(argparse.Namespace(squid=address))
-    assert source.look() == (-1, -1, -1, -1)
-    with serving(int(address.partition(":")[2])):
-        until(lambda: source.look() == (8, 5, 640, 80))
+    with asking(address) as source:
+        assert source.look() == (-1, -1, -1, -1)
+        with serving(int(address.partition(":")[2])):
+            until(lambda: source.look() == (8, 5, 640, 80))
 
 
-def test_a_question_that_it_did_not_count_takes_nothing_off_its_requests(manager: str) -> None:
-    source = Squid(argparse.Namespace(squid=manager))
+def test_a_question_that_it_did_not_count_takes_nothing_off_its_requests(source: Squid) -> None:
     source.questions += 3
     until(lambda: Manager.questions > 3)
     assert source.look()[0] == 8

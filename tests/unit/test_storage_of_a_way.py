@@ -188,7 +188,8 @@ def test_a_trial_on_a_disk_is_not_still_while_that_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counters: tuple[str, ...], still: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(watched.time, "monotonic", clock := Mock(return_value=0.0))
+    clock = Mock(return_value=0.0)
+    monkeypatch.setattr(watched, "time", Mock(wraps=watched.time, monotonic=clock))
     moving = Moving([WORKER], counters)
     (tmp_path / "samples").mkdir()
     for seconds in (0, 20):

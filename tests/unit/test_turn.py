@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -132,7 +133,7 @@ def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(
 ) -> None:
     (trials["first"] / "trial.dag.lock").unlink()
     clock = Clock()
-    monkeypatch.setattr(turn.time, "monotonic", clock)
+    monkeypatch.setattr(turn, "time", Mock(wraps=time, monotonic=clock))
     second = turn.Turn(trials["second"])
     assert not second.has_come()
     clock.now += turn.PATIENCE_SECONDS - 1
@@ -175,7 +176,7 @@ def test_a_dagman_that_died_leaves_a_lock_and_no_turn(trials: Trials, monkeypatc
     trials.start_dagman("first", pid=DEAD)
     (trials["second"] / names.AFTER).write_text("")
     clock = Clock()
-    monkeypatch.setattr(turn.time, "monotonic", clock)
+    monkeypatch.setattr(turn, "time", Mock(wraps=time, monotonic=clock))
     second = turn.Turn(trials["second"])
     assert not second.is_taken()  # HTCondor may start it again
     clock.now += turn.PATIENCE_SECONDS + 1
@@ -200,7 +201,7 @@ def test_who_has_waited_for_room_for_too_long_takes_the_turn_anew(
         second.pass_on()
 
     monkeypatch.setattr(turn, "wait_for_room", is_taken_by_another)
-    monkeypatch.setattr(turn.time, "sleep", the_other_ends)
+    monkeypatch.setattr(turn, "time", Mock(wraps=time, sleep=the_other_ends))
     assert turn.take(first, []) == 0
     assert (trials["second"] / names.SERVED).exists()
     assert trials.turn == "first"

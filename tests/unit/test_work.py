@@ -77,11 +77,12 @@ class Quiet(SimpleHTTPRequestHandler):
     slow_s = 0.0
     stalls: ClassVar[list[float]] = []
     asked_ns: ClassVar[list[int]]
+    ended: threading.Event
 
     def do_GET(self) -> None:
         self.asked_ns.append(time.time_ns())
         self.connections.add(self.client_address)
-        time.sleep(self.stalls.pop() if self.stalls else self.slow_s)
+        self.ended.wait(self.stalls.pop() if self.stalls else self.slow_s)
         super().do_GET()
 
     def log_message(self, *_: Any) -> None:
@@ -95,6 +96,7 @@ def web() -> Iterator[type[Quiet]]:
     class Own(Quiet):
         connections: ClassVar[set[tuple[str, int]]] = set()
         asked_ns: ClassVar[list[int]] = []
+        ended = threading.Event()
 
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments, directory="/")
@@ -103,6 +105,7 @@ def web() -> Iterator[type[Quiet]]:
     Own.address = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield Own
+    Own.ended.set()
     server.shutdown()
     server.server_close()
 

@@ -16,8 +16,8 @@ TOLD = (
     "completion_time", "nice_status_short_description", "bytes_checksummed", "subtasks_failed", "subtasks_retrying",
 )  # fmt: skip
 
-# What it was told of the task it leaves in a file. A job that is ended takes its task back: what asks for that is in no
-# process group of the job's, and neither is what submits, whose answer is needed for it.
+# What it was told of the task it leaves in a file. A job that is ended takes its task back: it waits for the answer to
+# its submission, which names the task, and then for that to its question. Neither is in a process group of the job's.
 COPY = """
 import json, signal, subprocess, sys
 report, patience, *transfer = sys.argv[1:]
@@ -52,7 +52,7 @@ finally:
     if waiting and waiting.poll() is None:
         waiting.kill()
     if task and told.get("status") not in ("SUCCEEDED", "FAILED"):
-        start("task", "cancel", task, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        start("task", "cancel", task, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).wait()
 """
 
 
@@ -65,6 +65,7 @@ class Globus(Client):
     usual_excess = 0.02
     taken_in = "bytes_app"
     memory_mb = 256
+    grace_s = 20  # two starts of globus-cli, which on a busy worker takes seconds
     programs = ("globus",)
     remedy = "install globus-cli there (PyPI), and give the workload GLOBUS_CLI_CLIENT_ID and GLOBUS_CLI_CLIENT_SECRET"
     options = {
