@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import socket
 import sys
@@ -176,9 +175,11 @@ def _check_number(plan: Plan, arguments: argparse.Namespace) -> None:
     number = len(plan.trials)
     if number <= MANY or arguments.yes:
         return
-    with contextlib.suppress(EOFError):
+    try:
         if sys.stdin.isatty() and input(f"{number} trials; really? [y/N] ").strip().lower() in ("y", "yes"):
             return
+    except EOFError:
+        print()  # Ctrl-D ends no line
     raise ConfigError(
         f"{arguments.experiment}: has {number} trials, more than {MANY}; `tierbench plan` shows what makes them,"
         " --yes runs them"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -197,11 +199,19 @@ def test_the_plan_shows_the_product_and_its_cost(load: Load, site: Site) -> None
     assert "left out: 3 points (too slow)" in text
 
 
-def test_very_many_trials_are_asked_about(load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("typed", ["n\n", "\n", ""], ids=["no", "nothing", "Ctrl-D"])
+def test_very_many_trials_are_asked_about(
+    load: Load, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
     load(CACHES.replace("repeats = 2", "repeats = 500"))
+    asked = io.StringIO(typed)
+    monkeypatch.setattr(asked, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", asked)
     write = ["write", str(tmp_path / "experiment.toml"), "--site", "testbed", "--into", str(tmp_path / "run")]
     assert main(write) == 2
-    assert "has 3000 trials, more than 1000" in capsys.readouterr().err
+    output, errors = capfd.readouterr()
+    assert output == "3000 trials; really? [y/N] " + ("" if typed else "\n")
+    assert "has 3000 trials, more than 1000" in errors
 
 
 def test_the_docs_name_what_no_axis_can_set() -> None:
