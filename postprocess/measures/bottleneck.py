@@ -13,6 +13,7 @@ from typing import Any
 
 from tierbench.postprocess.measures.ceilings import Ceiling, tightest
 from tierbench.postprocess.measures.resources import SHARED, Resource, part, resources
+from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.tables.rows import Limit, ResourceRow
 
@@ -87,7 +88,7 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
         rate or None,
         links.rtt_ms,
         links.rtt_source,
-        _wait_per_read_ms(data),
+        _wait_per_read_ms(of.clients),
     )
     label, words = explain(used, clients)
     return replace(limit, bottleneck=label, bottleneck_evidence=f"{of.words}, {of.seconds:.1f} s: {words}")
@@ -258,12 +259,10 @@ def _latency(candidates: Sequence[Candidate], clients: Clients) -> str:
     )
 
 
-def _wait_per_read_ms(data: TrialData) -> float | None:
+def _wait_per_read_ms(jobs: Iterable[Job]) -> float | None:
     """What a client waits for each of its reads in the median, where clients tell how many these were."""
     waits = [
-        1e3 * (job.run_s - (job.computing_s or 0.0)) / job.reads
-        for job in data.jobs
-        if job.run_s is not None and job.reads
+        1e3 * (job.run_s - (job.computing_s or 0.0)) / job.reads for job in jobs if job.run_s is not None and job.reads
     ]
     return statistics.median(waits) if waits else None
 

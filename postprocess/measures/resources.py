@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tierbench.postprocess.measures.ceilings import Ceiling
 from tierbench.postprocess.measures.course import course
+from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 
 HEAD = 0.1  # of the time in which all are active: opening the files, and TCP's slow start
@@ -29,6 +30,12 @@ class Part:
     begin_ns: int
     end_ns: int
     words: str
+    clients: Sequence[Job]  # who was at work then: of a trial in turn one
+
+    @property
+    def hosts(self) -> set[str]:
+        """Where they ran."""
+        return {job.host for job in self.clients if job.start}
 
     @property
     def seconds(self) -> float:
@@ -89,9 +96,9 @@ def part(data: TrialData) -> Part | None:
         return turn
     first, last = data.all_active_ns or (begin, begin)
     if last - first >= LEAST_SHARE * (end - begin):
-        return Part(round(first + HEAD * (last - first)), last, "while all clients were at work")
+        return Part(round(first + HEAD * (last - first)), last, "while all clients were at work", data.jobs)
     margin = round(EDGES * (end - begin))
-    return Part(begin + margin, end - margin, "in the middle of the window")
+    return Part(begin + margin, end - margin, "in the middle of the window", data.jobs)
 
 
 def _longest_turn(data: TrialData) -> Part | None:
@@ -102,18 +109,18 @@ def _longest_turn(data: TrialData) -> Part | None:
     if not turns:
         return None
     length, begin, job = max(turns, key=lambda turn: turn[0])
-    return Part(round(begin + HEAD * length), begin + length, f"while client {job.index} was at work alone")
+    return Part(round(begin + HEAD * length), begin + length, f"while client {job.index} was at work alone", [job])
 
 
 def resources(data: TrialData, of: Part) -> list[Resource]:
     """All resources of a trial's sampled hosts, its links and its clients."""
     moved = sum(per_second(server, data.measure.counter, of, 8 / 1e6) or 0.0 for server in data.storage)
-    workers = data.client_hosts if data.trial.on_disk else data.taking_hosts
+    workers = of.hosts & (data.client_hosts if data.trial.on_disk else data.taking_hosts)
     found: list[Resource] = []
     for interfaces in by_host(data.sampled):
         found += _of_host(interfaces, data, of, moved, workers)
-    found += _of_workers_not_sampled(data)
-    return [*found, *_of_links(data, found, moved), *_of_machine(data, of), *_of_clients(data)]
+    found += _of_workers_not_sampled(data, of)
+    return [*found, *_of_links(data, found, moved), *_of_machine(data, of), *_of_clients(data, of)]
 
 
 def _of_host(
@@ -175,10 +182,10 @@ def shares_machine(sampled: Sampled, data: TrialData) -> bool:
     return boots.count(sampled.samples.header.get("boot_id")) > 1
 
 
-def _of_workers_not_sampled(data: TrialData) -> Iterator[Resource]:
+def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
     """What the clients of a worker tell to have moved, where nobody has read its interface."""
     by_host: dict[str, float] = {}
-    for job in data.jobs:
+    for job in of.clients:
         if job.bytes_read and job.run_s and job.host in data.taking_hosts:
             by_host[job.host] = by_host.get(job.host, 0.0) + job.bytes_read * 8 / 1e6 / job.run_s
     for host in sorted(by_host.keys() - {sampled.samples.host for sampled in data.sampled}):
@@ -207,8 +214,8 @@ def _of_machine(data: TrialData, of: Part) -> Iterator[Resource]:
         yield from _of_disks(sharing[0], of, Here("", "machine", on_the_way=False))
 
 
-def _of_clients(data: TrialData) -> Iterator[Resource]:
-    known = [(job.computing_s, job.run_s) for job in data.jobs if job.computing_s is not None and job.run_s]
+def _of_clients(data: TrialData, of: Part) -> Iterator[Resource]:
+    known = [(job.computing_s, job.run_s) for job in of.clients if job.computing_s is not None and job.run_s]
     run_s = sum(run for _, run in known if run)
     if run_s:
         share = 100 * sum(cpu for cpu, _ in known if cpu) / run_s

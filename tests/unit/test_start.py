@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.synthetic_start import EACH_S, every, in_turn
+from tests.unit.synthetic_start import EACH_S, GAP_S, every, in_turn
 from tierbench.dags import names
 from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import trial_dag
@@ -133,6 +133,50 @@ def test_the_skew_is_against_when_each_was_to_begin(tmp_path, begun):
 
 def test_what_limited_clients_in_turn_is_looked_for_in_one_turn(turns):
     assert trial_row(read_trial(turns))["bottleneck_evidence"].startswith("while client ")
+
+
+@pytest.fixture
+def turns_of_workers(tmp_path):
+    """Each client alone fills the link of a worker of its own, 14 ms away."""
+    folder = in_turn(synthetic.write_trial(tmp_path, mbps=75))
+    (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 800, "worker": 100, "rtt_ms": 14.0}}))
+    sent = 75 / 4 * 20 / EACH_S  # while it is at work
+    for client in range(4):
+        path, worker = folder / f"clients/{client}.jsonl", f"wn0{client + 2}.fiu.test"
+        own = path.read_text().replace("wn01.private.fiu.test", worker).replace('_s": 1.0', '_s": 0.1')  # it waits
+        path.write_text(own)
+        taken = synthetic.during(sent, EACH_S)
+        times = synthetic.ticks(-2, 30, 0.2)
+        begin = client * (EACH_S + GAP_S)
+        records = (synthetic.record(time, rx_bytes=taken(time - begin)) for time in times)
+        head = json.dumps(synthetic.header(host=worker, role="worker", boot_id=worker, period_s=0.2)).encode() + b"\n"
+        sampled = head + b"".join(records) + synthetic.trailer(len(times))
+        (folder / f"samples/{worker}.samples").write_bytes(sampled)
+    return folder
+
+
+def test_in_a_turn_only_the_worker_of_its_client_counts(turns_of_workers):
+    row = trial_row(read_trial(turns_of_workers))
+    assert row["bottleneck"] == "worker NIC"
+    assert "workers wn0" in row["bottleneck_evidence"]
+    assert "received 93.8 of 100.0 Mb/s (94 %)" in row["bottleneck_evidence"]
+
+
+def test_in_a_turn_only_its_own_client_computes(turns):
+    """The longest turn's client waits; that others compute is no matter of it."""
+    for client in range(4):
+        path = turns / f"clients/{client}.jsonl"
+        path.write_text(path.read_text().replace('"cpu_user_s": 1.0', f'"cpu_user_s": {0.0 if client == 0 else 3.9}'))
+    lengthen(turns / "clients/0.jsonl")
+    assert "the clients used 24 % of a core each" in trial_row(read_trial(turns))["bottleneck_evidence"]
+
+
+def lengthen(path: Path) -> None:
+    """Have its client end a tenth of a second later than it did."""
+    *before, end = path.read_text().splitlines()
+    record = json.loads(end)
+    moved = {clock: record[clock] + 10**8 for clock in ("wall_ns", "mono_ns")}
+    path.write_text("\n".join([*before, json.dumps({**record, **moved})]) + "\n")
 
 
 def test_between_two_turns_nothing_has_to_move(turns):
