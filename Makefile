@@ -33,7 +33,7 @@ old-python: setup
 	@test -n "$(OLD_PYTHON)" || echo "old-python: SKIPPED, no Python 3.6 to 3.9 here; make old-python OLD_PYTHON=…"
 	@test -z "$(OLD_PYTHON)" || $(OLD_PYTHON) --version
 	test -z "$(OLD_PYTHON)" || TIERBENCH_OLD_PYTHON=$(OLD_PYTHON) \
-		$(VENV)/bin/pytest --numprocesses auto $$(grep -lE 'import .*PYTHON|(client|sampler)_process import|: (Job|Start)\b' tests/unit/test_*.py)
+		$(VENV)/bin/pytest --numprocesses auto $$(grep -lE 'import .*PYTHON|(client|gate|sampler)_process import|: (Job|Start)\b' tests/unit/test_*.py)
 
 lint: setup
 	$(VENV)/bin/ruff check .

@@ -1,0 +1,164 @@
+"""A trial that comes to nothing is called off, by gate or stop: nobody is waited for without end, and all hear why."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.gate_process import LIMITS, WHEN, Gate, wait_until
+from tests.unit.shipped import PYTHON
+from tierbench.dags import names
+from tierbench.dags.graphs import CALLED_OFF
+from tierbench.submit.trial import watched
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Iterator[Gate]:
+    trial = Gate(tmp_path)
+    yield trial
+    trial.kill()
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Callable[..., Gate]]:
+    """Makes a gate with limits of its own; one that is not at work yet finds all that the test has laid out for it."""
+    gates: list[Gate] = []
+
+    def make(*, at_work: bool = True, **limits: float) -> Gate:
+        gates.append(Gate(tmp_path, at_work=at_work, **limits))
+        return gates[-1]
+
+    yield make
+    for made in gates:
+        made.kill()
+
+
+def test_clients_that_get_no_slot_are_not_waited_for_without_end(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(at_work=False, ready_s=1)
+    trial.flushed()
+    trial.sampling()
+    trial.ready(0)
+    trial.start()
+    assert "client 1 without a slot" in trial.why
+
+
+def test_a_storage_server_that_is_not_sampled_is_not_waited_for_without_end(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(at_work=False, ready_s=1)
+    trial.flushed()
+    trial.ready(0, 1)
+    trial.start()
+    assert "samples of oss" in trial.why
+
+
+def test_the_sampler_of_a_storage_server_that_was_held_calls_the_trial_off(trial: Gate) -> None:
+    trial.log("samplers.log", f"000 (5.000.000) {WHEN} Job submitted from host: <>")
+    trial.log("samplers.log", f"012 (5.000.000) {WHEN} Job was held.\n\tno such interface\n\tCode 1 Subcode 0")
+    assert "the sampler on oss was held: no such interface" in trial.why
+
+
+def test_clients_that_wait_for_the_go_are_told_that_it_is_called_off(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(at_work=False, ready_s=1)
+    trial.ready(0)
+    trial.start()
+    assert trial.said()["called_off"] == trial.why
+
+
+def test_another_hosts_sampler_is_waited_for_a_while_and_then_done_without(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(samplers_s=0.5)
+    trial.add_sampler("wn01", "worker")
+    trial.flushed()
+    trial.sampling()
+    trial.ready(0, 1)
+    assert "go_wall_ns" in trial.said()
+
+
+def test_who_does_not_end_is_not_waited_for_without_end(impatient: Callable[..., Gate]) -> None:
+    """Whatever the client does: stopped, or in a read that cannot be killed."""
+    trial = impatient(at_work=False, end_s=1, read_s=0)
+    trial.flushed()
+    trial.sampling()
+    trial.ready(0, 1)
+    trial.terminated(0)
+    trial.start()
+    assert trial.why.startswith("client 1 had not ended 1 s after the go")
+
+
+def test_a_worker_that_does_not_answer_ends_the_trial(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(away_s=1)
+    trial.open()
+    trial.log(names.CLIENTS_LOG, f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed")
+    wait_until(lambda: "client 1" in trial.waits_for)
+    assert trial.why == "client 1 was lost: its slot slot1_1@wn01 does not answer (Socket closed)"
+
+
+def test_a_worker_that_answers_again_in_time_is_no_matter(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(away_s=1.5)
+    trial.open()
+    away = f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed"
+    trial.log(names.CLIENTS_LOG, away, f"023 (7.001.000) {WHEN} Job reconnected to slot1_1@wn01")
+    time.sleep(2)
+    assert trial.stop.poll() is None
+    assert not (trial.trial / names.CALLED_OFF).exists()
+
+
+def test_a_client_that_begins_anew_ends_the_trial(trial: Gate) -> None:
+    trial.open()
+    trial.begun(1)
+    assert trial.why == "client 1 began anew, on slot1_1@wn01"
+
+
+def test_storage_that_moves_nothing_ends_the_trial(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(stall_s=3)
+    trial.open()
+    trial.sampling(0, 10**9)
+    assert "the storage has moved nothing for" in trial.why
+
+
+def test_a_worker_lost_before_the_storage_stood_still_is_told_first(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(stall_s=4)
+    trial.open()
+    trial.log(names.CLIENTS_LOG, f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed")
+    assert trial.why.startswith(
+        "client 1, which was lost: its slot slot1_1@wn01 does not answer (Socket closed); since"
+    )
+
+
+def test_storage_that_moves_something_does_not(impatient: Callable[..., Gate]) -> None:
+    trial = impatient(stall_s=4)
+    trial.open()
+    for moved in range(60):
+        trial.sampling(0, 10**6 * moved)
+        time.sleep(0.1)
+    assert trial.stop.poll() is None
+
+
+def test_clients_that_come_on_without_it_are_not_called_off(impatient: Callable[..., Gate]) -> None:
+    """Metadata's few bytes go to another server, and what is done on a worker's own disk goes nowhere."""
+    trial = impatient(stall_s=4)
+    trial.open()
+    for done in range(60):
+        trial.tells(1, event="progress", done=done)
+        time.sleep(0.1)
+    assert trial.stop.poll() is None
+    assert "the storage has moved nothing for" in trial.why
+
+
+def test_without_a_gate_the_stop_watches_how_the_clients_begin(trial: Gate) -> None:
+    trial.kill()
+    definition = json.loads((trial.trial / names.TRIAL).read_text())
+    limits = {**LIMITS, "ready_s": 1}
+    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "start": {"kind": "natural"}, "limits": limits}))
+    trial.stop = subprocess.Popen([PYTHON, trial.scripts / "stop.py"], cwd=trial.trial, env={})
+    trial.processes.append(trial.stop)
+    trial.flushed()
+    assert trial.stop.wait(60) == CALLED_OFF
+    assert "clients 0, 1 without a slot" in (trial.trial / names.CALLED_OFF).read_text()
+
+
+def test_those_who_watch_have_the_exit_status_that_dagman_looks_for() -> None:
+    assert watched.CALLED_OFF == CALLED_OFF

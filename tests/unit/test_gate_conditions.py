@@ -1,0 +1,95 @@
+"""Gate and stop where the site arranges a condition: the trial runs under it from go to end, or is called off."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.gate_process import CLOSED_S, WHEN, Gate, wait_until
+from tierbench.dags import names
+
+RTT = {
+    "name": "wan-rtt.wan", "condition": "wan-rtt", "host": "wan", "word": "rtt", "value": "47", "unit": "ms",
+    "tolerance_pct": 1.0, "helper": "/usr/local/sbin/tierbench-arrange",
+}  # fmt: skip
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Iterator[Gate]:
+    trial = Gate(tmp_path)
+    yield trial
+    trial.kill()
+
+
+@pytest.fixture
+def arranged(trial: Gate) -> Gate:
+    """A trial for which the WAN is to be 47 ms long."""
+    trial.kill()
+    definition = json.loads((trial.trial / names.TRIAL).read_text())
+    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "conditions": [RTT]}))
+    trial.start()
+    trial.flushed()
+    trial.sampling()
+    trial.ready(0, 1)
+    return trial
+
+
+def says(trial: Gate, event: str, **content: str) -> None:
+    with (trial.trial / names.ARRANGED / "wan-rtt.wan.jsonl").open("a") as file:
+        file.write(json.dumps({"event": event, **content}) + "\n")
+
+
+def test_it_opens_when_the_condition_is_what_was_asked_for(arranged: Gate) -> None:
+    time.sleep(CLOSED_S)
+    assert not (arranged.trial / names.GO).exists()
+    says(arranged, "arranged", before="14", now="47.2")
+    assert "go_wall_ns" in arranged.said()
+
+
+@pytest.mark.parametrize(
+    ("event", "content", "why"),
+    [
+        ("arranged", {"before": "14", "now": "14"}, "wan-rtt on wan is 14 ms where 47 ms were asked for"),
+        ("failed", {"message": "no such word"}, "wan-rtt on wan could not be arranged: no such word"),
+    ],
+)
+def test_a_condition_that_did_not_take_calls_the_trial_off(
+    arranged: Gate, event: str, content: dict[str, str], why: str
+) -> None:
+    says(arranged, event, **content)
+    assert arranged.why == why
+
+
+def test_a_condition_that_is_undone_too_early_calls_the_trial_off(arranged: Gate) -> None:
+    says(arranged, "arranged", before="14", now="47")
+    arranged.said()
+    says(arranged, "restored", now="14")
+    assert arranged.why == "wan-rtt on wan was undone before the trial was over"
+
+
+def test_a_condition_whose_job_ends_without_a_word_calls_the_trial_off(arranged: Gate) -> None:
+    arranged.log("arrange.log", f"009 (6.000.000) {WHEN} Job was aborted.\n\tvia condor_rm (by user bench)")
+    assert arranged.why.startswith("wan-rtt on wan was let go before the trial was over: its job")
+
+
+def test_a_condition_whose_job_is_killed_calls_the_trial_off(arranged: Gate) -> None:
+    """Root's helper restores it then, and nobody is left to say so."""
+    says(arranged, "arranged", before="14", now="47")
+    arranged.said()
+    arranged.log("arrange.log", f"005 (6.000.000) {WHEN} Job terminated.\n\t(0) Abnormal termination (signal 9)")
+    assert arranged.why.startswith("wan-rtt on wan was let go before the trial was over: its job")
+
+
+def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged: Gate) -> None:
+    says(arranged, "arranged", before="14", now="47")
+    arranged.said()
+    for number in (0, 1):
+        (arranged.trial / names.client_output(number)).write_text('{"event": "end"}\n')
+    wait_until((arranged.trial / names.STOP).exists)
+    assert not (arranged.trial / names.SERVED).exists()
+    says(arranged, "restored", now="14")
+    wait_until((arranged.trial / names.SERVED).exists)

@@ -1,0 +1,77 @@
+"""Gate and stop where clients begin one by one: by a step of time, or each when the one before has ended."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.gate_process import CLOSED_S, LIMITS, Gate, wait_until
+from tierbench.dags import names
+from tierbench.starts import begin_of
+
+IN_TURN = {"kind": "in-turn", "every_s": 0.0}
+
+
+@pytest.fixture
+def in_turn(tmp_path: Path) -> Iterator[Gate]:
+    trial = Gate(tmp_path, start=IN_TURN)
+    yield trial
+    trial.kill()
+
+
+def test_clients_that_begin_one_by_one_have_one_go_and_a_step(tmp_path: Path) -> None:
+    trial = Gate(tmp_path, start={"kind": "every", "every_s": 2.5})
+    trial.open()
+    go = trial.said()
+    trial.kill()
+    assert [begin_of(go, client) - go["go_wall_ns"] for client in (0, 1)] == [0, 2_500_000_000]  # type: ignore[operator]
+
+
+def test_nothing_has_to_move_while_the_next_client_does_not_read_yet(tmp_path: Path) -> None:
+    trial = Gate(tmp_path, start={"kind": "every", "every_s": 600}, stall_s=1)
+    trial.open()
+    trial.terminated(0)
+    time.sleep(3)  # beyond the limit, and the time that it takes to be seen
+    called_off = (trial.trial / names.CALLED_OFF).exists()
+    trial.kill()
+    assert not called_off
+
+
+def test_a_clients_turn_comes_when_the_one_before_has_ended(in_turn: Gate) -> None:
+    in_turn.open()
+    time.sleep(CLOSED_S)
+    assert len(in_turn.said()["turns_wall_ns"]) == 1
+    ended = time.time_ns()
+    in_turn.terminated(0)
+    wait_until(lambda: len(in_turn.said()["turns_wall_ns"]) == 2)
+    assert in_turn.said()["turns_wall_ns"][1] > ended
+    assert in_turn.gate.wait(60) == 0
+    in_turn.terminated(1)
+    assert in_turn.stop.wait(60) == 0
+
+
+def test_a_gate_that_died_between_two_turns_goes_on(in_turn: Gate) -> None:
+    in_turn.open()
+    first = in_turn.said()
+    in_turn.kill()
+    in_turn.terminated(0)
+    in_turn.start()
+    wait_until(lambda: len(in_turn.said()["turns_wall_ns"]) == 2)
+    assert in_turn.said()["turns_wall_ns"][0] == first["go_wall_ns"]
+
+
+def test_who_waits_for_its_turn_learns_that_the_trial_is_called_off(in_turn: Gate) -> None:
+    in_turn.kill()
+    definition = json.loads((in_turn.trial / names.TRIAL).read_text())
+    limits = {**LIMITS, "stall_s": 2}
+    (in_turn.trial / names.TRIAL).write_text(json.dumps({**definition, "limits": limits}))
+    in_turn.start()
+    in_turn.open()
+    wait_until((in_turn.trial / names.CALLED_OFF).exists)
+    reason = in_turn.why
+    assert "while client 0 read" in reason
+    assert in_turn.said()["called_off"] == reason
