@@ -1,0 +1,70 @@
+"""A synthetic trial's records, changed in the one thing that a rule of the verdict looks at, and what is found then."""
+
+import json
+from dataclasses import replace
+
+from tests.unit import synthetic_run as synthetic
+from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.tables.metrics import trial_row
+from tierbench.postprocess.verdict.evidence import findings
+from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, judge, of_finding
+
+OSS = synthetic.OSS
+READ = 1e9 / 1.02  # bytes that a synthetic trial's clients read
+TICKS = synthetic.ticks(-2, 23)
+
+
+def sampled(folder, tx_bytes=None, times=TICKS, *, ahead_ms=0.0, late=0, missed=0, wall_step=None, **changes):
+    """Write the storage server's samples anew, with something about them changed."""
+    tx_bytes = tx_bytes or synthetic.during(400, 20)
+    records = []
+    for time in times:
+        step_ns = round(wall_step[1] * 1e6) if wall_step and time > wall_step[0] else 0
+        wall_ns = synthetic.GO_NS + round(time * 1e9) + step_ns
+        records.append(synthetic.record(time, tx_bytes=tx_bytes(time), wall_ns=wall_ns))
+    end = {**json.loads(synthetic.trailer(len(times), late, ahead_ms)), "missed_ticks": missed}
+    head = json.dumps(synthetic.header(**changes)).encode() + b"\n"
+    path = folder / f"samples/{changes.get('host', OSS)}.samples"
+    path.write_bytes(head + b"".join(records) + json.dumps(end).encode() + b"\n")
+
+
+def edit_client(folder, index, event, **changes):
+    path = folder / f"clients/{index}.jsonl"
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({**e, **(changes if e["event"] == event else {})}) + "\n" for e in events))
+
+
+def edit_trial(folder, **changes):
+    path = folder / "trial.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def send(mbps, background=0.0, from_s=-100.0, to_s=100.0):
+    """The clients' traffic, and a background at another rate over some time."""
+    clients = synthetic.during(mbps, 20)
+    return lambda time: clients(time) + round((min(max(time, from_s), to_s) - from_s) * background * 1e6 / 8)
+
+
+def compare_clock(folder, ahead_ms=0.0):
+    """Have the worker's clients compare a clock of its own."""
+    for path in sorted(folder.glob("clients/*.jsonl")):
+        first, *rest = path.read_text().splitlines()
+        clock = {"event": "clock", **synthetic.times(-1), **synthetic.clock(ahead_ms)}
+        path.write_text("\n".join([first, json.dumps(clock), *rest]) + "\n")
+        edit_client(folder, int(path.stem), "start", boot_id="worker")
+
+
+def apart(folder, storage_ahead_ms):
+    compare_clock(folder)
+    sampled(folder, ahead_ms=storage_ahead_ms)
+
+
+def measured(folder, **more):
+    data = read_trial(folder)
+    row = replace(judge(data, trial_row(data)), **more)
+    return row, list(findings(data, row))
+
+
+def worst(found, rule):
+    verdicts = [of_finding(finding) for finding in found if finding.rule == rule]
+    return max([VALID, *verdicts], key=[VALID, SUSPECT, INVALID].index)

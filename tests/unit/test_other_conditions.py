@@ -1,0 +1,92 @@
+"""Trials of a run that were measured under other conditions than the rest: which are, and what is told of them."""
+
+import json
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.doctored_trial import OSS, edit_client, edit_trial, sampled
+from tierbench.dags import names
+from tierbench.postprocess.tables.terminal import as_text
+from tierbench.postprocess.tables.write import tables
+from tierbench.postprocess.verdict.judge import SUSPECT, VALID
+
+
+@pytest.fixture
+def run(tmp_path):
+    for repeat in (1, 2, 3):
+        synthetic.write_trial(tmp_path / "run", repeat=repeat, index=repeat)
+    return tmp_path / "run"
+
+
+def tuned(run, repeat, **changes):
+    sampled(run / f"trials/lan-xrootd.root.x004.r{repeat}", **changes)
+
+
+def test_trials_under_the_same_conditions_are_all_valid(run):
+    rows = tables(run).trials
+    assert [row["verdict"] for row in rows] == [VALID] * 3
+    assert len({row["conditions"] for row in rows}) == 1
+
+
+def test_a_trial_under_other_conditions_is_suspect_and_says_which(run):
+    tuned(run, 2, kernel="6.1-other", tuning={"net.ipv4.tcp_congestion_control": "reno"})
+    for repeat in (1, 3):
+        tuned(run, repeat, tuning={"net.ipv4.tcp_congestion_control": "cubic"})
+    rows = tables(run).trials
+    assert [row["verdict"] for row in rows] == [VALID, SUSPECT, VALID]
+    assert "oss.uf.test had kernel 6.1-other and not synthetic" in rows[1]["verdict_reasons"]
+    assert "had net.ipv4.tcp_congestion_control reno and not cubic" in rows[1]["verdict_reasons"]
+    assert rows[0]["conditions"] == rows[2]["conditions"] != rows[1]["conditions"]
+
+
+def arranged(run, repeat, value):
+    """The trial has the storage server's mount arranged by a condition of the site."""
+    folder = run / f"trials/lan-xrootd.root.x004.r{repeat}"
+    edit_trial(folder, conditions=[
+        {"name": "flavour", "condition": "flavour", "host": OSS, "value": value, "unit": "", "tolerance_pct": 0.0}
+    ])  # fmt: skip
+    record = folder / names.ARRANGED / "flavour.jsonl"
+    record.parent.mkdir(exist_ok=True)
+    record.write_text("".join(json.dumps({"event": event, "now": value}) + "\n" for event in ("arranged", "restored")))
+
+
+def test_what_is_arranged_for_a_trial_is_no_other_condition(run):
+    for repeat, flavour in ((1, "krb5"), (2, "krb5p"), (3, "krb5")):
+        tuned(run, repeat, mounts={"/extenci": f"nfs4 rw,sec={flavour}"})
+        arranged(run, repeat, flavour)
+    assert [row["verdict_reasons"] for row in tables(run).trials] == [""] * 3
+
+
+def test_what_differs_between_trials_that_are_arranged_alike_is_one(run):
+    for repeat, options in ((1, "rw"), (2, "ro"), (3, "rw")):
+        tuned(run, repeat, mounts={"/extenci": f"nfs4 {options},sec=krb5"})
+        arranged(run, repeat, "krb5")
+    rows = tables(run).trials
+    assert [row["verdict"] for row in rows] == [VALID, SUSPECT, VALID]
+    assert "had mount /extenci nfs4 ro,sec=krb5 and not nfs4 rw,sec=krb5" in rows[1]["verdict_reasons"]
+
+
+def test_a_reboot_alone_is_no_other_condition(run):
+    tuned(run, 2, boot_id="rebooted")
+    for index in range(4):
+        edit_client(run / "trials/lan-xrootd.root.x004.r2", index, "start", boot_id="rebooted")
+    assert [row["verdict"] for row in tables(run).trials] == [VALID] * 3
+
+
+def test_the_runs_conditions_name_hosts_boots_and_differences(run):
+    tuned(run, 2, kernel="6.1-other")
+    tables(run)
+    told = json.loads((run / "conditions.json").read_text(encoding="utf-8"))
+    assert told["hosts"][OSS]["kernel"] == "synthetic"
+    assert told["boot_ids"][OSS] == ["synthetic"]
+    assert list(told["differences"].values()) == [["oss.uf.test had kernel 6.1-other and not synthetic"]]
+
+
+def test_the_runs_table_has_the_runs_verdicts(run):
+    tuned(run, 2, kernel="6.1-other")
+    tables(run)
+    shown = as_text(run)
+    assert "SUSPECT" in shown
+    assert "had kernel 6.1-other" in shown
+    assert "6.1-other" not in (run / "trials/lan-xrootd.root.x004.r2/trials.csv").read_text(encoding="utf-8")
