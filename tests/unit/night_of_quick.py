@@ -1,0 +1,72 @@
+"""A nightly named quick, and its nights: what tests of a nightly define, measure and close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.synthetic_report import Shape, write_run
+from tierbench.dags import names
+from tierbench.postprocess.history.mark import OfNight, leave
+from tierbench.submit.nightly import books, message, record
+from tierbench.submit.nightly.changes import Change
+from tierbench.submit.nightly.definition import Nightly, Terms
+from tierbench.submit.nightly.record import Night
+from tierbench.submit.pool import PoolError
+
+NOW = datetime(2026, 6, 10, 12, 0, tzinfo=UTC)
+LAST = datetime(2026, 6, 10, 2, 30, tzinfo=UTC)
+SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
+SINCE_NS = round((LAST - timedelta(days=1)).timestamp() * 1e9)
+WORSE = Change("worse", "WARNING", "Worse: lan-xrootd/root, 152 → 131 Mb/s (−14 %, −17…−11).", "lan", SINCE_NS)  # noqa: RUF001
+Define = Callable[..., Nightly]
+
+
+def in_utc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """For an autouse fixture: nights and their history lie in a folder of the test's own."""
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / "nights"))
+    monkeypatch.setenv("TIERBENCH_HISTORY", str(tmp_path / "history.sqlite"))
+    monkeypatch.setattr(message, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(books, "_make_report", lambda _: None)  # which takes many seconds, and is tested elsewhere
+
+
+def definer(tmp_path: Path) -> Define:
+    """Defines a nightly of two days ago, at 02:30 unless told otherwise."""
+
+    def define(since: datetime = NOW - timedelta(days=2), **terms: object) -> Nightly:
+        nightly = Nightly(tmp_path / "nights" / "quick")
+        nightly.directory.mkdir(parents=True)
+        asked = {"site": "testbed", "at": "02:30", "days": "", "by": "condor", "control": "", **terms}
+        nightly.change(Terms(**asked, since_wall_s=since.timestamp()))  # type: ignore[arg-type]
+        return nightly
+
+    return define
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def measured(nightly: Nightly, planned: datetime = LAST, run: bool = True, **changes: object) -> Night:
+    """A night that has ended well, and of which nobody was told yet."""
+    night = Night(planned.timestamp(), "measured", counts={"VALID": 6}, ended_wall_s=planned.timestamp() + 600)
+    night = record.write(nightly, night.now(**changes))
+    if run:
+        directory = write_run(record.folder(nightly, night) / names.NIGHT_RUN, SHAPE)
+        leave(directory, OfNight("quick", int(planned.timestamp() * 1e9)))
+    return night
+
+
+def close(nightly: Nightly, night: Night) -> Night:
+    return books.close(nightly, record.folder(nightly, night), silent)
+
+
+def fails(why: str) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise PoolError(why)
+
+    return fail

@@ -1,0 +1,217 @@
+"""Who is told of a night, of what, and once: by mail and by webhook, whatever becomes of either."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import htcondor2
+import pytest
+
+from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, Define, close, definer, fails, in_utc, measured
+from tests.unit.webhook_receiver import Receiver, receiving
+from tierbench.dags import names
+from tierbench.postprocess.history.queries import messages
+from tierbench.postprocess.history.store import History
+from tierbench.submit import pool
+from tierbench.submit.nightly import books, message, record, webhook
+from tierbench.submit.nightly.changes import Change
+from tierbench.submit.nightly.definition import Terms
+from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.standing import standing
+
+
+@pytest.fixture(autouse=True)
+def alone_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    in_utc(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def define(tmp_path: Path) -> Define:
+    return definer(tmp_path)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Change]:
+    """What the history says has changed."""
+    those: list[Change] = []
+    monkeypatch.setattr(books, "changes", lambda _: those)
+    return those
+
+
+@pytest.fixture
+def silence() -> Iterator[str]:
+    """A webhook that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+
+@pytest.fixture
+def smtp(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A mail server that HTCondor's configuration names, and the lines that were said to it."""
+    lines: list[str] = []
+
+    def serve(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, connection.makefile("rwb", buffering=0) as file:
+            file.write(b"220 sink\r\n")
+            content = False
+            for line in file:
+                lines.append(line.decode().rstrip())
+                verb = "" if content else lines[-1].upper()
+                content = verb == "DATA" or (content and lines[-1] != ".")
+                if not content or verb == "DATA":
+                    file.write({"DATA": b"354 go on\r\n", "QUIT": b"221 bye\r\n"}.get(verb, b"250 ok\r\n"))
+                if verb == "QUIT":
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,), daemon=True)
+        thread.start()
+        for setting, value in (
+            ("SENDMAIL", "/nowhere"),
+            ("MAIL", "/nowhere"),
+            ("SMTP_SERVER", f"127.0.0.1:{server.getsockname()[1]}"),
+        ):
+            monkeypatch.setenv(f"_CONDOR_{setting}", value)
+        monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
+        htcondor2.reload_config()
+        yield lines
+        thread.join(5)
+
+
+def test_nobody_is_told_of_a_night_in_which_nothing_has_changed(
+    define: Define, receiver: Receiver, found: list[Change]
+) -> None:
+    nightly = define(webhook=receiver.url)
+    night = close(nightly, measured(nightly))
+    assert (found, receiver.bodies) == ([], [])
+    assert night.told == {"nobody": "there was nothing to tell"}
+
+
+def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_report(
+    define: Define, receiver: Receiver, smtp: list[str], found: list[Change]
+) -> None:
+    found.append(WORSE)
+    nightly = define(webhook=receiver.url, mail="admin@site.example", since=LAST - timedelta(minutes=1))
+    close(nightly, measured(nightly))
+    (body,) = receiver.bodies
+    assert (body["state"], body["sentences"]) == ("WARNING", [WORSE.sentence])
+    assert Path(str(body["report"])).is_relative_to(nightly.directory)
+    said = "\n".join(smtp)
+    assert "rcpt TO:<admin@site.example>" in said
+    assert "Subject: tierbench nightly quick: WARNING" in said.replace("\n ", " ") or "=?utf-8?" in said
+    close(nightly, measured(nightly, LAST + timedelta(days=1)))
+    assert len(receiver.bodies) == 1
+    with History() as history:
+        kept = [(one.channel, one.text, one.delivered) for one in messages(history, "quick")]
+    assert kept == [("webhook 127.0.0.1", WORSE.sentence, True), ("admin@site.example", WORSE.sentence, True)]
+
+
+def test_what_is_acknowledged_is_not_told(define: Define, receiver: Receiver, found: list[Change]) -> None:
+    found.append(Change("worse", "WARNING", "Worse.", "lan", SINCE_NS, acknowledged=True))
+    nightly = define(webhook=receiver.url)
+    close(nightly, measured(nightly))
+    assert receiver.bodies == []
+
+
+def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_message(
+    define: Define, silence: str, receiver: Receiver, found: list[Change]
+) -> None:
+    found.append(WORSE)
+    nightly = define(webhook=silence)
+    night = close(nightly, measured(nightly))
+    assert night.told == {"webhook 127.0.0.1": "timed out"}
+    state = standing(nightly, [], LAST + timedelta(hours=1))
+    assert (state.state, "not delivered" in state.summary) == ("WARNING", True)
+    nightly.change(Terms(**{**vars(nightly.terms), "webhook": receiver.url}))
+    close(nightly, measured(nightly, LAST + timedelta(days=1)))
+    assert "did not reach" in str(receiver.bodies[0]["text"])
+    assert WORSE.sentence in str(receiver.bodies[0]["text"])
+
+
+def test_a_webhook_is_told_of_by_its_host_alone(
+    define: Define, receiver: Receiver, found: list[Change], tmp_path: Path
+) -> None:
+    found.append(WORSE)
+    nightly = define(webhook="127.0.0.1")
+    webhook.keep(nightly, f"{receiver.url}/T000/secret")
+    said: list[str] = []
+    night = books.close(nightly, record.folder(nightly, measured(nightly)), said.append)
+    assert (night.told, len(receiver.bodies)) == ({"webhook 127.0.0.1": "delivered"}, 1)
+    assert "told webhook 127.0.0.1: delivered" in said
+    holding = [path for path in tmp_path.rglob("*") if path.is_file() and b"T000" in path.read_bytes()]
+    assert holding == [nightly.directory / names.WEBHOOK]
+
+
+def test_an_older_record_that_names_a_webhook_by_its_url_shows_its_host(define: Define) -> None:
+    nightly = define()
+    before = {"sentences": ["Worse."], "told": {"https://chat.example/T000/secret": "timed out"}}
+    measured(nightly, run=False, **before)
+    summary = standing(nightly, [], LAST + timedelta(hours=1)).summary
+    next_night = Night((LAST + timedelta(days=1)).timestamp(), "measured")
+    for text in (summary, message.Message.of(nightly, next_night, [], []).text):
+        assert ("webhook chat.example" in text, "T000" in text) == (True, False)
+
+
+@pytest.fixture
+def babble() -> Iterator[str]:
+    """A webhook that takes what is posted and answers something that is not HTTP."""
+
+    def serve(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            if connection.recv(65536):
+                connection.sendall(b"220 welcome\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        serving = threading.Thread(target=serve, args=(server,))
+        serving.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        socket.create_connection(server.getsockname()).close()  # if nobody else came
+        serving.join()
+
+
+@pytest.mark.parametrize("url", ["https://chat.example:port/hook", "http://chat.example/my hook", "http://[::1/", None])
+def test_a_webhook_that_cannot_be_asked_keeps_neither_the_mail_nor_the_record_nor_the_text_file(
+    define: Define, url: str | None, babble: str, smtp: list[str], found: list[Change], tmp_path: Path
+) -> None:
+    found.append(WORSE)
+    nightly = define(webhook=url or babble, mail="admin@site.example", textfile=str(tmp_path))
+    night = close(nightly, measured(nightly))
+    how, mailed = night.told.values()
+    assert (how != message.DELIVERED, mailed, "data" in smtp) == (True, message.DELIVERED, True)
+    assert record.nights(nightly) == [night]
+    assert (tmp_path / "tierbench_nightly_quick.prom").exists()
+    assert standing(nightly, [], LAST + timedelta(hours=1)).state == "WARNING"
+
+
+def test_a_configuration_of_htcondor_that_cannot_be_read_is_told_in_the_nights_record(
+    define: Define, monkeypatch: pytest.MonkeyPatch, found: list[Change]
+) -> None:
+    found.append(WORSE)
+    nightly = define(mail="admin@site.example")
+    monkeypatch.setattr(pool, "setting", fails("cannot read the setting MAIL_FROM"))
+    night = close(nightly, measured(nightly))
+    assert night.told == {"admin@site.example": "cannot read the setting MAIL_FROM"}
+    assert record.nights(nightly) == [night]
+
+
+def test_a_mailer_that_fails_is_told_in_the_nights_record(
+    define: Define, monkeypatch: pytest.MonkeyPatch, found: list[Change]
+) -> None:
+    found.append(WORSE)
+    monkeypatch.setenv("_CONDOR_SENDMAIL", "/bin/false")
+    monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
+    htcondor2.reload_config()
+    nightly = define(mail="admin@site.example")
+    assert close(nightly, measured(nightly)).told == {"admin@site.example": "/bin/false ended with 1: "}

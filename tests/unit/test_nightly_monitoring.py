@@ -1,0 +1,138 @@
+"""What monitoring sees of a nightly: its alarms, its state, the plugin's line, the text file and the list."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.night_of_quick import LAST, NOW, WORSE, Define, close, definer, in_utc, measured
+from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
+from tierbench.dags import names
+from tierbench.postprocess.history.rows import Measured
+from tierbench.postprocess.history.store import History
+from tierbench.submit import cli
+from tierbench.submit.cli import main
+from tierbench.submit.nightly import plugin, record
+from tierbench.submit.nightly.changes import Change, Rate, changes, suspected
+from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.standing import standing
+from tierbench.submit.nightly.textfile import leave_textfile
+
+
+@pytest.fixture(autouse=True)
+def alone_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    in_utc(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def define(tmp_path: Path) -> Define:
+    return definer(tmp_path)
+
+
+def feed(nights: int, slower_from_night: int) -> None:
+    """Put nights into the history of which one way is slower from a night on."""
+    known = chronicle_of(nights, factors={LAN: slower_from(slower_from_night, 0.15)})
+    with History() as history:
+        for night in known.nights:
+            measured = Measured(tuple(known.values[night.id]), tuple(known.verdicts[night.id]))
+            history.record(dataclasses.replace(night, nightly="quick"), measured)
+
+
+def test_one_night_alone_is_suspected_and_no_alarm(define: Define) -> None:
+    nightly = define()
+    feed(11, slower_from_night=10)
+    assert (suspected(nightly), changes(nightly)) == ([LAN], [])
+
+
+def test_two_nights_are_an_alarm_until_it_is_acknowledged(define: Define) -> None:
+    nightly = define()
+    feed(12, slower_from_night=10)
+    (change,) = changes(nightly)
+    assert (change.direction, change.level, change.configuration) == ("worse", "WARNING", LAN)
+    assert main(["nightly", "ack", "quick", "--note", "new disks"]) == 0
+    assert [change.acknowledged for change in changes(nightly)] == [True]
+
+
+@pytest.mark.parametrize(
+    "after,outcome,changes,expected",
+    [
+        (timedelta(hours=1), None, [], "OK"),
+        (timedelta(hours=1), None, [WORSE], "WARNING"),
+        (timedelta(hours=25), "failed", [], "UNKNOWN"),  # whatever failed, the numbers may be as good as ever
+        (timedelta(hours=25), "missed", [], "UNKNOWN"),
+        (timedelta(hours=27), None, [], "CRITICAL"),
+        (timedelta(hours=27), "failed", [], "CRITICAL"),
+    ],
+)
+def test_the_state(define: Define, after: timedelta, outcome: str | None, changes: list[Change], expected: str) -> None:
+    nightly = define()
+    measured(nightly, run=False, told={"nobody": ""})
+    if outcome:
+        night = Night((LAST + timedelta(days=1)).timestamp(), outcome, "all INVALID", counts={"INVALID": 6})
+        record.write(nightly, night)
+    assert standing(nightly, changes, LAST + timedelta(minutes=10) + after).state == expected
+
+
+def test_a_nightly_that_has_never_measured_anything_is_critical_after_26_hours(define: Define) -> None:
+    nightly = define(since=NOW - timedelta(hours=27))
+    assert standing(nightly, [], NOW - timedelta(hours=2)).state == "UNKNOWN"
+    assert standing(nightly, [], NOW).state == "CRITICAL"
+
+
+def test_the_line_is_as_monitoring_plugins_want_it(define: Define) -> None:
+    nightly = define()
+    measured(nightly, run=False)
+    rates = [Rate("it's a|way/root =1", 131.26, "Mb/s")]
+    told = plugin.line(nightly, standing(nightly, [WORSE], LAST + timedelta(hours=1)), rates, LAST + timedelta(hours=1))
+    text, _, data = told.partition(" | ")
+    assert (told.count("\n"), told.count("|"), text.split(" - ")[0]) == (0, 1, "TIERBENCH WARNING")
+    number = r"-?\d+(\.\d+)?"
+    one = rf"('[^'=]+'|[^ '=]+)={number}(s|%|B|c)?(;({number})?){{0,4}}"
+    assert re.fullmatch(rf"{one}( {one})*", data), data
+    assert "age=3000s;;93600;0" in data
+
+
+def test_check_says_one_line_and_unknown_whatever_is_wrong(define: Define, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nightly", "check", "nowhere"]) == 3
+    nightly = define()
+    (nightly.directory / names.NIGHTLY).write_text("{}")
+    assert main(["nightly", "check", "quick"]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" - ")[0] for line in lines] == ["TIERBENCH UNKNOWN"] * 2
+
+
+def test_another_user_is_told_of_the_same_changes(
+    define: Define, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    define(since=datetime.now(UTC), history=str(tmp_path / "history.sqlite"))
+    feed(12, slower_from_night=10)
+    monkeypatch.delenv("TIERBENCH_HISTORY")
+    monkeypatch.setenv("HOME", str(tmp_path / "nagios"))
+    assert main(["nightly", "check", "quick"]) == 1
+    assert LAN in capsys.readouterr().out
+
+
+def test_prometheus_reads_the_text_file(define: Define, tmp_path: Path) -> None:
+    nightly = define(textfile=str(tmp_path))
+    night = close(nightly, measured(nightly))
+    leave_textfile(nightly, [WORSE])
+    text = (tmp_path / "tierbench_nightly_quick.prom").read_text()
+    at = f'tierbench_nightly_last_success_timestamp_seconds{{nightly="quick",site="testbed"}} {night.ended_wall_s!r}\n'
+    assert at in text
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    if shutil.which("promtool"):
+        checked = subprocess.run(
+            ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False
+        )
+        assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+def test_where_there_are_none_the_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["nightly", "list"]) == 0
+    assert "`tierbench nightly add` sets one up" in capsys.readouterr().out
