@@ -29,7 +29,7 @@ def _ends_its_threads() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
-        thread.join(5)
+        thread.join(60)  # of a busy machine's
         assert not thread.is_alive(), f"{thread} goes on after the test"
 
 

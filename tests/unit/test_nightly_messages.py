@@ -61,7 +61,10 @@ def smtp(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     lines: list[str] = []
 
     def serve(server: socket.socket) -> None:
-        connection, _ = server.accept()
+        try:
+            connection, _ = server.accept()
+        except OSError:  # nobody came
+            return
         with connection, connection.makefile("rwb", buffering=0) as file:
             file.write(b"220 sink\r\n")
             content = False
@@ -86,7 +89,8 @@ def smtp(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
         htcondor2.reload_config()
         yield lines
-        thread.join(5)
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def test_nobody_is_told_of_a_night_in_which_nothing_has_changed(
@@ -125,11 +129,13 @@ def test_what_is_acknowledged_is_not_told(define: Define, receiver: Receiver, fo
 
 
 def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_message(
-    define: Define, silence: str, receiver: Receiver, found: list[Change]
+    define: Define, silence: str, receiver: Receiver, found: list[Change], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found.append(WORSE)
     nightly = define(webhook=silence)
-    night = close(nightly, measured(nightly))
+    with monkeypatch.context() as impatient:
+        impatient.setattr(message, "PATIENCE_S", 0.5)
+        night = close(nightly, measured(nightly))
     assert night.told == {"webhook 127.0.0.1": "timed out"}
     state = standing(nightly, [], LAST + timedelta(hours=1))
     assert (state.state, "not delivered" in state.summary) == ("WARNING", True)
