@@ -91,7 +91,7 @@ class Gate:
     def why(self) -> str:
         """Why the trial was called off; DAGMan then removes its jobs."""
         wait_until((self.trial / names.CALLED_OFF).exists)
-        assert sorted((self.gate.wait(60), self.stop.wait(60))) == [0, CALLED_OFF]  # one of them has
+        assert sorted((self.gate.wait(120), self.stop.wait(120))) == [0, CALLED_OFF]  # one of them has
         return str(json.loads((self.trial / names.CALLED_OFF).read_text())["reason"])
 
     def tells(self, client: int, **record: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.shipped import PYTHON, ship
 from tests.unit.test_sampler_chirp import AccessPoint
-from tests.unit.test_turn import Trials
+from tests.unit.test_turn import PATIENCE_S, Trials
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
 from tierbench.dags.graphs import trial_dag
@@ -178,7 +178,7 @@ def test_the_next_but_one_is_started_when_the_next_one_measures(gone: Trials) ->
 
 def test_jobs_are_started_when_their_turn_has_come_whatever_went_before(trials: Trials) -> None:
     assert not may_start(trials, "first")
-    assert trials.take("first").wait(30) == 0
+    assert trials.take("first").wait(PATIENCE_S) == 0
     assert may_start(trials, "first")
 
 
@@ -244,7 +244,7 @@ def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path: Path) -> No
         assert process.poll() is None
         time.sleep(0.02)
     access_point.stop = True  # the file is there
-    assert process.communicate(timeout=60)[0] == "begins with --index 1\n"
+    assert process.communicate(timeout=PATIENCE_S)[0] == "begins with --index 1\n"
     assert process.returncode == 0
     access_point.close()
 

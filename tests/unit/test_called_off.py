@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,9 @@ def impatient(tmp_path: Path) -> Iterator[Callable[..., Gate]]:
     gates: list[Gate] = []
 
     def make(*, at_work: bool = True, **limits: float) -> Gate:
-        gates.append(Gate(tmp_path, at_work=at_work, **limits))
+        run = tmp_path / str(len(gates))
+        run.mkdir()
+        gates.append(Gate(run, at_work=at_work, **limits))
         return gates[-1]
 
     yield make
@@ -120,31 +123,41 @@ def test_storage_that_moves_nothing_ends_the_trial(impatient: Callable[..., Gate
 
 
 def test_a_worker_lost_before_the_storage_stood_still_is_told_first(impatient: Callable[..., Gate]) -> None:
-    trial = impatient(stall_s=4)
-    trial.open()
+    trial = impatient(at_work=False, stall_s=4)
+    trial.flushed()
+    trial.sampling()
+    trial.ready(0, 1)
     trial.log(names.CLIENTS_LOG, f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed")
+    trial.start()
     assert trial.why.startswith(
         "client 1, which was lost: its slot slot1_1@wn01 does not answer (Socket closed); since"
     )
 
 
+def goes_on(impatient: Callable[..., Gate], while_it_does: Callable[[Gate, int], None]) -> Gate:
+    """A trial that has its limit behind it, as it does so ten times a second; anew if this machine stood still."""
+    for _ in range(10):
+        trial = impatient(stall_s=4)
+        trial.open()
+        done = [(trial.trial / names.GO).stat().st_mtime]
+        for number in range(60):
+            while_it_does(trial, number)
+            done.append(time.time())
+            time.sleep(0.1)
+        is_at_work = trial.stop.poll() is None
+        if max(later - earlier for earlier, later in pairwise([*done, time.time()])) < 1.5:
+            break
+    assert is_at_work
+    return trial
+
+
 def test_storage_that_moves_something_does_not(impatient: Callable[..., Gate]) -> None:
-    trial = impatient(stall_s=4)
-    trial.open()
-    for moved in range(60):
-        trial.sampling(0, 10**6 * moved)
-        time.sleep(0.1)
-    assert trial.stop.poll() is None
+    goes_on(impatient, lambda trial, number: trial.sampling(0, 10**6 * number))
 
 
 def test_clients_that_come_on_without_it_are_not_called_off(impatient: Callable[..., Gate]) -> None:
     """Metadata's few bytes go to another server, and what is done on a worker's own disk goes nowhere."""
-    trial = impatient(stall_s=4)
-    trial.open()
-    for done in range(60):
-        trial.tells(1, event="progress", done=done)
-        time.sleep(0.1)
-    assert trial.stop.poll() is None
+    trial = goes_on(impatient, lambda trial, number: trial.tells(1, event="progress", done=number))
     assert "the storage has moved nothing for" in trial.why
 
 
@@ -156,7 +169,7 @@ def test_without_a_gate_the_stop_watches_how_the_clients_begin(trial: Gate) -> N
     trial.stop = subprocess.Popen([PYTHON, trial.scripts / "stop.py"], cwd=trial.trial, env={})
     trial.processes.append(trial.stop)
     trial.flushed()
-    assert trial.stop.wait(60) == CALLED_OFF
+    assert trial.stop.wait(120) == CALLED_OFF
     assert "clients 0, 1 without a slot" in (trial.trial / names.CALLED_OFF).read_text()
 
 

@@ -37,8 +37,9 @@ def test_a_gate_that_was_started_ahead_waits_for_its_turn(trial: Gate) -> None:
 
 
 def test_it_opens_when_all_are_ready_flushed_and_sampled(trial: Gate) -> None:
+    before_ns = time.time_ns()
     trial.open()
-    assert trial.said()["go_wall_ns"] > time.time_ns() - 10**10
+    assert trial.said()["go_wall_ns"] > before_ns
 
 
 @pytest.mark.parametrize("lacking", ["ready", "flushed", "sampling"])
@@ -72,7 +73,7 @@ def test_who_watches_many_clients_leaves_the_cores_to_them(trial: Gate) -> None:
     trial.start()
     trial.begun(0)
     wait_until(lambda: trial.waits_for)  # it has looked once
-    before, since = cpu_seconds(trial.gate.pid), time.monotonic()
+    since, before = time.monotonic(), cpu_seconds(trial.gate.pid)
     time.sleep(2)
     assert cpu_seconds(trial.gate.pid) - before < 0.4 * (time.monotonic() - since)
 
@@ -107,14 +108,14 @@ def test_samplers_see_the_idle_storage_before_they_are_stopped(trial: Gate) -> N
     trial.open()
     for number in (0, 1):
         (trial.trial / names.client_output(number)).write_text('{"event": "end"}\n')
-    assert trial.stop.wait(60) == 0
+    assert trial.stop.wait(120) == 0
     idle = (trial.trial / names.STOP).stat().st_mtime - (trial.trial / names.SERVED).stat().st_mtime
     assert idle >= stop.IDLE_SECONDS - 0.01  # the stamps of files are some ms old
 
 
 def test_it_ends_when_no_client_is_left_to_wait_for_the_samplers(trial: Gate) -> None:
     trial.terminated(0, 1)
-    assert trial.stop.wait(60) == 0
+    assert trial.stop.wait(120) == 0
     assert not (trial.trial / names.GO).exists()
 
 
@@ -124,7 +125,7 @@ def test_a_gate_that_died_finds_its_go_and_goes_on(trial: Gate) -> None:
     trial.kill()
     trial.start()
     trial.terminated(0, 1)
-    assert trial.stop.wait(60) == 0
+    assert trial.stop.wait(120) == 0
     assert trial.said() == go
 
 
@@ -132,9 +133,9 @@ def test_a_stop_that_died_goes_on_where_it_was(trial: Gate) -> None:
     trial.open()
     trial.kill()
     trial.start()
-    assert trial.gate.wait(60) == 0
+    assert trial.gate.wait(120) == 0
     trial.terminated(0, 1)
-    assert trial.stop.wait(60) == 0
+    assert trial.stop.wait(120) == 0
     assert not (trial.trial / names.CALLED_OFF).exists()
 
 

@@ -49,9 +49,9 @@ def test_a_clients_turn_comes_when_the_one_before_has_ended(in_turn: Gate) -> No
     in_turn.terminated(0)
     wait_until(lambda: len(in_turn.said()["turns_wall_ns"]) == 2)
     assert in_turn.said()["turns_wall_ns"][1] > ended
-    assert in_turn.gate.wait(60) == 0
+    assert in_turn.gate.wait(120) == 0
     in_turn.terminated(1)
-    assert in_turn.stop.wait(60) == 0
+    assert in_turn.stop.wait(120) == 0
 
 
 def test_a_gate_that_died_between_two_turns_goes_on(in_turn: Gate) -> None:
