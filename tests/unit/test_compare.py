@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.unit.report_page import Page
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
-from tests.unit.test_report import Page
 from tierbench.errors import ConfigError
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.style import KNOWN

@@ -1,7 +1,7 @@
 """The page of a nightly needs nothing but itself, and shows what there is: changes, gaps, and that there is little."""
 
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
-from tests.unit.test_report import Page
+from tests.unit.report_page import Page
 from tierbench.postprocess.history.alarms import Watch
 from tierbench.postprocess.history.page import history_page
 

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
-from tests.unit.test_report import Page, silent
 from tierbench.dags import names
 from tierbench.postprocess.measures.knee import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
 from tierbench.postprocess.report.answer import answer

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.report_page import Page
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
-from tests.unit.test_report import Page
 from tierbench.dags.claims import Claim, reference_of
 from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
 from tierbench.errors import ConfigError

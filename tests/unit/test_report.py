@@ -4,71 +4,26 @@ import html
 import json
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.report_page import SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags import names
-from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.measures.over_time import HostSeries, TimeSeries, busiest
-from tierbench.postprocess.report.answer import answer, answers
 from tierbench.postprocess.report.differences import differences
-from tierbench.postprocess.report.markup import VOID, element, table
+from tierbench.postprocess.report.markup import element, table
 from tierbench.postprocess.report.provenance import provenance
 from tierbench.postprocess.report.trials import steps_of
 from tierbench.postprocess.report.write import run_report
-from tierbench.postprocess.tables.points import Panel
 from tierbench.postprocess.tables.results import read_results
-from tierbench.submit import cli
 
-SMALL = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), repeats=3)
 HOSTILE = "<script>alert('&amp;')</script>\"x"
-
-
-def silent(_words):
-    pass
-
-
-class Page(HTMLParser):
-    """What a page holds; raises where a tag is closed that was not open."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.words, self.loads, self.links, self.ids = [], [], [], [], []
-        self.trials = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        told = dict(attributes)
-        self.ids += [told["id"]] if "id" in told else []
-        self.loads += [told[name] for name in ("src", "srcset", "data", "poster") if name in told]
-        self.loads += [told["href"]] if tag == "link" else []
-        self.links += [told["href"]] if tag == "a" else []
-        if "trial" in (told.get("class") or "").split():
-            self.trials.append([])
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
-        if self.trials and "details" in self.open:
-            self.trials[-1].append(data)
-
-    @property
-    def text(self):
-        return " ".join(self.words)
 
 
 def make(run, shape=SMALL):
@@ -210,9 +165,6 @@ def test_a_hundred_trials_stay_small(tmp_path):
     assert len(page.encode()) < 2_000_000
 
 
-# -- names that would break a page -------------------------------------------------------------------
-
-
 def test_hostile_names_are_shown_and_do_nothing(tmp_path):
     shape = Shape(rates={"direct": 400.0}, batches=(4,), repeats=2, question=HOSTILE, site=HOSTILE)
     text = make(tmp_path / "run", shape)
@@ -238,9 +190,6 @@ def test_elements_escape_what_is_not_markup():
     assert "<script" not in table([HOSTILE], [[HOSTILE]], caption=HOSTILE)
 
 
-# -- what is not there ---------------------------------------------------------------------------------
-
-
 def test_a_run_without_the_newer_columns_has_a_page(tmp_path):
     page = Page(make(tmp_path / "run", Shape(**{**vars(SMALL), "plain": True})))
     assert page.open == []
@@ -264,156 +213,6 @@ def test_missing_tables_are_made_first(tmp_path):
     assert len(page.trials) == 1
     assert "making its tables first" in told[0]
     assert (run / names.TRIALS_CSV).is_file()
-
-
-# -- the answer ------------------------------------------------------------------------------------------
-
-
-def said(run, shape, workload="root"):
-    found = read_results(write_run(run, Shape(**{**vars(shape), "samples": False})), silent)
-    return answer(found, Panel({"workload": workload}))
-
-
-def test_a_clear_winner_is_named_with_its_interval(tmp_path):
-    found = said(tmp_path / "run", SMALL)
-    assert found.clear
-    assert found.sentence.startswith("With 8 jobs of root, direct is the fastest: ")
-    assert "lan-xrootd by a factor of 2.00 (95\N{NO-BREAK SPACE}% interval 1.98–2.02)" in found.sentence
-
-
-def test_an_interval_that_includes_one_is_no_win(tmp_path):
-    found = said(tmp_path / "run", Shape(rates={"direct": 203.0, "lan-xrootd": 200.0, "slow": 100.0}))
-    assert not found.clear
-    assert "no clear winner" in found.sentence
-    assert (
-        "cannot be told apart from lan-xrootd (ratio 1.01, 95\N{NO-BREAK SPACE}% interval 0.99–1.03)" in found.sentence
-    )
-    assert "It was ahead of slow" in found.sentence
-
-
-def test_ratios_below_a_tenth_keep_their_figures(tmp_path):
-    shape = Shape(rates={"direct": 400.0, "slow": 1.0}, batches=(4, 8))
-    found = said(tmp_path / "run", shape)
-    assert "slow by a factor of 400 (95" in found.sentence
-    shape = Shape(rates={"slow": 400.0}, batches=(8,), axes={"rtt_ms": {1: 1, 50: 0.0034}}, interval=0.0001,
-                  report={"x": "rtt_ms"})  # fmt: skip
-    (note,) = [note for note in said(tmp_path / "small", shape).notes if note.startswith("From rtt_ms=1 to 50")]
-    assert note.endswith("slow 0.0034 (95\N{NO-BREAK SPACE}% interval 0.0033–0.0035).")
-
-
-def test_one_repetition_claims_no_certainty(tmp_path):
-    found = said(tmp_path / "run", Shape(**{**vars(SMALL), "repeats": 1}))
-    assert not found.clear
-    assert "With a single repetition there is no telling what of that is chance" in found.sentence
-
-
-def test_few_repetitions_are_told(tmp_path):
-    assert any("rests on 3 repetitions" in note for note in said(tmp_path / "run", SMALL).notes)
-    assert not any("rests on" in note for note in said(tmp_path / "more", Shape(**{**vars(SMALL), "repeats": 5})).notes)
-
-
-def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
-    verdicts = {f"{access}.root.x00{jobs}.r{n}": ("INVALID", "warm cache")
-                for access in SMALL.rates for jobs in SMALL.batches for n in (1, 2, 3)}  # fmt: skip
-    found = said(tmp_path / "run", Shape(**{**vars(SMALL), "verdicts": verdicts}))
-    assert not found.clear
-    assert found.sentence == "No answer for root: all 12 of its trials are INVALID."
-    assert found.notes == ("warm cache (in 12 trials).",)
-
-
-def test_suspect_and_invalid_trials_are_told_with_the_answer(tmp_path):
-    verdicts = {"direct.root.x008.r1": ("INVALID", "late client"), "lan-xrootd.root.x008.r2": ("SUSPECT", "2 gaps")}
-    notes = " ".join(said(tmp_path / "run", Shape(**{**vars(SMALL), "verdicts": verdicts})).notes)
-    assert "1 of the 5 trials behind it is SUSPECT: 2 gaps" in notes
-    assert "1 of 12 trials INVALID and left out" in notes
-
-
-def test_one_access_is_compared_with_nothing(tmp_path):
-    found = said(tmp_path / "run", Shape(rates={"direct": 400.0}))
-    assert "no other access has trials to compare it with" in found.sentence
-
-
-def test_what_compares_is_said_before_what_has_nothing_to_compare(tmp_path):
-    verdicts = {f"direct.cms.x00{jobs}.r{n}": ("INVALID", "warm cache") for jobs in SMALL.batches for n in (1, 2, 3)}
-    rates = {access: SMALL.rates[access] for access in ("direct", "lan-xrootd")}
-    shape = {**vars(SMALL), "rates": rates, "workloads": ("cms", "root"), "verdicts": verdicts, "samples": False}
-    first, second = answers(read_results(write_run(tmp_path / "run", Shape(**shape)), silent))
-    assert "jobs of root, direct is the fastest" in first.sentence
-    assert "jobs of cms, lan-xrootd" in second.sentence
-    assert "no other access has trials to compare it with" in second.sentence
-
-
-def test_an_incomplete_trial_is_invalid_even_without_a_verdict(tmp_path):
-    shape = Shape(**{**vars(SMALL), "plain": True, "verdicts": {"direct.root.x008.r1": ("INVALID", "2 clients lost")}})
-    assert any("1 of 12 trials INVALID" in note for note in said(tmp_path / "run", shape).notes)
-
-
-def test_who_leads_elsewhere_on_the_ladder_is_told(tmp_path):
-    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
-    rows = read_csv(run / "summary.csv")
-    for row in rows:
-        if (row["access"], row["jobs"]) == ("lan-xrootd", "4"):
-            row["delivered_mbps"] = "900"
-    write_csv(run / "summary.csv", rows)
-    notes = answer(read_results(run, silent), Panel({"workload": "root"})).notes
-    assert "The highest mean elsewhere on the ladder: with 4 jobs lan-xrootd." in notes
-
-
-# -- on the command line -----------------------------------------------------------------------------------
-
-
-def test_the_command_writes_the_page_and_says_where(tmp_path, capsys):
-    run = write_run(tmp_path / "run", SMALL)
-    assert cli.main(["report", str(run)]) == 0
-    assert capsys.readouterr().out.strip() == str(run / "report.html")
-
-
-def test_what_is_no_run_is_told(tmp_path):
-    with pytest.raises(ConfigError, match="is not a run directory"):
-        run_report(tmp_path, None, silent)
-
-
-def test_a_run_that_has_measured_nothing_has_no_page(tmp_path):
-    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
-    rows = read_csv(run / "trials.csv")
-    write_csv(run / "trials.csv", [{**row, "mean_mbps": "", "jobs_ok": 0, "state": "incomplete"} for row in rows])
-    with pytest.raises(TierbenchError, match="none of its 12 trials has measured anything yet; `tierbench watch"):
-        run_report(run, None, silent)
-
-
-def test_a_place_that_cannot_be_written_is_told(tmp_path):
-    run = write_run(tmp_path / "run", SMALL)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(TierbenchError, match=r"cannot be written: .*; --output FILE"):
-        run_report(run, tmp_path / "file" / "page.html", silent)
-
-
-def test_a_damaged_table_is_told_with_its_remedy(tmp_path):
-    run = write_run(tmp_path / "run", SMALL)
-    path = run / "trials.csv"
-    path.write_text(path.read_text().replace(",1,direct.root", ",one,direct.root"))
-    with pytest.raises(TierbenchError, match=r"trials\.csv: cannot be read: .*`tierbench tables"):
-        run_report(run, None, silent)
-
-
-def test_without_matplotlib_the_command_says_what_to_install(tmp_path):
-    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
-    program = (
-        "import sys; sys.modules['matplotlib'] = None\n"
-        "from tierbench.submit.cli import main; sys.exit(main(sys.argv[1:]))"
-    )
-    done = subprocess.run([sys.executable, "-c", program, "report", run], capture_output=True, text=True, check=False)
-    assert done.returncode == 3
-    assert "pip install matplotlib" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_the_tables_of_a_trial_need_neither_scipy_nor_matplotlib():
-    program = (
-        "import sys; sys.modules['matplotlib'] = None; sys.modules['scipy'] = None\n"
-        "import tierbench.postprocess.tables.write, tierbench.submit.cli"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_definitions_of_a_synthetic_run_are_json(run):

@@ -5,9 +5,9 @@ import itertools
 
 import pytest
 
+from tests.unit.report_page import Page
 from tests.unit.synthetic_report import Shape, write_run
 from tests.unit.test_plots import by_name
-from tests.unit.test_report import Page
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.plots import canvas, gallery
 from tierbench.postprocess.plots.style import looks

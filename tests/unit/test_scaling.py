@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from tests.unit.report_page import Page
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.test_papers import BASE, silent
-from tests.unit.test_report import Page
 from tierbench.dags.levels import Factor
 from tierbench.dags.scaling import Scaling, scaling_problems
 from tierbench.postprocess.plots.scaling import scaling_plot

@@ -1,0 +1,97 @@
+"""The answer on a report's page: it claims what the trials can bear, and tells what it rests on."""
+
+from tests.unit.report_page import SMALL, silent
+from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tierbench.postprocess.report.answer import answer, answers
+from tierbench.postprocess.tables.points import Panel
+from tierbench.postprocess.tables.results import read_results
+
+
+def said(run, shape, workload="root"):
+    found = read_results(write_run(run, Shape(**{**vars(shape), "samples": False})), silent)
+    return answer(found, Panel({"workload": workload}))
+
+
+def test_a_clear_winner_is_named_with_its_interval(tmp_path):
+    found = said(tmp_path / "run", SMALL)
+    assert found.clear
+    assert found.sentence.startswith("With 8 jobs of root, direct is the fastest: ")
+    assert "lan-xrootd by a factor of 2.00 (95\N{NO-BREAK SPACE}% interval 1.98–2.02)" in found.sentence
+
+
+def test_an_interval_that_includes_one_is_no_win(tmp_path):
+    found = said(tmp_path / "run", Shape(rates={"direct": 203.0, "lan-xrootd": 200.0, "slow": 100.0}))
+    assert not found.clear
+    assert "no clear winner" in found.sentence
+    assert (
+        "cannot be told apart from lan-xrootd (ratio 1.01, 95\N{NO-BREAK SPACE}% interval 0.99–1.03)" in found.sentence
+    )
+    assert "It was ahead of slow" in found.sentence
+
+
+def test_ratios_below_a_tenth_keep_their_figures(tmp_path):
+    shape = Shape(rates={"direct": 400.0, "slow": 1.0}, batches=(4, 8))
+    found = said(tmp_path / "run", shape)
+    assert "slow by a factor of 400 (95" in found.sentence
+    shape = Shape(rates={"slow": 400.0}, batches=(8,), axes={"rtt_ms": {1: 1, 50: 0.0034}}, interval=0.0001,
+                  report={"x": "rtt_ms"})  # fmt: skip
+    (note,) = [note for note in said(tmp_path / "small", shape).notes if note.startswith("From rtt_ms=1 to 50")]
+    assert note.endswith("slow 0.0034 (95\N{NO-BREAK SPACE}% interval 0.0033–0.0035).")
+
+
+def test_one_repetition_claims_no_certainty(tmp_path):
+    found = said(tmp_path / "run", Shape(**{**vars(SMALL), "repeats": 1}))
+    assert not found.clear
+    assert "With a single repetition there is no telling what of that is chance" in found.sentence
+
+
+def test_few_repetitions_are_told(tmp_path):
+    assert any("rests on 3 repetitions" in note for note in said(tmp_path / "run", SMALL).notes)
+    assert not any("rests on" in note for note in said(tmp_path / "more", Shape(**{**vars(SMALL), "repeats": 5})).notes)
+
+
+def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
+    verdicts = {f"{access}.root.x00{jobs}.r{n}": ("INVALID", "warm cache")
+                for access in SMALL.rates for jobs in SMALL.batches for n in (1, 2, 3)}  # fmt: skip
+    found = said(tmp_path / "run", Shape(**{**vars(SMALL), "verdicts": verdicts}))
+    assert not found.clear
+    assert found.sentence == "No answer for root: all 12 of its trials are INVALID."
+    assert found.notes == ("warm cache (in 12 trials).",)
+
+
+def test_suspect_and_invalid_trials_are_told_with_the_answer(tmp_path):
+    verdicts = {"direct.root.x008.r1": ("INVALID", "late client"), "lan-xrootd.root.x008.r2": ("SUSPECT", "2 gaps")}
+    notes = " ".join(said(tmp_path / "run", Shape(**{**vars(SMALL), "verdicts": verdicts})).notes)
+    assert "1 of the 5 trials behind it is SUSPECT: 2 gaps" in notes
+    assert "1 of 12 trials INVALID and left out" in notes
+
+
+def test_one_access_is_compared_with_nothing(tmp_path):
+    found = said(tmp_path / "run", Shape(rates={"direct": 400.0}))
+    assert "no other access has trials to compare it with" in found.sentence
+
+
+def test_what_compares_is_said_before_what_has_nothing_to_compare(tmp_path):
+    verdicts = {f"direct.cms.x00{jobs}.r{n}": ("INVALID", "warm cache") for jobs in SMALL.batches for n in (1, 2, 3)}
+    rates = {access: SMALL.rates[access] for access in ("direct", "lan-xrootd")}
+    shape = {**vars(SMALL), "rates": rates, "workloads": ("cms", "root"), "verdicts": verdicts, "samples": False}
+    first, second = answers(read_results(write_run(tmp_path / "run", Shape(**shape)), silent))
+    assert "jobs of root, direct is the fastest" in first.sentence
+    assert "jobs of cms, lan-xrootd" in second.sentence
+    assert "no other access has trials to compare it with" in second.sentence
+
+
+def test_an_incomplete_trial_is_invalid_even_without_a_verdict(tmp_path):
+    shape = Shape(**{**vars(SMALL), "plain": True, "verdicts": {"direct.root.x008.r1": ("INVALID", "2 clients lost")}})
+    assert any("1 of 12 trials INVALID" in note for note in said(tmp_path / "run", shape).notes)
+
+
+def test_who_leads_elsewhere_on_the_ladder_is_told(tmp_path):
+    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
+    rows = read_csv(run / "summary.csv")
+    for row in rows:
+        if (row["access"], row["jobs"]) == ("lan-xrootd", "4"):
+            row["delivered_mbps"] = "900"
+    write_csv(run / "summary.csv", rows)
+    notes = answer(read_results(run, silent), Panel({"workload": "root"})).notes
+    assert "The highest mean elsewhere on the ladder: with 4 jobs lan-xrootd." in notes

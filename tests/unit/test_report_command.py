@@ -1,0 +1,66 @@
+"""The command that makes a report's page, and what it says where there can be none."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.report_page import SMALL, silent
+from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.report.write import run_report
+from tierbench.submit import cli
+
+
+def test_the_command_writes_the_page_and_says_where(tmp_path, capsys):
+    run = write_run(tmp_path / "run", SMALL)
+    assert cli.main(["report", str(run)]) == 0
+    assert capsys.readouterr().out.strip() == str(run / "report.html")
+
+
+def test_what_is_no_run_is_told(tmp_path):
+    with pytest.raises(ConfigError, match="is not a run directory"):
+        run_report(tmp_path, None, silent)
+
+
+def test_a_run_that_has_measured_nothing_has_no_page(tmp_path):
+    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
+    rows = read_csv(run / "trials.csv")
+    write_csv(run / "trials.csv", [{**row, "mean_mbps": "", "jobs_ok": 0, "state": "incomplete"} for row in rows])
+    with pytest.raises(TierbenchError, match="none of its 12 trials has measured anything yet; `tierbench watch"):
+        run_report(run, None, silent)
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path):
+    run = write_run(tmp_path / "run", SMALL)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TierbenchError, match=r"cannot be written: .*; --output FILE"):
+        run_report(run, tmp_path / "file" / "page.html", silent)
+
+
+def test_a_damaged_table_is_told_with_its_remedy(tmp_path):
+    run = write_run(tmp_path / "run", SMALL)
+    path = run / "trials.csv"
+    path.write_text(path.read_text().replace(",1,direct.root", ",one,direct.root"))
+    with pytest.raises(TierbenchError, match=r"trials\.csv: cannot be read: .*`tierbench tables"):
+        run_report(run, None, silent)
+
+
+def test_without_matplotlib_the_command_says_what_to_install(tmp_path):
+    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
+    program = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from tierbench.submit.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "report", run], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "pip install matplotlib" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_tables_of_a_trial_need_neither_scipy_nor_matplotlib():
+    program = (
+        "import sys; sys.modules['matplotlib'] = None; sys.modules['scipy'] = None\n"
+        "import tierbench.postprocess.tables.write, tierbench.submit.cli"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
