@@ -5,7 +5,8 @@ Shipped to the host that can change it, with htchirp.py (HTCondor's) beside it. 
 which an admin installs with one line for sudo. The helper undoes the change when this process is gone, however that
 came about.
 Standard output is JSON lines: arranged (with the values before and now), restored; or failed, with the reason. Of a
-cache both say what it held: when the value was read back, and when the trial was over.
+cache both say what it held: when the value was read back, and when the trial was over; and of what hosts have a number
+of, which each had.
 
 Exit codes:
     0  what happened is told, whatever it was: it is for the gate and the verdict to judge
@@ -49,11 +50,15 @@ def main() -> int:
     try:
         with Helper(arguments.helper, arguments.word, arguments.value) as helper, contextlib.suppress(Stopped):
             held = helper.answer()
-            tell("arranged", **about, before=held.get("before"), now=held.get("now"), **cache_of(held))
+            tell("arranged", **about, before=held.get("before"), now=held.get("now"), **further_of(held))
             wait_for(arguments.stop_file, arguments.max_seconds, helper)
         undone = helper.restored
         tell(
-            "restored", **about, now=undone.get("restored"), undoing_mono_ns=helper.undoing_mono_ns, **cache_of(undone)
+            "restored",
+            **about,
+            now=undone.get("restored"),
+            undoing_mono_ns=helper.undoing_mono_ns,
+            **further_of(undone),
         )
     except (Trouble, Stopped, OSError, ValueError) as error:
         tell("failed", **about, message=str(error) or "stopped before anything was changed")
@@ -149,9 +154,9 @@ def wait_for(stop_file: "str | None", seconds: float, helper: Helper) -> None:
         time.sleep(POLL_S)
 
 
-def cache_of(said: "dict[str, Any]") -> "dict[str, Any]":
-    """What a cache held, where the helper has said it."""
-    return {"cache": said["cache"]} if "cache" in said else {}
+def further_of(said: "dict[str, Any]") -> "dict[str, Any]":
+    """What a cache held, and what number each host has, where the helper has said it."""
+    return {kind: said[kind] for kind in ("cache", "each") if kind in said}
 
 
 def tell(event: str, **content: Any) -> None:

@@ -1,23 +1,28 @@
 """Names what limited a trial, from how much of each resource on its way was used; docs/bottlenecks.md argues the rules.
 
 Something is full when its use is at its ceiling. Of several full ones the fullest is named, and the others told.
-Where nothing is full, clients that wait for round trips are told from those of which nobody knows what they wait for.
+Where nothing is full, it may be latency (latency.py).
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tierbench.postprocess.measures.ceilings import Ceiling, tightest
+from tierbench.postprocess.measures.latency import (
+    Clients,
+    clients_apart,
+    wait_per_read_ms,
+    why_latency,
+    why_not_latency,
+)
 from tierbench.postprocess.measures.resources import SHARED, Resource, part, resources
-from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.tables.rows import Limit, ResourceRow
 
-# The thresholds, all of them; shares of a ceiling.
+# The thresholds but for those of latency; shares of a ceiling.
 LINK_FULL = 0.90  # mean rate: headers, and the gaps between requests, take the rest
 LINK_OFTEN_FULL = (0.75, 0.5)  # or so much in the mean, with so many of the samples near the ceiling
 CPU_FULL = 0.90
@@ -29,29 +34,11 @@ CLIENT_FULL = 0.80  # CPU time over run time: such a job is called CPU-bound
 MACHINE_FULL = 0.95  # of a machine that several hosts share
 MOST_OF_MACHINE = 0.5
 SENDS = 0.2  # of what a host sends: an interface that sends less is not one of those by which data leave it
-IDLE = 0.75  # for latency to be named, nothing may be used more than this
-WAITING = 0.5  # nor the clients' own CPU more than this
-LEAST_RTT_MS = 1.0  # a shorter round trip is no longer than a server's own answering time
-LEAST_IN_FLIGHT = 512  # a client that waits for each answer has as much on the way as it asks for at a time:
-MOST_IN_FLIGHT = 16 << 20  # between a small basket and the largest read-ahead or TCP window that is usual
-A_ROUND_TRIP = (0.7, 2.0)  # round trips that a client waits for each of its reads, where it tells how many these were
 
 STORAGE, WAN, LATENCY, CLIENT, UNEXPLAINED = "storage", "WAN link", "latency", "client's own CPU", "unexplained"
 NIC = {"storage": STORAGE, "gateway": "gateway NIC", "door": "door NIC", "worker": "worker NIC"}
 CPU = {"storage": STORAGE, "gateway": "gateway CPU", "door": "door CPU", "worker": "worker CPU"}
 WHO = {"storage": "storage server", "gateway": "gateway", "door": "door", "worker": "workers"}
-
-
-@dataclass(frozen=True)
-class Clients:
-    """What is known of a trial's clients as a whole."""
-
-    at_work: int  # at a time: jobs, or the processes of all of them
-    cpu_efficiency: float | None
-    mbps: float | None  # of the storage server, for all of them
-    rtt_ms: float | None = None
-    rtt_source: str = ""
-    wait_per_read_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +75,8 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
         rate or None,
         links.rtt_ms,
         links.rtt_source,
-        _wait_per_read_ms(of.clients),
+        wait_per_read_ms(of.clients),
+        None if links.rtts_ms is None else clients_apart(data, used, links.rtts_ms),
     )
     label, words = explain(used, clients)
     return replace(limit, bottleneck=label, bottleneck_evidence=f"{of.words}, {of.seconds:.1f} s: {words}")
@@ -124,10 +112,10 @@ def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
         words += [f"next: {other.words}" for other in others]
         return full[0].label, "; ".join([*words, *sent_again])
     busiest = "; ".join(candidate.words for candidate in candidates[:3]) or "no ceiling is known"
-    waiting = _latency(candidates, clients)
+    waiting = why_latency((candidate.use for candidate in candidates), clients)
     if waiting:
         return LATENCY, "; ".join([waiting, f"busiest: {busiest}", *sent_again])
-    known = ["nothing that is known of is full", busiest, *_shared(used), *_why_not(clients), *sent_again]
+    known = ["nothing that is known of is full", busiest, *_shared(used), *why_not_latency(clients), *sent_again]
     return UNEXPLAINED, "; ".join(known)
 
 
@@ -234,52 +222,6 @@ def _shared(used: Sequence[Resource]) -> Iterator[str]:
         if r.role == "machine" and (r.utilisation or 0) >= MACHINE_FULL:
             cores = sum(host.value for host in used if host.resource == "CPU" and host.unit == "cores")
             yield f"the machine that all hosts share is {r.value:.0f} % busy, {cores:.2f} cores of it by sampled hosts"
-
-
-def _latency(candidates: Sequence[Candidate], clients: Clients) -> str:
-    """Why it is latency, if it is: all waits, nothing works, and what is on its way is as much as is asked for."""
-    in_flight = _in_flight(clients)
-    if in_flight is None or clients.rtt_ms is None or clients.rtt_ms < LEAST_RTT_MS:
-        return ""
-    if any(candidate.use > IDLE for candidate in candidates) or (clients.cpu_efficiency or 0.0) > WAITING:
-        return ""
-    mbps = (clients.mbps or 0.0) / clients.at_work
-    trips = (clients.wait_per_read_ms or 0.0) / clients.rtt_ms
-    if A_ROUND_TRIP[0] <= trips <= A_ROUND_TRIP[1]:
-        return (
-            f"nothing is busy and the clients wait {trips:.1f} round trips of {clients.rtt_ms:.1f} ms"
-            f" ({clients.rtt_source}) for each of their reads, which so brings each {mbps:.1f} Mb/s"
-        )
-    if not LEAST_IN_FLIGHT <= in_flight <= MOST_IN_FLIGHT:
-        return ""
-    return (
-        f"nothing is busy and the clients wait: each receives {mbps:.1f} Mb/s over a round trip of"
-        f" {clients.rtt_ms:.1f} ms ({clients.rtt_source}), so {in_flight / 1024:.0f} KiB are on the way at a time,"
-        " as when each answer is awaited before more is asked for"
-    )
-
-
-def _wait_per_read_ms(jobs: Iterable[Job]) -> float | None:
-    """What a client waits for each of its reads in the median, where clients tell how many these were."""
-    waits = [
-        1e3 * (job.run_s - (job.computing_s or 0.0)) / job.reads for job in jobs if job.run_s is not None and job.reads
-    ]
-    return statistics.median(waits) if waits else None
-
-
-def _in_flight(clients: Clients) -> float | None:
-    """By Little's law, the bytes that each client has on the way at a time."""
-    if clients.rtt_ms is None or clients.mbps is None:
-        return None
-    return clients.mbps * 1e6 / 8 / clients.at_work * clients.rtt_ms / 1e3
-
-
-def _why_not(clients: Clients) -> Iterator[str]:
-    """What speaks against, or is missing for, latency."""
-    if clients.rtt_ms is None:
-        yield "the round-trip time is not known (links.rtt_ms, or iperf3 at the run's beginning)"
-    elif (in_flight := _in_flight(clients)) is not None:
-        yield f"{in_flight / 1024:.0f} KiB a client on the way over {clients.rtt_ms:.1f} ms"
 
 
 def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, Ceiling]]:

@@ -46,21 +46,28 @@ class Ceilings:
     rtt_ms: float | None = None
     rtt_source: str = ""
     rtt_from: str = ""  # the storage server that is so far away
+    rtts_ms: Mapping[str, float] | None = None  # of the hosts, where each has one of its own, as far as they are known
 
     def to(self, servers: Collection[str]) -> Ceilings:
         """The same of a way to these storage servers alone: how far another one is says nothing of them."""
         if not servers or not self.rtt_from or self.rtt_from in servers:
             return self
-        return dataclasses.replace(self, rtt_ms=None, rtt_source="")
+        rtts_ms: Mapping[str, float] | None = None if self.rtts_ms is None else {}
+        return dataclasses.replace(self, rtt_ms=None, rtt_source="", rtts_ms=rtts_ms)
 
-    def under(self, arranged: Mapping[str, float | None]) -> Ceilings:
-        """What is known when some of it was changed for a trial; of what is no number then, nothing."""
+    def under(self, arranged: Mapping[str, float | None], of_hosts: Mapping[str, float] | None = None) -> Ceilings:
+        """What is known when some of it was changed for a trial; of what is no number then, nothing.
+
+        Where the round-trip time is no number, each host may have one of its own.
+        """
         kept = {link: ceiling for link, ceiling in self.links.items() if link not in arranged}
         links = {link: Ceiling(to, ARRANGED) for link, to in arranged.items() if link != "rtt_ms" and to is not None}
         changed = dataclasses.replace(self, links={**kept, **links})
         if "rtt_ms" not in arranged:
             return changed
-        return dataclasses.replace(changed, rtt_ms=arranged["rtt_ms"], rtt_source=ARRANGED)
+        rtt_ms = arranged["rtt_ms"]
+        rtts_ms = (of_hosts or {}) if rtt_ms is None else None
+        return dataclasses.replace(changed, rtt_ms=rtt_ms, rtt_source=ARRANGED, rtts_ms=rtts_ms)
 
     def towards_storage(self) -> Ceilings:
         """The same of what goes there: iperf3 measures the way back, and a worker may send more than it takes in."""

@@ -286,9 +286,12 @@ def _ceilings(folder: Path, trial: Definition, conditions: list[Held], lacking: 
     known = read_ceilings(folder.absolute().parents[1], trial.pool, lacking.append)
     if trial.measure.direction == RECEIVED:
         known = known.towards_storage()
-    return known.under({role_of(one.condition.link): one.number for one in conditions if one.condition.link}).to(
-        trial.servers
-    )
+    arranged = {role_of(one.condition.link): one.number for one in conditions if one.condition.link}
+    distances = [one for one in conditions if one.condition.link == "rtt_ms"]
+    if len({one.number for one in distances}) > 1:  # who is how far by which of them, nobody says
+        arranged["rtt_ms"] = None
+    of_hosts = distances[0].each if len(distances) == 1 else None
+    return known.under(arranged, of_hosts).to(trial.servers)
 
 
 def _unread(folder: Path, damage: Damaged) -> TrialData:

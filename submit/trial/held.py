@@ -66,6 +66,15 @@ class Held:
             return None
 
     @property
+    def each(self) -> "dict[str, float]":
+        """Of what hosts have a number of, which each of them had."""
+        each = self.records.get("arranged", {}).get("each")
+        numbers = each.items() if isinstance(each, dict) else ()
+        return {
+            str(host): float(number) for host, number in numbers if type(number) in (int, float) and 0 <= number < 1e9
+        }
+
+    @property
     def cache_before(self) -> "dict[str, Any]":
         """Of a cache, the bytes that it held when the trial could begin, and the folder that is read through it."""
         return dict(self.records.get("arranged", {}).get("cache") or {})

@@ -15,6 +15,7 @@ from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, co
 from tests.testbed.test_network import iperf_mbps, round_trip_ms
 from tierbench.dags import names
 from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services.conditions import WORDS
 from tierbench.testbed.testbed import Testbed
 
 CARD_MBPS = 100
@@ -184,7 +185,9 @@ def test_public_workers_can_be_at_distances_of_their_own(testbed: Testbed, usual
     wan, workers = testbed.host("wan"), (testbed.host("wn03"), testbed.host("wn04"))
     with held(wan, "worker-rtts", "5-14-47-60"):
         apart = [round_trip_ms(worker, "oss.uf.test", ms) for worker, ms in zip(workers, (5, 14), strict=True)]
+        said = wan.run(f"{WORDS}/worker-rtts", "get").stdout
     assert apart == [pytest.approx(5, abs=2), pytest.approx(14, abs=2)]
+    assert "each wn03.fiu.test=5 wn04.fiu.test=14" in said
     alike = [round_trip_ms(worker, "oss.uf.test", float(usual_rtt_ms)) for worker in workers]
     assert alike == [pytest.approx(float(usual_rtt_ms), abs=2)] * 2
 

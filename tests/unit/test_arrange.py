@@ -144,6 +144,27 @@ def test_it_tells_the_present_value(place: Place) -> None:
     assert place.call("get", "rtt").stdout == "14\n"
 
 
+OF_HOSTS = """#!/bin/sh
+# takes: alike 5-14
+case $1 in
+get) cat {value} ;;
+set) echo "$2" >{value}; [ "$2" = alike ] || echo 'each wn02.fiu.test=5 wn03.fiu.test=14.5 wn04=x' >>{value} ;;
+esac
+"""
+
+
+def test_what_hosts_each_have_a_number_of_is_told_of_each_whose_number_is_one(place: Place) -> None:
+    place.value.write_text("alike\n")
+    place.program.write_text(OF_HOSTS.format(value=place.value))
+    job = place.job("5-14", "--stop-file", "stop")
+    assert job.stdout is not None
+    arranged = json.loads(job.stdout.readline())
+    (place.value.parent / "stop").touch()
+    [restored] = lines(job)
+    assert (arranged["now"], arranged["each"]) == ("5-14", {"wn02.fiu.test": 5.0, "wn03.fiu.test": 14.5})
+    assert (restored["now"], place.value.read_text()) == ("alike", "alike\n")
+
+
 CACHE = """#!/bin/sh
 # takes: cold warm
 # within: 300 s

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tierbench.dags import names
-from tierbench.postprocess.measures.bottleneck import Clients, explain
+from tierbench.postprocess.measures.bottleneck import explain
 from tierbench.postprocess.measures.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
+from tierbench.postprocess.measures.latency import Clients
 from tierbench.postprocess.measures.resources import QUOTA, SHARED, Resource
 from tierbench.postprocess.tables.write import tables, trial_tables
 

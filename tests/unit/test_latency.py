@@ -1,0 +1,172 @@
+"""Clients that are each at a distance of their own: when that is what they wait for, and when nobody may say so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.synthetic_run import OSS, during, ticks, write_client, write_samples, write_trial
+from tests.unit.synthetic_start import in_turn
+from tierbench.dags import names
+from tierbench.postprocess.measures.latency import Apart, Clients, why_latency
+from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.tables.metrics import trial_row
+
+RTTS_MS = {"wn02.fiu.test": 5.0, "wn03.fiu.test": 14.0, "wn04.fiu.test": 47.0, "wn05.fiu.test": 60.0}
+WINDOW = 32 * 1024  # bytes that each has on the way at a time
+CONDITION = {
+    "condition": "worker-rtts", "host": "wan.fiu.test", "word": "worker-rtts", "value": "5-14-47-60", "unit": "ms",
+    "tolerance_pct": 0.0, "link": "rtt_ms", "helper": "none", "name": "worker-rtts.wan.fiu.test",
+}  # fmt: skip
+
+
+def by_distance(rtt_ms: float) -> float:
+    """The Mb/s of a client that waits a round trip for each window."""
+    return WINDOW * 8e-3 / rtt_ms
+
+
+def apart(rtt_ms: float, **changes: Any) -> Apart:
+    return replace(Apart(rtt_ms, by_distance(rtt_ms), computing=0.05, link_use=0.3), **changes)
+
+
+WAITING = [apart(rtt_ms) for rtt_ms in RTTS_MS.values()]
+
+
+def why(*each: Apart, use: float = 0.1) -> str:
+    return why_latency([use], Clients(len(each), 0.05, 40.0, None, "arranged for the trial", apart=each))
+
+
+def test_clients_that_each_have_as_much_on_the_way_wait_for_their_distances() -> None:
+    words = why(*WAITING)
+    assert "clients 5.0 to 60.0 ms away (arranged for the trial) wait: each receives 4.4 to 52.4 Mb/s" in words
+    assert "32 KiB are on the way at a time" in words
+
+
+def test_clients_that_wait_a_round_trip_of_their_own_for_each_read_do_too() -> None:
+    """However much the one reads at a time, and the other."""
+    small = [
+        apart(rtt_ms, mbps=rate, wait_per_read_ms=1.1 * rtt_ms)
+        for rate, rtt_ms in zip((1, 2, 3, 4), RTTS_MS.values(), strict=True)
+    ]
+    assert "wait 1.1 round trips of their own for each of their reads" in why(*small)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        replace(apart(5), rtt_ms=None),
+        apart(0.5),
+        apart(5, computing=0.6),
+        apart(5, computing=None),
+        apart(5, link_use=0.9),
+        apart(5, mbps=None),
+        apart(5, mbps=by_distance(5) / 2),
+    ],
+    ids=[
+        "distance not known",
+        "next door",
+        "computes",
+        "nobody knows what it computes",
+        "fills its link",
+        "its rate is not known",
+        "held up by something else",
+    ],
+)
+@pytest.mark.parametrize("reads_told", [False, True])
+def test_one_client_that_waits_for_something_else_speaks_for_none(one: Apart, reads_told: bool) -> None:
+    others = WAITING[1:]
+    if reads_told:  # a round trip each for the others, and as many for this one as its rate says
+        slow = by_distance(5) / one.mbps if one.mbps else 1
+        one = replace(one, wait_per_read_ms=5 * 2 * slow)
+        others = [replace(other, wait_per_read_ms=other.rtt_ms) for other in others]
+    assert why(one, *others) == ""
+
+
+def test_what_waits_as_long_over_any_distance_waits_for_a_server() -> None:
+    assert why(*(apart(rtt_ms, mbps=20.0) for rtt_ms in RTTS_MS.values())) == ""
+
+
+def test_the_measured_readers_of_four_distances_do_not_wait_for_these_alone() -> None:
+    """ROOT over a mount, each alone: beside 4.8 s it waits 102 round trips, a tenth to a half of its waiting."""
+    assert why(*(apart(rtt_ms, mbps=mbps) for rtt_ms, mbps in ((5, 71), (14, 63), (47, 49), (60, 39)))) == ""
+
+
+def test_nothing_else_may_be_nearly_full() -> None:
+    assert why(*WAITING, use=0.8) == ""
+
+
+# -- from a trial's files ----------------------------------------------------------------------------------
+
+
+def trial_of(run: Path, rates: list[float], each: dict[str, float] | None) -> Path:
+    """A trial whose clients read for 20 s, each on a worker at a distance of its own, as the arranging host says."""
+    folder = write_trial(run, mbps=sum(rates), conditions=[CONDITION])
+    for client, (rate, host) in enumerate(zip(rates, RTTS_MS, strict=True)):
+        path = folder / f"clients/{client}.jsonl"
+        write_client(path, begin_s=0.001, end_s=20, size=round(rate * 1e6 / 8 * 20))
+        path.write_text(path.read_text().replace("wn01.private.fiu.test", host))
+    write_samples(folder / f"samples/{OSS}.samples", ticks(-2, 23), during(sum(rates), 20))
+    arranged = {"event": "arranged", "before": "alike", "now": "5-14-47-60", **({"each": each} if each else {})}
+    (folder / "arranged").mkdir()
+    (folder / "arranged/worker-rtts.wan.fiu.test.jsonl").write_text(json.dumps(arranged) + "\n")
+    (run / names.SITE).write_text(json.dumps({"links": {"storage": 800, "worker": 100, "rtt_ms": 14.0}}))
+    return folder
+
+
+def limit(folder: Path) -> tuple[str, str]:
+    row = trial_row(read_trial(folder))
+    return row["bottleneck"], row["bottleneck_evidence"]
+
+
+BY_DISTANCE = [by_distance(rtt_ms) for rtt_ms in RTTS_MS.values()]
+
+
+def test_each_client_is_held_against_the_distance_of_its_worker(tmp_path: Path) -> None:
+    named, evidence = limit(trial_of(tmp_path, BY_DISTANCE, RTTS_MS))
+    assert named == "latency"
+    assert "clients 5.0 to 60.0 ms away (arranged for the trial) wait" in evidence
+
+
+def test_a_worker_of_unknown_distance_leaves_it_open(tmp_path: Path) -> None:
+    known = {host: rtt_ms for host, rtt_ms in RTTS_MS.items() if host != "wn04.fiu.test"}
+    named, evidence = limit(trial_of(tmp_path, BY_DISTANCE, known))
+    assert named == "unexplained"
+    assert "the round-trip time is not one for all, and that of 1 of 4 clients not known" in evidence
+
+
+def test_a_trial_that_does_not_tell_who_is_how_far_leaves_it_open(tmp_path: Path) -> None:
+    named, evidence = limit(trial_of(tmp_path, BY_DISTANCE, None))
+    assert named == "unexplained"
+    assert "that of 4 of 4 clients not known" in evidence
+
+
+def test_the_evidence_says_what_speaks_against_latency(tmp_path: Path) -> None:
+    named, evidence = limit(trial_of(tmp_path, [20.0] * 4, RTTS_MS))
+    assert named == "unexplained"
+    assert "clients 5.0 to 60.0 ms away have 12 to 146 KiB on the way (alike where distance alone holds)" in evidence
+
+
+def test_a_near_client_that_fills_its_link_is_not_hidden_by_far_ones_that_do_not(tmp_path: Path) -> None:
+    """Its link is a quarter of all workers', and what it has on the way may be as much as theirs by chance."""
+    far = dict(zip(RTTS_MS, (40.0, 50.0, 60.0, 75.0), strict=True))
+    named, evidence = limit(trial_of(tmp_path, [90.0, 72.0, 60.0, 48.0], far))
+    assert "4 workers received 270.0 of 400.0 Mb/s (68 %)" in evidence
+    assert named == "unexplained"
+
+
+@pytest.mark.parametrize(("rates", "label"), [(BY_DISTANCE, "latency"), ([20.0] * 4, "unexplained")])
+def test_clients_in_turn_are_each_held_against_their_own_too(tmp_path: Path, rates: list[float], label: str) -> None:
+    """What one took alone says little; all of them together show whether it went by distance."""
+    folder = in_turn(trial_of(tmp_path, rates, RTTS_MS), each_s=20.0)
+    alike = json.loads((folder / names.TRIAL).read_text())["bytes"] // 4
+    for client, (rate, host) in enumerate(zip(rates, RTTS_MS, strict=True)):
+        path = folder / f"clients/{client}.jsonl"
+        text = path.read_text().replace("wn01.private.fiu.test", host)
+        path.write_text(text.replace(f": {alike}", f": {round(rate * 1e6 / 8 * 20)}"))
+    named, evidence = limit(folder)
+    assert named == label
+    assert evidence.startswith("while client ")
