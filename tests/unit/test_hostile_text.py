@@ -1,7 +1,7 @@
 """Text of a site, of an experiment or of the pool never becomes more than text: it is refused, or it is only itself.
 
-Every field of text that a definition has is found by walking its dataclasses, and given what would be a command
-elsewhere: in a DAG, a submit file, a shell, a URL, a path, a page.
+Every field of text that a definition has is given what would be a command elsewhere: in a DAG, a submit file, a shell,
+a URL, a path, a page.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import itertools
 import json
 import random
 import re
-import types
-import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,22 +19,19 @@ from typing import Any
 import htcondor2
 import pytest
 
-from tierbench.dags import axes, names
-from tierbench.dags.clients import shipped_clients
+from tests.unit.text_fields import FIELDS, SITE, TextField, experiment_tables
+from tierbench.dags import names
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.language import comment, item, quoted, rows, word
 from tierbench.dags.levels import Level, is_level
 from tierbench.dags.plan import expand
-from tierbench.dags.replicas import KINDS
-from tierbench.dags.workloads import workload_class
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.kinds import Kind, Requirements
+from tierbench.kinds import Kind
 from tierbench.site_configs.site import Site, load_site
 from tierbench.submit import pool
 from tierbench.submit.pool import PoolError
 
-CLIENTS = {name: workload_class(file) for name, file in shipped_clients().items()}
 PLANTED = "NODE_STATUS_FILE /tmp/planted"
 HOSTILE = (
     f"x\n{PLANTED}",
@@ -84,139 +79,6 @@ HOSTILE = (
 )
 PIECES = "\n\r\t\"'`$(){}[]<>;|&,#\\ -./:@=%~x0é\x1b\u202e"
 
-SITE: dict[str, Any] = {
-    "name": "small",
-    "pools": {"all": {"requirements": "true", "workers": ["wn1.example"], "interface": "eth0"}},
-    "access": {
-        "bridge": {
-            "pool": "all", "protocol": "xrootd", "prefix": "root://door.example:1094/", "path": ["door.example"],
-            "kerberos": {"principal": "host/{host}@EXAMPLE", "keytab": "/etc/krb5.keytab"},
-        },
-        "mount": {
-            "pool": "all", "protocol": "file", "path": ["door.example"], "prefix": "/mnt", "writes": "/data/writes",
-        },
-        "web": {"pool": "all", "protocol": "http", "path": ["door.example"], "prefix": "http://door.example:8080/"},
-        "ftp": {
-            "pool": "all", "protocol": "gridftp", "path": ["door.example"], "prefix": "ftp://door.example:2811/",
-            "token": {"condor": "scitokens"},
-        },
-        "service": {
-            "pool": "all", "protocol": "globus", "path": ["door.example"], "prefix": "globus://aa752cea-8222/",
-            "token": {"condor": "scitokens"},
-        },
-        "network": {
-            "pool": "all", "protocol": "iperf3", "path": ["door.example"], "prefix": "iperf3://oss.example:5201/",
-        },
-    },
-    "storage": {"replicas": "/data/replicas", "sampled": "oss.example"},
-    "samplers": {
-        "oss": {"host": "oss.example", "interface": "eth0", "role": "storage", "requirements": "true"},
-        "far": {"host": "far.example", "interface": "eth0", "role": "gateway", "via": "ssh"},
-    },
-    "flush": {"helper": "/usr/local/sbin/tierbench-flush"},
-    "conditions": {
-        "wan-rtt": {
-            "hosts": ["router.example"], "pool": "all", "word": "rtt", "unit": "ms",
-            "helper": "/usr/local/sbin/tierbench-arrange", "description": "the round trip",
-        },
-        **{word: {"hosts": ["router.example"], "word": word} for word in ("other", "flavour", "f0", "f1", "f2", "f3")},
-    },
-}  # fmt: skip
-
-
-def experiment_tables(pset: Path) -> dict[str, Any]:
-    options: dict[str, Any] = {"cmssw": {"pset": str(pset), "release": "CMSSW_10_6_30", "binds": ["/data"]}}
-    reads = {"dd": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files")}
-    reads |= {
-        "gridftp": ("ftp", "doubling"),
-        "globus": ("service", "files"),
-        "writer": ("mount", "written"),
-        "fio": ("mount", "files"),
-        "iperf3": ("network", "streamed"),
-    }  # smallfiles counts operations, which no experiment mixes with bytes
-    workloads = {}
-    for client in sorted(CLIENTS.keys() - {"smallfiles"}):
-        access, replicas = reads.get(client, ("bridge", "copies"))
-        workloads[client] = {
-            "client": client, "replicas": replicas, "access": [access], "options": options.get(client, {}),
-            "environment": {"SOME": "value"},
-        }  # fmt: skip
-    sources: dict[str, Any] = {"copies": {"source": "/data/*.root"}, "doubling": {"up_to_mb": 4}}
-    replicas = {
-        {"random": "files"}.get(kind, kind): {"kind": kind, "count": 2, "size_mb": 1, **sources.get(kind, {})}
-        for kind in KINDS
-    }
-    # All sets are read, so that what is wrong in one of them would show.
-    workloads["root"]["replicas"], workloads["higgs"]["replicas"] = "tree", "higgs"
-    return {
-        "name": "small", "question": "Which?", "access": ["bridge"], "batches": [1], "repeats": 1,
-        "placement": {"hosts": ["wn1.example"]},
-        "workloads": workloads, "replicas": replicas, "conditions": {"other": "plain"},
-        "axes": {
-            "rtt_ms": {"values": [1, 2], "arranges": "wan-rtt", "label": "RTT"},
-            "flavour": {"values": ["plain"], "arranges": "flavour"},
-        },
-        "except": [{"where": {"rtt_ms": 2}, "because": "too far"}],
-    }  # fmt: skip
-
-
-# -- finding every field -------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class TextField:
-    """A place for text in a definition: the keys that lead there, and of which type it is."""
-
-    definition: type
-    keys: tuple[str | int, ...]
-    hint: Any
-
-    def __str__(self) -> str:
-        return ".".join(map(str, (self.definition.__name__, *self.keys)))
-
-
-def text_fields(definition: type, tables: dict[str, Any]) -> Iterator[TextField]:
-    """All of them, whether the tables have them or not."""
-    yield from _walk(definition, definition, tables, ())
-
-
-def _walk(definition: type, hint: Any, value: Any, keys: tuple[str | int, ...]) -> Iterator[TextField]:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        for argument in arguments:
-            yield from _walk(definition, argument, value, keys)
-    elif dataclasses.is_dataclass(hint):
-        hints, table = typing.get_type_hints(hint), value if isinstance(value, dict) else {}
-        for field in (field for field in dataclasses.fields(hint) if not field.metadata.get("derived")):
-            yield from _walk(definition, hints[field.name], table.get(field.name), (*keys, field.name))
-    elif origin is tuple:
-        for argument in arguments[:1]:
-            yield from _walk(definition, argument, value[0] if value else None, (*keys, 0))
-    elif origin is dict:
-        for name, inner in (value or {"NAME": None}).items():
-            yield from _walk(definition, _tagged(inner) or arguments[1], inner, (*keys, name))
-    elif isinstance(hint, type) and issubclass(hint, str):
-        yield TextField(definition, keys, hint)
-
-
-def _tagged(table: Any) -> type | None:
-    """The class that a workload's client or a replica set's kind chooses."""
-    if not isinstance(table, dict):
-        return None
-    return CLIENTS.get(table.get("client", "")) or KINDS.get(table.get("kind", ""))
-
-
-def axis_fields(tables: dict[str, Any]) -> Iterator[TextField]:
-    """An experiment's axes are read by a module of their own."""
-    yield from _walk(Experiment, axes._Written, tables["axes"]["rtt_ms"], ("axes", "rtt_ms"))
-    yield from _walk(Experiment, axes.LeftOut, tables["except"][0], ("except", 0))
-    yield TextField(Experiment, ("axes", "flavour", "values", 0), Level)
-    yield TextField(Experiment, ("conditions", "other"), Level)
-
-
-EXAMPLE = experiment_tables(Path("/pset.py"))
-FIELDS = [*text_fields(Site, SITE), *text_fields(Experiment, EXAMPLE), *axis_fields(EXAMPLE)]
-
 
 def test_every_text_of_a_definition_is_of_a_kind() -> None:
     assert [str(field) for field in FIELDS if field.hint is not Level and not issubclass(field.hint, Kind)] == []
@@ -230,9 +92,6 @@ def test_the_walk_finds_what_was_open_once() -> None:
         "Experiment.workloads.root.options.setup", "Experiment.workloads.dd.environment.SOME",
         "Experiment.replicas.copies.source", "Experiment.placement.hosts.0",
     }  # fmt: skip
-
-
-# -- what is written with it ---------------------------------------------------------------------------
 
 
 def toml(tables: dict[str, Any]) -> str:
@@ -377,9 +236,6 @@ def contents(run: Path) -> set[str]:
     return found
 
 
-# -- what does not come from a definition ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("machine", ["wn1\nqueue", 'x" || true || "', "-oProxyCommand=x", "a,b", "$(id)", ""])
 def test_a_machine_of_the_pool_that_is_no_host_is_refused(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(htcondor2.Collector, "query", lambda *_: [{"Machine": machine, "Cpus": 1}])
@@ -401,49 +257,6 @@ def test_a_files_table_with_a_hostile_name_is_refused(tmp_path: Path) -> None:
             tables = {**SITE, key: {**SITE[key], name: table}}
             with pytest.raises(ConfigError, match="must be a name"):
                 loaded(tmp_path, Site, tables)
-
-
-# -- ClassAd expressions ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "expression", ["true) || (true", "true // ", "true /* ", "a = 1", "a; b", "a, b", "1 +", "(", ""]
-)
-def test_requirements_are_one_expression(expression: str) -> None:
-    with pytest.raises(ValueError, match="must be one ClassAd expression"):
-        Requirements(expression)
-
-
-@pytest.mark.parametrize("macro", ["$(id)", "$$(Name)", "$$([1])", "$ENV(HOME)"])
-def test_requirements_hold_no_macros(macro: str) -> None:
-    with pytest.raises(ValueError, match="without HTCondor's macros"):
-        Requirements(f'Machine == "{macro}"')
-
-
-def test_an_anchored_pattern_is_no_macro() -> None:
-    expression = 'regexp("^wn[0-9]+[.]x$", Machine)'
-    assert Requirements(expression) == expression
-
-
-@pytest.mark.parametrize("expression", [r'"x\\" == ") || (true) || (" ', r'"\"" == "x"', "'odd name' == 1"])
-def test_requirements_hold_nothing_that_htcondors_parsers_read_differently(expression: str) -> None:
-    with pytest.raises(ValueError, match="without backslashes"):
-        Requirements(expression)
-
-
-@pytest.mark.parametrize("kind", ["clients", "sampler"])
-def test_requirements_stand_in_parentheses(kind: str) -> None:
-    text = (Path(pool.__file__).parent / f"{kind}.sub").read_text(encoding="utf-8")
-    (line,) = re.findall(r"^requirements *= (.*)$", text, re.MULTILINE)
-    assert re.fullmatch(r"\(\$\(\w+\)\)( && \(\$\(\w+\)\))?", line)
-
-
-def test_the_last_word_of_a_list_may_have_commas(tmp_path: Path) -> None:
-    expression = 'regexp("^wn", Machine) || Machine == "a,b"'
-    (tmp_path / "list").write_text(item("wn1.example", "eth0", "worker", expression))
-    text = f"queue host, interface, role, host_requirements from {tmp_path / 'list'}\n"
-    (found,) = htcondor2.Submit(text).itemdata()
-    assert found["host_requirements"].strip() == expression
 
 
 def test_names_too_long_for_a_folder_are_refused(harmless: Harmless, tmp_path: Path) -> None:
