@@ -116,10 +116,11 @@ def test_a_client_that_is_killed_still_writes_its_end(job: Job) -> None:
 def test_a_killed_client_takes_all_its_processes_with_it(job: Job) -> None:
     job.script("bin/dd", f"trap '' TERM; sleep 600 & echo $! > {job.folder}/pid; wait")
     process = job.start("dd")
-    until((job.folder / "pid").exists)
+    told = job.folder / "pid"
+    until(lambda: told.exists() and told.read_text().endswith("\n"))
     process.send_signal(signal.SIGTERM)
     events(process)
-    assert not is_running((job.folder / "pid").read_text().strip())
+    until(lambda: not is_running(told.read_text().strip()))
 
 
 def test_who_is_ended_as_its_time_begins_has_the_grace_and_not_the_whole_time() -> None:

@@ -35,20 +35,33 @@ class Manager(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manager that is there answers; when, is this machine's matter."""
+    monkeypatch.setattr(squid, "PATIENCE_S", 60.0)
+
+
 @contextmanager
-def serving(port: int = 0) -> Iterator[str]:
+def bound() -> Iterator[ThreadingHTTPServer]:
+    """A manager that has its port, and refuses who asks until it is served."""
     Manager.hits, Manager.questions, Manager.busy = 5, 0, False
-    server = ThreadingHTTPServer(("127.0.0.1", port), Manager)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Manager, bind_and_activate=False) as server:
+        server.server_bind()
+        yield server
+
+
+@contextmanager
+def served(server: ThreadingHTTPServer) -> Iterator[None]:
+    server.server_activate()
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"127.0.0.1:{server.server_port}"
+    yield
     server.shutdown()
-    server.server_close()
 
 
 @pytest.fixture
 def manager() -> Iterator[str]:
-    with serving() as address:
-        yield address
+    with bound() as server, served(server):
+        yield f"127.0.0.1:{server.server_port}"
 
 
 @contextmanager
@@ -84,11 +97,9 @@ def test_while_it_is_too_busy_to_answer_what_it_counted_before_stands(source: Sq
 
 def test_where_there_is_none_nothing_is_known_until_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(squid, "ABSENT_PAUSE_S", 0.01)
-    with serving() as address:
-        pass
-    with asking(address) as source:
+    with bound() as server, asking(f"127.0.0.1:{server.server_port}") as source:
         assert source.look() == (-1, -1, -1, -1)
-        with serving(int(address.partition(":")[2])):
+        with served(server):
             until(lambda: source.look() == (8, 5, 640, 80))
 
 
