@@ -15,14 +15,16 @@ from tierbench.dags import names
 from tierbench.definitions import NAMED
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.site_configs.site import find_site
-from tierbench.submit import pool
+from tierbench.submit import catalogue, pool
 from tierbench.submit.catalogue import adding
 from tierbench.submit.progress import Run
 from tierbench.submit.trial.dagman import LOCK, at_work, is_held
 
 DESCRIPTION = """\
-Show what run directories and sets of replicas take, and with --yes remove them. Nothing else is ever
-removed: a folder that is neither, a run that is still in the queue, a set that is being made are refused.
+Show what run directories and sets of replicas take, and with --yes remove them. Nothing else is ever removed. These
+are refused: a folder that is neither, and a set whose catalogue lists nothing; a run that is still in the queue, or
+at work though it was submitted by hand; a run of another access point, where alone can be seen whether it is over;
+a set that is being made.
 """
 EXAMPLES = """\
 examples:
@@ -78,6 +80,11 @@ def removable(folder: Path) -> Removable:
     marks = [mark for mark in (names.PLAN, names.CATALOGUE) if (folder / mark).is_file()]
     if folder.is_symlink() or not marks:
         raise ConfigError(f"{folder}: is neither a run directory nor a set of replicas, and is left alone")
+    if marks[0] == names.CATALOGUE and not catalogue.read(folder).entries:
+        raise ConfigError(
+            f"{folder}: its {names.CATALOGUE} lists no replica, so nothing tells that these are any: it is left alone;"
+            " if it is the rest of a set, remove it yourself"
+        )
     return Removable(folder, marks[0])
 
 
@@ -103,7 +110,8 @@ def _clean(arguments: argparse.Namespace) -> int:
 
 def _sets(site: str | None) -> Iterator[Path]:
     if site is not None:
-        yield from sorted(path.parent for path in Path(find_site(site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
+        folders = sorted(path.parent for path in Path(find_site(site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
+        yield from (folder for folder in folders if catalogue.read(folder).entries)
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ def run(tmp_path: Path) -> Path:
 def replicas(tmp_path: Path) -> Path:
     folder = tmp_path / "random-0123"
     folder.mkdir()
-    (folder / names.CATALOGUE).write_text("")
+    (folder / names.CATALOGUE).write_text('{"name": "random-0001", "bytes": 3000000, "adler32": "00000001"}\n')
     (folder / "random-0001").write_bytes(os.urandom(3_000_000))
     return folder
 
@@ -59,6 +59,13 @@ def test_other_folders_are_refused_before_anything_goes(run: Path, tmp_path: Pat
     for folder in (tmp_path, tmp_path / "nothing"):
         assert cli.main(["clean", str(run), str(folder), "--yes"]) == 2
     assert (run / names.PLAN).exists()
+
+
+def test_a_folder_whose_catalogue_lists_nothing_is_no_set(replicas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (replicas / names.CATALOGUE).write_text("")
+    assert cli.main(["clean", str(replicas), "--yes"]) == 2
+    assert "lists no replica" in capsys.readouterr().err
+    assert (replicas / "random-0001").exists()
 
 
 def test_a_run_in_the_queue_is_refused(
