@@ -104,11 +104,16 @@ def test_pipelining_a_directory_spares_them(steering: Steering, listed: dict[str
 def test_steered_from_far_away_a_file_takes_its_commands_in_round_trips(steering: Steering) -> None:
     """The paper's Figures 9 and 11: it waits for SIZE, for ALLO and for the file; pipelined for the file alone."""
     steered = steering.end(far=True)
-    pipelined = [steering.end(far=True, pipelining=True) for _ in range(2)]
-    assert {end["status"] for end in (steered, *pipelined)} == {"ok"}
+    assert steered["status"] == "ok"
     assert [steered["detail"]["counts"][verb] for verb in ("SIZE", "ALLO", "STOR", "RETR")] == [FILES] * 4
     assert steered["seconds"] > 3 * FILES * FAR_S
-    assert 3 * FILES * FAR_S > min(end["seconds"] for end in pipelined) > FILES * FAR_S
+
+    def pipelined_s() -> float:
+        pipelined = steering.end(far=True, pipelining=True)
+        assert pipelined["status"] == "ok"
+        return float(pipelined["seconds"])
+
+    assert 3 * FILES * FAR_S > least(pipelined_s, 3 * FILES * FAR_S - 0.001) > FILES * FAR_S
 
 
 def test_a_copy_goes_past_the_worker_and_what_is_fetched_does_not(steering: Steering) -> None:

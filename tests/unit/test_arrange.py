@@ -114,9 +114,11 @@ def family(pid: int, mark: str) -> set[int]:
 
 
 def kill(processes: set[int]) -> None:
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError):  # it ends by itself once the one before it is gone
-            os.kill(process, signal.SIGKILL)
+    """All at once: none has the time to do anything about the end of another one."""
+    for how in (signal.SIGSTOP, signal.SIGKILL):
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):  # it ends by itself once the one before it is gone
+                os.kill(process, how)
 
 
 @contextlib.contextmanager

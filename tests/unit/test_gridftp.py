@@ -142,7 +142,7 @@ def test_a_job_of_many_files_has_what_was_told_of_each_and_of_no_time_that_nobod
     path = {"PATH": f"{program.parent}:{os.environ['PATH']}", "_CONDOR_SCRATCH_DIR": str(tmp_path)}
     said = subprocess.run(
         [*command, "--client", "gridftp", "--options", json.dumps(task)],
-        cwd=tmp_path, env={**os.environ, **path}, capture_output=True, text=True, check=True, timeout=60,
+        cwd=tmp_path, env={**os.environ, **path}, capture_output=True, text=True, check=True, timeout=120,
     ).stdout  # fmt: skip
     end = json.loads(said.splitlines()[-1])
     assert (end["status"], end["work"]["fetches"], end["bytes_app"]) == ("ok", 4, 10_000)

@@ -27,7 +27,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*command: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **more)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **more)  # type: ignore[call-overload,no-any-return]
 
 
 def test_a_joined_script_needs_nothing_beside_it(client: Path, tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tierbench.wrappers.patience import run_program
 
 
+@pytest.mark.filterwarnings("ignore:subprocess:ResourceWarning")  # even its death may take a busy machine too long
 def test_who_was_waited_for_in_vain_is_told_with_the_time() -> None:
     said = run_program("sleep", "600", patience_s=2)
     assert (said.status, said.last_words) == (None, "no answer in 2 s")

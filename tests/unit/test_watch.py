@@ -193,6 +193,6 @@ def test_who_is_asked_to_end_says_where_the_run_goes_on(
     assert watching.stdout
     assert "; asking again for up to" in watching.stdout.readline()  # no pool is here; so it waits
     watching.send_signal(number)
-    said, _ = watching.communicate(timeout=60)  # which ends when nobody holds the pipe any more
+    said, _ = watching.communicate(timeout=120)  # which ends when nobody holds the pipe any more
     assert watching.returncode == status
     assert f"no longer watching; the run goes on. `tierbench watch {run.directory}`" in said
