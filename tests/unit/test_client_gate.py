@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.client_process import SIZE, Job, events, until
+from tests.unit.client_process import PATIENCE_S, SIZE, Job, events, until
 from tierbench.starts import LOOKS_PER_S, lead, pause_between_looks
 from tierbench.wrappers.cores import CLAIM
 
-MOST_LATE_NS = 10e9  # of a busy machine; how late a quiet one is the testbed's tests tell
+MOST_LATE_NS = 60e9  # of a busy machine; how late a quiet one is the testbed's tests tell
 
 
 def open_gate(path: Path, seconds_ahead: float) -> int:
@@ -114,7 +114,7 @@ def claimed(core: int) -> socket.socket | None:
 def test_a_pinned_client_and_its_process_keep_to_one_core(job: Job) -> None:
     seen = job.folder / "seen"
     job.script("bin/dd", f"sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status > {seen}")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while "go" not in (record := job.run("dd", "--pin")):  # another test's client may have the cores
         assert time.monotonic() < deadline, record
     assert seen.read_text().strip() == str(record["go"]["core"])
@@ -180,7 +180,7 @@ def test_of_many_clients_each_looks_the_less_often(job: Job, access_point: Path)
     """All together they keep to a rate that the access point can answer."""
     clients, looks = 160, access_point / "looks"
     process = job.start("dd", "--gate", "go.json", "--clients", str(clients))
-    until(lambda: looks.exists() and len(looks.read_text().splitlines()) == 3)
+    until(lambda: looks.exists() and len(looks.read_text().splitlines()) >= 3)
     open_gate(access_point / "go.json", 1.5)
     assert events(process)["end"]["status"] == "ok"
     first, second, third = map(float, looks.read_text().splitlines()[:3])

@@ -266,7 +266,7 @@ def test_curl_shows_a_token_to_a_server_that_it_trusts_and_not_on_its_command_li
     ("lasts_s", "mode", "state", "seen"),
     [
         (2 * HOUR, 0o600, "good", "expires in 2.0 hours"),
-        (2, 0o600, "doubtful", "is needed for at least"),
+        (HOUR / 2, 0o600, "doubtful", "is needed for at least"),
         (-HOUR, 0o600, "bad", "expired at"),
         (HOUR, 0o640, "bad", "others may read it"),
         (None, 0o600, "good", "only its server knows"),
@@ -274,7 +274,7 @@ def test_curl_shows_a_token_to_a_server_that_it_trusts_and_not_on_its_command_li
 )
 def test_the_doctor_looks_at_a_token(tmp_path: Path, lasts_s: float, mode: int, state: str, seen: str) -> None:
     site, _ = going(**by_file(token(tmp_path / "t", lasts_s, mode)))
-    (finding,) = findings({WAY: site.access[WAY]}, needed_s=30.0)
+    (finding,) = findings({WAY: site.access[WAY]}, needed_s=HOUR)
     assert (finding.state, finding.thing) == (state, f"access {WAY}, its token")
     assert seen in finding.seen
     assert bool(finding.remedy) == (state != "good")
@@ -287,7 +287,7 @@ def test_a_run_is_refused_whose_token_is_over_and_doubted_whose_token_will_be(
     file, path = tmp_path / "t", tmp_path / "site.toml"
     text = (SHIPPED / "testbed.toml").read_text()
     path.write_text(text.replace(f"[access.{WAY}]", f'[access.{WAY}]\ntoken = {{ file = "{file}" }}'))
-    for lasts_s, told in ((-1, "missing: access {}, its token: "), (5, "doubtful: access {}, its token: ")):
+    for lasts_s, told in ((-1, "missing: access {}, its token: "), (120, "doubtful: access {}, its token: ")):
         token(file, lasts_s)
         assert main(["plan", "quick", "--site", str(path)]) == 0
         assert told.format(WAY) in capsys.readouterr().out

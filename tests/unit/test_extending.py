@@ -240,7 +240,7 @@ def test_a_source_is_a_file_and_its_line(package: Package, tmp_path: Path) -> No
     package.write("monitors/sources/load.py", source)
     package.append("monitors/sources/__init__.py", listed)
     runnable, damage = package.python(SAMPLED, str(tmp_path), PYTHON)
-    assert (len(runnable) > 2, min(runnable) >= 1, damage) == (True, True, None)  # at least the sampler itself runs
+    assert (len(runnable) >= 2, min(runnable) >= 1, damage) == (True, True, None)  # at least the sampler itself runs
     assert len(package.touched) == 2
 
 

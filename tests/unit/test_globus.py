@@ -88,14 +88,18 @@ def test_a_task_that_did_not_move_all_is_no_success(tmp_path: Path, service: Ser
 
 @pytest.mark.parametrize("service", [{"status": "ACTIVE", "bytes_transferred": 0}], indirect=True)
 def test_a_job_that_is_ended_takes_its_task_back(tmp_path: Path, service: Service) -> None:
-    service.answers_after_s = 6  # so the job does not know its task yet
+    service.answers_after_s = 120  # so the job does not know its task yet
     job = Job(tmp_path, service)
     running = subprocess.Popen(job.command, cwd=job.folder, env=job.environment, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 120
     while not service.submitted and time.monotonic() < until:
         time.sleep(0.05)
     running.send_signal(signal.SIGTERM)
+    time.sleep(1)  # in which it hears of it
+    service.ended.set()
     running.wait(120)
+    while not service.cancelled and time.monotonic() < until:  # which may outlive the job
+        time.sleep(0.05)
     assert service.cancelled
 
 
