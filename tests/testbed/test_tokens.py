@@ -27,7 +27,7 @@ access = ["{WAY}"]
 batches = [2]
 repeats = 1
 retries = 0
-time_limit_s = 60
+time_limit_s = 300
 
 [workloads.copy]
 client = "xrdcp"

@@ -146,9 +146,10 @@ def goes_on(impatient: Callable[..., Gate], while_it_does: Callable[[Gate, int],
             time.sleep(0.1)
         is_at_work = trial.stop.poll() is None
         if max(later - earlier for earlier, later in pairwise([*done, time.time()])) < 1.5:
-            break
-    assert is_at_work
-    return trial
+            assert is_at_work
+            return trial
+        trial.kill()
+    pytest.skip("this machine stood still each time")
 
 
 def test_storage_that_moves_something_does_not(impatient: Callable[..., Gate]) -> None:
