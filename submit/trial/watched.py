@@ -273,11 +273,10 @@ class Moving:
         self.seen.clear()
 
     def look(self) -> None:
-        moved = 0
+        moved, now = 0, time.monotonic()
         for host in self.hosts:
             for record in last_samples(sample_file(host), 1):
                 moved += sum(max(0, counted(record, counter)) for counter in self.counters)
-        now = time.monotonic()
         # The stillness goes back to the earliest look since when no more than a trickle has come.
         while self.seen and moved - self.seen[0][1] > QUIET_BYTES_PER_S * len(self.hosts) * (now - self.seen[0][0] + 1):
             self.seen.popleft()
@@ -323,6 +322,6 @@ def sample_file(host: str) -> Path:
 
 
 def write(name: str, text: str) -> None:
-    unfinished = Path(name + ".new")
+    unfinished = Path(f"{name}.{os.getpid()}.new")  # the gate and who stops the trial may write it at once
     unfinished.write_text(text)
     unfinished.rename(name)

@@ -1,0 +1,51 @@
+"""What those who watch a trial share: its storage's stillness, and files that several of them write."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from tierbench.submit.trial import watched
+from tierbench.submit.trial.watched import OF_INTERFACES, Moving
+
+OFTEN = 3000
+
+
+def test_time_that_reading_the_samples_takes_is_no_stillness(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Mock(return_value=0.0)
+    monkeypatch.setattr(watched, "time", Mock(wraps=watched.time, monotonic=clock))
+
+    def read_for_a_minute(*_: object) -> list[dict[str, int]]:
+        clock.return_value += 60
+        return []
+
+    moving = Moving(["oss.uf.test"], OF_INTERFACES)
+    moving.look()
+    clock.return_value += 1
+    monkeypatch.setattr(watched, "last_samples", read_for_a_minute)
+    moving.look()
+    assert moving.still_s() == 1
+
+
+def write_often(number: int) -> None:
+    for _ in range(OFTEN):
+        watched.write("waiting-for.json", json.dumps([number] * 100))
+
+
+def test_the_gate_and_who_stops_the_trial_may_write_the_same_file_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spawn = multiprocessing.get_context("spawn")
+    writers = [spawn.Process(target=write_often, args=(number,)) for number in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert json.loads(Path("waiting-for.json").read_text()) in ([0] * 100, [1] * 100)
+    assert [path.name for path in tmp_path.iterdir()] == ["waiting-for.json"]
