@@ -38,6 +38,9 @@ class Sampling:
         self.clocks: list[dict[str, int]] = []
         self.reason = ""
         self.wake_read, self.wake_write = os.pipe()
+        # A signal that comes just before we go to sleep, or to another thread, interrupts no sleep; a byte does.
+        os.set_blocking(self.wake_write, False)
+        signal.set_wakeup_fd(self.wake_write)
         signal.signal(signal.SIGTERM, lambda *_: self.end("signal"))
         signal.signal(signal.SIGINT, lambda *_: self.end("signal"))
 

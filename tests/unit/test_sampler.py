@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import signal
@@ -86,6 +87,16 @@ class TestEnd:
         process.terminate()
         finish(process)
         assert len(read(out).lines) == 2  # the first, and a last one off the grid
+
+    def test_a_signal_that_interrupts_no_sleep_ends_it_at_once(self, start: Start, out: Path) -> None:
+        """As one that comes just before it goes to sleep; here another of its threads takes it."""
+        process = start("--period", "1000", "--stop-file", "stop")
+        until(records_in(out, 1))
+        another = next(
+            pid for task in Path(f"/proc/{process.pid}/task").iterdir() if (pid := int(task.name)) != process.pid
+        )
+        assert ctypes.CDLL(None).tgkill(process.pid, another, signal.SIGTERM) == 0
+        assert (finish(process)[0], read(out).trailer["reason"]) == (0, "signal")
 
     def test_it_ends_when_its_parent_is_gone(self, tmp_path: Path) -> None:
         out = tmp_path / "orphan.samples"
