@@ -1,4 +1,4 @@
-"""What several files of tests start: a client in a job, and the sampler."""
+"""What several files of tests take: the plan of quick at the testbed, a client in a job, and the sampler."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.client_process import Job
+from tests.unit.quick_plan import POOL
 from tests.unit.sampler_process import Start
 from tests.unit.shipped import PYTHON, ship
+from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.plan import Plan, expand
 from tierbench.postprocess.plots import canvas
+from tierbench.site_configs.site import Site, find_site
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,6 +35,21 @@ def _ends_its_threads() -> Iterator[None]:
     for thread in set(threading.enumerate()) - before:
         thread.join(60)  # of a busy machine's
         assert not thread.is_alive(), f"{thread} goes on after the test"
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    return find_site("testbed")
+
+
+@pytest.fixture(scope="module")
+def quick() -> Experiment:
+    return find_experiment("quick")
+
+
+@pytest.fixture(scope="module")
+def plan(site: Site, quick: Experiment) -> Plan:
+    return expand(site, quick, POOL)
 
 
 @pytest.fixture

@@ -12,29 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.quick_plan import POOL, the_trial
-from tierbench.dags.experiment import Experiment, find_experiment
+from tests.unit.quick_plan import the_trial
+from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_dag
 from tierbench.dags.nodes import Job
-from tierbench.dags.plan import Plan, expand
+from tierbench.dags.plan import Plan
 from tierbench.dags.start import Start
-from tierbench.site_configs.site import Kerberos, Site, find_site
-
-
-@pytest.fixture(scope="module")
-def site() -> Site:
-    return find_site("testbed")
-
-
-@pytest.fixture(scope="module")
-def quick() -> Experiment:
-    return find_experiment("quick")
-
-
-@pytest.fixture(scope="module")
-def plan(site: Site, quick: Experiment) -> Plan:
-    return expand(site, quick, POOL)
-
+from tierbench.site_configs.site import Kerberos, Site
 
 TRIAL_DAG = r"""
 # In this directory: ../../scripts/fresh.py && condor_submit_dag trial.dag

@@ -18,21 +18,11 @@ from tierbench.dags.replicas import Entry
 from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
 from tierbench.kinds import AbsolutePath, Host, Prefix
-from tierbench.site_configs.site import Destination, Site, find_site
+from tierbench.site_configs.site import Destination, Site
 
 Catalogues = Mapping[str, Mapping[str, Entry]]
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn03.fiu.test", "wn04.fiu.test"]}
-
-
-@pytest.fixture(scope="module")
-def site() -> Site:
-    return find_site("testbed")
-
-
-@pytest.fixture(scope="module")
-def quick() -> Experiment:
-    return find_experiment("quick")
 
 
 @pytest.fixture(scope="module")

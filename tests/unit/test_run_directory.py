@@ -9,30 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.quick_plan import POOL
 from tierbench.dags import names
-from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, expand, from_json
 from tierbench.dags.shipping import scripts
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import Site, find_site
+from tierbench.site_configs.site import Site
 from tierbench.submit.trial import dagman, fresh, room, turn
-
-
-@pytest.fixture(scope="module")
-def site() -> Site:
-    return find_site("testbed")
-
-
-@pytest.fixture(scope="module")
-def quick() -> Experiment:
-    return find_experiment("quick")
-
-
-@pytest.fixture(scope="module")
-def plan(site: Site, quick: Experiment) -> Plan:
-    return expand(site, quick, POOL)
 
 
 @pytest.fixture(scope="module")

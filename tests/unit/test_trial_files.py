@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
-
 from tests.unit.quick_plan import POOL, the_trial
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.graphs import trial_dag
@@ -14,22 +12,7 @@ from tierbench.dags.plan import Plan, expand
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
 from tierbench.kinds import Prefix
-from tierbench.site_configs.site import Site, find_site
-
-
-@pytest.fixture(scope="module")
-def site() -> Site:
-    return find_site("testbed")
-
-
-@pytest.fixture(scope="module")
-def quick() -> Experiment:
-    return find_experiment("quick")
-
-
-@pytest.fixture(scope="module")
-def plan(site: Site, quick: Experiment) -> Plan:
-    return expand(site, quick, POOL)
+from tierbench.site_configs.site import Site
 
 
 def lists(site: Site, experiment: Experiment, plan: Plan, configuration: str) -> dict[str, list[str]]:
