@@ -12,9 +12,10 @@ import pytest
 from tests.unit.synthetic_run import OSS, during, ticks, write_client, write_samples, write_trial
 from tests.unit.synthetic_start import in_turn
 from tierbench.dags import names
-from tierbench.postprocess.measures.latency import Apart, Clients, why_latency
+from tierbench.postprocess.measures.latency import Apart, Clients, clients_apart, why_latency
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
+from tierbench.wrappers.client import Client
 
 RTTS_MS = {"wn02.fiu.test": 5.0, "wn03.fiu.test": 14.0, "wn04.fiu.test": 47.0, "wn05.fiu.test": 60.0}
 WINDOW = 32 * 1024  # bytes that each has on the way at a time
@@ -170,3 +171,21 @@ def test_clients_in_turn_are_each_held_against_their_own_too(tmp_path: Path, rat
     named, evidence = limit(folder)
     assert named == label
     assert evidence.startswith("while client ")
+
+
+def test_two_conditions_that_disagree_leave_the_round_trip_time_open(tmp_path: Path) -> None:
+    near, far = ({**CONDITION, "value": value, "name": f"rtt-{value}.wan.fiu.test"} for value in ("5", "60"))
+    folder = write_trial(tmp_path, conditions=[near, far])
+    (folder / "arranged").mkdir()
+    for one in (near, far):
+        arranged = {"event": "arranged", "before": "0", "now": one["value"]}
+        (folder / f"arranged/{one['name']}.jsonl").write_text(json.dumps(arranged) + "\n")
+    assert read_trial(folder).ceilings.rtt_ms is None
+
+
+def test_of_what_servers_copy_among_themselves_the_clients_distances_say_nothing(tmp_path: Path) -> None:
+    folder = trial_of(tmp_path, BY_DISTANCE, RTTS_MS)
+    trial = json.loads((folder / names.TRIAL).read_text())
+    copies = type("Copies", (Client,), {"does": "copies"}).traits()
+    (folder / names.TRIAL).write_text(json.dumps({**trial, "traits": copies}))
+    assert [client.rtt_ms for client in clients_apart(read_trial(folder), [], RTTS_MS)] == [None] * 4
