@@ -22,7 +22,7 @@ from tierbench.dags.claims import Claim, read_claims
 from tierbench.dags.clients import ClientFile, find_client_file, is_path, shipped_clients
 from tierbench.dags.layout import Report
 from tierbench.dags.layout import problems as report_problems
-from tierbench.dags.levels import Level, Levels, is_level, named_levels
+from tierbench.dags.levels import PAIR, Level, Levels, is_level, named_levels
 from tierbench.dags.measure import MEASURES
 from tierbench.dags.placement import AS_MATCHED, Dealt, Placement, Way
 from tierbench.dags.repeats import MOST, Until
@@ -204,7 +204,8 @@ def load_experiment(path: Path) -> Experiment:
     if attempts.problems:
         raise ConfigError("\n".join(attempts.problems))
     first, factors = variants[0].experiment, _factors(axes, variants)
-    misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, factors)]
+    pairs = [f"{use.access}/{use.name}" for use in first.uses()]
+    misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, {**factors, PAIR: pairs})]
     misnamed_factors += scaling_problems(first.scaling, factors)
     if misnamed_factors:
         raise ConfigError("\n".join(f"{source}: {problem}" for problem in misnamed_factors))

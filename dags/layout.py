@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD, Factor, Level, is_level, level_text
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, Level, is_level, level_text
 from tierbench.definitions import unknown
 from tierbench.kinds import Line, Setting, printable
 
@@ -33,46 +33,57 @@ class Layout:
     baseline: str = ""  # the level of the lines that all others are compared with; "": the fastest is
 
 
-def layout(report: Report, factors: Sequence[Factor]) -> Layout:
-    """The layout that a report asks for, or that suggests itself.
+def layout(report: Report, factors: Sequence[Factor], *, apart: bool = False) -> Layout:
+    """The layout that a report asks for, or that suggests itself; `apart`: no two accesses share a workload.
 
     Every factor of several levels has a place in it, so that what is compared differs in nothing but the lines.
     """
-    lines = report.lines or _lines(report, factors)
+    lines = report.lines or _lines(report, factors, apart)
     x = report.x or _x(lines, factors)
+    inside = (ACCESS, WORKLOAD) if lines == PAIR else ()
     several = [factor.name for factor in factors if factor.several]
     first = (*report.panels, WORKLOAD, *several)
-    panels = tuple(name for name in dict.fromkeys(first) if name not in (lines, x))
+    panels = tuple(name for name in dict.fromkeys(first) if name not in (lines, x, *inside))
     baseline = "" if report.baseline is None else level_text(report.baseline)
     return Layout(lines, x, panels, report.counterpart, baseline)
 
 
 def problems(report: Report, factors: Mapping[str, Iterable[Level]]) -> Iterator[str]:
     """What is wrong with a report for an experiment of these factors and their levels."""
-    names = list(factors)
+    names = [name for name in factors if name != PAIR]
     if report.baseline is not None:
         levels = factors.get(report.lines or "", ())
-        if not is_level(report.baseline) or level_text(report.baseline) not in map(level_text, levels):
+        named = is_level(report.baseline) or isinstance(report.baseline, str)
+        if not named or level_text(report.baseline) not in map(level_text, levels):
             yield (
                 f"report.baseline: {printable(str(report.baseline))} is no level of report.lines; say lines, and one of"
                 f" its levels: {', '.join(map(level_text, levels)) or 'none is known'}"
             )
     places: Mapping[str, Any] = {"lines": (report.lines,), "x": (report.x,), "panels": report.panels}
     for key, asked in places.items():
-        yield from (unknown(f"report.{key}", name, names) for name in asked if name and name not in names)
+        able = list(factors) if key == "lines" else names
+        yield from (unknown(f"report.{key}", name, able) for name in asked if name and name not in able)
     asked = [name for those in places.values() for name in those if name]
     yield from (f"report: {name} has two places" for name in dict.fromkeys(asked) if asked.count(name) > 1)
+    if report.lines == PAIR:
+        yield from (
+            f"report: {name} is part of the pair, which is compared" for name in (ACCESS, WORKLOAD) if name in asked
+        )
 
 
-def _lines(report: Report, factors: Sequence[Factor]) -> str:
-    """What was asked about: the first axis of several levels, or else the ways of access."""
+def _lines(report: Report, factors: Sequence[Factor], apart: bool) -> str:
+    """What was asked about: the first axis of several levels, or else the accesses, with their workloads if need be."""
     placed = (report.x, *report.panels, ACCESS, WORKLOAD, JOBS)
-    return next((factor.name for factor in factors if factor.several and factor.name not in placed), ACCESS)
+    return next(
+        (factor.name for factor in factors if factor.several and factor.name not in placed),
+        PAIR if apart and not {ACCESS, WORKLOAD} & {report.x, *report.panels} else ACCESS,
+    )
 
 
 def _x(lines: str, factors: Sequence[Factor]) -> str:
     """The batches, or where there is but one of them, numbers."""
-    free = [factor for factor in factors if factor.name != lines]
+    taken = (ACCESS, WORKLOAD) if lines == PAIR else (lines,)
+    free = [factor for factor in factors if factor.name not in taken]
     ladder = [factor for factor in free if factor.name == JOBS and factor.several]
     numbers = [factor for factor in free if factor.numeric and factor.several]
     return [*ladder, *numbers, *(factor for factor in free if factor.name == JOBS), *free][0].name

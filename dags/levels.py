@@ -12,6 +12,7 @@ Level = str | int | float | bool
 Levels = Mapping[str, Level]
 
 ACCESS, WORKLOAD, JOBS = BUILT_IN = ("access", "workload", "jobs")  # factors of every experiment; others are axes
+PAIR = "pair"  # an access with its workload, as access/workload: lines where no two accesses share a workload
 SIMULTANEOUS = "simultaneous jobs"
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")

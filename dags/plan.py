@@ -212,7 +212,7 @@ def expand(
         scale=experiment.scale or site.scale,
         seed=experiment.seed,
         factors=factors,
-        report=layout(experiment.report, factors),
+        report=layout(experiment.report, factors, apart=_apart(configurations)),
         pools=pools,
         replicas=replicas,
         configurations=configurations,
@@ -257,6 +257,12 @@ def _factors(experiment: Experiment, cells: Sequence[_Cell]) -> Iterator[Factor]
     yield Factor("jobs", tuple(sorted({cell.jobs for cell in cells})), SIMULTANEOUS)
     for axis in experiment.axes:
         yield Factor(axis.name, axis.levels, axis.label, axis.arranged)
+
+
+def _apart(configurations: Sequence[Configuration]) -> bool:
+    """Whether there are several accesses, and no two of them share a workload."""
+    pairs = {(one.workload, one.access) for one in configurations}
+    return len({workload for workload, _ in pairs}) == len(pairs) > 1 < len({access for _, access in pairs})
 
 
 def _ways_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:

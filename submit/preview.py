@@ -9,7 +9,7 @@ from typing import Any
 
 from tierbench.dags.ahead import trials_in_slots, twice
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.levels import level_text
+from tierbench.dags.levels import PAIR, level_text
 from tierbench.dags.placement import places
 from tierbench.dags.plan import Plan, Trial
 from tierbench.dags.repeats import Until, most
@@ -155,12 +155,27 @@ def missing(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
                 yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}{beside}"
         yield from _crowded(plan, site, experiment, slots)
     yield from too_short(plan, site, experiment)
+    yield from alone(plan)
     for name, replicas in plan.replicas.items():
         if replicas.sizes is None and replicas.lies_ready:
             yield (
                 f"missing: the catalogue of replicas {name} in {replicas.directory}; where the storage is mounted,"
                 f" `tierbench replicas {asked}` makes the {replicas.count} files"
             )
+
+
+def alone(plan: Plan) -> Iterator[str]:
+    """That no trial has another one to be compared with."""
+    lines, panels = plan.report.lines, (*plan.report.panels, plan.report.x)
+    seen: dict[tuple[object, ...], set[object]] = {}
+    for trial in plan.trials:
+        levels: dict[str, object] = {**trial.levels, PAIR: (trial.configuration.access, trial.configuration.workload)}
+        seen.setdefault(tuple(levels[name] for name in panels), set()).add(levels[lines])
+    if all(len(compared) == 1 for compared in seen.values()):
+        yield (
+            f"doubtful: nothing will be compared: nowhere do trials differ in {lines} alone; give the experiment"
+            " another access, or say in [report] what the lines are"
+        )
 
 
 def too_short(plan: Plan, site: Site, experiment: Experiment) -> Iterator[str]:

@@ -24,7 +24,7 @@ def scaling_plot(results: Results, looks: Mapping[str, Look]) -> Figure:
     lines, along = results.layout.lines, results.scaling[0].factor
     panels = [panel for panel in results.panels if rows_at(results.scaling, _without(panel, along))]
     figure, several = canvas(HEIGHT_IN * (0.9 if len(panels) == 1 else 0.55) * len(panels), rows=len(panels))
-    shown = [line for line in results.factors[lines].texts if rows_at(results.scaling, {lines: line})]
+    shown = [line for line in results.compared.texts if rows_at(results.scaling, {lines: line})]
     for axes, panel in zip(several, panels, strict=True):
         for line in shown:
             rows = rows_at(results.scaling, {**_without(panel, along), lines: line})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
 from tierbench.postprocess.report.against import shares_of_baseline
 from tierbench.postprocess.report.eachfile import each_files_time
 from tierbench.postprocess.report.knee import knee_notes
@@ -128,7 +128,8 @@ def _ranked(rows: list[SummaryRow], metric: str, *, largest_first: bool) -> list
 def conditions(results: Results, panel: Panel, x: str) -> str:
     """What is the same for all that is compared: With 6 jobs of root by direct at rtt_ms=14."""
     point = {**{name: factor.texts[-1] for name, factor in results.factors.items()}, **results.at(panel, x=x)}
-    del point[results.layout.lines]
+    for name in (ACCESS, WORKLOAD) if results.layout.lines == PAIR else (results.layout.lines,):
+        del point[name]
     told = [counted(int(point[JOBS]), "job")] if JOBS in point else []
     if WORKLOAD in point:
         told.append(f"of {point[WORKLOAD]}" if told else point[WORKLOAD])

@@ -53,7 +53,7 @@ def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
         plots = [
             (panel, plot)
             for panel in first.panels
-            for line in first.factors[first.layout.lines].texts
+            for line in first.compared.texts
             if len((plot := _plot(runs, panel, line, metric.column)).series) > 1
         ]
         for sheet in sheets_of(plots, metric.column):
@@ -63,7 +63,7 @@ def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
 def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot:
     """A line for each run that has the metric, of one panel and one level of what the runs compare."""
     lines, x = runs[0].layout.lines, runs[0].layout.x
-    look = looks(lines, runs[0].factors[lines].texts)[line]
+    look = looks(lines, runs[0].compared.texts)[line]
     series = [
         Series(name, look, run.summaries_at(point), trials, dashes)
         for name, run, dashes in zip(run_names(runs), runs, _dashes(len(runs)), strict=True)

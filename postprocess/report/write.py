@@ -27,7 +27,7 @@ def run_report(run: Path, page: Path | None, say: Say) -> Path:
     target = page or run / PAGE
     plots = plots_beside(target)
     lines = results.layout.lines
-    colors = looks(lines, results.factors[lines].texts)
+    colors = looks(lines, results.compared.texts)
     with writing(target), style():
         drawn = saved(chain(pictures(results, colors), papers_picture(results)), plots, say)
         say(f"writing the page, {len(results.trials)} trials")

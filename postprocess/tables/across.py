@@ -117,7 +117,7 @@ class SummaryRow(Row):
 class RatioRow(Row):
     """Two levels of a factor, all else being equal."""
 
-    factor: str = text("what is compared, all else being equal: access, workload, jobs, or an axis")
+    factor: str = text("what is compared, all else being equal: access, workload, the pair of both, jobs, or an axis")
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("the level of the factor that its level here is compared with")
     metric: str = text("column of trials.csv that is compared")

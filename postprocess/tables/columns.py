@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, cast
 
-from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
 
 R = TypeVar("R", bound="Row")
 T = TypeVar("T")
@@ -120,6 +120,10 @@ class Row:
     @property
     def jobs(self) -> int:
         return int(self.levels[JOBS])
+
+    def level(self, factor: str) -> Any:
+        """Its level of a factor, or of the pair of two of them."""
+        return f"{self.access}/{self.workload}" if factor == PAIR else self.levels[factor]
 
     def __getitem__(self, column: str) -> Any:
         """The value of a column whose name only a table, a figure or an experiment knows."""

@@ -11,7 +11,7 @@ from typing import Any, NotRequired, TypedDict
 from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.layout import Layout, Report, layout
-from tierbench.dags.levels import BUILT_IN, JOBS, SIMULTANEOUS, Factor, Levels, is_level, level_text
+from tierbench.dags.levels import BUILT_IN, JOBS, PAIR, SIMULTANEOUS, Factor, Levels, is_level, level_text
 from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.tables.columns import Column, Row
 from tierbench.stored import Damaged
@@ -55,6 +55,14 @@ def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[Factor, ...]:
     return tuple(_axes_of_trials(run))
 
 
+def compares_pairs(run: Path) -> bool:
+    """Whether the run's plan compares accesses with their workloads."""
+    with contextlib.suppress(FileNotFoundError, Damaged):  # which is told where the axes are read
+        planned = stored.read_as(PlannedFactors, run / names.PLAN).get("report")
+        return planned is not None and planned["lines"] == PAIR
+    return False
+
+
 def _axes_of_trials(run: Path) -> Iterator[Factor]:
     levels: dict[str, dict[Any, None]] = {}
     for path in sorted(run.glob(f"{names.TRIALS}/*/{names.TRIAL}")):
@@ -94,7 +102,7 @@ def layout_of(content: Mapping[str, Any], run: Path, factors: Sequence[Factor]) 
     asked = Layout(
         planned["lines"], planned["x"], tuple(planned["panels"]), planned["counterpart"], planned.get("baseline", "")
     )
-    there, places = {factor.name for factor in factors}, (asked.lines, asked.x, *asked.panels)
+    there, places = {PAIR, *(factor.name for factor in factors)}, (asked.lines, asked.x, *asked.panels)
     if not there >= set(places) or len(set(places)) < len(places):
         raise Damaged(f"{run / names.PLAN} is damaged: its report is of factors that the run does not have")
     return asked
@@ -138,4 +146,4 @@ def check_levels(trial: Definition, axes: Sequence[Factor]) -> None:
 def order(axes: Sequence[Factor]) -> Callable[[Row, str], Any]:
     """By what rows are ordered along a factor: an axis in the order of its levels, others by their own."""
     places = {axis.name: {text: place for place, text in enumerate(axis.texts)} for axis in axes}
-    return lambda row, factor: places[factor][row.levels[factor]] if factor in places else row.levels[factor]
+    return lambda row, factor: places[factor][row.levels[factor]] if factor in places else row.level(factor)

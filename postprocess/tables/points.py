@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Levels, level_text, named_levels
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, Levels, level_text, named_levels
 from tierbench.postprocess.tables.columns import Row
 
 R = TypeVar("R", bound=Row)
@@ -41,12 +41,12 @@ def _level_id(factor: str, text: str) -> str:
 
 def level_of(row: Row, factor: str) -> str:
     """A row's level of a factor, as a text."""
-    return level_text(row.levels[factor])
+    return level_text(row.level(factor))
 
 
 def level_name(factor: str, text: str) -> str:
     """A level, as people call it."""
-    if factor in (ACCESS, WORKLOAD):
+    if factor in (ACCESS, WORKLOAD, PAIR):
         return text
     return f"{text} job{'' if text == '1' else 's'}" if factor == JOBS else f"{factor}={text}"
 
@@ -62,5 +62,5 @@ def rows_at(rows: Iterable[R], point: Point) -> list[R]:
     return [
         row
         for row in rows
-        if all(factor in row.levels and level_of(row, factor) == text for factor, text in point.items())
+        if all(factor in (PAIR, *row.levels) and level_of(row, factor) == text for factor, text in point.items())
     ]

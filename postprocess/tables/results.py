@@ -12,7 +12,7 @@ from typing import Any
 from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.layout import Layout
-from tierbench.dags.levels import ACCESS, Factor
+from tierbench.dags.levels import ACCESS, PAIR, WORKLOAD, Factor
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.tables.across import KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.tables.direction import worded
@@ -68,6 +68,15 @@ class Results:
         return UNITS[self.rate]
 
     @property
+    def compared(self) -> Factor:
+        """The factor that was asked about, whose levels are lines."""
+        if self.layout.lines != PAIR:
+            return self.factors[self.layout.lines]
+        there = {level_of(row, PAIR) for row in self.trials}
+        pairs = (f"{access}/{workload}" for access in self.accesses for workload in self.factors[WORKLOAD].texts)
+        return Factor(PAIR, tuple(pair for pair in pairs if pair in there))
+
+    @property
     def accesses(self) -> list[str]:
         """The ways of access in the order in which the experiment names them."""
         return self.factors[ACCESS].texts
@@ -88,7 +97,7 @@ class Results:
     def lines(self, panel: Panel) -> list[str]:
         """The levels in a panel of the factor that was asked about, as the experiment names them."""
         there = {level_of(row, self.layout.lines) for row in self.trials_at(panel.levels)}
-        return [text for text in self.factors[self.layout.lines].texts if text in there]
+        return [text for text in self.compared.texts if text in there]
 
     def ladder(self, panel: Panel) -> list[str]:
         """The levels along x in a panel."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tierbench.dags.levels import BUILT_IN, Factor
+from tierbench.dags.levels import ACCESS, BUILT_IN, PAIR, WORKLOAD, Factor
 from tierbench.postprocess.measures.uncertainty import Interval, mean_interval, ratio_interval
 from tierbench.postprocess.tables.across import COMPARED, SUMMARISED, Bounded, Mean, RatioRow, SummaryRow
 from tierbench.postprocess.tables.columns import Row
@@ -52,20 +52,24 @@ def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> lis
     return rows
 
 
-def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> list[RatioRow]:
-    """The rows of ratios.csv, from pairs of trials of the same repeat, which ran within one round of the plan."""
+def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs: bool = False) -> list[RatioRow]:
+    """The rows of ratios.csv, from two trials of the same repeat each, which ran within one round of the plan.
+
+    `pairs`: accesses are compared with their workloads too.
+    """
     counting = [row for row in trials if counts(row)]
     factors = (*BUILT_IN, *(axis.name for axis in axes))
     along = order(axes)
 
     def others(factor: str) -> Callable[[Row], list[Any]]:
-        return lambda row: [along(row, name) for name in factors if name != factor]
+        varied = (ACCESS, WORKLOAD) if factor == PAIR else (factor,)
+        return lambda row: [along(row, name) for name in factors if name not in varied]
 
     def level(factor: str) -> Callable[[Row], Any]:
         return lambda row: along(row, factor)
 
     rows = []
-    for factor in factors:
+    for factor in (*factors, PAIR) if pairs else factors:
         for members in _grouped(counting, others(factor)):
             levels = list(_grouped(members, level(factor)))
             for metric, (one, other) in itertools.product(COMPARED, itertools.permutations(levels, 2)):
@@ -85,7 +89,7 @@ def _ratio(factor: str, these: list[TrialRow], those: list[TrialRow], metric: st
     return RatioRow(
         factor=factor,
         levels=these[0].levels,
-        against=str(those[0].levels[factor]),
+        against=str(those[0].level(factor)),
         metric=metric,
         ratio=_bounded(interval),
         more=_bounded(mean_interval(differences)),

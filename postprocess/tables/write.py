@@ -26,7 +26,7 @@ from tierbench.postprocess.records.conditions import conditions, of_run
 from tierbench.postprocess.records.trial import TrialData, read_trial, was_skipped
 from tierbench.postprocess.tables.across import KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.tables.columns import Column, Row, columns_of
-from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, levels_on_axes
+from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, compares_pairs, levels_on_axes
 from tierbench.postprocess.tables.kept import Shared, keep, made_of, row_as_it_was
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
 from tierbench.postprocess.tables.over_time import kept_as
@@ -78,7 +78,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
             file.write(_header((*columns_of(FILES[name][1], columns), *(further if name == names.SAMPLES_CSV else ()))))
             for _, folder in trials:
                 _append(folder / name, file)
-    summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes)
+    summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes, pairs=compares_pairs(run))
     _write(run / names.TRIALS_CSV, rows, columns)
     _write(run / names.SUMMARY_CSV, summary, columns)
     _write(run / names.RATIOS_CSV, ratios, columns)

@@ -9,7 +9,9 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags.levels import Factor, level_text
 from tierbench.postprocess.measures.enough import enough_without
+from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.tables.factors import axis_column
+from tierbench.postprocess.tables.results import read_results
 from tierbench.postprocess.tables.schema import FILES
 from tierbench.postprocess.tables.write import tables
 from tierbench.submit import cli
@@ -130,6 +132,21 @@ def test_ratios_are_along_each_factor_all_else_being_equal(made, factor, level, 
 
 def test_a_factor_of_one_level_is_compared_with_nothing(made):
     assert {row["factor"] for row in made.ratios} == {"jobs", "cache_mb", "rtt_ms", "signed"}
+
+
+def test_accesses_with_clients_of_their_own_are_compared(tmp_path):
+    rates = {("direct", "dd"): 400.0, ("direct", "http"): 200.0, ("lan-xrootd", "root"): 300.0}
+    for (access, workload), rate in rates.items():
+        for repeat in (1, 2, 3):
+            synthetic.write_trial(tmp_path, mbps=rate * 0.99**repeat, repeat=repeat, access=access, workload=workload)
+    layout = {"lines": "pair", "x": "jobs", "panels": [], "counterpart": ""}
+    (tmp_path / "plan.json").write_text(json.dumps({"synthetic": True, "report": layout}))
+    found = [row for row in tables(tmp_path, pytest.fail).ratios if row.factor == "pair" and row.metric == "mean_mbps"]
+    ratios = {(f"{row.access}/{row.workload}", row.against): row.ratio.value for row in found}
+    assert len(ratios) == 6
+    assert ratios["direct/dd", "lan-xrootd/root"] == pytest.approx(4 / 3, rel=1e-3)
+    (said,) = answers(read_results(tmp_path, pytest.fail))
+    assert said.sentence.startswith("With 4 jobs, direct/dd is the fastest")
 
 
 @pytest.mark.parametrize("levels", [{}, {"cache_mb": 0}, {"cache_mb": 7, "rtt_ms": 5, "signed": True}])

@@ -10,6 +10,7 @@ from tierbench.dags.levels import Factor, Level
 from tierbench.dags.plan import expand, from_json, to_json
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
+from tierbench.submit.preview import alone
 
 WAYS, ROOT, BATCHES = ("direct", "lan-xrootd"), ("root",), (4, 8)
 
@@ -60,6 +61,8 @@ def test_what_is_asked_for_leaves_the_rest_as_panels(report: dict[str, str], exp
     [
         ('lines = "cash"', r'report\.lines: there is no "cash" \(did you mean "cache"'),
         ('x = "cache"\nlines = "cache"', "report: cache has two places"),
+        ('x = "pair"', r'report\.x: there is no "pair"'),
+        ('lines = "pair"\nx = "access"', "report: access is part of the pair"),
         ('panels = ["jobs", "joobs"]', r'report\.panels: there is no "joobs"'),
         ('colour = "red"', r"report\.colour: unknown key"),
     ],
@@ -69,6 +72,36 @@ def test_a_report_of_what_is_no_factor_is_refused(tmp_path: Path, report: str, w
     path.write_text(f'extends = "tree-cache"\nname = "mine"\n[report]\n{report}\n')
     with pytest.raises(ConfigError, match=words):
         load_experiment(path)
+
+
+OWN_CLIENTS = """extends = "quick"
+name = "clients"
+access = ["lan-xrootd", "direct"]
+[workloads.root]
+access = ["lan-xrootd"]
+[workloads.dd]
+client = "dd"
+replicas = "root-tree"
+access = ["direct"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("", Layout("pair", "jobs", ())),
+        ('[report]\nx = "jobs"\nlines = "access"', Layout("access", "jobs", ("workload",))),
+        ('[report]\nlines = "pair"\nbaseline = "direct/dd"', Layout("pair", "jobs", (), baseline="direct/dd")),
+        ('[axes.flush]\nvalues = [true, false]\nsets = "flush"', Layout("flush", "jobs", ("workload", "access"))),
+    ],
+)
+def test_accesses_with_clients_of_their_own_are_compared_as_pairs(tmp_path: Path, more: str, expected: Layout) -> None:
+    path = tmp_path / "clients.toml"
+    path.write_text(f"{OWN_CLIENTS}{more}\n")
+    plan = expand(find_site("testbed"), load_experiment(path), {})
+    assert plan.report == expected
+    assert from_json(to_json(plan)) == plan
+    assert bool(list(alone(plan))) == (expected.lines == "access")
 
 
 def test_the_plan_has_the_layout_and_keeps_it() -> None:
