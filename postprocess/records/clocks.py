@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierbench.postprocess.records.trial import TrialData
+from tierbench.postprocess.records.jobs import Job, Record
+from tierbench.postprocess.records.trial import OwnClock, TrialData
 
 Bounds = tuple[int, int]
 
@@ -107,7 +108,55 @@ def steps_ms(data: TrialData) -> dict[str, float]:
             found[sampled.samples.host] = float(apart.max() - apart.min()) / 1e6
     for host, moves in _client_moves(data).items():
         found[host] = max(found.get(host, 0.0), *map(abs, moves))
+    if step_ms := step_of_access_point_ms(data):
+        found["the access point"] = step_ms
     return found
+
+
+def step_of_access_point_ms(data: TrialData) -> float:
+    """By how much at least the access point's wall clock was set between the trial's begin and its end."""
+    first, last = data.begin_clock, data.clock
+    return max(0, first.low_ns - last.high_ns, last.low_ns - first.high_ns) / 1e6 if first and last else 0.0
+
+
+def wall_time(data: TrialData) -> tuple[float | None, float | None]:
+    """From the submission to the last end in seconds, by the access point's uptime, and by how much it may be wrong.
+
+    The stamp of the submission is by its wall clock. If that was set meanwhile, or the stamp is not between the trial's
+    begin and its first client's, all that is known of the submission is that it was between these two.
+    """
+    own = data.begin_clock or data.clock
+    jobs = [job for job in data.jobs if job.start and job.end]
+    if data.submit_wall_ns is None or data.submit_error_s is None or data.window_ns is None or not jobs:
+        return None, None
+    was_set = step_of_access_point_ms(data) > 0
+    if own is None or not all(job.clock for job in jobs) or (not was_set and _on_access_point(jobs, own)):
+        seconds = (data.window_ns[1] - data.submit_wall_ns) / 1e9
+        is_possible = not was_set and seconds * 1e9 >= data.window_ns[1] - data.window_ns[0]
+        return (seconds, data.submit_error_s) if is_possible else (None, None)
+    error_ns = data.submit_error_s * 1e9 + (own.high_ns - own.low_ns) / 2
+    low, high = (data.submit_wall_ns - own.ahead_ns + error for error in (-error_ns, error_ns))
+    earliest = own.uptime_ns if data.begin_clock else None
+    latest, latest_error = min(_uptime(job, job.start) for job in jobs if job.start)
+    if was_set or high < (earliest or 0) or low > latest + latest_error:
+        if earliest is None or latest < earliest:
+            return None, None
+        low, high = earliest, latest
+    ended, ended_error = max(_uptime(job, job.end) for job in jobs if job.end)
+    return (ended - (low + high) / 2) / 1e9, ((high - low) / 2 + ended_error) / 1e9
+
+
+def _uptime(job: Job, record: Record) -> tuple[float, float]:
+    """The access point's uptime at a client's record, and its error, carried on from where the client compared them."""
+    if job.clock is None:
+        raise ValueError(f"client {job.index} has not compared its clock")
+    compared = job.clock.wall_ns - (job.clock.low_ns + job.clock.high_ns) / 2
+    return compared + record.mono_ns - job.clock.mono_ns, (job.clock.high_ns - job.clock.low_ns) / 2
+
+
+def _on_access_point(jobs: Collection[Job], own: OwnClock) -> bool:
+    """Whether the clients' hosts share the access point's clock."""
+    return bool(own.boot_id) and all(job.start and job.start.boot_id == own.boot_id for job in jobs)
 
 
 def _client_moves(data: TrialData) -> dict[str, list[float]]:

@@ -71,6 +71,18 @@ class PlaceReport:
 
 
 @dataclass(frozen=True)
+class OwnClock(Bounds):
+    """How the access point's wall clock stood to its uptime, and when; earlier versions tell the bounds alone."""
+
+    uptime_ns: int | None = None
+    boot_id: str = ""
+
+    @property
+    def ahead_ns(self) -> float:
+        return (self.low_ns + self.high_ns) / 2
+
+
+@dataclass(frozen=True)
 class Beside:
     """The jobs of the trial that waits for its turn that were started while this one measured, from when to when."""
 
@@ -102,7 +114,8 @@ class TrialData:
     at_work: bool = False  # its DAGMan has not ended, and its last step has not said how it went
     lacking: list[str] = field(default_factory=list)  # the same, of samples that enter no mean
     other_pools: dict[str, str] = field(default_factory=dict)  # of workers that are not in its own: theirs
-    clock: Bounds | None = None  # the access point's wall clock against its uptime
+    clock: OwnClock | None = None  # at the trial's end
+    begin_clock: OwnClock | None = None  # when its turn had come; None in trials of earlier versions
     submit_error_s: float | None = None  # by how much the time of submission may be wrong
     ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
     writes: bool = False  # into a place of its own
@@ -244,7 +257,8 @@ def read_trial(folder: Path) -> TrialData:
     jobs = read_jobs(folder, trial.jobs)
     troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
     # Clients that were started ahead were submitted in the time of the trial before: that is no part of this one.
-    known = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, lacking)
+    begin_clock = _found(OwnClock, folder / names.BEGUN, lambda _: None)
+    known = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, begin_clock, lacking)
     submitted, submit_error_s = known
     go = found(Go, folder / names.GO)
     troubles += _other_go_times(go, jobs)
@@ -269,7 +283,8 @@ def read_trial(folder: Path) -> TrialData:
         left=(outcome or Outcome()).left,
         looked_at=_looked_at(found(PlaceReport, folder / names.CLEARED)),
         other_pools=_other_pools(folder, trial, jobs),
-        clock=found(Bounds, folder / names.CLOCK),
+        clock=found(OwnClock, folder / names.CLOCK),
+        begin_clock=begin_clock,
         ceilings=_ceilings(folder, trial, conditions, lacking),
         arranged=[f"{one.name}: {one.now} {one.condition.unit}".strip() for one in conditions],
         arranged_on=_asked_of_hosts(conditions),
@@ -430,12 +445,15 @@ def _resident_bytes(flushes: Mapping[str, FlushReport | None]) -> int | None:
     return sum(left) if left and len(left) == len(flushes) else None
 
 
-def _submission(log: Path, jobs: list[Job], lacking: list[str]) -> tuple[int | None, float | None]:
+def _submission(
+    log: Path, jobs: list[Job], begin_clock: OwnClock | None, lacking: list[str]
+) -> tuple[int | None, float | None]:
     """When the clients were submitted, by HTCondor's job event log, and by how many seconds that may be wrong.
 
     Its stamps are cut off, mostly to whole seconds, so the middle of what one may mean is taken. They are in
     the access point's local time without a zone. The zone is found by what both the log and the clients
-    know, when the first of them began; zones differ by quarters of an hour.
+    know, when the first of them began; zones differ by quarters of an hour. Summer time may begin or end between the
+    two stamps, so the submission must also lie after the trial's begin and before that of its first client.
     """
     try:
         events = LOG_EVENT.findall(log.read_text(encoding="utf-8", errors="replace"))
@@ -460,4 +478,9 @@ def _submission(log: Path, jobs: list[Job], lacking: list[str]) -> tuple[int | N
     if not starts or not first.keys() >= {SUBMITTED, EXECUTING}:
         return None, None
     zone_s = round((min(starts) / 1e9 - first[EXECUTING]) / QUARTER_HOUR_S) * QUARTER_HOUR_S
-    return round((first[SUBMITTED] + zone_s) * 1e9), errors_s[SUBMITTED]
+    submitted_s = first[SUBMITTED] + zone_s
+    if begin_clock and begin_clock.uptime_ns is not None:
+        early_s = (begin_clock.uptime_ns + begin_clock.ahead_ns) / 1e9 - submitted_s
+        submitted_s += max(0, round(early_s / QUARTER_HOUR_S)) * QUARTER_HOUR_S
+    submitted_s -= max(0, round((submitted_s - min(starts) / 1e9) / QUARTER_HOUR_S)) * QUARTER_HOUR_S
+    return round(submitted_s * 1e9), errors_s[SUBMITTED]

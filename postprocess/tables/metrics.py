@@ -116,7 +116,7 @@ def trial_row(data: TrialData) -> TrialRow:
     fetch_s = each_s(data)
     operation_s = _ratio(_sum(jobs, lambda job: job.end and job.end.operations_s), operations)
     round_trip_s = _times(1e-3, data.ceilings.rtt_ms)
-    wall_time_s, wall_time_error_s = _wall_time(data)
+    wall_time_s, wall_time_error_s = clocks.wall_time(data)
     return TrialRow(
         **leading(trial),
         trial_id=trial.id,
@@ -189,19 +189,6 @@ def trial_row(data: TrialData) -> TrialRow:
         left_behind="; ".join(data.left),
         limit=limit,
     )
-
-
-def _wall_time(data: TrialData) -> tuple[float | None, float | None]:
-    """From the submission, by the access point's clock, to the last end, by its worker's; and what is not known of it.
-
-    By how much the one clock is ahead of the other is taken off, where it is proven that it is.
-    """
-    seconds, error_s = _times(1e-9, _difference(data.end_ns, data.submit_wall_ns)), data.submit_error_s
-    last = max((job for job in data.jobs if job.end), key=lambda job: job.ended_wall_ns or 0, default=None)
-    offset = next((one for one in clocks.offsets(data) if last and one.host == last.host and one.proven_ms), None)
-    if seconds is None or error_s is None or offset is None:
-        return seconds, error_s
-    return seconds - offset.milliseconds / 1e3, error_s + offset.error_ms / 1e3
 
 
 def _by_server(data: TrialData) -> str:

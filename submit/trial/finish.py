@@ -26,10 +26,10 @@ from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.room import give_up_reserve
 from tierbench.submit.trial.sparing import BEGUN, NOT_NEEDED, look_again, tierbench
 from tierbench.trials import Trial, read_trial
+from tierbench.wrappers.host import clock_bounds
 
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
-CLOCK_SECONDS = 0.03  # three steps of /proc/uptime
 LONGEST_TRAILER = 4096
 REMOVED = "4"  # DAGMan's word for "somebody has removed me"
 
@@ -174,18 +174,7 @@ def make_tables() -> "list[str]":
 
 def record_clock() -> None:
     """How this host's wall clock stands to its uptime, to which the hosts have compared theirs."""
-    low, high = [], []
-    began = time.monotonic()
-    try:
-        while time.monotonic() < began + CLOCK_SECONDS:  # the more reads, the nearer to a step of the uptime
-            before = time.time()
-            uptime = round(float(Path("/proc/uptime").read_text().split()[0]) * 100) * 10**7
-            low.append(int(before * 1e9) - uptime - 10**7)
-            high.append(int(time.time() * 1e9) - uptime)
-    except OSError:
-        return
-    clock = {"format": 1, "low_ns": max(low), "high_ns": min(high)}
-    Path("clock.json").write_text(json.dumps(clock) + "\n")
+    Path("clock.json").write_text(json.dumps({"format": 1, **clock_bounds()}) + "\n")
 
 
 def record(state: str, reasons: "list[str]", again: bool = False, left: "tuple[str, ...] | list[str]" = ()) -> None:

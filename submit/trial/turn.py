@@ -30,6 +30,7 @@ from tierbench.submit.trial.held import wait_until_settled
 from tierbench.submit.trial.room import hold_reserve, wait_for_room
 from tierbench.submit.trial.sparing import BEGUN, NOT_NEEDED, TURN_LOCK, is_spared
 from tierbench.trials import Sampler, read_trial
+from tierbench.wrappers.host import clock_bounds
 
 FILLED = ("clients", "samples", "flush", "arranged", "outbox")
 POLL_SECONDS = 0.1
@@ -152,8 +153,8 @@ class Turn:
                 (self.trial / folder).mkdir(exist_ok=True)
             if begins and not (self.trial / BEGUN).exists():
                 self.file.touch()  # how long it may keep the turn counts from here
-                # Not empty: HTCondor 25 does not let a job fetch an empty file.
-                (self.trial / BEGUN).write_text("begun\n")
+                # The tables compare the stamp of the clients' submission with it; HTCondor 25 fetches no empty file.
+                (self.trial / BEGUN).write_text(json.dumps(clock_bounds()) + "\n")
         return begins
 
     def _looking(self) -> "contextlib.AbstractContextManager[None]":

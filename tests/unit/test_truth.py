@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.doctored_trial import compare_clock
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 Total = Callable[[float], int]
@@ -282,6 +283,42 @@ def test_an_access_point_whose_clock_is_behind_makes_no_trial_longer(folder: Pat
     assert row["verdict"] == "VALID"
     assert row["wall_time_s"] == pytest.approx(29.5, abs=0.001)
     assert row["wall_time_error_s"] == pytest.approx(0.0045, abs=0.0001)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "begin_ahead_s", "end_ahead_s", "error_s", "verdict"),
+    [
+        pytest.param("03:59:50.5", 0, 0, 0.0045, "VALID", id="nobody sets it"),
+        pytest.param("04:00:20.5", 30, 0, 3.502, "SUSPECT", id="30 s ahead and corrected after the submission"),
+        pytest.param("03:59:50.5", -30, 0, 3.502, "SUSPECT", id="30 s behind and corrected before the submission"),
+        pytest.param("03:59:50.5", 0, 30, 3.502, "SUSPECT", id="set by 30 s after the submission"),
+        pytest.param("03:59:55.5", 5, 0, 3.502, "SUSPECT", id="5 s ahead and corrected"),
+        pytest.param("04:00:20.5", 0, 0, 3.502, "VALID", id="set for a moment"),
+        pytest.param("04:59:50.5", 0, 0, 0.0045, "VALID", id="summer time ends after the submission"),
+        pytest.param("02:59:50.5", 0, 0, 0.0045, "VALID", id="summer time begins after the submission"),
+    ],
+)
+def test_the_wall_time_is_right_within_its_error_whatever_the_access_points_clock_does(
+    folder: Path, stamp: str, begin_ahead_s: float, end_ahead_s: float, error_s: float, verdict: str
+) -> None:
+    """29.5 s; its turn came 1.5 s before the submission, its first client began 5.5 s after that."""
+    compare_clock(folder)
+    samples(folder, tx_bytes=SENT)
+    path = folder / "clients.log"
+    path.write_text(path.read_text().replace("03:59:50.5", stamp))
+    for name, ahead_s in (("begun", begin_ahead_s), ("clock.json", end_ahead_s)):
+        uptime = {"uptime_ns": synthetic.MONO_NS - 11 * 10**9, "boot_id": "access point"}
+        (folder / name).write_text(json.dumps({**synthetic.clock(ahead_ms=1e3 * ahead_s), **uptime}))
+    row = trial_tables(folder)
+    assert abs(row["wall_time_s"] - 29.5) <= row["wall_time_error_s"] + 1e-6
+    assert (row["wall_time_error_s"], row["verdict"]) == (pytest.approx(error_s, abs=1e-3), verdict)
+
+
+def test_a_wall_time_that_cannot_be_is_none(folder: Path) -> None:
+    """Of an earlier version, and on hosts that have not compared their clocks."""
+    path = folder / "clients.log"
+    path.write_text(path.read_text().replace("03:59:50.5", "04:00:20.5"))
+    assert trial_tables(folder)["wall_time_s"] is None
 
 
 def test_a_comparison_with_wide_bounds_is_none(folder: Path) -> None:

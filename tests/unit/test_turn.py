@@ -12,7 +12,9 @@ from unittest.mock import Mock
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
+from tierbench import stored
 from tierbench.dags import names
+from tierbench.postprocess.records.trial import OwnClock
 from tierbench.submit.trial import turn
 
 DEAD = 2**22 + 1  # more than a process number can be
@@ -243,6 +245,8 @@ def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
     trials.take("first").wait(PATIENCE_S)
     trials.pass_on("first")
     assert not (trials.run / names.TURN).exists()
+    clock = stored.read_as(OwnClock, trials["first"] / names.BEGUN)
+    assert abs(clock.uptime_ns + clock.ahead_ns - time.time_ns()) < PATIENCE_S * 1e9
     assert {path.name for path in trials["first"].iterdir()} == {
         names.TRIAL,
         names.AFTER,
