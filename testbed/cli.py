@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from tierbench.definitions import NAMED
 from tierbench.errors import ConfigError
-from tierbench.testbed import settings
+from tierbench.testbed import settings, terminal
 from tierbench.testbed.check import check
 from tierbench.testbed.run import attach, run
 from tierbench.testbed.status import findings
@@ -183,16 +182,15 @@ def _attach(arguments: argparse.Namespace) -> int:
 
 
 def _exec(arguments: argparse.Namespace) -> int:
-    return _become(arguments, arguments.command)
+    return _run_on(arguments, arguments.command)
 
 
 def _shell(arguments: argparse.Namespace) -> int:
-    return _become(arguments, ["bash", "-i"])
+    return _run_on(arguments, ["bash", "-i"])
 
 
-def _become(arguments: argparse.Namespace, command: list[str]) -> int:
+def _run_on(arguments: argparse.Namespace, command: list[str]) -> int:
     host = Testbed(arguments.name).host(arguments.host)
     if arguments.user and not host.succeeds("id", arguments.user):
         raise ConfigError(f"{host.name} has no user {arguments.user!r}; jobs and their owner are bench's")
-    words = host.command(command, arguments.user)
-    os.execvp(words[0], words)  # noqa: S606 - becoming the command is the point: its signals, terminal, exit status
+    return terminal.run(host, command, arguments.user)

@@ -37,7 +37,8 @@ def bring_home(host: RunningHost, there: str, into: Path, user: str) -> list[str
 
 def _copied(host: RunningHost, there: str, into: Path, user: str) -> list[str]:
     command = host.command(["tar", "-C", there, "-cf", "-", "."], user)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as sending:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as sending:
         assert sending.stdout  # noqa: S101 - a pipe, as asked for
         assert sending.stderr  # noqa: S101
         try:

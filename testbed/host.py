@@ -76,10 +76,11 @@ class RunningHost:
 
     # -- commands ------------------------------------------------------------------------------------
 
-    def command(self, argv: Sequence[str], user: str | None = None) -> list[str]:
-        """The command line that runs `argv` in the host."""
+    def command(self, argv: Sequence[str], user: str | None = None, *, terminal: bool = False) -> list[str]:
+        """The command line that runs `argv` in the host, apart from our terminal; or with the one that its stdin is."""
         enter = ["nsenter", "-t", str(self.pid), "-m", "-n", "-u", "-i", "-p", f"--wdns={home(user)}"]
-        return self.namespaces.cgroup.entering([*enter, *become(user), *argv])
+        apart = ["setsid", "--wait", *(["--ctty"] if terminal else [])]
+        return self.namespaces.cgroup.entering([*enter, *apart, *become(user), *argv])
 
     def run(
         self,

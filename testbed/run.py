@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -12,9 +9,10 @@ from tierbench.dags import names
 from tierbench.dags.bundle import bundle
 from tierbench.dags.experiment import Experiment
 from tierbench.errors import ConfigError, HostError
-from tierbench.interrupts import ASKING, exit_status
+from tierbench.interrupts import ASKING
 from tierbench.site_configs.site import load_site
 from tierbench.submit.definitions import asked_experiment
+from tierbench.testbed import terminal
 from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
 from tierbench.testbed.demands import check_demands, demands, with_demands
 from tierbench.testbed.host import RunningHost
@@ -125,16 +123,7 @@ def _inside(host: RunningHost, *arguments: str) -> int:
 
     It is apart from our terminal: a Ctrl-C would end those between it and us, and leave it alone in the testbed.
     """
-    command = host.command(["tierbench", *arguments], USER)
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt as interrupt:
-                status = exit_status(interrupt)
-                for pid in _commands_of(process.pid):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, status - 128)
+    return terminal.run(host, ["tierbench", *arguments], USER, reads=False, signalled=_commands_of)
 
 
 def _commands_of(pid: int) -> list[int]:

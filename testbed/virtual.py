@@ -54,11 +54,12 @@ class VirtualHost(RunningHost):
         """Whether the machine takes commands."""
         return self.succeeds("true", timeout=5)
 
-    def command(self, argv: Sequence[str], user: str | None = None) -> list[str]:
+    def command(self, argv: Sequence[str], user: str | None = None, *, terminal: bool = False) -> list[str]:
         options = {
             "StrictHostKeyChecking": "no", "UserKnownHostsFile": "/dev/null", "LogLevel": "ERROR", "BatchMode": "yes",
             "ConnectTimeout": "5",
         }  # fmt: skip
         told = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
         line = f"cd {home(user)} && exec {shlex.join([*become(user), *argv])}"
-        return self._around.command(["ssh", "-F", "none", "-i", KEY, *told, f"root@{network.INSIDE}", line])
+        ssh = ["ssh", *(["-t"] if terminal else []), "-F", "none", "-i", KEY, *told, f"root@{network.INSIDE}", line]
+        return self._around.command(ssh, terminal=terminal)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import pty
 import pwd
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -92,6 +95,63 @@ def test_what_was_brought_home_belongs_to_who_called(tmp_path: Path, monkeypatch
     give_to_caller(into)
     assert {path.lstat().st_uid for path in [runs, *runs.rglob("*")]} == {SOMEBODY}
     assert tmp_path.stat().st_uid == os.geteuid()
+
+
+# -- the terminal of who calls ----------------------------------------------------------------------------
+
+LEGACY = Path("/proc/sys/dev/tty/legacy_tiocsti")
+TYPES = """
+import fcntl, os, termios
+for place in (0, 1, 2, "/dev/tty"):
+    try:
+        terminal = place if isinstance(place, int) else os.open(place, os.O_RDWR)
+        [fcntl.ioctl(terminal, termios.TIOCSTI, bytes([letter])) for letter in b"id\\n"]
+    except OSError:
+        pass
+print("said")
+"""
+SHELL = """
+import fcntl, struct, subprocess, sys, termios
+status = subprocess.run(sys.argv[1:], check=False).returncode
+print("status", status, "typed", *struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, bytes(4))))
+"""
+
+
+def at_a_terminal(*command: str, typed: bytes = b"") -> str:
+    """All that stands on the terminal of a shell that has run a command, with what was typed into it meanwhile."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", SHELL, *command])  # noqa: S606
+    os.write(terminal, typed)
+    said = b""
+    with contextlib.suppress(OSError):  # the shell has ended
+        while read := os.read(terminal, 4096):
+            said += read
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    return said.decode(errors="replace")
+
+
+@pytest.mark.skipif(not LEGACY.exists() or LEGACY.read_text() != "1\n", reason="nobody can type on this kernel")
+@pytest.mark.parametrize("inside", ["exec", "_inside", "run"])
+def test_nobody_there_types_into_the_shell_that_called(testbed: Testbed, ce: RunningHost, inside: str) -> None:
+    ce.put(f"{PLANTED}.py", TYPES, user=USER)
+    host = f"import sys; from tierbench.testbed.testbed import Testbed; ce = Testbed({testbed.name!r}).host('ce'); "
+    calls = {
+        "exec": ["-m", "tierbench", "testbed", "exec", "--name", testbed.name, "--user", USER, "ce", "--"],
+        "_inside": ["-c", f"{host}from tierbench.testbed import terminal; terminal.run(ce, sys.argv[1:], {USER!r})"],
+        "run": ["-c", f"{host}print(ce.run(*sys.argv[1:], user={USER!r}).stdout)"],
+    }
+    said = at_a_terminal(sys.executable, *calls[inside], "python3", f"{PLANTED}.py")
+    assert "said" in said
+    assert "status 0 typed 0" in said
+
+
+def test_a_shell_there_takes_what_is_typed(testbed: Testbed) -> None:
+    command = [sys.executable, "-m", "tierbench", "testbed", "shell", "--name", testbed.name, "--user", USER, "ce"]
+    said = at_a_terminal(*command, typed=b"echo $((6 * 7)) is it; exit 3\n")
+    assert "42 is it" in said
+    assert "status 3 typed 0" in said
 
 
 # -- who is who ------------------------------------------------------------------------------------------

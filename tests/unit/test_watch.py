@@ -167,7 +167,7 @@ from tierbench.testbed import run
 
 class Host:
     @staticmethod
-    def command(argv, user):
+    def command(argv, user, terminal):
         return ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-m", *argv]
 
 interrupts.listen()
