@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import tierbench
 from tierbench import interrupts
 from tierbench.errors import TierbenchError
+from tierbench.kinds import shown
+from tierbench.spec import suggestion
 from tierbench.submit import clean, commands, compare, completion, doctor, history, listing, report, status
 from tierbench.submit.nightly import cli as nightly
 from tierbench.submit.output import Quiet
@@ -21,7 +24,11 @@ can be trusted, and hands back tables, plots and a verdict.
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parsed = command_line().parse_args(arguments)
+    parser = command_line()
+    parsed = parser.parse_args(arguments)
+    if not parsed.subcommand:
+        parser.print_help()
+        return 0
     Quiet.asked = parsed.quiet
     interrupts.listen()
     try:
@@ -40,12 +47,18 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
+class Parser(argparse.ArgumentParser):
+    """Says which of its words a mistaken one was probably meant to be."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, f"there is no {shown(str(value))}{suggestion(value, action.choices)}")
+
+
 def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="tierbench", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="tierbench", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"tierbench {tierbench.__version__}")
-    subcommands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    subcommands = parser.add_subparsers(dest="subcommand", metavar="COMMAND")
     listing.register(subcommands)
     doctor.register(subcommands)
     commands.register(subcommands)

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tierbench.dags.write import write_run
 from tierbench.definitions import NAMED
 from tierbench.errors import BusyError, ConfigError, TierbenchError, UnmetNeed
 from tierbench.interrupts import exit_status, held_back
+from tierbench.kinds import printable
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import copies, credentials, pool
 from tierbench.submit import replication as replica_files
@@ -33,7 +35,7 @@ from tierbench.submit.expansion import expanded, ship_programs
 from tierbench.submit.output import Quiet, document, say, show, warn
 from tierbench.submit.pool import PoolError
 from tierbench.submit.preview import as_content, missing, preview
-from tierbench.submit.progress import Run
+from tierbench.submit.progress import FIRST, Run
 from tierbench.submit.space import check as check_space
 from tierbench.submit.space import needed_bytes, too_little
 from tierbench.submit.watch import ObjectView, PatientQueue, View, watch
@@ -83,7 +85,9 @@ def register(subcommands: Any) -> None:
     experiment_at_site(run)
     new_directory(run)
     run.add_argument("--no-links", action="store_true", help="do not measure the links with iperf3 first")
-    run.add_argument("--anyway", action="store_true", help="also where something is missing that trials would need")
+    run.add_argument(
+        "--anyway", action="store_true", help="also where something is missing, or the first trials are INVALID"
+    )
 
     resume = command("submit", _submit, "Submit a run directory's DAG, or what is not complete of it")
     run_directory(resume)
@@ -199,7 +203,7 @@ def _run(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt as interrupt:
             say(f"\ninterrupted before anything was submitted; `tierbench submit {run.directory}` does that")
             return exit_status(interrupt)
-    return _submit_and_watch(run)
+    return _submit_and_watch(run, None if arguments.anyway else partial(_stops, run))
 
 
 def _submit(arguments: argparse.Namespace) -> int:
@@ -215,7 +219,7 @@ def _submit(arguments: argparse.Namespace) -> int:
     return _submit_and_watch(run)
 
 
-def _submit_and_watch(run: Run) -> int:
+def _submit_and_watch(run: Run, stops: Callable[[str], bool] | None = None) -> int:
     began = time.time()
     for line in without_tables(str(run.directory)):
         warn(line)
@@ -226,7 +230,7 @@ def _submit_and_watch(run: Run) -> int:
     except PoolError as error:
         raise PoolError(f"{error}; `tierbench submit {run.directory}` tries it again") from None
     say(f"submitted as job {cluster}")
-    return _watch_to_the_end(run)
+    return _watch_to_the_end(run, stops=stops)
 
 
 def _watch(arguments: argparse.Namespace) -> int:
@@ -234,23 +238,39 @@ def _watch(arguments: argparse.Namespace) -> int:
     return _watch_to_the_end(Run(arguments.directory), view)
 
 
-def _watch_to_the_end(run: Run, objects: ObjectView | None = None) -> int:
+def _stops(run: Run, reason: str) -> bool:
+    """Whether a run ends whose first trials are all INVALID: the user is asked, if there is one."""
+    warn(f"the first {FIRST} trials are INVALID for one reason, so the others will be: {printable(reason)}")
+    if sys.stdin.isatty():
+        try:
+            return input("go on all the same? [y/N] ").strip().lower() not in ("y", "yes")
+        except EOFError:
+            print()  # Ctrl-D ends no line
+    warn(f"stopping the run; `tierbench submit {run.directory}` goes on with it, `run --anyway` does not stop")
+    return True
+
+
+def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callable[[str], bool] | None = None) -> int:
     cluster = _submitted(run)
     try:
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
             view = objects or View(nowhere if Quiet.asked else sys.stderr)
-            watch(run, partial(pool.in_queue, cluster), view)
+            ended = watch(run, partial(pool.in_queue, cluster), view, stops)
+        if not ended:
+            _end(run, cluster)
+            return 1
     except KeyboardInterrupt as interrupt:
         say(f"\nno longer watching; the run goes on. `tierbench watch {run.directory}` shows it again,")
         say(f"`tierbench stop {run.directory}` ends it")
         return exit_status(interrupt)
-    if not objects:
-        _show_tables(run.directory)
+    usable = bool(objects) or _show_tables(run.directory)
     unfinished = [trial for trial in run.trials() if not trial.well]
     if unfinished:
         warn(f"{len(unfinished)} trials are not complete; `tierbench submit {run.directory}` repeats those")
     say(f"the tables are {run.directory}/*.csv; `tierbench report {run.directory}` makes a page with figures of it")
-    return 1 if unfinished else 0
+    if not usable:
+        warn("no trial is usable: none is VALID or SUSPECT, see their reasons above")
+    return 1 if unfinished or not usable else 0
 
 
 def _submitted(run: Run) -> int:
@@ -273,6 +293,12 @@ def _stop(arguments: argparse.Namespace) -> int:
     if not pool.in_queue(cluster):
         say(f"{run.directory}: has ended already, so there is nothing to stop")
         return 0
+    _end(run, cluster)
+    return 0
+
+
+def _end(run: Run, cluster: int) -> None:
+    """Take a run out of the queue, and make its tables."""
     pool.remove(cluster, "tierbench stop")
     say(f"job {cluster} removed; waiting for the trial at work to close its books")
     queue = PatientQueue(partial(pool.in_queue, cluster), say)
@@ -282,7 +308,6 @@ def _stop(arguments: argparse.Namespace) -> int:
         if not _leaves(queue):
             raise TierbenchError(f"job {cluster} is still in the queue; see condor_q {cluster}")
     _show_tables(run.directory)
-    return 0
 
 
 def _leaves(queue: PatientQueue) -> bool:
@@ -308,17 +333,19 @@ def _tables(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _show_tables(directory: Path, *, as_json: bool = False) -> None:
+def _show_tables(directory: Path, *, as_json: bool = False) -> bool:
+    """Make and show them; whether any trial is usable."""
     try:
         from tierbench.postprocess.report.answer import answers
         from tierbench.postprocess.tables.results import read_results
         from tierbench.postprocess.tables.terminal import as_text, tables_content
         from tierbench.postprocess.tables.write import tables
+        from tierbench.postprocess.verdict.counted import counts
     except ImportError as error:
         raise TierbenchError(
             f"tables need numpy: {error}; `tierbench tables {directory}` where it is installed"
         ) from None
-    tables(directory)
+    made = tables(directory)
     if not as_json:
         show(as_text(directory))
     sentences: list[str] = []
@@ -330,6 +357,7 @@ def _show_tables(directory: Path, *, as_json: bool = False) -> None:
         print(document("tables", {**tables_content(directory), "answers": sentences}))
     elif sentences:
         show("\n".join(["", *sentences]))
+    return any(map(counts, made.trials))
 
 
 def _enough(arguments: argparse.Namespace) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import functools
 import json
+import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -14,8 +17,15 @@ from typing import Any, NotRequired, TypedDict
 from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.outcome import Outcome, read_outcome
+from tierbench.dags.repeats import SKIPPED
 from tierbench.errors import ConfigError
+from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, SUMMED, UNITS
+from tierbench.postprocess.verdict.counted import INVALID
+from tierbench.starts import IN_TURN
 from tierbench.stored import Damaged
+
+FIRST = 3  # trials that are INVALID for one reason, before there is another one, say that others will be
+NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class Stage(Enum):
@@ -44,6 +54,28 @@ class TrialProgress:
     waiting_for: str = ""  # what the gate waits for, if it does for long
 
     @property
+    def judged(self) -> Judged | None:
+        """What its own tables say of it, once they are made of this try."""
+        try:
+            made_ns = (self.directory / names.TRIALS_CSV).stat().st_mtime_ns
+            older = made_ns < (self.directory / names.OUTCOME).stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+        return None if older else _judged(self.directory, made_ns)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it enters the statistics, or may yet."""
+        judged = self.judged
+        return self.well and (judged is None or judged.verdict != INVALID)
+
+    @property
+    def reasons_invalid(self) -> tuple[str, ...]:
+        """Of its verdict, or why it has none."""
+        judged = self.judged
+        return judged.reasons if judged else self.reasons
+
+    @property
     def well(self) -> bool:
         """Whether it has been measured, or need not be."""
         return bool(self.state) and Outcome(self.state).well
@@ -55,6 +87,45 @@ class TrialProgress:
             "ready": self.ready, "done": self.done, "state": self.state, "reasons": list(self.reasons),
             "again": self.again, "waits_for": self.waiting_for.rpartition(", since ")[0],
         }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A trial's verdict, with its reasons, and the rate that it is compared by."""
+
+    verdict: str
+    reasons: tuple[str, ...]
+    rate: str
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, [self.verdict, self.rate]))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _judged(directory: Path, _when_ns: int) -> Judged | None:
+    """By the trial's own trials.csv as it was at a time."""
+    try:
+        with (directory / names.TRIALS_CSV).open(encoding="utf-8", newline="") as file:
+            row = next(csv.DictReader(file))
+        reasons = tuple(filter(None, row["verdict_reasons"].split("; ")))
+        rates = (SUMMED,) if row["started"] == IN_TURN else (RATE, EVENTS, OPERATIONS)
+        first = next((name for name in rates if row[name]), None)
+        rate = f"{float(row[first]):.1f} {UNITS[first]}" if first else ""
+        return Judged(row["verdict"], reasons, rate)
+    except (OSError, StopIteration, KeyError, ValueError, csv.Error):  # which is told where the tables are read
+        return None
+
+
+def hopeless(trials: Sequence[TrialProgress]) -> str:
+    """The reason for which all trials so far are INVALID: several, of several configurations, and not all there are."""
+    ended = [trial for trial in trials if trial.stage is Stage.FINISHED and not trial.again and trial.state != SKIPPED]
+    if not FIRST <= len(ended) < len(trials) or any(trial.usable for trial in ended):
+        return ""
+    configurations = [{trial.directory.name.rsplit(".", 2)[0] for trial in those} for those in (ended, trials)]
+    if len(configurations[0]) < min(2, len(configurations[1])):
+        return ""
+    kinds = [{NUMBER.sub("", reason): reason for reason in trial.reasons_invalid} for trial in ended]
+    return next((reason for kind, reason in kinds[-1].items() if all(kind in others for others in kinds)), "")
 
 
 class Sampler(TypedDict):

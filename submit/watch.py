@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from tierbench.dags import names
+from tierbench.dags.repeats import SKIPPED
 from tierbench.kinds import printable
 from tierbench.submit.lastsamples import SENT, counted, last_samples
 from tierbench.submit.output import coloured, object_line
 from tierbench.submit.pool import PoolError
-from tierbench.submit.progress import Run, Stage, TrialProgress
+from tierbench.submit.progress import Run, Stage, TrialProgress, hopeless
 
+COLUMNS = 80  # of a terminal that does not say how many it has
 LOOK_SECONDS = 0.5
 QUEUE_SECONDS = 5.0
 LEFT_SECONDS = 120.0  # a DAG is gone within seconds of its last trial
+TABLES_SECONDS = 30.0  # a trial has its tables seconds after its end
 UNANSWERED_SECONDS = 900.0  # for so long the pool may not answer: a restart takes seconds, an upgrade minutes
 
 
-def watch(run: Run, in_queue: Callable[[], bool], view: View | ObjectView) -> None:
-    """Show the run until its DAG has left the queue."""
+def watch(
+    run: Run, in_queue: Callable[[], bool], view: View | ObjectView, stops: Callable[[str], bool] | None = None
+) -> bool:
+    """Show the run until its DAG has left the queue; False if it is to be stopped, as `stops` says of why it should."""
     queue = PatientQueue(in_queue, view.tell)
     submission = run.submission
     view.pass_over(list(run.trials()), submission.wall_s if submission else 0.0)
     asked = unfinished = time.monotonic()
     while True:
-        view.show(list(run.trials()), run)
+        trials = list(run.trials())
+        view.show(trials, run)
+        if stops and (reason := hopeless(trials)):
+            view.clear()
+            if stops(reason):
+                return False
+            stops = None
         unfinished = unfinished if view.all_finished else time.monotonic()
         if time.monotonic() - asked > QUEUE_SECONDS or view.all_finished:
             if not queue.holds():
@@ -39,8 +51,9 @@ def watch(run: Run, in_queue: Callable[[], bool], view: View | ObjectView) -> No
             )
             break
         time.sleep(LOOK_SECONDS)
-    view.show(list(run.trials()), run)
-    view.close()
+    view.show(list(run.trials()), run, ended=True)
+    view.clear()
+    return True
 
 
 class PatientQueue:
@@ -77,36 +90,50 @@ class View:
         self._told: set[Path] = set()
         self._failed: dict[Path, float] = {}  # the tries that were told to have failed, by their outcomes' times
         self._awaited = ""
-        self._durations: dict[Path, float] = {}
+        self._since_s = time.time()
+        self._ends: dict[Path, float] = {}  # of trials that have ended since then
         self.all_finished = False
 
     def pass_over(self, trials: list[TrialProgress], since_s: float) -> None:
         """Count the trials that were done before the run was last submitted, without a line for each."""
+        self._since_s = since_s or self._since_s
         self._told |= {trial.directory for trial in trials if 0 < _when(trial.directory / names.OUTCOME) < since_s}
         self._told -= {trial.directory for trial in trials if trial.stage is not Stage.FINISHED}
         if self._told:
             self.tell(f"{len(self._told)} of {len(trials)} trials are done from before")
 
-    def show(self, trials: list[TrialProgress], run: Run) -> None:
-        """Tell of trials that have finished since, and what the one at work is at."""
+    def show(self, trials: list[TrialProgress], run: Run, *, ended: bool = False) -> None:
+        """Tell of trials that have finished since, once they have a verdict, and what the one at work is at."""
         for trial in trials:
             if trial.stage is Stage.FINISHED and trial.again:
                 self._tried(trial)
             elif trial.stage is Stage.FINISHED and trial.directory not in self._told:
+                self._ends[trial.directory] = when = _when(trial.directory / names.OUTCOME)
+                has_no_tables = ended or not trial.well or trial.state == SKIPPED or time.time() - when > TABLES_SECONDS
+                if not has_no_tables and not trial.judged:
+                    continue
                 self._told.add(trial.directory)
-                self._durations[trial.directory] = _duration(trial.directory)
                 self.tell(f"{len(self._told)}/{len(trials)}  {_finished_line(trial)}")
         self.all_finished = len(self._told) == len(trials)
         working = next((trial for trial in trials if trial.stage not in (Stage.WAITING, Stage.FINISHED)), None)
         self._tell_of_waiting(working)
         if self._live and not self.all_finished:
             words = self._working_line(working, run) if working else "waiting for the pool"
-            self._out.write(f"\r\033[K{len(self._told)}/{len(trials)}  {words}{self._time_left(len(trials))}")
+            line = f"{len(self._told)}/{len(trials)}  {words}{self._time_left(len(trials))}"
+            self._out.write(f"\r\033[K{printable(line)[: self._columns() - 1]}")
             self._out.flush()
 
-    def close(self) -> None:
+    def clear(self) -> None:
+        """Leave no line that would be written over."""
         if self._live:
             self._out.write("\r\033[K")
+            self._out.flush()
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._out.fileno()).columns or COLUMNS
+        except (OSError, ValueError):
+            return COLUMNS
 
     def _tried(self, trial: TrialProgress) -> None:
         """Tell once of each try that has failed and is followed by another one."""
@@ -139,9 +166,12 @@ class View:
         return f"{trial.name}: {trial.stage.value}"
 
     def _time_left(self, trials: int) -> str:
-        if not self._durations:
+        """As long for each as so far; for one that takes longer, as long again as it does."""
+        if not self._ends:
             return ""
-        seconds = sum(self._durations.values()) / len(self._durations) * (trials - len(self._told))
+        last = max(self._ends.values())
+        each, elapsed = max(0.0, last - self._since_s) / len(self._ends), max(0.0, time.time() - last)
+        seconds = each * (trials - len(self._told) - 1) + abs(each - elapsed)
         return f"; about {seconds / 60:.0f} min left" if seconds >= 60 else f"; about {seconds:.0f} s left"
 
 
@@ -156,7 +186,7 @@ class ObjectView:
     def pass_over(self, trials: list[TrialProgress], since_s: float) -> None:
         """Those that were done before are told of like the others."""
 
-    def show(self, trials: list[TrialProgress], run: Run) -> None:  # noqa: ARG002 - as View has it
+    def show(self, trials: list[TrialProgress], run: Run, *, ended: bool = False) -> None:  # noqa: ARG002 - as View has it
         """Tell of what has changed since; of a trial that waits for its turn first when it does something."""
         for trial in trials:
             record = trial.as_record()
@@ -170,7 +200,7 @@ class ObjectView:
     def tell(self, line: str) -> None:
         self._put({"note": line})
 
-    def close(self) -> None:
+    def clear(self) -> None:
         """Nothing is left on the screen."""
 
     def _put(self, content: dict[str, Any]) -> None:
@@ -179,11 +209,11 @@ class ObjectView:
 
 
 def _finished_line(trial: TrialProgress) -> str:
-    if trial.well:
-        return f"{trial.name}: {trial.state}"
-    reasons = "; ".join(trial.reasons[:2])
-    more = f" and {len(trial.reasons) - 2} more" if len(trial.reasons) > 2 else ""
-    return f"{trial.name}: INCOMPLETE: {reasons}{more}"
+    judged = trial.judged if trial.well else None
+    state = str(judged or trial.state) if trial.well else "INCOMPLETE"
+    reasons = judged.reasons if judged else trial.reasons
+    more = f" and {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    return f"{trial.name}: {state}" + (f": {'; '.join(reasons[:2])}{more}" if reasons else "")
 
 
 def _when(path: Path) -> float:
@@ -191,16 +221,6 @@ def _when(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:  # just put aside
         return 0.0
-
-
-def _duration(directory: Path) -> float:
-    """Seconds from the trial's first trace to its outcome."""
-    try:
-        traces = [path.stat().st_mtime for path in (directory / names.FLUSH).glob("*")]
-        ended = (directory / names.OUTCOME).stat().st_mtime
-    except FileNotFoundError:  # just put aside for another try
-        return 0.0
-    return max(0.0, ended - min(traces, default=ended))
 
 
 def current_rate_mbps(files: Sequence[Path]) -> float | None:

@@ -1,7 +1,17 @@
-"""`python -m tierbench` is the same as the command `tierbench`."""
+"""The command `tierbench`, which `python -m tierbench` is as well."""
 
+import signal
 import sys
 
-from tierbench.submit.cli import main
 
-sys.exit(main())
+def main() -> int:
+    """Run it; Ctrl-C while its modules are loaded ends it without a traceback."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from tierbench.submit.cli import main as command
+
+    return command()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
 import sysconfig
 import tarfile
 from pathlib import Path
@@ -42,6 +45,38 @@ def test_a_plan_says_where_its_dags_would_make_no_tables(
         monkeypatch.setattr(sysconfig, "get_path", lambda _, scripts=scripts: scripts)
         assert cli.main(["plan", "quick", "--site", "testbed"]) == 0
         assert ("`tierbench tables RUN` does" in capsys.readouterr().out) == said
+
+
+def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    assert "usage: tierbench" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mistaken", [["pln"], ["testbed", "attatch"], ["completion", "bsh"]])
+def test_a_mistaken_word_is_answered_with_what_was_meant(
+    mistaken: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(mistaken)
+    meant = {"pln": "plan", "attatch": "attach", "bsh": "bash"}[mistaken[-1]]
+    assert f'there is no "{mistaken[-1]}" (did you mean "{meant}"?)' in capsys.readouterr().err
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "tierbench.submit.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+runpy.run_module("tierbench", run_name="__main__")
+"""
+
+
+def test_an_interrupt_while_modules_are_loaded_leaves_no_traceback() -> None:
+    asked = ["env", "--default-signal", sys.executable, "-c", INTERRUPTED]
+    ended = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
 
 
 def test_tables_end_with_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

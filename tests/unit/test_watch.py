@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,119 @@ def test_a_wait_that_lasts_is_told_once(run: Run) -> None:
     assert out.getvalue().count("waits for client 1, which was lost") == 1
 
 
+def judge(run: Run, number: int, verdict: str, *reasons: str) -> None:
+    end(run, number, "complete")
+    row = {"verdict": verdict, "verdict_reasons": "; ".join(reasons), "started": "together", "delivered_mbps": "151.42"}
+    with (run.trial_directories[number] / names.TRIALS_CSV).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*row, "summed_mbps", "events_per_s", "operations_per_s"])
+        writer.writeheader()
+        writer.writerow(row)
+
+
+def test_a_trial_is_told_of_with_its_verdict_and_rate_once_it_has_them(run: Run) -> None:
+    end(run, 0, "complete")
+    assert show_all(run) == ""
+    judge(run, 0, "VALID")
+    judge(run, 1, "INVALID", "the storage received 3 Mb/s", "a cache was warm", "no gate")
+    first, second = show_all(run).splitlines()
+    assert first.endswith(": VALID, 151.4 Mb/s")
+    assert second.endswith(": INVALID, 151.4 Mb/s: the storage received 3 Mb/s; a cache was warm and 1 more")
+
+
+def test_a_trial_whose_tables_nobody_makes_is_told_of_all_the_same(run: Run) -> None:
+    end(run, 0, "complete", age_s=watching.TABLES_SECONDS + 1)
+    assert show_all(run).endswith(": complete\n")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def live(self) -> str:
+        """The line that is written over."""
+        return self.getvalue().rpartition("\r\033[K")[2]
+
+
+def test_the_live_line_fits_the_terminal(run: Run) -> None:
+    trial = run.trial_directories[0]
+    (trial / names.CLIENTS_LOG).touch()
+    (trial / names.WAITING_FOR).write_text(json.dumps({"what": "client 1, " * 30, "since_wall_s": 0.0}))
+    out = Terminal()
+    View(out).show(list(run.trials()), run)
+    assert len(out.live) == watching.COLUMNS - 1
+
+
+def test_the_time_left_follows_the_trial_at_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two trials took 100 s each, and 22 are left."""
+    now = 1_000_000.0
+    for number, age_s in enumerate((100, 0)):
+        judge(run, number, "VALID")
+        os.utime(run.trial_directories[number] / names.OUTCOME, (now - age_s, now - age_s))
+    out = Terminal()
+    view = View(out)
+    view.pass_over([], now - 200)
+    said = []
+    for passed_s in (0, 60, 100, 700):
+        monkeypatch.setattr(watching.time, "time", lambda passed_s=passed_s: now + passed_s)
+        view.show(list(run.trials()), run)
+        said.append(out.live.rpartition("; ")[2])
+    assert said == ["about 37 min left", "about 36 min left", "about 35 min left", "about 45 min left"]
+
+
+WARM, WRITTEN = "MB of {} MB that the clients read: a cache was warm", "{} Mb/s: somebody else writes to the storage"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "reason"),
+    [
+        ([("INVALID", WRITTEN, WARM), ("INVALID", WRITTEN), ("INVALID", WRITTEN)], WRITTEN),
+        ([("INVALID", WRITTEN), ("INVALID", WRITTEN)], ""),
+        ([("INVALID", WRITTEN), ("INVALID", WARM), ("INVALID", WRITTEN)], ""),
+        ([("INVALID", WRITTEN), ("SUSPECT", WRITTEN), ("INVALID", WRITTEN)], ""),
+    ],
+)
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_run_whose_first_trials_are_all_invalid_for_one_reason_is_doubted_once(
+    run: Run, verdicts: list[tuple[str, ...]], reason: str, goes_on: bool
+) -> None:
+    for number, (verdict, *reasons) in enumerate(verdicts):
+        judge(run, number, verdict, *(words.format(number + 1.5) for words in reasons))
+    said: list[str] = []
+    ended = watch(run, lambda: False, View(io.StringIO()), lambda words: bool(said.append(words)) or not goes_on)
+    assert said == ([reason.format(len(verdicts) + 0.5)] if reason else [])
+    assert ended == (goes_on or not reason)
+
+
+def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(3):
+        judge(run, number, "INVALID", "somebody else writes")
+    run.record_submission(7, 0.0)
+    removed: list[int] = []
+    monkeypatch.setattr(commands.pool, "in_queue", lambda _: not removed)
+    monkeypatch.setattr(commands.pool, "remove", lambda cluster, _: removed.append(cluster))
+    monkeypatch.setattr(commands, "_show_tables", lambda _: True)
+    monkeypatch.setattr(commands, "without_tables", lambda _: [])
+    monkeypatch.setattr(commands.pool, "submit_dag", lambda _: 7)
+    assert commands._submit_and_watch(run, partial(commands._stops, run)) == 1
+    assert removed == [7]
+    told = capsys.readouterr().err
+    assert "the first 3 trials are INVALID for one reason, so the others will be: somebody else writes" in told
+    assert f"`tierbench submit {run.directory}` goes on with it" in told
+
+
+def test_a_run_without_a_usable_trial_does_not_succeed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(len(run.trial_directories)):
+        judge(run, number, "INVALID", "somebody else writes")
+    run.record_submission(7, 0.0)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
+    for usable, status in ((True, 0), (False, 1)):
+        monkeypatch.setattr(commands, "_show_tables", lambda _, usable=usable: usable)
+        assert main(["watch", str(run.directory)]) == status
+
+
 def test_outcomes_from_before_the_submission_are_not_shown(run: Run) -> None:
     end(run, 0, "incomplete", "client 1 lost", age_s=100)
     end(run, 1, "complete", age_s=100)
@@ -98,7 +213,7 @@ def test_a_dag_that_stays_when_all_is_done_is_not_waited_for(run: Run, monkeypat
     """As one does that a scheduler has started anew which was killed at its very end."""
     monkeypatch.setattr(watching, "LEFT_SECONDS", 0.0)
     for number in range(len(run.trial_directories)):
-        end(run, number, "complete")
+        judge(run, number, "VALID")
     out = io.StringIO()
     watch(run, lambda: True, View(out))
     assert "`tierbench stop" in out.getvalue().splitlines()[-1]
