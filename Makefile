@@ -7,33 +7,28 @@ PYTHON ?= python3
 VENV := .venv
 TIERBENCH := $(VENV)/bin/tierbench
 
-# An old Python, as workers may have, runs what is shipped: the first of these that is here, or the one that is named.
+# Unit tests have an old Python, as workers may have, run what is shipped: the first of these, or the one that is named.
 OLD_PYTHON ?= $(firstword $(foreach v,3.6 3.7 3.8 3.9,\
 	$(shell python$(v) -c 'import sys; print(sys.executable)' 2>/dev/null) \
 	$(lastword $(wildcard $(HOME)/.pyenv/versions/$(v).*/bin/python3))))
 
-.PHONY: demo test test-quiet unit old-python lint setup clean
+SHIPPED_ON = $(if $(OLD_PYTHON),TIERBENCH_OLD_PYTHON=$(OLD_PYTHON))
+
+.PHONY: demo test test-quiet unit lint setup clean
 
 demo: setup
 	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'echo "demo: broken off; its testbed goes, and the run in it" >&2; exit 130' INT TERM; \
 	$(TIERBENCH) testbed up --name demo && $(TIERBENCH) testbed run quick --name demo
 
-test: setup lint
-	TIERBENCH_DAMAGES=600 $(VENV)/bin/pytest --numprocesses auto tests/unit
-	$(MAKE) old-python
-	$(VENV)/bin/pytest tests/testbed
+# Its parts run beside each other; their logs stay in build/test.
+test: setup
+	$(SHIPPED_ON) TIERBENCH_DAMAGES=600 $(VENV)/bin/python tests/parts.py
 
 test-quiet: setup
 	$(VENV)/bin/pytest -m quiet tests/testbed
 
 unit: setup
-	$(VENV)/bin/pytest --numprocesses auto tests/unit
-
-old-python: setup
-	@test -n "$(OLD_PYTHON)" || echo "old-python: SKIPPED, no Python 3.6 to 3.9 here; make old-python OLD_PYTHON=…"
-	@test -z "$(OLD_PYTHON)" || $(OLD_PYTHON) --version
-	test -z "$(OLD_PYTHON)" || TIERBENCH_OLD_PYTHON=$(OLD_PYTHON) \
-		$(VENV)/bin/pytest --numprocesses auto $$(grep -lE 'import .*PYTHON|(client|gate|sampler)_process import|: (Job|Start)\b' tests/unit/test_*.py)
+	$(SHIPPED_ON) $(VENV)/bin/pytest --numprocesses auto tests/unit
 
 lint: setup
 	$(VENV)/bin/ruff check .

@@ -1,4 +1,4 @@
-"""One testbed for all tests of this folder, brought up once.
+"""One testbed for all tests of this folder, brought up once; with pytest-xdist one for each of its workers.
 
 TIERBENCH_TEST_SUITE=forky runs them on HTCondor 25.14 and XRootD 6.
 """
@@ -16,8 +16,10 @@ from tests.testbed.runs import AccessPoint
 from tierbench.errors import TierbenchError
 from tierbench.testbed.check import Check
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.testbed import Testbed, home
 
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+OURS = f"test-{os.getppid() if WORKER else os.getpid()}-"
 SUITE = os.environ.get("TIERBENCH_TEST_SUITE", "trixie")
 SETTINGS = Settings(storage_gb=4, software_mounts=1, token_door=1, xrootd_copies=1, suite=SUITE)  # type: ignore[arg-type]
 
@@ -28,6 +30,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("testbed")
 
 
+def pytest_unconfigure() -> None:
+    """Whoever started the workers takes down what those left that were broken off."""
+    if not WORKER:
+        for left in (home() / "testbeds").glob(f"{OURS}*"):
+            Testbed(left.name).down()
+
+
+def of_our_own(kind: str) -> Testbed:
+    return Testbed(f"{OURS}{WORKER}{kind}")
+
+
 def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
@@ -36,7 +49,7 @@ def say(words: str) -> None:
 def testbed() -> Iterator[Testbed]:
     if os.geteuid() != 0:
         pytest.skip("a testbed takes root")
-    bed = Testbed(f"test-{os.getpid()}")
+    bed = of_our_own("usual")
     try:
         bed.up(SETTINGS, say)
     except TierbenchError as error:

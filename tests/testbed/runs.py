@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from tierbench.testbed.topology import USER
 STARVED = ("the host was starved", "the host is too busy")
 HOME = f"/home/{USER}/experiments"  # DAGMan does not want its logs below /tmp
 RUN_SECONDS = 1200  # of a busy machine's patience; nothing waits so long where all is well
-TRIES = 5
 FULL_SEGMENT = 1514  # bytes on the wire
 
 
@@ -62,14 +60,6 @@ def fed(rows: list[dict[str, str]], machine: Machine) -> list[dict[str, str]]:
 def window(row: dict[str, str]) -> tuple[float, float]:
     """By the wall clock; empty where a trial had none."""
     return int(row["go_wall_ns"] or 0) / 1e9, int(row["end_wall_ns"] or 0) / 1e9
-
-
-def least(measure: Callable[[], float], enough: float) -> float:
-    """The least of some measurements of what a busy machine only adds to; no more of them once one is enough."""
-    measured = [measure()]
-    while min(measured) > enough and len(measured) < TRIES:
-        measured.append(measure())
-    return min(measured)
 
 
 def sent_again(run: Ran, trial: dict[str, str]) -> float:

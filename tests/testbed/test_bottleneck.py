@@ -22,7 +22,6 @@ from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 HOME = f"/home/{USER}/bottlenecks"  # DAGMan does not want its logs below /tmp
-TRIES = 3
 SLOW_MBPS = 25
 SHALLOW = "256k"  # 80 ms: a queue of 2 MB takes 0.6 s of the 3 s that iperf3 has, and it measures less than there is
 SLOW_CORES = 0.05
@@ -247,20 +246,16 @@ def staged(label: str, stage: Stage, trial: Trial) -> object:
     ],
 )  # fmt: skip
 def test_the_staged_bottleneck_is_named(sites: Sites, machine: Machine, label: str, stage: Stage, trial: Trial) -> None:
-    """In a trial for which this machine had the time: one that it held up itself is run again."""
     if label in ("gateway CPU", "door CPU") and not means().limits:
         pytest.skip(means().lacking)
     name = re.sub(r"\W+", "-", label).lower()
     with stage(sites.testbed):
-        for number in range(TRIES):
-            row = sites.run(f"{name}-{number}", trial)
-            print(label, row["bottleneck_evidence"])
-            named = row["bottleneck"] == label and (trial.client != "higgs" or float(row["cpu_efficiency"]) >= 0.9)
-            if named or not held_up(row, machine, but=STAGED_CPUS.get(label, "nowhere")):
-                break
-        else:
-            pytest.skip(f"this machine was too busy in each of {TRIES} trials: {row['verdict_reasons']}")
+        row = sites.run(name, trial)
+    print(label, row["bottleneck_evidence"])
     assert (row["state"], row["reasons"]) == ("complete", "")
+    named = row["bottleneck"] == label and (trial.client != "higgs" or float(row["cpu_efficiency"]) >= 0.9)
+    if not named and label not in IN_ANY_CASE and held_up(row, machine, but=STAGED_CPUS.get(label, "nowhere")):
+        pytest.skip(f"this machine was too busy: {row['verdict_reasons']}")
     assert named, (row["bottleneck"], row["cpu_efficiency"], row["bottleneck_evidence"])
 
 

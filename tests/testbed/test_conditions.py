@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, content, least, outcome
+from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, content, outcome
 from tests.testbed.test_network import iperf_mbps, round_trip_ms
 from tierbench.dags import names
 from tierbench.testbed.host import RunningHost
@@ -175,20 +175,18 @@ def test_each_server_process_gets_its_share_of_the_connections(testbed: Testbed)
 def test_a_worker_receives_no_faster_than_is_arranged(testbed: Testbed) -> None:
     wan = testbed.host("wan")
     with held(wan, "worker-rate", 20):
-        assert (
-            least(lambda: iperf_mbps(testbed.host("wn03"), testbed.host("vmuf"), 1), 21) < 21
-        )  # may come late, at once
+        assert iperf_mbps(testbed.host("wn03"), testbed.host("vmuf"), 1) < 21
     assert arranged(wan, "worker-rate") == "100"
 
 
 def test_public_workers_can_be_at_distances_of_their_own(testbed: Testbed, usual_rtt_ms: str) -> None:
     wan, workers = testbed.host("wan"), (testbed.host("wn03"), testbed.host("wn04"))
     with held(wan, "worker-rtts", "5-14-47-60"):
-        apart = [round_trip_ms(worker, "oss.uf.test", ms) for worker, ms in zip(workers, (5, 14), strict=True)]
+        apart = [round_trip_ms(worker, "oss.uf.test") for worker in workers]
         said = wan.run(f"{WORDS}/worker-rtts", "get").stdout
     assert apart == [pytest.approx(5, abs=2), pytest.approx(14, abs=2)]
     assert "each wn03.fiu.test=5 wn04.fiu.test=14" in said
-    alike = [round_trip_ms(worker, "oss.uf.test", float(usual_rtt_ms)) for worker in workers]
+    alike = [round_trip_ms(worker, "oss.uf.test") for worker in workers]
     assert alike == [pytest.approx(float(usual_rtt_ms), abs=2)] * 2
 
 

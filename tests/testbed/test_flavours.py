@@ -6,14 +6,13 @@ out: pytest -m virtual tests/testbed/test_flavours.py
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from tests.testbed.conftest import SETTINGS, say
+from tests.testbed.conftest import SETTINGS, of_our_own, say
 from tests.testbed.runs import AccessPoint
 from tests.testbed.wire import marks_on_the_wire
 from tierbench.dags import names
@@ -71,7 +70,7 @@ queue
 
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[Testbed]:
-    bed = Testbed(f"flavours-{os.getpid()}")
+    bed = of_our_own("flavours")
     bed.up(replace(SETTINGS, private_workers=1, public_workers=1, virtual_workers=1), say)
     bed.host("vmuf").run("sh", "-c", f"yes '{MARK}' | head -n {COPIES} >{PLAIN}", user=USER)
     yield bed

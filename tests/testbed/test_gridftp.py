@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.runs import least
 from tests.testbed.wire import marks_on_the_wire
 from tierbench.dags import names
 from tierbench.dags.clients import shipped_clients
@@ -92,13 +91,18 @@ def test_each_file_waits_for_round_trips(steering: Steering, listed: dict[str, A
     assert listed["seconds"] > FILES * 2 * steering.testbed.settings.rtt_ms / 1000
 
 
-def test_pipelining_a_directory_spares_them(steering: Steering, listed: dict[str, Any]) -> None:
-    def pipelined_s() -> float:
-        pipelined = steering.end(directory=True, pipelining=True)
-        assert (pipelined["status"], "SIZE" in pipelined["detail"]["counts"]) == ("ok", False)
-        return float(pipelined["seconds"])
+@pytest.fixture(scope="module")
+def pipelined(steering: Steering) -> dict[str, Any]:
+    return steering.end(directory=True, pipelining=True)
 
-    assert least(pipelined_s, listed["seconds"] / 1.5) <= listed["seconds"] / 1.5
+
+def test_pipelining_a_directory_asks_for_no_sizes(pipelined: dict[str, Any]) -> None:
+    assert (pipelined["status"], "SIZE" in pipelined["detail"]["counts"]) == ("ok", False)
+
+
+@pytest.mark.quiet
+def test_pipelining_a_directory_spares_them(pipelined: dict[str, Any], listed: dict[str, Any]) -> None:
+    assert pipelined["seconds"] <= listed["seconds"] / 1.5
 
 
 def test_steered_from_far_away_a_file_takes_its_commands_in_round_trips(steering: Steering) -> None:
@@ -107,13 +111,9 @@ def test_steered_from_far_away_a_file_takes_its_commands_in_round_trips(steering
     assert steered["status"] == "ok"
     assert [steered["detail"]["counts"][verb] for verb in ("SIZE", "ALLO", "STOR", "RETR")] == [FILES] * 4
     assert steered["seconds"] > 3 * FILES * FAR_S
-
-    def pipelined_s() -> float:
-        pipelined = steering.end(far=True, pipelining=True)
-        assert pipelined["status"] == "ok"
-        return float(pipelined["seconds"])
-
-    assert 3 * FILES * FAR_S > least(pipelined_s, 3 * FILES * FAR_S - 0.001) > FILES * FAR_S
+    pipelined = steering.end(far=True, pipelining=True)
+    assert pipelined["status"] == "ok"
+    assert 3 * FILES * FAR_S > pipelined["seconds"] > FILES * FAR_S
 
 
 def test_a_copy_goes_past_the_worker_and_what_is_fetched_does_not(steering: Steering) -> None:

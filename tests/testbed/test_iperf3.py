@@ -53,6 +53,7 @@ def test_what_iperf3_tells_went_through_the_server_that_its_way_names(ran: Ran, 
     assert all(moved < 0.1 * told for host, moved in by_server.items() if host != server)
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("workload", ENDS)
 def test_such_a_trial_can_be_believed(ran: Ran, machine: Machine, workload: str) -> None:
     (trial,) = fed([row for row in ran.rows(names.TRIALS_CSV) if row["workload"] == workload], machine)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,7 @@ from tierbench.testbed.settings import Rates, Settings
 from tierbench.testbed.status import findings
 from tierbench.testbed.testbed import Testbed
 
-from .conftest import SETTINGS, say
-from .runs import least
+from .conftest import SETTINGS, of_our_own, say
 from .test_network import round_trip_ms
 
 TINY = Settings(private_workers=1, public_workers=1, slots_per_worker=2, storage_gb=1)
@@ -67,7 +65,7 @@ def tiny() -> Iterator[Testbed]:
     """A second, small testbed of which nothing may be left at the end."""
     if os.geteuid() != 0:
         pytest.skip("a testbed takes root")
-    bed = Testbed(f"tiny-{os.getpid()}")
+    bed = of_our_own("tiny")
     yield bed
     bed.down()
 
@@ -105,8 +103,8 @@ def test_all_is_well_on_a_fresh_testbed(testbed: Testbed) -> None:
 def test_another_testbed_beside_it_has_its_own_distance(testbed: Testbed, tiny: Testbed, rtt_ms: float) -> None:
     before = interfaces()
     tiny.up(Settings(**{**vars(TINY), "rtt_ms": rtt_ms}), say)
-    assert round_trip_ms(tiny.host("wn01"), "oss.uf.test", rtt_ms) == pytest.approx(rtt_ms, abs=1)
-    assert round_trip_ms(testbed.host("wn01"), "oss.uf.test", 14) == pytest.approx(14, abs=1)
+    assert round_trip_ms(tiny.host("wn01"), "oss.uf.test") == pytest.approx(rtt_ms, abs=1)
+    assert round_trip_ms(testbed.host("wn01"), "oss.uf.test") == pytest.approx(14, abs=1)
     stated = "from tierbench.site_configs.site import find_site; print(find_site('testbed').links.rtt_ms)"
     assert float(tiny.host("ce").run("env", "PYTHONPATH=/opt/tierbench", "python3", "-c", stated).stdout) == rtt_ms
     assert interfaces() == before
@@ -135,7 +133,7 @@ def afresh() -> Iterator[Testbed]:
     """A small testbed with a storage server of two interfaces and a redirector; its first `up` was killed."""
     if os.geteuid() != 0:
         pytest.skip("a testbed takes root")
-    bed = Testbed(f"afresh-{os.getpid()}")
+    bed = of_our_own("afresh")
     with coming_up(bed, "Kerberos") as process:
         process.kill()
     assert bed.up(WIDE, say) is True
@@ -168,15 +166,15 @@ def sent_by(server: RunningHost, device: str) -> int:
     return int(server.read(f"/sys/class/net/{device}/statistics/tx_bytes"))
 
 
-def test_two_interfaces_of_a_server_send_twice_as_much_in_the_same_time(afresh: Testbed, file: str) -> None:
+def test_two_interfaces_of_a_server_send_more_than_one_could_in_the_same_time(afresh: Testbed, file: str) -> None:
     worker, server = afresh.host("wn02"), afresh.host("oss")
     before = [sent_by(server, device) for device in ("eth0", "eth1")]
     alone = seconds_of(worker, file, "oss.uf.test")
-    both_s = partial(seconds_of, worker, file, "oss.uf.test", "oss-2.uf.test")
-    both = both_s()
+    both = seconds_of(worker, file, "oss.uf.test", "oss-2.uf.test")
     first, second = (sent_by(server, device) - sent for device, sent in zip(("eth0", "eth1"), before, strict=True))
-    assert alone > (8 << 20) * 8 / (WIDE.rates_mbps.storage * 1e6)  # that rate held it back
-    assert both < 1.5 * alone or least(both_s, 1.4 * alone) < 1.5 * alone
+    by_one = (8 << 20) * 8 / (WIDE.rates_mbps.storage * 1e6)
+    assert alone > by_one  # that rate held it back
+    assert both < 2 * by_one
     assert (first / (8 << 20), second / (8 << 20)) == (pytest.approx(2, rel=0.3), pytest.approx(1, rel=0.3))
 
 
@@ -186,7 +184,7 @@ def test_a_redirector_costs_round_trips_and_carries_no_data(afresh: Testbed, fil
     server.run("sh", "-c", f"head -c 4096 {file} >{small} && chmod 644 {small}")
     sent_on = min(seconds_of(worker, small, "rdr.uf.test") for _ in range(5))
     at_most = sent_on - 2 * WIDE.rtt_ms / 1000  # it takes a connection and a login more, at the least
-    assert least(lambda: min(seconds_of(worker, small, "vmuf.uf.test") for _ in range(5)), at_most) <= at_most
+    assert min(seconds_of(worker, small, "vmuf.uf.test") for _ in range(5)) <= at_most
     before = [sent_by(host, "eth0") for host in (redirector, server)]
     seconds_of(worker, file, "rdr.uf.test")
     passed, sent = (sent_by(host, "eth0") - were for host, were in zip((redirector, server), before, strict=True))

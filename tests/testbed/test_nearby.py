@@ -6,13 +6,12 @@ Needs a testbed with virtual workers, so CI leaves it out: pytest -m virtual tes
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from tests.testbed.conftest import SETTINGS, say
+from tests.testbed.conftest import SETTINGS, of_our_own, say
 from tests.testbed.runs import AccessPoint, Ran
 from tierbench.dags import names
 from tierbench.testbed.services.filesystem import DATA
@@ -51,7 +50,7 @@ size_mb = 16
 
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[Testbed]:
-    bed = Testbed(f"nearby-{os.getpid()}")
+    bed = of_our_own("nearby")
     bed.up(replace(SETTINGS, private_workers=1, public_workers=1, virtual_workers=1, near_workers=1), say)
     yield bed
     bed.down()

@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 
 import pytest
 
-from tests.testbed.runs import least
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 
-TRIES = 15
+
+def round_trip_ms(source: RunningHost, target: str) -> float:
+    """The shortest of some: a busy machine only adds to it."""
+    answer = source.run("ping", "-c", "40", "-i", "0.02", "-q", target, check=False).stdout
+    (shortest,) = re.findall(r"rtt min/avg/max/mdev = ([\d.]+)/", answer)
+    return float(shortest)
 
 
-def round_trip_ms(source: RunningHost, target: str, expected_ms: float) -> float:
-    """The shortest of some, and of more where they are longer than expected: a busy machine only adds to it."""
+def iperf_mbps(client: RunningHost, server: RunningHost, streams: int, seconds: int = 2) -> float:
+    """What the server sends to the client, as a file server would, from the first byte on: a busy machine takes of it.
 
-    def shortest() -> float:
-        answer = source.run("ping", "-c", "20", "-i", "0.05", "-q", target, check=False).stdout
-        found = re.search(r"rtt min/avg/max/mdev = ([\d.]+)/", answer)
-        return float(found.group(1)) if found else math.inf
-
-    return least(shortest, expected_ms + 1)
-
-
-def iperf_mbps(client: RunningHost, server: RunningHost, streams: int) -> float:
-    """What the server sends to the client, as a file server would."""
+    Without the beginning, it would be more where a receiver finds at once what came before.
+    """
     server.run("sh", "-c", "iperf3 -s -1 -D")
     server.wait_until(lambda: ":5201" in server.run("ss", "-ltn").stdout, 60, "iperf3 did not listen", "none")
-    answer = client.run("iperf3", "-J", "-R", "-t", "4", "-O", "2", "-P", str(streams), "-c", server.host.fqdn)
+    answer = client.run("iperf3", "-J", "-R", "-t", str(seconds), "-P", str(streams), "-c", server.host.fqdn)
     return float(json.loads(answer.stdout)["end"]["sum_received"]["bits_per_second"]) / 1e6
 
 
 @pytest.mark.parametrize("source", ["wn01", "wn03", "dgt", "ce"])
 def test_the_wan_has_the_configured_round_trip_time(testbed: Testbed, source: str) -> None:
-    assert round_trip_ms(testbed.host(source), "oss.uf.test", 14) == pytest.approx(14, abs=1)
+    assert round_trip_ms(testbed.host(source), "oss.uf.test") == pytest.approx(14, abs=1)
 
 
 @pytest.mark.parametrize(
     ("source", "target"), [("vmuf", "oss.uf.test"), ("wn01", "dgt.private.fiu.test"), ("wn03", "ce.fiu.test")]
 )
 def test_a_site_is_within_a_millisecond(testbed: Testbed, source: str, target: str) -> None:
-    assert round_trip_ms(testbed.host(source), target, 0) < 1
+    assert round_trip_ms(testbed.host(source), target) < 1
 
 
-@pytest.mark.parametrize(
+LINKS = pytest.mark.parametrize(
     ("client", "server", "streams", "rate"),
     [
         ("dgt", "vmuf", 4, 1000),  # the WAN: both ends and the line itself have this rate
@@ -55,12 +50,19 @@ def test_a_site_is_within_a_millisecond(testbed: Testbed, source: str, target: s
         ("vmuf", "oss", 1, 800),  # the storage server's
     ],
 )
+
+
+@LINKS
+def test_no_link_carries_more_than_its_rate(
+    testbed: Testbed, client: str, server: str, streams: int, rate: int
+) -> None:
+    assert iperf_mbps(testbed.host(client), testbed.host(server), streams) < 1.05 * rate
+
+
+@pytest.mark.quiet
+@LINKS
 def test_links_have_their_configured_rates(testbed: Testbed, client: str, server: str, streams: int, rate: int) -> None:
-    """A busy machine takes from it, or lets a receiver find at once what came before: one that is right shows it."""
-    measured: list[float] = []
-    while len(measured) < TRIES and not any(0.8 * rate < mbps < 1.1 * rate for mbps in measured):
-        measured.append(iperf_mbps(testbed.host(client), testbed.host(server), streams))
-    assert 0.8 * rate < measured[-1] < 1.1 * rate, measured
+    assert 0.8 * rate < iperf_mbps(testbed.host(client), testbed.host(server), streams, 6) < 1.05 * rate
 
 
 def clients_seen_by_vmuf(testbed: Testbed, worker: RunningHost) -> str:

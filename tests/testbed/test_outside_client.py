@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.machine import Machine
-from tests.testbed.runs import content, fed
+from tests.testbed.runs import content
 from tierbench.dags import names
 from tierbench.testbed.run import run
 from tierbench.testbed.testbed import Testbed
@@ -88,9 +87,8 @@ def test_its_jobs_read_their_replicas(rows: dict[str, list[dict[str, str]]]) -> 
     assert [(row["program"], row["status"]) for row in rows["jobs.csv"]] == [("cat_it", "ok")] * 2
 
 
-def test_its_bytes_are_closed_with_the_storages(rows: dict[str, list[dict[str, str]]], machine: Machine) -> None:
-    (trial,) = fed(rows["trials.csv"], machine)
-    assert trial["verdict"] != "INVALID", trial["verdict_reasons"]
+def test_its_bytes_are_closed_with_the_storages(rows: dict[str, list[dict[str, str]]]) -> None:
+    (trial,) = rows["trials.csv"]
     assert -0.02 <= float(trial["closure"]) < 0.2  # headers, and what TCP sends again
 
 

@@ -19,6 +19,10 @@ from tierbench.postprocess.plots import canvas
 from tierbench.site_configs.site import Site, find_site
 
 
+def pytest_report_header() -> str:
+    return f"what is shipped runs on {PYTHON}"
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _coarse_pictures() -> Iterator[None]:
     """Of figures that are written, tests look at the files and at the SVG, and at no pixel."""

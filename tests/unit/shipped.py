@@ -1,4 +1,4 @@
-"""The scripts of a run directory, as they are shipped; `make old-python` has an old Python run them."""
+"""The scripts of a run directory, as they are shipped; `make unit` has an old Python run them."""
 
 from __future__ import annotations
 

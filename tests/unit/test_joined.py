@@ -61,7 +61,7 @@ def test_a_part_lies_in_it_as_it_is_in_the_package(client: Path) -> None:
 
 
 def test_what_is_shipped_asks_for_no_more_than_python_3_6() -> None:
-    """Grammar and library, part by part; `make old-python` runs them."""
+    """Grammar and library, part by part; `make unit` runs them."""
     entries = {name: f"{package}.{name.removesuffix('.py')}" for package, name in SCRIPTS}
     entries |= {"client.py": "tierbench.wrappers.main", "probe.py": "tierbench.wrappers.probe"}
     joined_in = re.findall(r"^PARTS\['([a-z0-9_.]+)'\]", b"".join(texts().values()).decode(), re.MULTILINE)
