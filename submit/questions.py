@@ -27,6 +27,10 @@ LEAST_PROXY_S = 12 * 3600.0
 # By the kind of question and the answer's `why`; what to do where the answer is not good.
 REMEDIES = {
     "interface absent": "name one of those as the sampler's interface in the site's file",
+    "interface loopback": "name the interface by which other hosts reach it; what clients on the same host"
+    " read goes by lo, and no trial of it will be VALID",
+    "files local": "mount the storage there; or to measure the workers' disks, say on_disk = true and in `replicas`"
+    " where the copies are, and give its pool an interface",
     "files no-mount": "mount the storage there, or correct the access's prefix or storage.replicas in the site's file",
     "files absent": "make the replicas (`tierbench replicas`), or let the user who submits read them there",
     "files few": "`tierbench replicas` makes the missing ones",
@@ -264,7 +268,7 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flu
             yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(credentials.files(access)))
     elif access.protocol == "file":
         seen = [(access.url(path), count) for path, count in paths]
-        yield Question("files", f"access {name}", {"paths": seen, "flushed": flushed})
+        yield Question("files", f"access {name}", {"paths": seen, "flushed": flushed, "by_network": not access.on_disk})
     elif access.protocol != "globus":
         for proxy in access.proxies:
             beside = f" at {proxy}" if access.further_proxies else ""

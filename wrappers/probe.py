@@ -41,6 +41,7 @@ from tierbench.wrappers.patience import PATIENCE_S, run_program
 
 FORMAT = 1
 LISTEN_S = 5
+LOCAL = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")  # file systems of a host
 ROUND_TRIPS = 5
 LINK_STREAMS = 4  # one alone may not fill a fast link that is far away
 UNUSED_PORT = 1  # tcpmux, which nobody offers
@@ -107,6 +108,8 @@ def ask_interface(question: "dict[str, Any]") -> None:
         found = find_interfaces(question["name"], (proc / "self/net/dev").read_bytes(), proc)
     except Refusal as refusal:  # the sampler's own
         raise Answer("bad", str(refusal), "absent") from None
+    if "lo" in found:
+        raise Answer("bad", "lo carries no host's traffic, and counts each byte as sent and as received", "loopback")
     raise Answer("good", "{} {} there".format(" and ".join(found), "is" if len(found) == 1 else "are"))
 
 
@@ -124,6 +127,8 @@ def ask_files(question: "dict[str, Any]") -> None:
             raise Answer("bad", f"{point} is mounted ({kind}), but {listing.last_words}", "absent")
         mounted = "no mount" if point == "/" else f"{kind} mounted"
         files = replicas_among(listing.output.splitlines())
+        if question.get("by_network") and kind in LOCAL:
+            raise Answer("bad", f"{path} is on this host's own disk ({kind})", "local")
         seen = f"{path} is visible, {mounted}" + few(path, count, files)
         unmeasured = unmeasured or (not_ours(path, files) if question.get("flushed") else "")
     raise Answer("doubtful", unmeasured, "not-ours") if unmeasured else Answer("good", seen)
