@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,11 @@ class Claim:
         """The paper's ratio; with levels its scale factor, so much of what so many more could bring."""
         ratio = self.values[0] / self.values[1]
         return ratio / (self.levels[0] / self.levels[1]) if self.levels else ratio
+
+    @property
+    def of_equality(self) -> bool:
+        """Whether the paper saw no difference; 0.6 : 0.2 over 6 : 2 is one, whatever its last bit says."""
+        return math.isclose(self.found, 1)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from tierbench import interrupts
 from tierbench.errors import TierbenchError
 from tierbench.kinds import shown
 from tierbench.spec import suggestion
-from tierbench.submit import clean, commands, compare, completion, doctor, history, listing, report, status
+from tierbench.submit import clean, commands, compare, completion, doctor, history, listing, output, report, status
 from tierbench.submit.nightly import cli as nightly
-from tierbench.submit.output import Quiet
 from tierbench.testbed import cli as testbed
 
 DESCRIPTION = """\
@@ -24,12 +23,13 @@ can be trusted, and hands back tables, plots and a verdict.
 
 
 def main(arguments: list[str] | None = None) -> int:
+    output.speak_any_encoding()
     parser = command_line()
     parsed = parser.parse_args(arguments)
     if not parsed.subcommand:
         parser.print_help()
         return 0
-    Quiet.asked = parsed.quiet
+    output.Quiet.asked = parsed.quiet
     interrupts.listen()
     try:
         return int(parsed.run(parsed))

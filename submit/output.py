@@ -6,6 +6,8 @@ set (no-color.org). A library for this would be a dependency of each access poin
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import os
 import re
@@ -22,6 +24,26 @@ COLOURS = {
 MARKED = re.compile(
     r"\b(?:VALID|SUSPECT|INVALID|INCOMPLETE)\b|^(?:good|doubtful|bad)\b|^(?:missing|not checked):", re.MULTILINE
 )
+
+
+ASCII = {
+    "\N{MULTIPLICATION SIGN}": "x", "\N{NO-BREAK SPACE}": " ", "\N{RIGHT SINGLE QUOTATION MARK}": "'", "–": "-",
+    "…": "...", "→": "->", "±": "+-", "≈": "~", "≤": "<=", "≥": ">=", "·": "*",
+}  # fmt: skip
+
+
+def speak_any_encoding() -> None:
+    """What a terminal has no character for stands there in others, and ends no command."""
+    codecs.register_error("tierbench", _in_others)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="tierbench")
+
+
+def _in_others(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(ASCII.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
 
 
 class Quiet:
@@ -46,14 +68,19 @@ def show(text: str) -> None:
     print(coloured(text, sys.stdout), flush=True)
 
 
+def _narrow() -> bool:
+    """Whether JSON has to escape what the standard output has no character for."""
+    return "utf" not in (sys.stdout.encoding or "utf").lower()
+
+
 def document(about: str, content: Mapping[str, Any]) -> str:
     """A result as JSON; its first keys say what it is."""
-    return json.dumps({"tierbench": about, "format": FORMAT, **content}, indent=1, ensure_ascii=False)
+    return json.dumps({"tierbench": about, "format": FORMAT, **content}, indent=1, ensure_ascii=_narrow())
 
 
 def object_line(about: str, content: Mapping[str, Any]) -> str:
     """One object on a line, of several that come one by one."""
-    return json.dumps({"tierbench": about, "format": FORMAT, **content}, ensure_ascii=False)
+    return json.dumps({"tierbench": about, "format": FORMAT, **content}, ensure_ascii=_narrow())
 
 
 def coloured(text: str, stream: TextIO) -> str:

@@ -108,7 +108,7 @@ def _verdict(claim: Claim, row: RatioRow | None) -> str:
 
 def judged(claim: Claim, low: float, high: float) -> str:
     """What the interval of our factor says to a claim."""
-    if claim.found == 1:
+    if claim.of_equality:
         bound = claim.within_pct / 100
         outside = low > 1 + bound or high < 1 - bound
         inside = low > 1 - bound and high < 1 + bound
@@ -120,7 +120,7 @@ def judged(claim: Claim, low: float, high: float) -> str:
 
 def _theirs(claim: Claim) -> str:
     first, second = claim.values
-    if claim.found == 1:
+    if claim.of_equality:
         return f"1 ± {claim.within_pct:g}\N{NO-BREAK SPACE}%"
     measured = f"{figures(first)} : {figures(second)} {claim.unit} = " if claim.unit else ""
     per = f" over {claim.levels[0]:g} : {claim.levels[1]:g}" if claim.levels else ""

@@ -20,23 +20,25 @@ from typing import Any
 
 import tierbench.dags
 import tierbench.monitors
-import tierbench.postprocess
-import tierbench.site_configs
-import tierbench.submit
+import tierbench.postprocess.measures
+import tierbench.postprocess.tables
+import tierbench.postprocess.verdict
 import tierbench.wrappers
-from tierbench import stored
+from tierbench import postprocess, stored
 from tierbench.dags import names
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.records.trial import pools_of_run
 from tierbench.postprocess.tables.columns import Column, places, row_of
 from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.submit.trial import held
 
 OF_RUN = (names.PLAN, names.SITE, names.EXPERIMENT, names.CEILINGS)
 MADE = (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.TRIALS_CSV, names.CONDITIONS, names.OVER_TIME)
-PACKAGES = (
-    tierbench, tierbench.dags, tierbench.monitors, tierbench.postprocess, tierbench.site_configs, tierbench.submit,
-    tierbench.wrappers,
+WHOLE = (
+    tierbench.dags, tierbench.monitors, tierbench.wrappers, postprocess.records, postprocess.measures,
+    postprocess.verdict, postprocess.tables,
 )  # fmt: skip
+BESIDE = (tierbench, postprocess)  # without their folders: those of reports, figures and commands make no tables
 
 
 @dataclass(frozen=True)
@@ -129,11 +131,13 @@ def _code() -> bytes:
 
 
 def code_files() -> Iterator[tuple[Path, Path]]:
-    """By their packages' folders, the files of tierbench that tables may come from."""
-    for package in PACKAGES:
+    """By their packages' folders, the files of tierbench that a trial's tables may come from."""
+    for package in (*WHOLE, *BESIDE):
         root = Path(str(package.__file__)).parent
-        for path in sorted(root.glob("*.py") if package is tierbench else root.rglob("*.py")):
-            yield root, path
+        for path in sorted(root.glob("*.py") if package in BESIDE else root.rglob("*.py")):
+            yield root.parent, path
+    path = Path(str(held.__file__))
+    yield path.parent, path
 
 
 def _version(library: str) -> bytes:

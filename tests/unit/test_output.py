@@ -7,6 +7,8 @@ import json
 import os
 import pty
 import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,17 @@ def test_a_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(made["trials"]) == 24
     assert {"id", "levels", "bytes", "least_s"} <= made["trials"][0].keys()
     assert any(line.startswith("missing: the catalogue") for line in made["lacking"])
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_terminal_without_such_characters_gets_others(form: list[str]) -> None:
+    command = [sys.executable, "-m", "tierbench", "plan", "quick", "--site", "testbed", *form]
+    done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
+    text = done.stdout.decode("ascii")
+    if form:
+        assert json.loads(text)["trials"]
+    else:
+        assert "/root x8 #1" in text
 
 
 def test_the_doctors_findings_as_json(capsys: pytest.CaptureFixture[str]) -> None:

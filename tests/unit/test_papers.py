@@ -138,6 +138,10 @@ def test_a_variant_with_findings_of_its_own_is_held_to_those_alone() -> None:
     assert {claim.at["access"] for claim in claims} == {"nfs", "nfs-near"}
 
 
+def test_equality_is_not_decided_by_the_last_bit():
+    assert judged(Claim(**{**BASE, "values": (0.6, 0.2), "levels": (6.0, 2.0)}), 0.97, 1.02) == "holds here"
+
+
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
     [
