@@ -62,6 +62,10 @@ DAGMAN = (
         "DAGMAN_USE_STRICT = 0",
         "or DAGMan, which miscounts idle services, fails a trial that went well",
     ),
+    (
+        "DAGMAN_ALLOW_EVENTS = 118",
+        "the default, 114, and 4: a schedd that was killed runs jobs again whose ends it has logged and forgotten",
+    ),
 )
 IN_ORDER = ("DAGMAN_MAX_PRE_SCRIPTS = 1", "or the trial whose script ends first would run first, whatever its priority")
 

@@ -30,6 +30,10 @@ class Service(Job):
     keyword = "SERVICE"
 
 
+# A DAGMan that is started again after its FINAL node has ended would wait for ever; any other ends at once by then.
+ALL_OVER = "DAG_NodesTotal =?= DAG_NodesDone + DAG_NodesFailed + DAG_NodesFutile && time() - DAG_AdUpdateTime > 20"
+
+
 @dataclass(frozen=True)
 class Final:
     """What runs last, whatever has happened, and decides on success: a script, for which no job is submitted."""
@@ -42,6 +46,7 @@ class Final:
         script = " ".join(map(word, (self.script, *self.arguments)))
         yield f"FINAL {word(self.name)} {self.name}.sub NOOP"
         yield f"SCRIPT POST {self.name} {script} $DAG_STATUS $FAILED_COUNT"
+        yield f"SET_JOB_ATTR PeriodicRemove = {ALL_OVER}"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ READY = re.compile(r"TIERBENCH READY (\d+)")
 EXECUTING, EVICTED, TERMINATED, SHADOW_FAILED, SAID, ABORTED, HELD, RELEASED, SILENT, BACK, LOST = (
     "001", "004", "005", "007", "008", "009", "012", "013", "022", "023", "024",
 )  # fmt: skip
+HOLD = "was held: "
 OUR_DAGMAN = re.compile("^(DAG |Node Error)")  # how DAGMan begins the reason for which it removes jobs
 
 
@@ -102,6 +103,7 @@ class Cluster:
         kind, job = event.kind, event.job
         if kind == EXECUTING:
             self.away.pop(job, None)
+            self.ended.pop(job, None)  # a schedd that was killed may have forgotten its end
             self.starts[job] = self.starts.get(job, 0) + 1
             self.slots[job] = next((line.split(":", 1)[1].strip() for line in event.lines if "SlotName:" in line), "")
         elif kind == SAID:
@@ -137,7 +139,7 @@ class Cluster:
         if event.kind == ABORTED:
             return "was removed: " + (event.line(1) or "no reason given")
         if event.kind == HELD:
-            return "was held: " + (event.line(1) or "no reason given")
+            return HOLD + (event.line(1) or "no reason given")
         if event.kind == EVICTED:
             return "was evicted from" + (where or " its slot")
         if event.kind == SHADOW_FAILED:

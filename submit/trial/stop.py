@@ -76,6 +76,9 @@ def see_end(watched: Watched, starts: "dict[int, int]") -> None:
     while True:
         watched.look()
         beside.look()
+        restarted = [job for job, times in sorted(watched.cluster.starts.items()) if times > starts.get(job, 1)]
+        if restarted:
+            raise CalledOff(f"{clients(restarted)} began anew, on {watched.cluster.slots[restarted[0]]}")
         left = sorted(watched.everybody - watched.ended)
         if not left:
             return
@@ -83,9 +86,6 @@ def see_end(watched: Watched, starts: "dict[int, int]") -> None:
         if not reading:
             watched.moving.begin()  # nothing has to move between two clients
         who = clients(reading or left)
-        restarted = [number for number in left if watched.cluster.starts.get(number, 0) > starts.get(number, 1)]
-        if restarted:
-            raise CalledOff(f"{clients(restarted)} began anew, on {watched.cluster.slots[restarted[0]]}")
         if time.time() - go > watched.limits.end_s:
             raise CalledOff(
                 f"{who} had not ended {watched.limits.end_s} s after the go: neither the time limit of"

@@ -16,7 +16,7 @@ from typing import Any
 from tierbench.starts import begin_of
 from tierbench.submit.lastsamples import RECEIVED, SENT, counted, last_samples
 from tierbench.submit.trial.held import held
-from tierbench.submit.trial.joblog import Cluster
+from tierbench.submit.trial.joblog import HOLD, Cluster
 from tierbench.submit.trial.room import free_bytes, give_up_reserve, is_low
 from tierbench.submit.trial.sparing import BEGUN
 from tierbench.trials import Sampler, Trial, read_trial
@@ -196,6 +196,9 @@ class Watched:
 
     def _check_away(self) -> None:
         self.absent = ""
+        for number, why in self.cluster.ended.items():
+            if why.startswith(HOLD) and number not in self.records.ended:
+                raise CalledOff(f"client {number} {why}")
         for number, away in self.cluster.away.items():
             if number in self.records.ended:
                 continue
@@ -268,19 +271,25 @@ class Moving:
     def __init__(self, hosts: "list[str]", counters: "tuple[str, ...]") -> None:
         self.hosts, self.counters = hosts, counters
         self.seen = collections.deque()  # type: collections.deque[tuple[float, int]]
+        self.moved, self.before = 0, {}  # type: int, dict[tuple[str, str], int]
 
     def begin(self) -> None:
         self.seen.clear()
 
     def look(self) -> None:
-        moved, now = 0, time.monotonic()
+        now = time.monotonic()
         for host in self.hosts:
             for record in last_samples(sample_file(host), 1):
-                moved += sum(max(0, counted(record, counter)) for counter in self.counters)
+                for counter in self.counters:
+                    value = max(0, counted(record, counter))
+                    before = self.before.get((host, counter), 0)
+                    self.moved += value - before if value >= before else value  # which began anew, or wrapped
+                    self.before[host, counter] = value
         # The stillness goes back to the earliest look since when no more than a trickle has come.
-        while self.seen and moved - self.seen[0][1] > QUIET_BYTES_PER_S * len(self.hosts) * (now - self.seen[0][0] + 1):
+        quiet = QUIET_BYTES_PER_S * len(self.hosts)
+        while self.seen and self.moved - self.seen[0][1] > quiet * (now - self.seen[0][0] + 1):
             self.seen.popleft()
-        self.seen.append((now, moved))
+        self.seen.append((now, self.moved))
 
     def still_s(self) -> float:
         return self.seen[-1][0] - self.seen[0][0] if self.hosts and self.seen else 0.0

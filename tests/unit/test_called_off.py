@@ -115,6 +115,21 @@ def test_a_client_that_begins_anew_ends_the_trial(trial: Gate) -> None:
     assert trial.why == "client 1 began anew, on slot1_1@wn01"
 
 
+def test_a_client_that_is_started_again_after_its_end_ends_the_trial(trial: Gate) -> None:
+    """As a schedd does that was killed before it had noted the end."""
+    trial.open()
+    trial.terminated(1)
+    trial.begun(1)
+    assert trial.why == "client 1 began anew, on slot1_1@wn01"
+
+
+@pytest.mark.parametrize("before_the_go", [True, False])
+def test_a_client_that_is_held_ends_the_trial_at_once(trial: Gate, before_the_go: bool) -> None:
+    trial.begun(0, 1) if before_the_go else trial.open()
+    trial.log(names.CLIENTS_LOG, f"012 (7.001.000) {WHEN} Job was held.\n\tno such file\n\tCode 13 Subcode 2")
+    assert trial.why == "client 1 was held: no such file"
+
+
 def test_storage_that_moves_nothing_ends_the_trial(impatient: Callable[..., Gate]) -> None:
     trial = impatient(stall_s=3)
     trial.open()

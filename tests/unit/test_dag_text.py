@@ -57,8 +57,10 @@ ABORT-DAG-ON stop 3
 # tables: last in any case; what has not ended is ended, how it went is told, tables are made
 FINAL tables tables.sub NOOP
 SCRIPT POST tables ../../scripts/finish.py $DAG_STATUS $FAILED_COUNT
+SET_JOB_ATTR PeriodicRemove = {over}
 """
 LONG_WORDS = {
+    "over": "DAG_NodesTotal =?= DAG_NodesDone + DAG_NodesFailed + DAG_NodesFutile && time() - DAG_AdUpdateTime > 20",
     "flags": 'flags="--clients 4 --timeout 7200 --gate go.json --gate-timeout 1860"',
     "waits": 'slot_limit="1200" run_limit="9180"',
     "trial": 'trial="lan-xrootd.root.x004.r1"',
@@ -147,6 +149,11 @@ def test_a_configurations_dag_has_its_trials_in_the_plans_order(plan: Plan, quic
 
 def test_a_healthy_trial_survives_dagmans_miscount_of_services() -> None:
     assert "DAGMAN_USE_STRICT = 0\n" in dagman_config()
+
+
+def test_a_job_that_runs_again_after_its_end_ends_no_dag() -> None:
+    """So does it after its schedd was killed: bit 4; the others are HTCondor's default."""
+    assert "DAGMAN_ALLOW_EVENTS = 118\n" in dagman_config()
 
 
 def test_quotes_and_backslashes_are_escaped() -> None:
