@@ -1,9 +1,11 @@
 """What a bad day costs: faults on a testbed, and the seconds until each was told of and until the next trial began.
 
 usage: faults.py TESTBED [FAULT ...]      (as root; the testbed is up; without names all faults, some ten minutes)
+       faults.py TESTBED --kills NUMBER   (the schedd is killed so often, at any time of a run)
 
 Each fault meets the first of two trials while its clients read. "told" is the first word of it in `tierbench watch`,
-"ended" the trial's outcome, "next" the other trial's go. docs/operations.md has figures.
+"ended" the trial's outcome, "next" the other trial's go. docs/operations.md has figures. With --kills each trial has to
+end with an outcome, and `tierbench status` has to say that all are finished; exit status 1 where one is not so.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import random
 import shlex
 import subprocess
 import sys
@@ -33,7 +36,7 @@ name = "{name}"
 question = "Does the trial end, and is the next one measured?"
 access = ["{access}"]
 batches = [3]
-repeats = 2
+repeats = {repeats}
 sample_period_s = 0.2
 retries = 0
 time_limit_s = {read}
@@ -45,7 +48,7 @@ replicas = "long"
 [replicas.long]
 kind = "random"
 count = 6
-size_mb = 128
+size_mb = {size_mb}
 """
 
 
@@ -107,13 +110,12 @@ def mend_mount(scene: Scene) -> None:
 
 
 def cut_worker(scene: Scene) -> None:
-    scene.shell("wn01", "ip link set eth0 down")
+    """With the link its routes go, and do not come back by themselves."""
+    scene.shell("wn01", "ip route show >/run/routes; ip link set eth0 down")
 
 
 def mend_worker(scene: Scene) -> None:
-    scene.shell(
-        "wn01", "ip link set eth0 up; ip route show default | grep -q . || ip route add default via 192.168.2.1"
-    )
+    scene.shell("wn01", "ip link set eth0 up; sort /run/routes | while read route; do ip route replace $route; done")
 
 
 def kill_worker(scene: Scene) -> None:
@@ -164,7 +166,7 @@ def fill_disk(scene: Scene) -> None:
 
 
 def restart_pool(scene: Scene) -> None:
-    scene.shell("ce", "kill -KILL $(pgrep -x condor_schedd) $(pgrep -x condor_collect)")
+    scene.shell("ce", "kill -KILL $(pgrep -x condor_schedd) $(pgrep -f ^condor_collector)")
 
 
 def remove_client(scene: Scene) -> None:
@@ -196,10 +198,41 @@ FAULTS = {
 
 def main(arguments: list[str]) -> int:
     testbed = Testbed(arguments[0])
+    if arguments[1:2] == ["--kills"]:
+        return survives(int(arguments[2]), testbed)
     print(f"{'fault':<28} {'told s':>7} {'ended s':>8} {'next s':>7}  {'then':<12} first reason")
     for name in arguments[1:] or FAULTS:
         print(told(name, FAULTS[name], testbed), flush=True)
     return 0
+
+
+def survives(kills: int, testbed: Testbed) -> int:
+    """Kill the schedd again and again during a run of short trials; 1 if a trial is left without an outcome."""
+    scene, chance = Scene(testbed, "schedd-killed"), random.Random(1)  # noqa: S311 - no secret
+    scene.host("ce").put("/etc/condor/config.d/90-faults.conf", "MASTER_BACKOFF_CEILING = 2\n")
+    scene.shell("ce", "condor_reconfig -master")
+    left = kills
+    lost: list[str] = []
+    while left:
+        scene.lines.clear()
+        prepare(scene, Fault(remove_client), repeats=4, size_mb=32)
+        with watched(scene) as process:
+            while left and process.poll() is None:
+                time.sleep(chance.uniform(5, 30))
+                scene.shell("ce", "kill -KILL $(pgrep -x condor_schedd)")
+                left -= 1
+            until(lambda: process.poll() is not None, "the run did not end")
+        print("\n".join(line for _, line in scene.lines))
+        status = json.loads(scene.as_user("tierbench", "status", "--json", f"{HOME}/{scene.name}"))
+        for trial in status["trials"]:
+            print(
+                f"{kills - left:>3} kills  {trial['trial']}: {trial['state'] or trial['stage']}", *trial["reasons"][:1]
+            )
+            lost += [trial["trial"]] * (trial["stage"] != "finished")
+        sys.stdout.flush()
+    scene.shell("ce", "rm /etc/condor/config.d/90-faults.conf; condor_reconfig -master")
+    print(f"{kills} kills, {len(lost)} trials without an outcome")
+    return 1 if lost else 0
 
 
 def told(name: str, fault: Fault, testbed: Testbed) -> str:
@@ -228,9 +261,11 @@ def told(name: str, fault: Fault, testbed: Testbed) -> str:
     return f"{name:<28} {word - struck:>7.1f} {ended - struck:>8.1f} {go - struck:>7.1f}  {then['state']:<12} {reason}"
 
 
-def prepare(scene: Scene, fault: Fault) -> None:
+def prepare(scene: Scene, fault: Fault, repeats: int = 2, size_mb: int = 128) -> None:
     """Define the experiment, make its replicas and write its run, on a disk of its own."""
-    text = EXPERIMENT.format(name=scene.name, access=fault.access, client=fault.client, read=fault.read)
+    text = EXPERIMENT.format(
+        name=scene.name, access=fault.access, client=fault.client, read=fault.read, repeats=repeats, size_mb=size_mb
+    )
     for host in (scene.host("ce"), scene.host("vmuf")):
         host.run("mkdir", "-p", HOME)
         host.run("chown", USER, HOME)
@@ -242,20 +277,20 @@ def prepare(scene: Scene, fault: Fault) -> None:
 
 
 @contextlib.contextmanager
-def watched(scene: Scene) -> Iterator[None]:
+def watched(scene: Scene) -> Iterator[subprocess.Popen[str]]:
     """Run it, and keep what the watching says with the time of each line."""
     command = scene.host("ce").command(["tierbench", "submit", f"{HOME}/{scene.name}"], USER)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        reader = Thread(
-            target=lambda: scene.lines.extend((time.time(), line.rstrip()) for line in process.stdout or ())
-        )
-        reader.start()
-        try:
-            yield
-            process.wait(PATIENCE_S)
-        finally:
-            process.kill()
-            reader.join()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # What the program has started may keep the pipe open for longer than it lives, so nobody waits for the pipe's end.
+    Thread(
+        target=lambda: scene.lines.extend((time.time(), line.rstrip()) for line in process.stdout or ()), daemon=True
+    ).start()
+    try:
+        yield process
+        process.wait(PATIENCE_S)
+    finally:
+        process.kill()
+        scene.as_user("tierbench", "stop", f"{HOME}/{scene.name}")
 
 
 def started(trial: Path, early: bool) -> bool:

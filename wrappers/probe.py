@@ -44,6 +44,7 @@ LISTEN_S = 5
 LOCAL = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")  # file systems of a host
 ROUND_TRIPS = 5
 LINK_STREAMS = 4  # one alone may not fill a fast link that is far away
+HELPER_S = 60  # what root's helper gives a word's program that does not ask for more
 UNUSED_PORT = 1  # tcpmux, which nobody offers
 
 
@@ -255,21 +256,30 @@ def ask_flush(question: "dict[str, Any]") -> None:
 
 
 def ask_condition(question: "dict[str, Any]") -> None:
-    """Whether each value that is asked for can be arranged, and is undone."""
-    helper, word, seen = question["helper"], question["word"], []
-    if not Path(helper).exists():
-        raise Answer("bad", f"there is no {helper}", "no-helper")
+    """Whether each value that is asked for can be set, and is undone; only read where a change may take minutes."""
+    word, seen = question["word"], []
+    if not Path(question["helper"]).exists():
+        raise Answer("bad", "there is no {}".format(question["helper"]), "no-helper")
+    before, _, slow = helped(question, "get", word).partition("\n")
+    if slow:
+        raise Answer("good", f"{word} is {before}; not changed to try it, since that {slow}")
     for value in question["values"]:
-        hold = [helper, "hold", word, value]
-        change = run_program(*([] if os.geteuid() == 0 else ["sudo", "-n"]), *hold)
-        if change.status != 0:
-            why = "no-sudo" if "sudo:" in change.last_words else "refused"
-            raise Answer("bad", f"`{' '.join(hold)}`: {change.last_words}", why)
-        arranged, restored = (json.loads(line) for line in change.output.splitlines())
+        said = [json.loads(line) for line in helped(question, "hold", word, value).splitlines()]
+        arranged, restored = (line for line in said if "within_s" not in line)  # which an older helper tells only here
         if restored["restored"] != arranged["before"]:
             raise Answer("bad", f"{word} was {arranged['before']}, and is {restored['restored']} now", "not-restored")
         seen.append(f"{value} gives {arranged['now']}" if arranged["now"] != value else value)
-    raise Answer("good", f"{word} can be {', '.join(seen)}; it is {restored['restored']} again")
+    raise Answer("good", f"{word} can be {', '.join(seen)}; it is {before} again")
+
+
+def helped(question: "dict[str, Any]", *arguments: str) -> str:
+    """What root's helper says."""
+    command = [question["helper"], *arguments]
+    result = run_program(*([] if os.geteuid() == 0 else ["sudo", "-n"]), *command, patience_s=HELPER_S)
+    if result.status != 0:
+        why = "no-sudo" if "sudo:" in result.last_words else "refused"
+        raise Answer("bad", f"`{' '.join(command)}`: {result.last_words}", why)
+    return result.output.strip()
 
 
 def ask_kerberos(question: "dict[str, Any]") -> None:

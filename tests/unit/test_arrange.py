@@ -190,7 +190,25 @@ def test_a_cache_says_what_it_held_when_it_was_set_and_when_the_trial_was_over(p
     [restored] = lines(job)
     assert (arranged["now"], arranged["cache"]) == ("cold", {"bytes": 0, "folder": "/software"})
     assert (restored["now"], restored["cache"]) == ("warm", {"bytes": 700, "folder": "/software"})
-    assert place.call("get", "rtt").stdout == "warm\n"
+    assert place.call("get", "rtt").stdout == "warm\nmay take 300 s\n"
+
+
+@pytest.mark.parametrize(
+    ("within", "older_helper", "seen"),
+    [
+        ("", False, "rtt can be 47; it is 14 again"),
+        ("# within: 1800 s", False, "rtt is 14; not changed to try it, since that may take 1800 s"),
+        ("# within: 1800 s", True, "rtt can be 47; it is 14 again"),
+    ],
+)
+def test_the_doctor_tries_what_is_changed_in_a_minute(place: Place, within: str, older_helper: bool, seen: str) -> None:
+    place.program.write_text(place.program.read_text().replace("# takes", f"{within}\n# takes"))
+    if older_helper:
+        place.helper.write_text(place.helper.read_text().replace('print(f"may take', '(f"may take'))
+    question = {"ask": "condition", "helper": str(place.helper), "word": "rtt", "values": ["47"]}
+    probe = [sys.executable, "-c", joined("tierbench.wrappers.probe"), json.dumps([question])]
+    [answer] = json.loads(subprocess.run(probe, capture_output=True, text=True, check=True).stdout)["answers"]
+    assert (answer["state"], answer["seen"]) == ("good", seen)
 
 
 def test_it_changes_the_value_and_restores_it_when_its_input_ends(place: Place) -> None:

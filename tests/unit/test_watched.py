@@ -13,6 +13,28 @@ from tierbench.submit.trial import watched
 from tierbench.submit.trial.watched import OF_INTERFACES, Moving
 
 OFTEN = 3000
+MB = 10**6
+
+
+@pytest.mark.parametrize(
+    ("course", "still_s"),
+    [
+        ([100, 200, 300, 400], 0),
+        ([100, 100, 100, 100], 3),
+        ([100, 200, 0, 100], 0),  # the storage was restarted
+        ([4200, 5, 105, 205], 0),  # a counter of 32 bits wrapped
+        ([100, 200, 0, 0], 2),
+    ],
+)
+def test_counters_that_fall_are_no_stillness(course: list[int], still_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Mock(return_value=0.0)
+    monkeypatch.setattr(watched, "time", Mock(wraps=watched.time, monotonic=clock))
+    moving = Moving(["oss.uf.test"], OF_INTERFACES)
+    for megabytes in course:
+        monkeypatch.setattr(watched, "last_samples", lambda *_, sent=megabytes: [{"tx_bytes.eth0": sent * MB}])
+        clock.return_value += 1
+        moving.look()
+    assert moving.still_s() == still_s
 
 
 def test_time_that_reading_the_samples_takes_is_no_stillness(monkeypatch: pytest.MonkeyPatch) -> None:
