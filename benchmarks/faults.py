@@ -118,6 +118,19 @@ def mend_worker(scene: Scene) -> None:
     scene.shell("wn01", "ip link set eth0 up; sort /run/routes | while read route; do ip route replace $route; done")
 
 
+def lose_routes(scene: Scene) -> None:
+    """As a link does that comes back without them."""
+    scene.shell("wn01", "ip route show >/run/routes; ip route del default; ip route del 198.18.2.11")
+
+
+def lock_execute(scene: Scene) -> None:
+    scene.shell("wn01", "d=$(condor_config_val EXECUTE); mount --bind $d $d; mount -o remount,bind,ro $d")
+
+
+def unlock_execute(scene: Scene) -> None:
+    scene.shell("wn01", "umount $(condor_config_val EXECUTE)")
+
+
 def kill_worker(scene: Scene) -> None:
     scene.host("wn01").namespaces.kill()
 
@@ -184,6 +197,8 @@ FAULTS = {
     "wrapper stopped": Fault(stop_wrapper, read=30),
     "mount hung": Fault(hang_mount, mend_mount, "direct", "dd", read=30),
     "worker cut off": Fault(cut_worker, mend_worker),
+    "worker without routes": Fault(lose_routes, mend_worker, early=True),
+    "execute folder read-only": Fault(lock_execute, unlock_execute, early=True),
     "xrootd killed": Fault(kill_xrootd, mend_xrootd, "wan-xrootd-public"),
     "xrootd restarted at once": Fault(restart_xrootd, access="wan-xrootd-public"),
     "object server frozen for 8 s": Fault(freeze_storage),
