@@ -84,6 +84,7 @@ class Cluster:
         self.away = {}  # type: dict[int, Away]
         self.causes = {}  # type: dict[int, str]  # what first befell a job, before it ended or was removed for it
         self.starts = {}  # type: dict[int, int]
+        self.falls = {}  # type: dict[int, int]  # how often each was lost in a slot
         self.slots = {}  # type: dict[int, str]
 
     def read_on(self) -> None:
@@ -117,15 +118,20 @@ class Cluster:
         elif kind == RELEASED:
             self.ended.pop(job, None)
         elif kind in (SILENT, LOST, EVICTED, SHADOW_FAILED):
-            why = self._why(event)
-            if kind != EVICTED:  # as every job is that is removed
-                self.causes.setdefault(job, why)
-            self.away[job] = Away(time.monotonic(), self.causes.get(job, why), kind == SILENT)
-            if kind != SILENT:
-                self.ready.discard(job)
+            self._lose(event)
         elif kind == BACK:
             self.away.pop(job, None)
             self.causes.pop(job, None)
+
+    def _lose(self, event: Event) -> None:
+        kind, job, why = event.kind, event.job, self._why(event)
+        if kind != EVICTED:  # as every job is that is removed
+            self.causes.setdefault(job, why)
+        if kind in (LOST, SHADOW_FAILED):
+            self.falls[job] = self.falls.get(job, 0) + 1
+        self.away[job] = Away(time.monotonic(), self.causes.get(job, why), kind == SILENT)
+        if kind != SILENT:
+            self.ready.discard(job)
 
     def _why(self, event: Event) -> str:
         where = " " + self.slots[event.job] if self.slots.get(event.job) else ""

@@ -25,6 +25,7 @@ DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
 POLL_SECONDS = 0.1
 SHARE = 0.05  # of a core, which looking takes at most: with many clients it is done less often
 LOOK_SECONDS = 1.0  # between two looks at the disk and at what has moved
+FALLS = 3  # one may be a restart of HTCondor
 TOLD_SECONDS = 5.0  # a wait that lasts is told of
 OF_INTERFACES = (SENT, RECEIVED)
 OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and where it is shared of the host
@@ -153,6 +154,7 @@ class Watched:
     def look(self) -> None:
         """Learn what is new, and see whether the trial can go on."""
         self.read_on()
+        self._check_falls()
         self._check_away()
         self._check_flushes()
         self._check_outbox()
@@ -193,6 +195,20 @@ class Watched:
             self.awaited = what
             since = {"format": 1, "what": what, "since_wall_s": round(time.time() - seconds, 1)}
             write("waiting-for.json", json.dumps(since) + "\n")
+
+    def _check_falls(self) -> None:
+        """On a worker out of which jobs fall as soon as they come no trial begins, however often they are started."""
+        named = [(self.flushes, ["the flush on " + host for host in self.trial.flushed])]
+        named += [(self.cluster, [f"client {number}" for number in sorted(self.everybody)])]
+        named += [(self.outbox, ["the job of its outbox"]), (self.arranging, [one.name for one in self.held])]
+        for via, log in self.samplers.items():  # of which the storage's cannot be done without
+            hosts = [sampler for sampler in self.trial.samplers if sampler.via == via]
+            named += [(log, ["the sampler on " + one.host if one.of_storage else "" for one in hosts])]
+        for log, names in named:
+            for number, times in log.falls.items():
+                if times >= FALLS and names[number]:
+                    why = log.causes.get(number, "fell out of its slot")
+                    raise CalledOff(f"{names[number]} {why}, {times} times; the worker's StartLog tells why")
 
     def _check_away(self) -> None:
         self.absent = ""

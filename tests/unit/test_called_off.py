@@ -123,6 +123,16 @@ def test_a_client_that_is_started_again_after_its_end_ends_the_trial(trial: Gate
     assert trial.why == "client 1 began anew, on slot1_1@wn01"
 
 
+@pytest.mark.parametrize(
+    ("log", "who"),
+    [("flush.log", "the flush on wn01"), (names.CLIENTS_LOG, "client 0"), ("samplers.log", "the sampler on oss")],
+)
+def test_a_job_that_falls_out_of_each_slot_ends_the_trial(trial: Gate, log: str, who: str) -> None:
+    lost = f"024 (9.000.000) {WHEN} Job reconnection failed\n    Job not found at execution machine"
+    trial.log(log, lost, f"004 (9.000.000) {WHEN} Job was evicted.", lost, f"007 (9.000.000) {WHEN} Shadow exception!")
+    assert trial.why.startswith(f"{who} was lost: its slot does not answer (Job not found at execution machine)")
+
+
 @pytest.mark.parametrize("before_the_go", [True, False])
 def test_a_client_that_is_held_ends_the_trial_at_once(trial: Gate, before_the_go: bool) -> None:
     trial.begun(0, 1) if before_the_go else trial.open()
