@@ -60,7 +60,7 @@ access = ["direct"]
 [replicas.tree]
 kind = "tree"
 count = 10
-size_mb = 40
+size_mb = 24
 """
 
 SMALL = """
@@ -601,7 +601,7 @@ def test_without_a_gate_nobody_gives_a_go(ungated: Ran) -> None:
 
 # Repeated until the mean is known
 
-UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 12 }"
+UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 9 }"
 
 
 @pytest.fixture(scope="module")

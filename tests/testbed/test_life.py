@@ -99,14 +99,19 @@ def test_all_is_well_on_a_fresh_testbed(testbed: Testbed) -> None:
     assert [finding for finding in findings(testbed) if not finding.well] == []
 
 
-@pytest.mark.parametrize("rtt_ms", [0, 53])
-def test_another_testbed_beside_it_has_its_own_distance(testbed: Testbed, tiny: Testbed, rtt_ms: float) -> None:
-    before = interfaces()
-    tiny.up(Settings(**{**vars(TINY), "rtt_ms": rtt_ms}), say)
-    assert round_trip_ms(tiny.host("wn01"), "oss.uf.test") == pytest.approx(rtt_ms, abs=1)
-    assert round_trip_ms(testbed.host("wn01"), "oss.uf.test") == pytest.approx(14, abs=1)
+def has_its_own_distance(beside: Testbed, rtt_ms: float) -> bool:
     stated = "from tierbench.site_configs.site import find_site; print(find_site('testbed').links.rtt_ms)"
-    assert float(tiny.host("ce").run("env", "PYTHONPATH=/opt/tierbench", "python3", "-c", stated).stdout) == rtt_ms
+    assert float(beside.host("ce").run("env", "PYTHONPATH=/opt/tierbench", "python3", "-c", stated).stdout) == rtt_ms
+    return round_trip_ms(beside.host("wn01"), "oss.uf.test") == pytest.approx(rtt_ms, abs=1)
+
+
+def test_another_testbed_beside_it_has_its_own_distance_and_goes_without_a_trace(
+    testbed: Testbed, tiny: Testbed
+) -> None:
+    before = interfaces()
+    tiny.up(replace(TINY, rtt_ms=0), say)
+    assert has_its_own_distance(tiny, 0)
+    assert has_its_own_distance(testbed, 14)
     assert interfaces() == before
     tiny.down()
     assert eventually(lambda: not traces(tiny)), traces(tiny)
@@ -143,6 +148,7 @@ def afresh() -> Iterator[Testbed]:
 
 def test_up_starts_afresh_where_a_killed_one_stopped(afresh: Testbed) -> None:
     assert all(finding.well for finding in findings(afresh))
+    assert has_its_own_distance(afresh, WIDE.rtt_ms)
 
 
 @pytest.fixture(scope="module")
