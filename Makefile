@@ -22,7 +22,7 @@ demo: setup
 
 # Its parts run beside each other; their logs stay in build/test.
 test: setup
-	$(SHIPPED_ON) TIERBENCH_DAMAGES=600 $(VENV)/bin/python tests/parts.py
+	$(SHIPPED_ON) TIERBENCH_DAMAGES=200 $(VENV)/bin/python tests/parts.py
 
 test-quiet: setup
 	$(VENV)/bin/pytest -m quiet tests/testbed
