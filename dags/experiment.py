@@ -24,7 +24,7 @@ from tierbench.dags.layout import Report
 from tierbench.dags.layout import problems as report_problems
 from tierbench.dags.levels import PAIR, Level, Levels, is_level, named_levels
 from tierbench.dags.measure import MEASURES
-from tierbench.dags.placement import AS_MATCHED, Dealt, Placement, Way
+from tierbench.dags.placement import EVENLY, Dealt, Placement, Way
 from tierbench.dags.repeats import MOST, Until
 from tierbench.dags.replicas import KINDS, Replicas, WrittenFiles
 from tierbench.dags.scaling import Scaling, scaling_problems
@@ -58,7 +58,7 @@ class Experiment(WorkKeys):
     start: Kind | Every = "together"
     ahead: bool = False
     pool: Key | None = None  # whose workers are the clients', where not those of the way
-    placement: Way | Dealt = AS_MATCHED
+    placement: Way | Dealt = EVENLY
     cores: Literal["free", "pinned"] = "free"
     flush: bool = True
     retries: int = bounded(1, 0, 100)

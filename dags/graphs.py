@@ -129,7 +129,7 @@ def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: 
     return Dag(usage, names.DAGMAN_CONFIG, [*nodes, *befores, AtOnce("trials", IN_FLIGHT), Retries(experiment.retries)])
 
 
-def trial_dag(site: Site, experiment: Experiment, trial: Trial) -> Dag:
+def trial_dag(site: Site, experiment: Experiment, trial: Trial, *, crowded: bool = False) -> Dag:
     """One trial, step by step: caches flushed, sampling, the clients let go and seen out, sampling stopped, tables."""
     usage = [
         f"{trial.name}",
@@ -137,10 +137,10 @@ def trial_dag(site: Site, experiment: Experiment, trial: Trial) -> Dag:
         "Each step is there when the trial's turn has come, and goes on when it has what it waits for.",
     ]
     config = f"{RUN_DIRECTORY}/{names.TRIAL_CONFIG}"
-    return Dag(usage, config, list(_steps(site, experiment, trial)))
+    return Dag(usage, config, list(_steps(site, experiment, trial, crowded)))
 
 
-def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
+def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> Iterator[Step]:
     gate_s = limits(experiment, trial.jobs).gate_s + awaited_s(experiment, trial.jobs)
     flushed = flushes(site, experiment)
     begin = _ahead if experiment.ahead else _in_turn
@@ -164,7 +164,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Step]:
     clients = _clients(site, experiment, trial)
     purpose = "clients: one cluster, each with a replica of its own"
     if has_gate(experiment.start):  # a job has a copy of all mounts from its begin, and some may be made anew
-        yield Step(purpose, begin(clients, *arranged))
+        yield Step(purpose, begin(clients, *arranged, *(["slots"] if crowded else [])))
     else:
         before = [*(["flush"] if flushed else []), *writes]
         edges = [Edge(before, ["clients"])] if before else []
@@ -180,13 +180,13 @@ def _in_turn(job: Job, *awaited: str) -> list[Part]:
     return [job, Before(job.name, _script(names.TURN_TAKING), ["take", *awaited])]
 
 
-def _ahead(job: Job, *_awaited: str) -> list[Part]:
+def _ahead(job: Job, *awaited: str) -> list[Part]:
     """A node whose jobs are started before the trial's turn, and wait for it themselves; over ssh none can."""
     script = WAITING.get(job.name)
     if script is None:
-        return _in_turn(job)
+        return _in_turn(job, *awaited)
     job = waiting(job, script, brings_chirp=job.name != "flush") if job.name != "gate" else job
-    return [job, Before(job.name, _script(names.TURN_TAKING), ["ahead"])]
+    return [job, Before(job.name, _script(names.TURN_TAKING), ["ahead", *awaited])]
 
 
 def _watching(step: str, run_limit: int, begin: Callable[..., list[Part]]) -> list[Part]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tierbench.dags import names
+from tierbench.dags.ahead import trials_in_slots, twice
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.language import item
 from tierbench.dags.levels import level_text
-from tierbench.dags.placement import place_lines, places
-from tierbench.dags.plan import Configuration, Plan
+from tierbench.dags.placement import EVENLY, place_lines, places
+from tierbench.dags.plan import Configuration, Plan, Trial
 from tierbench.site_configs.site import Condition, Sampler, Site
 
 
@@ -110,11 +112,70 @@ def host_lists(
         yield names.sampler_list(configuration.id, via), "".join(lines)
 
 
-def place_lists(experiment: Experiment, plan: Plan, configuration: Configuration) -> Iterator[tuple[str, str]]:
+def place_lists(
+    site: Site, experiment: Experiment, plan: Plan, configuration: Configuration
+) -> Iterator[tuple[str, str]]:
     """The lists that the clients of a configuration's trials are queued from: one for each batch."""
+    placement, at_once = experiment.at(configuration.levels).placement, trials_in_slots(experiment)
+    beside = beside_clients(site, experiment, plan, configuration)
     for jobs in dict.fromkeys(trial.jobs for trial in plan.trials_of(configuration)):
-        where = places(experiment.placement, plan.pools[configuration.pool], jobs)
-        yield names.place_list(configuration.id, jobs), place_lines(where, jobs)
+        where = places(placement, plan.pools[configuration.pool], jobs)
+        needed = {host: at_once * (clients + beside[host]) for host, clients in Counter(where).items()}
+        if placement == EVENLY and any(plan.cores.get(host, cores) < cores for host, cores in needed.items()):
+            where = []
+        yield names.place_list(configuration.id, jobs), place_lines(where, jobs, placement)
+
+
+def beside_clients(site: Site, experiment: Experiment, plan: Plan, configuration: Configuration) -> Counter[str]:
+    """How many slots of each worker other jobs of a trial have as long as its clients have theirs."""
+    sampled = [sampler.host for sampler in sampled_hosts(site, plan, configuration) if sampler.via == "pool"]
+    arranged = [one.host for one in arranged_hosts(site, experiment.at(configuration.levels), plan)]
+    return Counter(host for host in [*sampled, *arranged] if host in plan.pools[configuration.pool])
+
+
+def crowded(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> bool:
+    """Whether its clients might leave one of its other jobs without a slot, as far as the pool is known."""
+    workers, beside = plan.pools[trial.configuration.pool], beside_clients(site, experiment, plan, trial.configuration)
+    at_once = trials_in_slots(experiment)
+    clients = trial.jobs + (_largest(plan, trial.configuration.pool) if at_once > 1 else 0)
+    before = 2  # the flush, and who makes the outbox
+    return any(plan.cores.get(host, 0) < clients + at_once * beside[host] + before for host in workers or [""])
+
+
+def slot_problems(
+    site: Site, experiment: Experiment, plan: Plan, cores: Mapping[str, Mapping[str, int]]
+) -> Iterator[str]:
+    """Why trials would wait for slots that their own jobs hold, by what each worker of each pool has."""
+    at_once, too = trials_in_slots(experiment), twice(experiment)
+    for pool, there in cores.items():
+        own = [configuration for configuration in plan.configurations if configuration.pool == pool]
+        besides = [beside_clients(site, experiment, plan, configuration) for configuration in own]
+        if not own:
+            continue
+        largest, beside = _largest(plan, pool), max(besides, key=Counter.total)
+        if sum(there.values()) < at_once * (largest + beside.total()):
+            others = f" beside {beside.total()} jobs that sample or set conditions" if beside else ""
+            yield f"pool {pool} has {sum(there.values())} cores for a batch of {largest}{others}{too}"
+        clients: Counter[str] = Counter()
+        flushed: set[str] = set()
+        for configuration in own:
+            placement = experiment.at(configuration.levels).placement
+            flushed |= {
+                one.host for one in flushed_hosts(site, experiment.at(configuration.levels), plan, configuration)
+            }
+            for trial in plan.trials_of(configuration) if placement != EVENLY else ():
+                clients |= Counter(places(placement, plan.pools[pool], trial.jobs))
+        for host in plan.pools[pool]:
+            others = f" beside {beside[host]} jobs that sample or set conditions" if beside[host] else ""
+            has = there.get(host, 0)
+            if clients[host] and has < at_once * (clients[host] + beside[host]):
+                yield f"{host} has {has} cores for the {clients[host]} clients that are placed there{others}{too}"
+            elif host in flushed and has < at_once * beside[host] + 1:
+                yield f"{host} has {has} cores for its flush{others}{too}"
+
+
+def _largest(plan: Plan, pool: str) -> int:
+    return max(trial.jobs for trial in plan.trials if trial.configuration.pool == pool)
 
 
 def _sampler_line(sampler: Sampler) -> str:

@@ -1,4 +1,4 @@
-"""On which workers the clients of a trial run: wherever HTCondor finds slots, or as an experiment places them."""
+"""On which workers the clients of a trial run: as many on each, wherever HTCondor finds slots, or as is asked."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Literal
 from tierbench.dags.language import item
 from tierbench.kinds import Host
 
-Way = Literal["as-matched", "one-worker", "in-turn"]
+Way = Literal["evenly", "as-matched", "one-worker", "in-turn"]
+EVENLY: Way = "evenly"  # where they divide; else as matched
 AS_MATCHED: Way = "as-matched"
 IN_TURN: Way = "in-turn"
 ANYWHERE = "true"  # the requirement of a client that no worker is meant for
+# A worker that is full of others' jobs is not waited for: the trial goes on, and is told from its repetitions.
+MEANT_FOR_S = 120
+OR_LATER_ANYWHERE = f"time() - QDate > {MEANT_FOR_S}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +38,9 @@ Placement = Way | Dealt
 
 def places(placement: Placement, workers: Sequence[str], jobs: int) -> list[str]:
     """The worker of each client of a trial, of the workers of its pool; none where HTCondor chooses."""
-    if placement == AS_MATCHED or not workers:
+    if placement == AS_MATCHED or not workers or (placement == EVENLY and jobs % len(workers)):
         return []
-    if placement == IN_TURN:
+    if placement in (IN_TURN, EVENLY):
         return [workers[client % len(workers)] for client in range(jobs)]
     if not isinstance(placement, Dealt):
         return [workers[0]] * jobs
@@ -66,9 +70,10 @@ def placement_text(placement: Placement) -> str:
     return f"{placement.per_worker} per worker" if placement.hosts is None else f"on {', '.join(placement.hosts)}"
 
 
-def place_lines(where: Sequence[str], jobs: int) -> str:
+def place_lines(where: Sequence[str], jobs: int, placement: Placement = IN_TURN) -> str:
     """The list that clients are queued from: what each one's worker has to be."""
     if not where:
         return f"{ANYWHERE}\n" * jobs
-    lines = {host: item(f'Machine == "{host}"') for host in set(where)}
+    otherwise = f" || {OR_LATER_ANYWHERE}" if placement == EVENLY else ""
+    lines = {host: item(f'Machine == "{host}"{otherwise}') for host in set(where)}
     return "".join(lines[host] for host in where)

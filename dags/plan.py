@@ -156,6 +156,7 @@ class Plan:
     configurations: tuple[Configuration, ...]
     trials: tuple[Trial, ...]
     left_out: dict[str, int] = field(default_factory=dict)  # reasons, and how many points each has cost
+    cores: dict[str, int] = field(default_factory=dict)  # of each worker, where the pool could be asked
 
     def trials_of(self, configuration: Configuration) -> list[Trial]:
         return [trial for trial in self.trials if trial.configuration == configuration]
@@ -166,11 +167,13 @@ def expand(
     experiment: Experiment,
     pool: Mapping[str, Sequence[str]],
     catalogue: Mapping[str, Mapping[str, Entry]] | None = None,
+    cores: Mapping[str, int] | None = None,
 ) -> Plan:
     """The plan of an experiment at a site.
 
     `pool` names the workers that are there in each of the site's pools, for those that the site does not
-    list itself. `catalogue` holds what is known of the files of each replica set, by its folder and their names.
+    list itself, and `cores` what each has. `catalogue` holds what is known of the files of each replica set, by its
+    folder and their names.
     """
     of_uses = (problem for use in experiment.uses() for problem in _problems(site, use))
     problems = [f"the file of site {site.name}: {problem}" for problem in submission_problems(site)]
@@ -218,6 +221,7 @@ def expand(
         configurations=configurations,
         trials=tuple(_trials(experiment, cells, replicas)),
         left_out=dict(left_out),
+        cores=dict(cores or {}),
     )
 
 

@@ -12,7 +12,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
 from tierbench.dags.language import rows
 from tierbench.dags.limits import limits
-from tierbench.dags.placement import placement_text, places
+from tierbench.dags.placement import EVENLY, placement_text, places
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.repeats import Until
 from tierbench.dags.secret import Secret
@@ -64,7 +64,9 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         "ahead": experiment.ahead,
         "placement": {
             "asked": placement_text(experiment.placement),
-            "hosts": places(experiment.placement, plan.pools[configuration.pool], trial.jobs),
+            "hosts": []  # evenly is a wish: who has run elsewhere has not run where it must not
+            if experiment.placement == EVENLY
+            else places(experiment.placement, plan.pools[configuration.pool], trial.jobs),
             "pinned": experiment.cores == "pinned",
         },
         "limits": limits(experiment, trial.jobs)._asdict(),

@@ -13,8 +13,8 @@ from typing import Any
 from tierbench.dags import credentials, names, secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
-from tierbench.dags.hosts import host_lists, place_lists
-from tierbench.dags.placement import AS_MATCHED
+from tierbench.dags.hosts import crowded, host_lists, place_lists
+from tierbench.dags.placement import AS_MATCHED, EVENLY
 from tierbench.dags.plan import Plan, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.shipping import shipped_files
@@ -50,7 +50,7 @@ def _check_workers(plan: Plan, site: Site, experiment: Experiment) -> None:
             f"site {site.name}: pools.{unknown[0]}: no workers are known, so their caches cannot be flushed;"
             f" list them there (workers), write the run where the pool can be asked, or set flush = false"
         )
-    if unknown and any(point.experiment.placement != AS_MATCHED for point in experiment.points):
+    if unknown and any(point.experiment.placement not in (AS_MATCHED, EVENLY) for point in experiment.points):
         raise ConfigError(
             f"site {site.name}: pools.{unknown[0]}: no workers are known, so clients cannot be placed; list them there"
             f' (workers), write the run where the pool can be asked, or set placement = "{AS_MATCHED}"'
@@ -71,7 +71,7 @@ def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> No
         path.write_text(configuration_dag(plan, experiment, configuration).text(), encoding="utf-8")
         for name, text in host_lists(site, experiment.at(configuration.levels), plan, configuration):
             (run / name).write_text(text, encoding="utf-8")
-        for name, text in place_lists(experiment.at(configuration.levels), plan, configuration):
+        for name, text in place_lists(site, experiment, plan, configuration):
             (run / name).write_text(text, encoding="utf-8")
 
 
@@ -86,7 +86,7 @@ def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path, nam
         own = experiment.at(trial.configuration.levels)
         record = trial_record(site, own, plan, trial, run_name)
         (directory / names.TRIAL).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        dag = trial_dag(site, own, trial)
+        dag = trial_dag(site, own, trial, crowded=crowded(site, experiment, plan, trial))
         (directory / names.TRIAL_DAG).write_text(dag.text(), encoding="utf-8")
         (directory / names.REPLICAS).write_text(replicas.text(trial), encoding="utf-8")
 

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tierbench.dags.ahead import trials_in_slots, twice
 from tierbench.dags.clients import ClientFile
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.hosts import slot_problems
 from tierbench.dags.plan import expand
 from tierbench.dags.submission import problems as submission_problems
 from tierbench.definitions import NAMED
@@ -23,6 +23,7 @@ from tierbench.submit.findings import STATES, Finding, lines
 from tierbench.submit.links import links
 from tierbench.submit.output import document, say, show
 from tierbench.submit.pool import PoolError, Slots
+from tierbench.submit.preview import FEWER
 from tierbench.submit.probes import Report
 from tierbench.submit.questions import Visit, asked_conditions, contents, pools_of, used_accesses, visits
 from tierbench.submit.space import needed_bytes, too_little
@@ -139,33 +140,18 @@ def _workers(site: Site, experiment: Experiment | None, name: str, slots: Slots)
             "install site-configs/htcondor/50-tierbench-worker.conf on the workers, or correct pools.requirements",
         )  # fmt: skip
     else:
-        seen = f"{slots.total} cores on {len(slots.machines)} machines match {offer.requirements}"
-        largest = _largest_batch(site, experiment, name)
-        samplers = len(offer.samplers(slots.machines))
-        at_once = trials_in_slots(experiment) if experiment else 1
-        few = bool(largest) and slots.total < at_once * (largest + samplers)
-        remedy = "make the batches smaller, or more slots"
-        beside = (f" beside {samplers} samplers" if samplers else "") + twice(experiment)
         yield Finding(
-            "bad" if few else "good", thing, f"{seen}; the largest batch is {largest}{beside}" if few else seen, remedy
+            "good", thing, f"{slots.total} cores on {len(slots.machines)} machines match {offer.requirements}"
         )
+        plan = expand(site, experiment, {name: slots.machines}) if experiment else None
+        problems = slot_problems(site, experiment, plan, {name: slots.cores}) if experiment and plan else ()
+        yield from (Finding("bad", thing, problem, FEWER) for problem in problems)
     listed: set[str] = set(offer.workers)
     for host in sorted(listed.difference(slots.machines)):
         yield Finding("bad", thing, "in the site's list, but not in the pool", "is its startd up?", host)
     for host in sorted(set(slots.machines) - listed) if listed else ():
         remedy = "list it, or its caches are not flushed; or narrow the requirements"
         yield Finding("doubtful", thing, "matches, but is not in the site's list", remedy, host)
-
-
-def _largest_batch(site: Site, experiment: Experiment | None, pool_name: str) -> int:
-    return max(
-        (
-            max(use.batches)
-            for use in (experiment.uses() if experiment else ())
-            if use.pool_by(site.access) == pool_name
-        ),
-        default=0,
-    )
 
 
 def _replicas(

@@ -24,9 +24,10 @@ def expanded(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots]
     try:
         slots = {name: pool.matching_slots(offer.requirements) for name, offer in site.pools.items()}
         workers = {name: found.machines for name, found in slots.items()}
+        cores = {host: number for found in slots.values() for host, number in found.cores.items()}
     except PoolError as error:
-        slots, workers = str(error), {}
-    return expand(site, experiment, workers, catalogues(site, experiment)), slots
+        slots, workers, cores = str(error), {}, {}
+    return expand(site, experiment, workers, catalogues(site, experiment), cores), slots
 
 
 def _check_factors(experiment: Experiment) -> None:

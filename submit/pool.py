@@ -55,10 +55,13 @@ def matching_slots(requirements: str) -> Slots:
     with plain_errors("ask the pool for its slots") as htcondor2:
         # Dynamic slots are parts of the partitionable ones, which count all cores.
         constraint = f"({requirements}) && DynamicSlot =!= True"
-        ads = htcondor2.Collector().query(htcondor2.AdTypes.Startd, constraint, ["Machine", "TotalSlotCpus", "Cpus"])
+        ads = htcondor2.Collector().query(
+            htcondor2.AdTypes.Startd, constraint, ["Machine", "PartitionableSlot", "TotalSlotCpus"]
+        )
         cores: Counter[str] = Counter()
         for ad in ads:
-            cores[_host(ad["Machine"])] += int(ad.get("TotalSlotCpus", ad.get("Cpus", 0)))
+            # A slot that cannot be divided takes one job, however many cores it has.
+            cores[_host(ad["Machine"])] += int(ad.get("TotalSlotCpus", 0)) if ad.get("PartitionableSlot") else 1
         return Slots(dict(cores))
 
 

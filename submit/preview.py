@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tierbench.dags.ahead import trials_in_slots, twice
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.hosts import slot_problems
 from tierbench.dags.levels import PAIR, level_text
 from tierbench.dags.placement import places
 from tierbench.dags.plan import Plan, Trial
@@ -21,6 +20,7 @@ from tierbench.submit.pool import Slots
 
 # Seconds of a trial in which nothing is read: flush, start, gate, tables.
 OVERHEAD_S = 4.5
+FEWER = "make the batches smaller, or have the workers advertise more (NUM_CPUS)"
 TURN_S = 2.0  # from a client's end to the next one's begin, where they take turns
 
 
@@ -147,13 +147,8 @@ def missing(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
     if isinstance(slots, str):
         yield f"not checked: the live pool ({slots})"
     else:
-        for name in plan.pools:
-            largest = max(trial.jobs for trial in plan.trials if trial.configuration.pool == name)
-            samplers = len(site.pools[name].samplers(plan.pools[name]))
-            if slots[name].total < trials_in_slots(experiment) * (largest + samplers):
-                beside = (f" beside {samplers} samplers" if samplers else "") + twice(experiment)
-                yield f"missing: pool {name} has {slots[name].total} cores for a batch of {largest}{beside}"
-        yield from _crowded(plan, site, experiment, slots)
+        cores = {name: slots[name].cores for name in plan.pools}
+        yield from (f"missing: {problem}; {FEWER}" for problem in slot_problems(site, experiment, plan, cores))
     yield from too_short(plan, site, experiment)
     yield from alone(plan)
     for name, replicas in plan.replicas.items():
@@ -200,19 +195,3 @@ def too_short(plan: Plan, site: Site, experiment: Experiment) -> Iterator[str]:
             f" of which a sampling period of {period_s:g} s is {share:.0f} % (verdict: {few.name}, {few.suspect:g} %);"
             f" make size_mb {math.ceil(share / few.suspect)} times as large, or sample_period_s shorter"
         )
-
-
-def _crowded(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots]) -> Iterator[str]:
-    """The workers on which an experiment places more clients than they have cores for."""
-    most_on: dict[tuple[str, str], int] = {}
-    for trial in plan.trials:
-        pool = trial.configuration.pool
-        where = places(experiment.at(trial.configuration.levels).placement, plan.pools[pool], trial.jobs)
-        for host, clients in Counter(where).items():
-            most_on[pool, host] = max(most_on.get((pool, host), 0), clients)
-    for (pool, host), clients in most_on.items():
-        sampled = any(sampler.host == host for sampler in site.pools[pool].samplers(plan.pools[pool]))
-        cores, beside = slots[pool].cores.get(host, 0), " beside its sampler" if sampled else ""
-        if cores < trials_in_slots(experiment) * (clients + sampled):
-            beside += twice(experiment)
-            yield f"missing: {host} has {cores} cores for the {clients} clients that are placed there{beside}"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Lets the trials of a run measure one at a time, while DAGMan has the next ones already waiting.
 
-usage: turn.py take [arranged] [sampled] | ahead | pass       (in the trial's directory on the access point)
+usage: turn.py take [arranged] [sampled] [slots] | ahead [slots] | pass     (in the trial's directory)
 
 take          waits until no other trial of the run has the turn and the trial named in `after` has had it;
               then makes the folders that the trial's jobs write to
 arranged      waits until all that the site has to arrange for the trial is arranged, or known not to be
 sampled       waits for the samplers, too: for the clients of a trial that has no gate to do so
+slots         waits until flush, outbox and samplers have slots: for clients, which may take all that there are
 ahead         for jobs that may wait for the turn where they run: waits until the trial before this one has given its
               go, so has all that it needs, and no other trial waits so; or until this one's turn has come
 pass          gives the turn on, if this trial has it; may be called again
@@ -20,6 +21,7 @@ exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or t
 
 import contextlib
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -27,9 +29,10 @@ from pathlib import Path
 from tierbench.submit.trial.alone import alone
 from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.held import wait_until_settled
+from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.room import hold_reserve, wait_for_room
 from tierbench.submit.trial.sparing import BEGUN, NOT_NEEDED, TURN_LOCK, is_spared
-from tierbench.trials import Sampler, read_trial
+from tierbench.trials import Sampler, Trial, read_trial
 from tierbench.wrappers.host import clock_bounds
 
 FILLED = ("clients", "samples", "flush", "arranged", "outbox")
@@ -43,8 +46,8 @@ SAMPLERS_SECONDS = 60.0
 
 def main(arguments: "list[str]") -> int:
     trial = Path.cwd()
-    taken = arguments[:1] == ["take"] and set(arguments[1:]) <= {"arranged", "sampled"}
-    if not taken and arguments not in (["ahead"], ["pass"]):
+    taken = arguments[:1] == ["take"] and set(arguments[1:]) <= {"arranged", "sampled", "slots"}
+    if not taken and arguments not in (["ahead"], ["ahead", "slots"], ["pass"]):
         print(__doc__, file=sys.stderr)
         return 2
     if not (trial / "trial.json").is_file():
@@ -58,6 +61,7 @@ def main(arguments: "list[str]") -> int:
         return 0
     while not turn.may_be_waited_for_in_slots():
         time.sleep(POLL_SECONDS)
+    wait_for(arguments[1:], trial)
     return 0
 
 
@@ -87,6 +91,8 @@ def wait_for(awaited: "list[str]", trial: Path) -> None:
         wait_until_settled(trial, planned.conditions, planned.limits.ready_s)
     if "sampled" in awaited:
         wait_for_samplers(trial, read_trial(trial).samplers)
+    if "slots" in awaited:
+        wait_for_slots(trial, read_trial(trial))
 
 
 class Turn:
@@ -216,6 +222,29 @@ def wait_for_samplers(trial: Path, samplers: "list[Sampler]") -> None:
     deadline = time.monotonic() + SAMPLERS_SECONDS
     while not all(sampling(trial, sampler) for sampler in samplers) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
+
+
+def wait_for_slots(trial: Path, planned: Trial) -> None:
+    """Return when the jobs without which there is no go have slots, or are known not to get any."""
+    samplers = Cluster(trial / "samplers.log"), sum(sampler.via == "pool" for sampler in planned.samplers)
+    others = [
+        (Cluster(trial / "flush.log"), len(planned.flushed)),
+        (Cluster(trial / "outbox.log"), bool(planned.writes)),
+    ]
+    deadline = None  # type: float | None
+    while not (trial / "called-off.json").exists():
+        if all(had_slots(*each) for each in others):
+            if had_slots(*samplers) or time.monotonic() > (deadline or math.inf):
+                return  # a trial can do without some samplers
+            if deadline is None and (trial / BEGUN).exists():
+                deadline = time.monotonic() + planned.limits.samplers_s
+        time.sleep(POLL_SECONDS)
+
+
+def had_slots(cluster: Cluster, jobs: int) -> bool:
+    """Whether all of so many jobs run or have ended."""
+    cluster.read_on()
+    return len((cluster.starts.keys() | cluster.ended.keys()) - cluster.away.keys()) >= jobs
 
 
 def sampling(trial: Path, sampler: Sampler) -> bool:

@@ -10,7 +10,7 @@ from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import trial_dag
-from tierbench.dags.hosts import flushed_hosts
+from tierbench.dags.hosts import flushed_hosts, place_lists
 from tierbench.dags.placement import Dealt, place_lines, places
 from tierbench.dags.plan import expand
 from tierbench.dags.records import trial_record
@@ -30,7 +30,8 @@ POOL = {"private": ["a.example", "b.example"], "public": list(WORKERS)}
 
 def load(folder, text):
     path = folder / "placed.toml"
-    path.write_text(f'extends = "quick"\nname = "placed"\naccess = ["direct"]\nbatches = [4]\n{text}')
+    batches = "" if "batches" in text else "batches = [4]"
+    path.write_text(f'extends = "quick"\nname = "placed"\naccess = ["direct"]\n{batches}\n{text}')
     return load_experiment(path)
 
 
@@ -41,6 +42,7 @@ def planned(experiment):
 @pytest.mark.parametrize(
     ("placement", "hosts"),
     [
+        ("evenly", []),
         ("as-matched", []),
         ("one-worker", [1, 1, 1, 1]),
         ("in-turn", [1, 2, 3, 1]),
@@ -56,7 +58,7 @@ def test_clients_are_dealt_to_workers(placement, hosts):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('placement = "one-host"', 'one of "as-matched", "one-worker"'),
+        ('placement = "one-host"', 'one of "evenly", "as-matched"'),
         ("placement = {}", "needs per_worker, a number, or hosts"),
         ('placement = { per_worker = 1, hosts = ["wn1.example"] }', "and not both"),
         ("placement = { per_worker = 0 }", "must be in 1 … 100000"),
@@ -83,11 +85,62 @@ def test_a_pool_that_cannot_hold_it_is_told_before_anything_runs(tmp_path, text,
         planned(load(tmp_path, text))
 
 
-def test_too_few_cores_where_clients_are_placed_are_told(tmp_path):
-    experiment = load(tmp_path, 'placement = "one-worker"')
-    slots = {"public": Slots(dict.fromkeys(WORKERS, 4))}
-    told = list(missing(planned(experiment), find_site("testbed"), experiment, slots, "placed"))
-    assert "missing: wn1.example has 4 cores for the 4 clients that are placed there beside its sampler" in told
+@pytest.mark.parametrize(
+    ("text", "cores", "problem"),
+    [
+        (
+            'placement = "one-worker"',
+            4,
+            "wn1.example has 4 cores for the 4 clients that are placed there beside 1 jobs",
+        ),
+        ("", 2, "pool public has 6 cores for a batch of 4 beside 3 jobs that sample or set conditions"),
+        ("batches = [1]", 1, "wn1.example has 1 cores for its flush beside 1 jobs that sample or set conditions"),
+        ("", 3, ""),
+        ("flush = false\nbatches = [1]", 2, ""),
+    ],
+)
+def test_slots_that_a_trial_would_wait_for_in_vain_are_missing(tmp_path, text, cores, problem):
+    experiment = load(tmp_path, text)
+    slots = {"public": Slots(dict.fromkeys(WORKERS, cores))}
+    lines = list(missing(planned(experiment), find_site("testbed"), experiment, slots, "placed"))
+    assert [line for line in lines if "cores for" in line and problem in line] or not problem
+    assert problem or not [line for line in lines if "cores for" in line]
+
+
+@pytest.mark.parametrize(
+    ("text", "cores", "awaited"),
+    [
+        ("", {}, "take slots"),  # nobody knows how many there are
+        ("", dict.fromkeys(WORKERS, 4 + 1 + 1), "take slots"),
+        ("", dict.fromkeys(WORKERS, 4 + 1 + 2), "take"),
+        ("ahead = true", dict.fromkeys(WORKERS, 4 + 1 + 2), "ahead slots"),
+        ("ahead = true", dict.fromkeys(WORKERS, 2 * (4 + 1) + 2), "ahead"),
+    ],
+)
+def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(tmp_path, text, cores, awaited):
+    site, experiment = find_site("testbed"), load(tmp_path, text)
+    run = tmp_path / "run"
+    write_run(expand(site, experiment, POOL, cores=cores), site, experiment, run)
+    (trial, *_) = (run / names.TRIALS).iterdir()
+    assert f"SCRIPT PRE clients ../../scripts/turn.py {awaited}\n" in (trial / names.TRIAL_DAG).read_text()
+
+
+@pytest.mark.parametrize(
+    ("batch", "cores", "lines"),
+    [
+        (6, {}, [1, 2, 3, 1, 2, 3]),  # where the pool was not asked they are dealt, too
+        (6, dict.fromkeys(WORKERS, 3), [1, 2, 3, 1, 2, 3]),
+        (6, {**dict.fromkeys(WORKERS, 8), WORKERS[1]: 2}, []),
+        (4, dict.fromkeys(WORKERS, 8), []),
+    ],
+)
+def test_clients_are_dealt_evenly_where_they_divide_and_fit(tmp_path, batch, cores, lines):
+    site, experiment = find_site("testbed"), load(tmp_path, f"batches = [{batch}]")
+    plan = expand(site, experiment, POOL, cores=cores)
+    ((_, text),) = place_lists(site, experiment, plan, plan.configurations[0])
+    meant = [f'Machine == "wn{number}.example" || time() - QDate > 120' for number in lines]
+    assert text.splitlines() == (meant or ["true"] * batch)
+    assert trial_record(site, experiment, plan, plan.trials[0])["placement"]["hosts"] == []
 
 
 def test_where_workers_are_not_known_nobody_can_be_placed(tmp_path):

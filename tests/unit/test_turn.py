@@ -108,6 +108,25 @@ def test_clients_without_a_gate_wait_for_the_samplers(trials: Trials) -> None:
     assert clients.wait(PATIENCE_S) == 0
 
 
+def test_clients_that_might_take_every_slot_wait_until_flush_and_samplers_have_theirs(trials: Trials) -> None:
+    (trials["first"] / names.TRIAL).write_text(
+        '{"jobs": 1, "limits": {}, "samplers": [{"host": "wn1", "role": "worker", "via": "pool"}],'
+        ' "flush": {"hosts": ["wn1", "wn2"]}}'
+    )
+    clients = trials.take("first", "slots")
+
+    def tell(log: str, *events: tuple[str, int]) -> None:
+        with (trials["first"] / log).open("a") as file:
+            file.write("".join(f"{kind} (7.{job}.0) 2026-01-31 10:00:00 event\n...\n" for kind, job in events))
+
+    wait_until((trials["first"] / names.SAMPLES).exists)
+    tell("samplers.log", ("001", 0))
+    tell("flush.log", ("001", 0), ("001", 1), ("004", 1))  # that one has left its slot, and has not reported
+    assert waits(clients)
+    tell("flush.log", ("001", 1))
+    assert clients.wait(PATIENCE_S) == 0
+
+
 def test_all_nodes_of_a_trial_have_its_turn(trials: Trials) -> None:
     assert [trials.take("first").wait(PATIENCE_S) for _ in range(3)] == [0, 0, 0]
 
