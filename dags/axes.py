@@ -30,6 +30,7 @@ COMMON = (
     "report",
     "scaling",
     "extends",
+    "without",
     "measure",
 )
 

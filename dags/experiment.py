@@ -277,6 +277,8 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     chain = (*extended_by, path.resolve())
     tables = read_toml(path)
     base = tables.pop("extends", None)
+    if base is None and "without" in tables:
+        raise ConfigError(f"{path}: without: names what is not taken over from another file, and this one extends none")
     if base is None:
         return _with_files(tables, {}, path), str(path)
     if not isinstance(base, str):
@@ -290,8 +292,32 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     if base_path.resolve() in chain:
         raise ConfigError(f"{path}: extends: {base} extends this one in turn")
     base_tables, _ = _resolved(base_path, chain)
+    problems = [f"{path}: {problem}" for problem in _left_behind(base_tables, tables)]
+    if problems:
+        raise ConfigError("\n".join(problems))
     tables = _with_files(tables, base_tables, path)
     return _merged(base_tables, tables), f"{path} (extends {base})"
+
+
+def _left_behind(base: dict[str, Any], variant: dict[str, Any]) -> Iterator[str]:
+    """Take out of the base what a variant does `without`, and options of a client that it replaces; what is wrong."""
+    for name, workload in _tables(variant.get("workloads")).items():
+        inherited = base.get("workloads", {}).get(name, {})
+        if workload.get("client", inherited.get("client")) != inherited.get("client"):
+            inherited.pop("options", None)
+    without = variant.pop("without", [])
+    if not isinstance(without, list):
+        without = [without]
+    for key in without:
+        *tables, last = str(key).split(".")
+        within: Any = base
+        for table in tables:
+            within = within.get(table) if isinstance(within, dict) else None
+        if isinstance(within, dict) and last in within:
+            del within[last]
+        else:
+            there = [".".join([*tables, name]) for name in within] if isinstance(within, dict) else list(base)
+            yield unknown("without", str(key), there)
 
 
 def lineage(path: Path) -> Iterator[Path]:

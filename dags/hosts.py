@@ -47,9 +47,11 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
 
 def sampled_hosts(site: Site, plan: Plan, configuration: Configuration) -> list[Sampler]:
     """Who is sampled during a trial: the site's hosts on the way, and the workers of the trial's own pool."""
-    named = {sampler.host for sampler in site.samplers.values()}
     workers = site.pools[configuration.pool].samplers(plan.pools[configuration.pool])
-    on_the_way = (one for one in site.samplers.values() if one.is_of({configuration.access}))
+    # A worker whose disk is the storage is sampled as a worker, whatever else it is.
+    disks = {sampler.host for sampler in workers} if site.access[configuration.access].on_disk else set()
+    named = {sampler.host for sampler in site.samplers.values()} - disks
+    on_the_way = (one for one in site.samplers.values() if one.is_of({configuration.access}) and one.host not in disks)
     return [*on_the_way, *(sampler for sampler in workers if sampler.host not in named)]
 
 

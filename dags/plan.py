@@ -19,7 +19,7 @@ from tierbench.dags import names
 from tierbench.dags.ahead import problems as ahead_problems
 from tierbench.dags.experiment import Experiment, Use, shipped_experiments
 from tierbench.dags.layout import Layout, layout
-from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, named_levels
+from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, level_text, named_levels
 from tierbench.dags.placement import Placement, placement_problems
 from tierbench.dags.repeats import most
 from tierbench.dags.replicas import Entry, StreamedBytes, WrittenFiles
@@ -289,6 +289,9 @@ def _ways_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:
 
 def _problems(site: Site, use: Use) -> Iterator[str]:
     yield from (unknown("conditions", name, site.conditions) for name in use.conditions if name not in site.conditions)
+    for name, value in use.conditions.items():
+        if name in site.conditions and not site.conditions[name].allows(value):
+            yield f"conditions.{name}: must be {site.conditions[name].possible}, not {shown(level_text(value))}"
     if use.pool is not None and use.pool not in site.pools:
         yield unknown("pool", use.pool, site.pools)
     if use.access not in site.access:

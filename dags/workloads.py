@@ -7,7 +7,7 @@ import math
 import types
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from tierbench import kinds
 from tierbench.dags.clients import ClientFile
@@ -98,6 +98,8 @@ def _declared_field(file: ClientFile, name: str, option: Option) -> tuple[Any, A
     default = option.default
     if isinstance(default, tuple):
         type_, default = types.GenericAlias(tuple, (kind, ...)), tuple(map(kind, default))
+    elif option.words:
+        type_ = Literal[option.words] | float
     elif isinstance(default, str):
         type_, default = kind, None if option.needed else kind(default)
     low, high = (-math.inf if option.low is None else option.low), (math.inf if option.high is None else option.high)

@@ -242,6 +242,7 @@ class Condition:
     hosts: tuple[Host, ...] = ()
     pool: Key | None = None
     unit: Line = Line("")
+    words: tuple[Name, ...] = ()  # that it takes: all of them, or beside numbers of the unit
     tolerance_pct: float = bounded(0.0, 0, 100)
     link: Literal["wan", "storage", "gateway", "door", "worker", "rtt_ms"] | None = None
     helper: AbsolutePath = AbsolutePath("/usr/local/sbin/tierbench-arrange")
@@ -250,6 +251,16 @@ class Condition:
     def __post_init__(self) -> None:
         if not (self.hosts or self.pool):
             raise ValueError("needs hosts, which are all told to change it, or pool, for all its workers, or both")
+
+    def allows(self, value: object) -> bool:
+        """Whether it may be changed to that, as far as the file says."""
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return not (self.unit or self.words) or bool(self.unit and number) or value in self.words
+
+    @property
+    def possible(self) -> str:
+        """What it may be changed to."""
+        return " or ".join(filter(None, [self.unit and f"a number of {self.unit}", *map(shown, self.words)]))
 
 
 @dataclass(frozen=True)

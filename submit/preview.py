@@ -21,6 +21,7 @@ from tierbench.submit.pool import Slots
 # Seconds of a trial in which nothing is read: flush, start, gate, tables.
 OVERHEAD_S = 4.5
 FEWER = "make the batches smaller, or have the workers advertise more (NUM_CPUS)"
+MAKE_MBPS = 1500.0  # of `tierbench replicas`: random numbers come at 160 to 280 MB/s
 TURN_S = 2.0  # from a client's end to the next one's begin, where they take turns
 
 
@@ -52,6 +53,7 @@ def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
         yield f"repeated {experiment.repeats}; the plan holds the most of them, of which not all may be needed"
         yield "(all are run of a DAG that is submitted by hand where no tierbench on the PATH can tell what is enough)"
     yield ""
+    yield from _sets(plan, site)
     yield from _pools(plan, site, slots)
     yield ""
     yield from list(missing(plan, site, experiment, slots, asked)) or ["nothing is missing"]
@@ -130,6 +132,16 @@ def _span(seconds: float) -> str:
     if seconds < 120:
         return f"about {seconds:.0f} s"
     return f"about {seconds / 60:.0f} min" if seconds < 7200 else f"about {seconds / 3600:.1f} h"
+
+
+def _sets(plan: Plan, site: Site) -> Iterator[str]:
+    """The files that lie ready, or have to be made first: how many, what room they take, and how long that takes."""
+    for folder, replicas in plan.replicas.items():
+        if replicas.lies_ready:
+            size = sum(replicas.sizes) if replicas.sizes else replicas.count * replicas.nominal_bytes
+            megabits_per_s = min(MAKE_MBPS, site.links.storage or MAKE_MBPS)
+            making = "" if replicas.sizes else f", {_span(size * 8e-6 / megabits_per_s)} or more to make"
+            yield f"replicas {folder}: {replicas.count} files, {size / 1e9:.2f} GB of room{making}"
 
 
 def _pools(plan: Plan, site: Site, slots: dict[str, Slots] | str) -> Iterator[str]:

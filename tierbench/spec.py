@@ -139,7 +139,10 @@ def _of_kind(kind: type[Kind], value: str, path: str, problems: list[str]) -> Ki
 
 
 def _union(hints: list[Any], value: Any, path: str, problems: list[str]) -> Any:
-    """One of X, where the field may also be left out, or of a plain X and a table of its own class or a list of X."""
+    """One of X, where the field may also be left out, or of a plain X and a table of its own class or a list of X.
+
+    Or a number, where words may stand in its place.
+    """
     tables = [hint for hint in hints if dataclasses.is_dataclass(hint)]
     lists = [hint for hint in hints if typing.get_origin(hint) is tuple]
     if lists and isinstance(value, list):
@@ -148,6 +151,12 @@ def _union(hints: list[Any], value: Any, path: str, problems: list[str]) -> Any:
     if plain and tables and not isinstance(value, Mapping) and type(value) is not _type(plain[0]):
         problems.append(f"{path}: must be {_expected(plain[0])} or {_expected(tables[0])}, not {_shown(value)}")
         return None
+    if float in plain and len(plain) > 1:
+        if type(value) in (int, float):
+            return _value(float, value, path, problems)
+        if value not in typing.get_args(plain[0]):
+            problems.append(f"{path}: must be {_expected(plain[0])} or {_expected(float)}, not {_shown(value)}")
+            return None
     chosen = tables if tables and (isinstance(value, Mapping) or not plain) else plain
     return _value(chosen[0], value, path, problems)
 
@@ -162,6 +171,7 @@ def _check_bounds(field: dataclasses.Field[Any], value: Any, path: str, problems
         low, high = field.metadata["bounds"]
         if not low <= value <= high:
             limits = f"at least {low}" if high == math.inf else f"in {low} … {high}"
+            limits = f"at most {high}" if low == -math.inf else limits
             problems.append(f"{path}: must be {limits}, not {value}")
 
 

@@ -26,6 +26,7 @@ class Option(NamedTuple):
     high: "float | None" = None
     needed: bool = False  # there is no default: the one given only tells the type
     kind: str = "Value"  # of a text: what it may hold, a name in tierbench/kinds.py
+    words: "tuple[str, ...]" = ()  # that may stand in place of a number
     file: bool = False  # the path of a file that travels with the client; to it, only the file's name is told
 
 
@@ -238,7 +239,9 @@ def client_in(module: ModuleType) -> "type[Client]":
 
 
 def _check_value(name: str, value: Any, option: Option) -> None:
-    wanted = type(option.default)
+    if option.words and value in option.words:
+        return
+    wanted: Any = float if option.words else type(option.default)
     if not (
         type(value) is wanted or (wanted is float and type(value) is int) or (wanted is tuple and type(value) is list)
     ):

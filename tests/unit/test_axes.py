@@ -37,7 +37,7 @@ count = 12
 size_mb = 64
 
 [axes.cache_mb]
-values = [0, 30, -1]
+values = ["default", 30, "off"]
 sets = "workloads.root.options.cache_mb"
 """
 LATENCY = (
@@ -88,7 +88,9 @@ def test_a_factor_has_a_column_of_its_own(load: Load, site: Site) -> None:
 def test_every_repetition_holds_the_whole_product_once(load: Load, site: Site) -> None:
     plan = planned(load, site, LATENCY)
     points = {
-        (1 + repeat, *point) for repeat in range(2) for point in itertools.product((2, 6), (0, 30, -1), (0.1, 5, 47))
+        (1 + repeat, *point)
+        for repeat in range(2)
+        for point in itertools.product((2, 6), ("default", 30, "off"), (0.1, 5, 47))
     }
     assert {(t.repeat, t.jobs, t.levels["cache_mb"], t.levels["rtt_ms"]) for t in plan.trials} == points
     assert len(plan.trials) == len(points)
@@ -96,8 +98,8 @@ def test_every_repetition_holds_the_whole_product_once(load: Load, site: Site) -
 
 def test_a_level_sets_what_its_axis_names(load: Load) -> None:
     experiment = load(CACHES)
-    caches = [experiment.at({"cache_mb": level}).workloads["root"].options.cache_mb for level in (0, 30, -1)]
-    assert caches == [0, 30, -1]
+    caches = [experiment.at({"cache_mb": level}).workloads["root"].options.cache_mb for level in ("default", 30, "off")]
+    assert caches == ["default", 30, "off"]
 
 
 def test_a_named_level_sets_several_keys_and_gets_replicas_of_its_own(load: Load, site: Site) -> None:
@@ -126,7 +128,7 @@ def test_within_a_block_trials_are_in_a_random_order(load: Load, site: Site) -> 
 def test_levels_stand_in_the_names_of_trials_and_configurations(load: Load, site: Site) -> None:
     plan = planned(load, site, LATENCY)
     names = {t.id: t.name for t in plan.trials}
-    assert names["lan-xrootd.root.cache_mb=-1.rtt_ms=0.1.x002.r1"] == "lan-xrootd/root cache_mb=-1 rtt_ms=0.1 ×2 #1"  # noqa: RUF001
+    assert names["lan-xrootd.root.cache_mb=off.rtt_ms=0.1.x002.r1"] == "lan-xrootd/root cache_mb=off rtt_ms=0.1 ×2 #1"  # noqa: RUF001
     assert "lan-xrootd/root cache_mb=30 rtt_ms=47" in {c.name for c in plan.configurations}
 
 
@@ -136,17 +138,19 @@ def test_factors_are_told_with_their_levels(load: Load, site: Site) -> None:
         "access": (("lan-xrootd",), False),
         "workload": (("root",), False),
         "jobs": ((2, 6), False),
-        "cache_mb": ((0, 30, -1), False),
+        "cache_mb": (("default", 30, "off"), False),
         "rtt_ms": ((0.1, 5, 47), True),
     }
 
 
 def test_points_that_make_no_sense_are_left_out_and_told(load: Load, site: Site) -> None:
     plan = planned(
-        load, site, LATENCY + '[[except]]\nwhere = { cache_mb = [0, 30], jobs = 6 }\nbecause = "memory is short"\n'
+        load,
+        site,
+        LATENCY + '[[except]]\nwhere = { cache_mb = ["default", 30], jobs = 6 }\nbecause = "memory is short"\n',
     )
     assert plan.left_out == {"memory is short": 6}
-    assert {t.levels["cache_mb"] for t in plan.trials if t.jobs == 6} == {-1}
+    assert {t.levels["cache_mb"] for t in plan.trials if t.jobs == 6} == {"off"}
 
 
 def test_a_plan_with_axes_survives_its_file(load: Load, site: Site) -> None:
@@ -171,7 +175,7 @@ def test_a_variant_takes_over_the_axes_that_it_extends(load: Load, site: Site, t
         ('[axes.a]\nvalues = ["x/y"]\nsets = "flush"', r"axes\.a\.values: must be numbers"),
         ('[axes.a]\nvalues = [1]\nsets = "sample_perod_s"', r"with a=1: sample_perod_s: unknown key .*sample_period_s"),
         ('[axes.a]\nvalues = [1]\nsets = "workloads.rot.memory_mb"', r'there is no "rot" \(did you mean "root"'),
-        ('[axes.a]\nvalues = [9999]\nsets = "workloads.root.options.cache_mb"', r"with a=9999: .*cache_mb: must be in"),
+        ('[axes.a]\nvalues = [9999]\nsets = "workloads.root.options.cache_mb"', r"a=9999: .*cache_mb: must be at most"),
         ('[axes.a]\nvalues = [1]\nsets = "seed"', r"seed is the same for all trials"),
         ('[axes.a]\nvalues = { x = 5 }', r"axes\.a\.values\.x: must be a table"),
         ('[axes.A]\nvalues = [1]\nsets = "flush"', r"axes\.A: a factor is named by small letters"),
@@ -218,4 +222,4 @@ def test_the_docs_name_what_no_axis_can_set() -> None:
     text = (Path(__file__).parents[2] / "docs/sites-and-experiments.md").read_text(encoding="utf-8")
     listed = re.search(r"the same for all trials \(([^)]*)\)", text)
     assert listed
-    assert set(re.findall(r"`(\w+)`", listed[1])) == set(COMMON) - {"axes", "except", "extends"}
+    assert set(re.findall(r"`(\w+)`", listed[1])) == set(COMMON) - {"axes", "except", "extends", "without"}

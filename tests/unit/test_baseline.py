@@ -42,7 +42,7 @@ EXPERIMENT = """
 extends = "quick"
 name = "mine"
 [axes.cache_mb]
-values = [0, 30]
+values = [20, 30]
 sets = "workloads.root.options.cache_mb"
 [report]
 """

@@ -32,10 +32,11 @@ def test_what_the_root_program_tells_becomes_the_record(job: Job) -> None:
     assert end["detail"]["root_version"] == "6.40.00"
 
 
-def test_the_options_reach_the_root_program(job: Job) -> None:
+@pytest.mark.parametrize(("cache_mb", "told"), [("off", "-1.0"), ("default", "0.0"), (30, "30.0")])
+def test_the_options_reach_the_root_program(job: Job, cache_mb: str | float, told: str) -> None:
     root_program(job)
-    job.run("root", options={"cache_mb": -1, "learn": True, "tree": "Events"})
-    assert (job.folder / "arguments").read_text().split()[:6] == [URL, "Events", "-1", "1", "1.0", "1"]
+    job.run("root", options={"cache_mb": cache_mb, "learn": True, "tree": "Events"})
+    assert (job.folder / "arguments").read_text().split()[:6] == [URL, "Events", told, "1", "1.0", "1"]
 
 
 def test_options_may_come_from_the_trials_file(job: Job) -> None:

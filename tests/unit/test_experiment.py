@@ -96,7 +96,14 @@ def test_a_set_of_replicas_has_its_kinds_own_keys(load: Load) -> None:
         ('client = "root"', 'client = "rot"', r'workloads\.read\.client: there is no "rot" \(did you mean "root"\?\)'),
         ('client = "root"', "", r'workloads\.read\.client: missing; one of "cmssw"'),
         ("cache_mb = 8", "streams = 8", r"workloads\.read\.options\.streams: unknown key"),
-        ("cache_mb = 8", "cache_mb = -2", r"workloads\.read\.options\.cache_mb: must be in -1"),
+        ("cache_mb = 8", "cache_mb = 5000", r"workloads\.read\.options\.cache_mb: must be at most 4096, not 5000"),
+        (
+            "cache_mb = 8",
+            'cache_mb = "of"',
+            r'options\.cache_mb: must be one of "off", "default" or a number, not "of"',
+        ),
+        ("cache_mb = 8", "cache_mb = 0", r'cache_mb: must be "off", .* not 0, "default" for what 0 was'),
+        ("cache_mb = 8", "cache_mb = -1", r'cache_mb: must be "off", .* not -1, "off" for what -1 was'),
         ('replicas = "trees"', 'replicas = "tree"', r'workloads\.read\.replicas: there is no "tree" \(did you mean'),
         ("batches = [1, 2]", "batches = [1, 5]", r"replicas\.trees\.count: 4 replicas are too few for the 5 clients"),
         (

@@ -55,7 +55,7 @@ def test_an_experiment_is_a_file(tmp_path: Path) -> None:
     path.write_text(text)
     plan = expand(find_site("testbed"), load_experiment(path), WORKERS)
     levels = {(trial.levels["access"], trial.levels["cache_mb"]) for trial in plan.trials}
-    assert levels == {(access, cache) for access in ("lan-xrootd", "direct") for cache in (0, 30, -1)}
+    assert levels == {(access, cache) for access in ("lan-xrootd", "direct") for cache in ("default", 30, "off")}
 
 
 # A way of access, with a client for it

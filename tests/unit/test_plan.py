@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,13 +13,15 @@ import pytest
 
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
+from tierbench.dags.hosts import sampled_hosts
 from tierbench.dags.plan import Plan, ReplicaSet, expand, from_json, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
 from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
 from tierbench.kinds import AbsolutePath, Host, Prefix
-from tierbench.site_configs.site import Destination, Site
+from tierbench.site_configs.site import Destination, Site, find_site
+from tierbench.submit.preview import preview
 
 Catalogues = Mapping[str, Mapping[str, Entry]]
 
@@ -213,3 +216,73 @@ def test_the_work_is_in_what_the_clients_are_told(site: Site, quick: Experiment)
     work = {"files_per_job": 4, "processes": 2, "for_s": 20.0, "order": "listed", "fetch_every_s": 0.5}
     assert record["work"] == work
     assert from_json(to_json(plan)) == plan
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "refused"),
+    [
+        ("wan-rtt", '"47ms"', 'conditions.wan-rtt: must be a number of ms, not "47ms"'),
+        ("wan-rtt", "true", "conditions.wan-rtt: must be a number of ms"),
+        ("wan-rtt", "47", ""),
+        ("worker-rtts", '"5-14"', 'conditions.worker-rtts: must be a number of ms or "5-14-47-60", not "5-14"'),
+        ("worker-rtts", '"5-14-47-60"', ""),
+    ],
+)
+def test_a_condition_is_changed_to_what_the_site_says_it_takes(
+    tmp_path: Path, site: Site, condition: str, value: str, refused: str
+) -> None:
+    asked = variant(tmp_path, "quick", f"conditions = {{ {condition} = {value} }}")
+    if not refused:
+        assert expand(site, asked, {}).trials
+        return
+    with pytest.raises(ConfigError, match=re.escape(refused)):
+        expand(site, asked, {})
+
+
+def variant(folder: Path, base: str, text: str) -> Experiment:
+    (folder / "mine.toml").write_text(f'extends = "{base}"\nname = "mine"\n{text}\n', encoding="utf-8")
+    return load_experiment(folder / "mine.toml")
+
+
+def test_a_variant_can_do_without_what_it_extends(tmp_path: Path) -> None:
+    asked = variant(tmp_path, "chep-2013", 'without = ["workloads.dd", "workloads.higgs.options.cpu_s_per_mb"]')
+    assert list(asked.workloads) == ["root", "higgs"]
+    assert asked.workloads["higgs"].options.cpu_s_per_mb == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('without = ["workloads.ddd"]', 'without: there is no "workloads.ddd" (did you mean "workloads.dd"?)'),
+        ('without = ["woorkloads.dd"]', 'without: there is no "woorkloads.dd"'),
+        ('without = ["replicas.plain"]', "replicas: there is no"),
+    ],
+)
+def test_what_a_variant_cannot_do_without_is_told(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        variant(tmp_path, "chep-2013", text)
+
+
+@pytest.mark.parametrize("name", ["chep-2013", "extenci-local-input"])
+def test_the_recipe_for_a_site_with_cmssw_can_be_planned(tmp_path: Path, site: Site, name: str) -> None:
+    shipped = Path(__file__).parents[2] / f"dags/experiments/{name}.toml"
+    lines = shipped.read_text(encoding="utf-8").splitlines()
+    recipe = "\n".join(line[1:].strip() for line in lines if line.startswith("#     "))
+    assert 'client = "cmssw"' in recipe
+    (tmp_path / "analysis_cfg.py").write_text("process = None\n")
+    asked = variant(tmp_path, name, recipe)
+    assert any(trial.configuration.client == "cmssw" for trial in expand(site, asked, {}).trials)
+
+
+def test_a_plan_says_what_room_and_time_its_files_take(site: Site, quick: Experiment) -> None:
+    text = "\n".join(preview(expand(site, quick, {}), site, quick, "no pool", "quick"))
+    assert re.search(r"replicas root-tree-\w+: 24 files, 1\.54 GB of room, about 15 s or more to make", text)
+
+
+def test_a_single_box_measures_its_own_disk(quick: Experiment) -> None:
+    """Its sampler is that of a worker: the storage is there, and not on the network."""
+    box = find_site("minimal")
+    asked = dataclasses.replace(quick, access=("disk",))
+    plan = expand(box, asked, {"box": ["box.example"]})
+    (sampler,) = sampled_hosts(box, plan, plan.configurations[0])
+    assert (sampler.host, sampler.role) == ("box.example", "worker")

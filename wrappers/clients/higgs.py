@@ -1,7 +1,7 @@
 """A Higgs to four leptons selection, a program in ROOT: bound by what it computes."""
 
 from tierbench.wrappers.client import Option
-from tierbench.wrappers.clients.root import Root
+from tierbench.wrappers.clients.root import Root, cache_mb
 
 
 class Higgs(Root):
@@ -24,4 +24,4 @@ class Higgs(Root):
         given = self.job.options
         slower = given["core"] / given["scale"]  # where a model's links are slower, so is its computing
         computing = given["cpu_s_per_mb"] * slower
-        return [given["tree"], given["combinatorics"], given["cache_mb"], computing, given["core"]]
+        return [given["tree"], given["combinatorics"], cache_mb(given), computing, given["core"]]

@@ -36,7 +36,7 @@ class Root(Client):
     remedy = "install ROOT there, or set options.setup of the workload to the line that makes it available"
     ships: "tuple[str, ...]" = ("root_read.C", "replica.h", "core.h")
     options = {
-        "cache_mb": Option(0.0, -1, 4096),  # 0: ROOT's default; -1: none
+        "cache_mb": Option("default", None, 4096, words=("off", "default")),  # of the TTreeCache
         "learn": Option(False),
         "cpu_share": Option(1.0, 0.001, 1),  # of a core, that is taken for a whole one: a scale model's is slower
         "tree": Option("", kind="Tree"),  # the first one
@@ -46,7 +46,14 @@ class Root(Client):
 
     @classmethod
     def memory(cls, options: "Mapping[str, Any]") -> float:
-        return cls.memory_mb + max(0.0, float(options["cache_mb"]))
+        return cls.memory_mb + max(0.0, cache_mb(options))
+
+    @classmethod
+    def check(cls, options: "Mapping[str, Any]") -> None:
+        value = options["cache_mb"]
+        if not isinstance(value, str) and value <= 0:
+            instead = ', "default" for what 0 was' if value == 0 else ', "off" for what -1 was' if value == -1 else ""
+            raise ValueError(f'cache_mb: must be "off", "default" or megabytes above 0, not {value:g}{instead}')
 
     @classmethod
     def missing(cls, options: "Mapping[str, Any]") -> str:
@@ -59,7 +66,8 @@ class Root(Client):
 
     def arguments(self) -> "list[str | float | bool]":
         """The program's own, between the file to read and how it is to begin and report."""
-        return [self.job.options[name] for name in ("tree", "cache_mb", "learn", "cpu_share")]
+        given = self.job.options
+        return [given["tree"], cache_mb(given), given["learn"], given["cpu_share"]]
 
     def held_command(self) -> "list[str] | None":
         return None if self.job.options["starting"] else self.command()
@@ -101,6 +109,11 @@ class Root(Client):
             "bytes_source": "TFile",
             "detail": report,
         }
+
+
+def cache_mb(options: "Mapping[str, Any]") -> float:
+    """As the programs take it: -1 is no cache, 0 is ROOT's default."""
+    return float({"off": -1, "default": 0}.get(options["cache_mb"], options["cache_mb"]))
 
 
 def root_executable() -> str:
