@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tierbench.postprocess.history.alarms import Finding
+from tierbench.postprocess.history.alarms import DAY_NS, Finding, control_of
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
-from tierbench.postprocess.history.series import DAY_NS, control_of
 from tierbench.postprocess.report.markup import Markup, element
 from tierbench.postprocess.report.words import figures
 

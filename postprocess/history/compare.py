@@ -19,13 +19,12 @@ from scipy import stats
 
 from tierbench.errors import ConfigError
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.history.alarms import BETTER, WORSE
+from tierbench.postprocess.history.alarms import BETTER, WORSE, baseline
+from tierbench.postprocess.history.changepoints import LEVEL
 from tierbench.postprocess.history.of_run import values
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import Night
 from tierbench.postprocess.history.sentences import percent
-from tierbench.postprocess.history.series import series
-from tierbench.postprocess.history.steps import LEVEL
 from tierbench.postprocess.report.changes import ratio
 from tierbench.postprocess.report.compare import check_common, incomparable
 from tierbench.postprocess.report.differences import Difference, differences
@@ -99,7 +98,7 @@ def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say,
     differing = _differences_from(latest, known.nightly, run, say, anyway)
     judged = []
     for value in values(run):
-        own = series(known, value.configuration)
+        own = baseline(known, value.configuration)
         logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
         if value.metric != metric or not len(logs):
             continue
@@ -116,7 +115,7 @@ def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say,
         )
     there = {one.configuration for one in judged}
     planned = [row.configuration for row in known.verdicts.get(latest.id, [])]
-    lost = [name for name in planned if name not in there and len(series(known, name))]
+    lost = [name for name in planned if name not in there and len(baseline(known, name))]
     return Comparison(known.nightly, run.name, metric, unit, judged, differing, lost)
 
 

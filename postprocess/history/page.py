@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tierbench.dags.levels import ACCESS
-from tierbench.postprocess.history.alarms import Watch, findings, history_of
+from tierbench.postprocess.history.alarms import Watch, control_of, findings, history_of
+from tierbench.postprocess.history.changepoints import LEAST_IN_ALL
 from tierbench.postprocess.history.chart import chart
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
-from tierbench.postprocess.history.series import control_of
-from tierbench.postprocess.history.steps import LEAST_IN_ALL
 from tierbench.postprocess.plots.canvas import page_colors
 from tierbench.postprocess.plots.style import looks
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken

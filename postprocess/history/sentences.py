@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from tierbench.postprocess.history.alarms import DRIFT, FLOOR, LOST, SINGLE, Finding
+from tierbench.postprocess.history.alarms import DAY_NS, DRIFT, FLOOR, LOST, SINGLE, Finding, control_of
 from tierbench.postprocess.history.environment import altered, altered_links
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
-from tierbench.postprocess.history.series import DAY_NS, control_of
 from tierbench.postprocess.report.words import counted, figures, listed
 
 MINUS = "\N{MINUS SIGN}"
@@ -48,10 +47,12 @@ def _head(found: Finding, chronicle: Chronicle) -> str:
         )
     size = f"{percent(found.ratio[0])}, {_bare(found.ratio[1])}…{_bare(found.ratio[2])}"
     size += " relative to the control" if found.by_control else ""
+    if found.latest:
+        size += f"; the present level since the night of {day(found.latest, nights[-1])}"
     if found.kind == SINGLE:
         return (
             f"{better} in the night of {since} alone, so far: {_what(found, chronicle)}, {level} ({size});"
-            " one night is no change until another, or a rerun, confirms it"
+            " one night is no change until the next night confirms it"
         )
     return f"{better} since the night of {since}: {_what(found, chronicle)}, {level} ({size})"
 
@@ -62,8 +63,10 @@ def _what(found: Finding, chronicle: Chronicle) -> str:
         return f"the control {found.configuration} by itself, so that ratios to it tell nothing across that night"
     if not found.configuration:
         control = control_of(chronicle)
+        along, asked = found.along
+        ways = "all ways" if along == asked else f"{along} of {asked} ways"
         beside = f" together with the control ({control})" if control else ""
-        return f"the environment and not a way, since all ways changed{beside}"
+        return f"the environment and not a way, since {ways} changed{beside}"
     return found.configuration
 
 

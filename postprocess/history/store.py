@@ -62,14 +62,15 @@ class History:
     def _prepare(self) -> None:
         self.database.execute("PRAGMA foreign_keys = ON")
         version = self._version()
+        with suppress(sqlite3.OperationalError):  # another process is at it, or this user may only read
+            if self.rows("PRAGMA journal_mode") == [("wal",)]:  # which who may only read cannot
+                self.database.execute("PRAGMA journal_mode = DELETE")
         if version == VERSION:
             return
         if version > VERSION:
             raise ConfigError(
                 f"{self.path}: is of version {version}, and this tierbench knows up to {VERSION}; use a newer tierbench"
             )
-        with suppress(sqlite3.OperationalError):  # SQLite does not wait here: another process is at it already
-            self.database.execute("PRAGMA journal_mode = WAL")  # which stays with the file: readers wait for no writer
         with self.transaction():
             for script in MIGRATIONS[self._version() :]:  # asked again: another process may have been faster
                 for statement in filter(str.strip, script.split(";")):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from tierbench.postprocess.history.alarms import Watch, findings
+from tierbench.postprocess.history.alarms import Watch, control_of, findings
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night, Value
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
-from tierbench.postprocess.history.series import control_of
 from tierbench.postprocess.report.words import NOTHING, counted, figures, moment
 
 BARS, GAP = "▁▂▃▄▅▆▇█", "·"

@@ -27,6 +27,7 @@ from tierbench.submit.nightly.textfile import leave_textfile
 from tierbench.submit.nightly.writing import write_again
 from tierbench.submit.progress import Run
 
+ENOUGH = 0.75  # of a night's trials are VALID, or it is told why not, as where a keytab went in the middle of it
 SILENT = {NOBODY: "there was nothing to tell"}
 
 
@@ -101,7 +102,10 @@ def _conclude(nightly: Nightly, night: Night, runs: list[Path], troubles: Troubl
     found: list[Change] = []
     troubles.attempt("what has changed", lambda: found.extend(changes(nightly)))
     message = Message.of(nightly, night, found, troubles.told)
-    said = [Said(change.direction, change.configuration, change.since_ns) for change in message.changes]
+    said = [
+        Said(change.direction, change.configuration, change.since_ns, change.level, change.ratio)
+        for change in message.changes
+    ]
     told = deliver(nightly, message) if message.sentences else SILENT
     for channel, how in told.items():
         troubles.say(f"told {channel}: {how}")
@@ -125,7 +129,9 @@ def _with_outcome(night: Night, run: Path | None, died: str) -> Night:
         unmeasured = [*_unfinished(run), *common] if run else []
         why = "; ".join(filter(None, [died, *dict.fromkeys(unmeasured[:2])])) or "no trial of it has ended"
         return night.now(outcome="failed", reason=why, counts=dict(counts), ended_wall_s=time.time())
-    return night.now(outcome="measured", reason=died, counts=dict(counts), ended_wall_s=time.time())
+    few = counts["VALID"] < ENOUGH * counts.total()
+    why = f"{counts['VALID']} of {counts.total()} trials are VALID: {common[0]}" if few and common else ""
+    return night.now(outcome="measured", reason=died or why, counts=dict(counts), ended_wall_s=time.time())
 
 
 def _trials(run: Path) -> list[dict[str, str]]:

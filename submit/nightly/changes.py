@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,6 +33,8 @@ class Change:
     configuration: str  # "" where it is the environment of all
     since_ns: int  # the planned time of the first night that differs
     acknowledged: bool = False
+    latest_ns: int = 0  # of the first night of the present level
+    ratio: float = 0.0  # to what it was
 
     @property
     def alarming(self) -> bool:
@@ -108,6 +111,8 @@ def changes(nightly: Nightly) -> list[Change]:
             one.configuration,
             one.since.planned_ns,
             one.acknowledged,
+            (one.latest or one.since).planned_ns,
+            0.0 if math.isnan(one.ratio[0]) else one.ratio[0],
         )
         for one in found
         if known
@@ -117,7 +122,7 @@ def changes(nightly: Nightly) -> list[Change]:
 def watch_of(nightly: Nightly) -> Watch:
     """What its admin wants to hear of."""
     from tierbench.postprocess.history.alarms import Watch
-    from tierbench.postprocess.history.steps import Rule
+    from tierbench.postprocess.history.changepoints import Rule
 
     return Watch(Rule(size=nightly.terms.size_pct / 100), nightly.terms.floors)
 

@@ -9,8 +9,9 @@ import shutil
 import smtplib
 import socket
 import subprocess
+import threading
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from email.message import EmailMessage
 
@@ -20,10 +21,12 @@ from tierbench.submit import pool
 from tierbench.submit.nightly import record, webhook
 from tierbench.submit.nightly.changes import Change
 from tierbench.submit.nightly.definition import Nightly
-from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.record import Night, Said
 
 SAME_CHANGE = 3  # nights
-PATIENCE_S = 15.0  # for whoever is told
+PATIENCE_S = 15.0  # for each answer of whoever is told, and twice that for all of it
+QUOTED = "The message of the night of"
+MOST_QUOTED = 5
 DELIVERED, NOBODY = "delivered", "nobody"
 
 
@@ -42,7 +45,11 @@ class Message:
     def of(cls, nightly: Nightly, night: Night, found: list[Change], troubles: list[str]) -> Message:
         """What is new: nights without a number, changes of which nobody was told yet, and what went wrong beside."""
         others = [one for one in record.nights(nightly) if one.planned_wall_s != night.planned_wall_s]
-        new = [change for change in found if not change.acknowledged and not _was_said(change, others)]
+        new = [
+            change
+            for change in found
+            if not change.acknowledged and not _was_said(change, others, nightly.terms.size_pct / 100)
+        ]
         page = record.folder(nightly, night) / names.NIGHT_RUN / "report.html"
         report = str(page) if page.exists() else str(record.folder(nightly, night))
         sentences = [change.sentence for change in new]
@@ -50,16 +57,10 @@ class Message:
             sentences.insert(
                 0, f"Nothing was measured in the night of {night.called} ({night.outcome}): {night.reason}."
             )
-        elif night.reason:
-            sentences.append(f"The night of {night.called} did not come to its end: {night.reason}.")
+        elif night.reason and _why(night) not in [_why(one) for one in others[-1:]]:
+            sentences.append(f"The night of {night.called} is not whole: {night.reason}.")
         sentences += [f"The night of {one.called} was missed: {one.reason}" for one in _untold_gaps(others)]
-        sentences += [
-            f"The message of the night of {one.called} did not reach {webhook.shown(channel)} ({how}):"
-            f" {one.sentences[0]}"
-            for one in others[-1:]
-            for channel, how in one.told.items()
-            if one.sentences and undelivered(channel, how)
-        ]
+        sentences += list(_undelivered(others))[:MOST_QUOTED]
         sentences += [f"Beside that, {trouble}" for trouble in troubles]
         return cls(nightly.name, nightly.terms.site, night, new, sentences, report)
 
@@ -112,16 +113,32 @@ class Message:
         }
 
 
-def _was_said(change: Change, nights: list[Night]) -> bool:
-    """Whether a message has told of it; as more nights come the first that differs may turn out another one."""
+def _was_said(change: Change, nights: list[Night], size: float) -> bool:
+    """Whether a message has told of it, as it is now: not where it has gone further since, or become critical.
+
+    As more nights come the first that differs may turn out another one.
+    """
     planned = [round(night.planned_wall_s * 1e9) for night in nights]
-    return any(
-        (said.direction, said.configuration) == (change.direction, change.configuration)
-        and sum(min(said.since_ns, change.since_ns) <= at < max(said.since_ns, change.since_ns) for at in planned)
-        <= SAME_CHANGE
-        for night in nights
-        for said in night.said
-    )
+
+    def covers(said: Said, at_ns: int) -> bool:
+        near = sum(min(said.since_ns, change.since_ns) <= at < max(said.since_ns, change.since_ns) for at in planned)
+        same = at_ns >= change.since_ns or near <= SAME_CHANGE
+        further = change.latest_ns > at_ns and 0 < change.ratio < said.ratio * (1 - size)
+        more = (said.level, change.level) == ("WARNING", "CRITICAL") or further
+        return (said.direction, said.configuration) == (change.direction, change.configuration) and same and not more
+
+    return any(covers(said, at_ns) for night, at_ns in zip(nights, planned, strict=True) for said in night.said)
+
+
+def _undelivered(others: list[Night]) -> Iterator[str]:
+    """What did not arrive since a message last did, each in its own words: no quotation of a quotation."""
+    for one in reversed(others):
+        failed = [(channel, how) for channel, how in one.told.items() if undelivered(channel, how)]
+        if one.sentences and not failed:
+            return
+        own = [words for words in one.sentences if not words.startswith(QUOTED)]
+        for channel, how in failed if own else ():
+            yield f"{QUOTED} {one.called} did not reach {webhook.shown(channel)} ({how}): {own[0]}"
 
 
 def _untold_gaps(others: list[Night]) -> list[Night]:
@@ -149,7 +166,21 @@ def deliver(nightly: Nightly, message: Message) -> dict[str, str]:
     return {way: _tried(send) for way, send in ways.items()} or {NOBODY: "no webhook or mail address is set"}
 
 
+def _why(night: Night) -> str:
+    """Its reason without the numbers in front, which differ from night to night."""
+    return night.reason.split(": ", 1)[-1]
+
+
 def _tried(send: Callable[[], None]) -> str:
+    """How it went; who answers byte by byte keeps no night from ending, since the thread dies with its process."""
+    went: list[str] = []
+    thread = threading.Thread(target=lambda: went.append(_sent(send)), daemon=True)
+    thread.start()
+    thread.join(2 * PATIENCE_S)
+    return went[0] if went else f"it took longer than {2 * PATIENCE_S:.0f} s"
+
+
+def _sent(send: Callable[[], None]) -> str:
     try:
         send()
     except subprocess.TimeoutExpired:

@@ -27,6 +27,8 @@ class Said:
     direction: str
     configuration: str
     since_ns: int
+    level: str = ""
+    ratio: float = 0.0
 
 
 @dataclass(frozen=True)

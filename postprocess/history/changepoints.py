@@ -1,0 +1,278 @@
+"""Where a series of nights changes its level, gone through night by night as it came.
+
+What is said of a night follows from that night and those before it, so a later night takes nothing back: a level ends
+where another one begins. The rules for that:
+
+1. A night can show a change only if it is itself beyond the size that was asked for.
+2. Of all splits of the present level those count that leave two nights or more on either side, of which more than half
+   are beyond the size (both, of two).
+3. The levels on the two sides of the split, and no others, are put to a t-test. The scatter is that of all nights
+   about their own levels, or of the last weeks where these scatter more. Nights that follow one another are alike
+   (autocorrelation), so they count as fewer.
+4. Where single nights have been as far off before, so many of them together must be no chance (binomial test).
+5. The most significant split wins.
+
+All values are natural logarithms, so that a difference is a ratio.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import bdtrc, stdtr, stdtrit  # scipy.stats takes a second to load
+
+from tierbench.postprocess.digits import Numbers
+
+LEVEL = 0.95  # of intervals
+LEAST = 2  # nights on either side of a change
+LEAST_IN_ALL = 7  # nights before anything is said: of fewer nobody knows how much they scatter
+LEAST_SCATTER = 0.003  # nights that agree by chance do not scatter less than this
+RECENT = 28  # nights whose scatter counts where it is larger than that of all
+CLEARLY_MORE = 1.5  # of a variance
+OUTLYING = 3.0  # standard deviations beyond which a night says no more than that one that far off would
+MAD_TO_SD = 1.4826
+TOGETHER = 1e-3  # chance of so many nights off together, where single ones are off now and then
+AS_FAR = 0.75  # of a change: from here on an earlier night was as far off
+SUSPICIOUS = 0.01  # of a single night: a rerun for nothing in a hundred is cheap
+LEAST_OF_LINE = 14  # nights; less is no drift, but what a change and chance look like
+BACK = np.unique([*range(LEAST, 15), *(round(14 * 1.15**power) for power in range(1, 40))])  # nights back to a split
+CLEARLY = 10.0  # by how much Schwarz's criterion has to prefer a line to levels: "very strong", Kass and Raftery 1995
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a difference needs to be taken for a change."""
+
+    size: float = 0.05  # as a share
+    significance: float = 3e-5  # of a single test: there is one each night for each way, and each looks at all splits
+
+    @property
+    def size_of_logarithm(self) -> float:
+        """A fall by the share, and a rise by its inverse."""
+        return -math.log1p(-self.size)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Nights in a row at one level."""
+
+    begin: int
+    end: int  # of the first value behind it
+    level: float
+    error: float  # standard error of the level
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+
+@dataclass(frozen=True)
+class Single:
+    """The last night, where it is far from its level."""
+
+    difference: float
+    reach: float  # half the interval of what it would have been
+
+
+@dataclass(frozen=True)
+class Course:
+    """A series in segments."""
+
+    segments: list[Segment]
+    free: float  # degrees of freedom
+    single: Single | None = None
+
+    def reach(self, before: Segment, after: Segment) -> float:
+        """Half the interval of the difference of two levels."""
+        return float(stdtrit(self.free, (1 + LEVEL) / 2)) * math.hypot(before.error, after.error)
+
+
+def course(values: Numbers, rule: Rule) -> Course:
+    """The segments of a series, in order."""
+    if len(values) < LEAST_IN_ALL:
+        return Course([Segment(0, len(values), float(np.median(values)) if len(values) else 0.0, math.inf)], 1.0)
+    nights = _Nights(values, rule)
+    for night in range(LEAST_IN_ALL, len(values) + 1):
+        nights.take_in(night - 1)
+    return nights.result()
+
+
+class _Nights:
+    """The nights so far: where levels began, and how far each night is from its own."""
+
+    def __init__(self, values: Numbers, rule: Rule) -> None:
+        self.values, self.rule, self.size = values, rule, rule.size_of_logarithm
+        self.critical = stdtrit(np.arange(1.0, len(values) + 2), 1 - rule.significance / 2)
+        self.begins = [0]
+        self.rests = np.zeros(len(values))  # from the level, as they are
+        self.tamed = np.zeros(len(values))  # with those far off brought in
+        self.near = np.array(values)  # the values themselves, so brought in
+        self.level = 0.0
+        self._settle(LEAST_IN_ALL - 1)
+
+    def take_in(self, night: int) -> None:
+        off = self.values[night] - self.level
+        split = self._split(night, math.copysign(1.0, off)) if abs(off) >= self.size else None
+        if split is not None:
+            self.begins.append(split)
+            self._settle(night + 1)
+            return
+        self.rests[night] = off
+        far = self._far(night)
+        self.tamed[night] = kept = min(max(off, -far), far)
+        self.near[night] = self.level + kept
+        self.level += kept / (night + 1 - self.begins[-1])
+
+    def _settle(self, end: int) -> None:
+        """The level of the nights since the last begin, made anew."""
+        begin = self.begins[-1]
+        part = tame(self.values[begin:end])
+        self.level = float(part.mean())
+        self.rests[begin:end] = self.values[begin:end] - self.level
+        self.tamed[begin:end] = part - self.level
+        self.near[begin:end] = part
+
+    def _far(self, night: int) -> float:
+        near = np.sort(np.abs(self.rests[max(night - 2 * RECENT, 0) : night]))
+        return OUTLYING * max(MAD_TO_SD * float(near[len(near) // 2]), LEAST_SCATTER)
+
+    def _scatter(self, ends: Numbers, beside: Numbers | float = 0.0, more: Numbers | float = 0.0) -> Numbers:
+        """Standard deviation of nights up to each end, with what another level's nights add to squares and count."""
+        squares = np.concatenate([[0.0], np.cumsum(self.tamed**2)])
+        ends = ends.astype(int)
+        freedom = np.maximum(ends + more - len(self.begins) - (np.asarray(more) > 0), 1.0)
+        recent = np.maximum(ends - RECENT, 0)
+        late = (squares[ends] - squares[recent]) / np.maximum(ends - recent - 1, 1)
+        pooled = (squares[ends] + beside) / freedom
+        scatter: Numbers = np.sqrt(np.where(late > CLEARLY_MORE * pooled, late, pooled))
+        return np.maximum(scatter, LEAST_SCATTER)
+
+    def _alike(self, ends: Numbers) -> Numbers:
+        """The autocorrelation from night to night up to each end; its estimate from few nights is too low."""
+        ends = ends.astype(int)
+        squares = np.concatenate([[0.0], np.cumsum(self.tamed**2)])[ends]
+        products = np.concatenate([[0.0, 0.0], np.cumsum(self.tamed[1:] * self.tamed[:-1])])[ends]
+        raw = products / np.maximum(squares, 1e-12)
+        alike: Numbers = np.clip(raw + (1 + 4 * raw) / ends - 0.5 / np.sqrt(ends), 0.0, 0.9)
+        return alike
+
+    def _split(self, night: int, sign: float) -> int | None:
+        """Where the present level ended, if another one began before this night."""
+        begin = self.begins[-1]
+        off = (self.values[begin : night + 1] - self.level) * sign
+        splits = night + 1 - BACK[: np.searchsorted(BACK, night + 1 - begin - LEAST, side="right")]
+        if not len(splits):
+            return None
+        before, after = (splits - begin).astype(float), night + 1.0 - splits
+        own = np.cumsum((self.near[begin:night] - self.level) * sign)[splits - begin - 1] / before
+        beyond = ((off >= own[:, None] + self.size) & (np.arange(begin, night + 1) >= splits[:, None])).sum(axis=1)
+        enough = beyond > after // 2
+        if not enough.any():
+            return None
+        splits, before, after, own, beyond = (part[enough] for part in (splits, before, after, own, beyond))
+        alike = self._alike(splits)
+        count = (night + 1.0) * (1 - alike**2) / (1 + alike**2)
+        critical = self.critical[np.clip(count - len(self.begins) - 1, 1, len(self.critical)).astype(int) - 1]
+        limit = 0.8 * critical.min() * float(self._scatter(splits[:1])[0])
+        tamed = np.minimum(off, max(limit, self.size))
+        sums, squares = (np.cumsum(part[::-1])[::-1][splits - begin] for part in (tamed, tamed**2))
+        difference = sums / after - own
+        scatter = self._scatter(splits, np.maximum(squares - sums**2 / after, 0.0), after)
+        error = scatter * np.sqrt(_inflation(alike, before) / before + _inflation(alike, after) / after)
+        worth = difference / error / critical
+        for place in np.argsort(-worth):
+            if worth[place] < 1:
+                return None
+            if not self._chance(int(splits[place]), int(after[place]), int(beyond[place]), difference[place], sign):
+                return int(splits[place])
+        return None
+
+    def _chance(self, split: int, after: int, beyond: int, difference: float, sign: float) -> bool:
+        """Whether nights off by themselves, as there were before, may have come together."""
+        earlier = int((self.rests[:split] * sign >= AS_FAR * difference).sum())
+        return bool(earlier) and float(bdtrc(beyond - 1, after, earlier / split)) > TOGETHER
+
+    def result(self) -> Course:
+        count = len(self.values)
+        ends = np.array([count])
+        scatter, alike = float(self._scatter(ends)[0]), self._alike(ends)
+        edges = [*self.begins, count]
+        parts = []
+        for begin, end in itertools.pairwise(edges):
+            level = float(tame(self.values[begin:end]).mean())
+            spread = math.sqrt(float(_inflation(alike, float(end - begin))[0]) / (end - begin))
+            parts.append(Segment(begin, end, level, scatter * spread))
+        free = max(count / float(_inflation(alike, float(count))[0]) - len(parts), 1.0)
+        return Course(parts, free, self._single(parts[-1], free))
+
+    def _single(self, last: Segment, free: float) -> Single | None:
+        """The last night alone, against the level that it would have left."""
+        if len(last) < LEAST_IN_ALL - 1:
+            return None
+        before = tame(self.values[last.begin : last.end - 1])
+        scatter = float(self._scatter(np.array([last.end - 1]))[0]) * math.sqrt(1 + 1 / len(before))
+        off = float(self.values[-1] - before.mean())
+        if abs(off) < self.size or 2 * stdtr(free, -abs(off) / scatter) > SUSPICIOUS:
+            return None
+        return Single(off, float(stdtrit(free, (1 + LEVEL) / 2)) * scatter)
+
+
+def _inflation(alike: Numbers, count: Numbers | float) -> Numbers:
+    """By how much the variance of a mean of so many nights is larger than if they had nothing to do with each other."""
+    rest = 1 - alike
+    larger: Numbers = (1 + alike) / rest - 2 * alike * (1 - alike**count) / (count * rest**2)
+    return np.maximum(larger, 1.0)
+
+
+def tame(values: Numbers) -> Numbers:
+    """The values, with those far off brought in: one night gone wrong neither moves a level nor hides a change."""
+    if len(values) < LEAST_IN_ALL:
+        return values
+    middle = np.median(values)
+    far = OUTLYING * max(MAD_TO_SD * float(np.median(np.abs(values - middle))), LEAST_SCATTER)
+    near: Numbers = np.clip(values, middle - far, middle + far)
+    return near
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that a level turns into, up to the last night."""
+
+    index: int  # of the first value of the line
+    slope: float  # per night, as a logarithm
+    reach: float  # half its interval
+    difference: float  # to where it has come
+
+
+def line(values: Numbers, days: Numbers, segments: list[Segment]) -> Line | None:
+    """The line that tells more of a series than its levels do, if there is one (by Schwarz's criterion).
+
+    `days` are the values' places in the calendar, so that a gap does not make a line steeper.
+    """
+    count = len(values)
+    if count < LEAST_OF_LINE:
+        return None
+    centred = values - values.mean()
+    best, turn = math.inf, 0
+    for place in range(count - LEAST_OF_LINE + 1):
+        along = np.maximum(days - days[place], 0.0)
+        along -= along.mean()
+        rest = float(centred @ centred) - float(along @ centred) ** 2 / float(along @ along)
+        best, turn = min((best, turn), (rest, place))
+    along = np.maximum(days - days[turn], 0.0)
+    x = along - along.mean()
+    slope = float(x @ centred) / float(x @ x)
+    free = max(count - 3, 1)  # the turn was sought, too
+    error = math.sqrt(max(best, 1e-12) / free / float(x @ x))
+    levels = sum(
+        float(((part - part.mean()) ** 2).sum()) for one in segments if len(part := values[one.begin : one.end])
+    )
+
+    def worth(rest: float, numbers: int) -> float:
+        return count * math.log(max(rest, 1e-12) / count) + numbers * math.log(count)
+
+    if worth(best, 3) >= worth(levels, 2 * len(segments) - 1) - CLEARLY:
+        return None
+    return Line(turn, slope, float(stdtrit(free, (1 + LEVEL) / 2)) * error, slope * float(along[-1]))
