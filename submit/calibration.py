@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tierbench import stored
+from tierbench import files, stored
 from tierbench.dags import names
 from tierbench.dags.plan import Plan
 from tierbench.errors import TierbenchError
@@ -67,9 +67,7 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Say) -> None:
         say(f"the links are not measured, the site's own [links] count: {error}")
     content = {"format": FORMAT, "began_wall_ns": began, "ended_wall_ns": time.time_ns(), "how": HOW}
     content |= {"from": site.server.host, "measured": measured, "not_measured": missing}
-    unfinished = run / f".{names.CEILINGS}"
-    unfinished.write_text(json.dumps(with_rounds_before(content, run), indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(run / names.CEILINGS)
+    files.replace(run / names.CEILINGS, json.dumps(with_rounds_before(content, run), indent=1) + "\n")
 
 
 def with_rounds_before(content: dict[str, Any], run: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
+import errno
 import json
 import os
 import subprocess
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from tierbench import stored
+from tierbench import files, stored
 from tierbench.dags import names
 from tierbench.dags.credentials import variables
 from tierbench.dags.experiment import Experiment
@@ -53,7 +53,7 @@ def parse(text: str) -> Catalogue:
 def read(directory: Path) -> Catalogue:
     """The catalogue of the set in this directory; an empty one where there is none."""
     try:
-        return parse((directory / names.CATALOGUE).read_text(encoding="utf-8", errors="replace"))
+        return parse(files.read_text(directory / names.CATALOGUE, errors="replace"))
     except FileNotFoundError:
         return Catalogue()
 
@@ -74,19 +74,28 @@ class Additions:
 def adding(directory: Path) -> Iterator[Additions]:
     """Hold the catalogue of the set in this directory, to add to it."""
     path = directory / names.CATALOGUE
-    with path.open("a+", encoding="utf-8", errors="replace") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusyError(f"{path}: another `tierbench replicas` makes this set; wait for its end") from None
-        except OSError:  # a file system without locks
-            pass
+    with _alone(path), path.open("a+", encoding="utf-8", errors="replace") as file:
         hand_over(path)
         file.seek(0)
         text = file.read()
         if text and not text.endswith("\n"):  # cut off; what follows begins anew
             file.write("\n")
         yield Additions(file, parse(text))
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """With nobody else who makes this set; on a file system without locks, in the hope of it."""
+    lock = path.with_name(f".{path.name}.lock")
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(lock, gone=True))
+        except BlockingIOError:
+            raise BusyError(f"{path}: another `tierbench replicas` makes this set; wait for its end") from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+        yield
 
 
 def catalogues(site: Site, experiment: Experiment) -> dict[str, dict[str, Entry]]:

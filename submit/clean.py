@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shutil
+import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tierbench import files
 from tierbench.dags import names
 from tierbench.definitions import NAMED
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.site_configs.site import find_site
 from tierbench.submit import catalogue, pool
 from tierbench.submit.catalogue import adding
+from tierbench.submit.output import show
 from tierbench.submit.progress import Run
 from tierbench.submit.trial.dagman import LOCK, at_work, is_held
 
@@ -61,13 +63,14 @@ class Removable:
 
     @property
     def bytes(self) -> int:
-        return sum(path.lstat().st_blocks * 512 for path in self.folder.rglob("*"))
+        found = (os.stat(entry.name, dir_fd=of, follow_symlinks=False) for of, entry in files.walk(self.folder))
+        return sum(status.st_blocks * 512 for status in found)
 
     def remove(self) -> None:
         try:
             for path in sorted(self.folder.iterdir(), key=lambda path: path.name in MARKS):
                 if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
+                    files.remove(path)
                 else:
                     path.unlink()
             self.folder.rmdir()
@@ -91,20 +94,20 @@ def removable(folder: Path) -> Removable:
 def _clean(arguments: argparse.Namespace) -> int:
     found = [removable(folder) for folder in [*arguments.folders, *_sets(arguments.site)]]
     if not found:
-        print("there is nothing to remove")
+        show("there is nothing to remove")
         return 0
     sizes = {one.folder: one.bytes for one in found}
     for folder, size in sizes.items():
-        print(f"{size / 1e6:10,.1f} MB  {folder}")
+        show(f"{size / 1e6:10,.1f} MB  {folder}")
     if len(sizes) > 1:
-        print(f"{sum(sizes.values()) / 1e6:10,.1f} MB  in all")
+        show(f"{sum(sizes.values()) / 1e6:10,.1f} MB  in all")
     if not arguments.yes:
-        print("nothing was removed; --yes does that")
+        show("nothing was removed; --yes does that")
         return 0
     for one in found:
         with _held(one):
             one.remove()
-        print(f"removed {one.folder}")
+        show(f"removed {one.folder}")
     return 0
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tierbench import files
 from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, from_json
@@ -197,7 +198,7 @@ def _run(arguments: argparse.Namespace) -> int:
     run = _written(arguments, incomplete=arguments.anyway)
     say(f"{run.directory}: {len(run.plan['trials'])} trials")
     if not arguments.no_links:
-        plan = from_json((run.directory / names.PLAN).read_text(encoding="utf-8"))
+        plan = from_json(files.read_text(run.directory / names.PLAN))
         try:
             leave_ceilings(find_site(arguments.site), plan, run.directory, say)
         except KeyboardInterrupt as interrupt:

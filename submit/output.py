@@ -21,6 +21,7 @@ COLOURS = {
     "VALID": GREEN, "SUSPECT": YELLOW, "INVALID": RED, "INCOMPLETE": RED, "good": GREEN, "doubtful": YELLOW, "bad": RED,
     "missing:": RED, "not checked:": YELLOW,
 }  # fmt: skip
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # but line's end and tab
 MARKED = re.compile(
     r"\b(?:VALID|SUSPECT|INVALID|INCOMPLETE)\b|^(?:good|doubtful|bad)\b|^(?:missing|not checked):", re.MULTILINE
 )
@@ -84,7 +85,8 @@ def object_line(about: str, content: Mapping[str, Any]) -> str:
 
 
 def coloured(text: str, stream: TextIO) -> str:
-    """The text, with colours where somebody sees them and wants them."""
+    """The text, with colours where somebody sees them and wants them, and nothing that moves a terminal's cursor."""
+    text = CONTROL.sub(lambda letter: json.dumps(letter[0])[1:-1], text)
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
         return text
     return MARKED.sub(lambda word: f"\033[{COLOURS[word[0]]}m{word[0]}\033[0m", text)

@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from tierbench import stored
+from tierbench import files, stored
 from tierbench.dags import names
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
@@ -253,7 +253,7 @@ def _progress(directory: Path, name: str, jobs: int) -> TrialProgress:
 def _waits_ahead(directory: Path) -> bool:
     """Whether its jobs are started, and its turn has not come."""
     try:
-        waiting = (directory.parent.parent / names.AHEAD).read_text(encoding="utf-8")
+        waiting = files.read_text(directory.parent.parent / names.AHEAD)
     except FileNotFoundError:
         return False
     return waiting == directory.name and not (directory / names.BEGUN).exists()
@@ -271,7 +271,7 @@ def _waiting_for(directory: Path) -> str:
 def _events(output: Path) -> set[str]:
     """The kinds of records that a client has written so far."""
     try:
-        lines = output.read_text(encoding="utf-8").splitlines()
+        lines = files.read_text(output).splitlines()
     except FileNotFoundError:
         return set()
     found = set()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.errors import UnmetNeed
-from tierbench.submit.output import say
+from tierbench.submit.output import say, show
 
 QUIET_SECONDS = 2.0
 
@@ -58,7 +58,7 @@ def _report(arguments: argparse.Namespace) -> int:
     page = run_report(runs[0], arguments.output, progress) if len(runs) == 1 else comparison(
         runs, arguments.output, progress
     )  # fmt: skip
-    print(page)
+    show(str(page))
     return 0
 
 

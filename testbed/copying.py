@@ -5,16 +5,22 @@ Nothing that the host's user has put there can lead anywhere else: links, device
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import subprocess
 import tarfile
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from tierbench import files
 from tierbench.errors import HostError
 from tierbench.testbed.host import RunningHost
 
+DEEPEST, LONGEST = 30, 3000  # of paths in a run, far beyond any that a run has
+SPARE_BYTES = 1 << 28  # that a disk keeps, whatever comes home
+UNREADABLE = re.compile(r"^tar: (.+?): Warning: Cannot ", re.MULTILINE)
 CHANGED = 1  # tar's exit status where a file has changed as it was read: the run may be going on
 
 
@@ -30,13 +36,14 @@ def bring_home(host: RunningHost, there: str, into: Path, user: str) -> list[str
         left = _copied(host, there, unfinished, user)
         unfinished.rename(into)
     except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            files.remove(unfinished)
         raise
     return left
 
 
 def _copied(host: RunningHost, there: str, into: Path, user: str) -> list[str]:
-    command = host.command(["tar", "-C", there, "-cf", "-", "."], user)
+    command = host.command(["tar", "--ignore-failed-read", "-C", there, "-cf", "-", "."], user)
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as sending:
         assert sending.stdout  # noqa: S101 - a pipe, as asked for
@@ -47,6 +54,7 @@ def _copied(host: RunningHost, there: str, into: Path, user: str) -> list[str]:
             sending.kill()
             raise HostError(f"{host.name}: {there} could not be copied to {into}: {error}") from None
         complaint = sending.stderr.read().decode(errors="replace").strip()
+        left += UNREADABLE.findall(complaint)
     if sending.returncode not in (0, CHANGED):
         raise HostError(f"{host.name}: {there} could not be read whole: {complaint}")
     return left
@@ -59,6 +67,10 @@ def _unpacked(stream: IO[bytes], into: Path) -> list[str]:
             path = PurePosixPath(member.name)
             if path.is_absolute() or ".." in path.parts or not (member.isdir() or member.isreg()):
                 left.append(member.name)
+            elif len(path.parts) > DEEPEST or len(os.fsencode(into / path)) > LONGEST:
+                left += [member.name] if len(path.parts) == DEEPEST + 1 else []
+            elif member.size > shutil.disk_usage(into).free - SPARE_BYTES:
+                raise HostError(f"{member.name}: has {member.size / 1e9:.1f} GB, for which {into.parent} has no room")
             elif member.isdir():
                 (into / path).mkdir(exist_ok=True)
             else:
@@ -91,6 +103,5 @@ def give_to_caller(folder: Path) -> None:
         return
     owner, group = int(os.environ["SUDO_UID"]), int(os.environ.get("SUDO_GID", -1))
     os.chown(folder, owner, group, follow_symlinks=False)
-    for _, folders, files, here in os.fwalk(folder):
-        for name in (*folders, *files):
-            os.chown(name, owner, group, dir_fd=here, follow_symlinks=False)
+    for here, entry in files.walk(folder):
+        os.chown(entry.name, owner, group, dir_fd=here, follow_symlinks=False)

@@ -6,7 +6,6 @@ is used again without any network. A build becomes visible only when it is whole
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import platform
@@ -19,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
+from tierbench import files
 from tierbench.errors import UnmetNeed
 from tierbench.testbed import ids
 from tierbench.testbed.services import SERVICES
@@ -39,6 +39,7 @@ CUSTOMIZE = (
     "rm -f $1/etc/condor/config.d/* $1/etc/krb5.conf $1/etc/ssh/ssh_host_*",
     "sed -i 's/^hosts:.*/hosts: files/' $1/etc/nsswitch.conf",
 )
+BUILD_SECONDS = 3600.0
 NEEDED_BYTES = 4 << 30
 
 Say = Callable[[str], None]
@@ -137,12 +138,7 @@ def private(directory: Path) -> None:
 
 @contextmanager
 def _only_builder(cache: Path, say: Say) -> Iterator[None]:
-    with (cache / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("waiting for another build of a root file system")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with files.locked(cache / "lock", BUILD_SECONDS, lambda: say("waiting for another build of a root file system")):
         yield
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tierbench import files
 from tierbench.errors import BusyError, ConfigError, HostError
 from tierbench.site_configs import site as sites
 from tierbench.spec import build
@@ -109,18 +108,16 @@ class Testbed:
         return recorded
 
     def _write_record(self, settings: Settings, complete: bool) -> None:
-        new = self._record.with_suffix(".new")
-        new.write_text(json.dumps({"settings": asdict(settings), "complete": complete}, indent=2))
-        new.rename(self._record)
+        files.replace(self._record, json.dumps({"settings": asdict(settings), "complete": complete}, indent=2))
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """See to it that nobody else brings it up or down meanwhile."""
         locks = home() / "locks"
         locks.mkdir(parents=True, exist_ok=True)
-        with (locks / self.name).open("w") as lock:
+        with contextlib.ExitStack() as stack:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stack.enter_context(files.locked(locks / self.name, gone=True))
             except BlockingIOError:
                 raise BusyError(f"testbed {self.name!r} is being brought up or down by another process") from None
             yield
@@ -192,13 +189,12 @@ class Testbed:
             Namespaces(host).cgroup.remove()
         if keep_logs:
             for host in ended.glob("*"):
-                for log in [host / "boot.log", *(host / "upper/var/log").rglob("*")]:
-                    if log.is_file() and not log.is_symlink():
-                        kept = logs / host.name / log.name
-                        kept.parent.mkdir(parents=True, exist_ok=True)
-                        shutil.copy(log, kept)
-            shutil.rmtree(ended)
+                (logs / host.name).mkdir(parents=True)
+                for of, entry in files.walk(host):
+                    if entry.name.endswith(("Log", "log")) and entry.is_file(follow_symlinks=False):
+                        (logs / host.name / entry.name).write_bytes(files.read_end(entry.name, of))
+            files.remove(ended)
             self._record.unlink()
         elif self.directory.exists():
-            shutil.rmtree(self.directory)
+            files.remove(self.directory)
         return logs

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tierbench import files
 from tierbench.errors import TierbenchError
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ def read(path: Path, where: str = "") -> Any:
     """The content of a JSON file."""
     where = where or str(path)
     try:
-        text = path.read_bytes()
+        text = files.read_bytes(path)
     except FileNotFoundError:
         raise
     except OSError as error:

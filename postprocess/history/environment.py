@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from tierbench import files
 from tierbench.dags import names
 from tierbench.postprocess.history.rows import Environment, Link
 from tierbench.postprocess.report.differences import NOISE, alike
@@ -40,7 +41,7 @@ def environment(results: Results) -> Environment:
 def digest_of_site(results: Results) -> str:
     """Eight letters that are the same for the same site file."""
     path = results.directory / names.SITE
-    return _digest(path.read_bytes()) if path.is_file() else ""
+    return _digest(files.read_bytes(path)) if path.is_file() else ""
 
 
 def _digest(content: bytes) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from tierbench import files
 from tierbench.dags.levels import ACCESS
 from tierbench.postprocess.history.alarms import Watch, control_of, findings, history_of
 from tierbench.postprocess.history.changepoints import LEAST_IN_ALL
@@ -18,7 +19,7 @@ from tierbench.postprocess.plots.style import looks
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.page import document, sections
 from tierbench.postprocess.report.words import NOTHING, counted, figures
-from tierbench.postprocess.report.write import replace, writing
+from tierbench.postprocess.report.write import writing
 
 LISTED = 60  # nights in the table; the export has all
 
@@ -26,7 +27,7 @@ LISTED = 60  # nights in the table; the export has all
 def write_page(known: Chronicle, page: Path, watch: Watch) -> None:
     """Write the page, whole or not at all."""
     with writing(page):
-        replace(page, history_page(known, watch))
+        files.replace(page, history_page(known, watch))
 
 
 def history_page(known: Chronicle, watch: Watch) -> str:

@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tierbench import files
 from tierbench.postprocess.plots.style import GRID, INK, KNOWN, MUTED, OTHERS, PAPER, STYLE, WIDTH_IN, Look
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, verdict
@@ -126,12 +127,14 @@ class Saved:
 
 def save(picture: Picture, folder: Path) -> Saved:
     """Write a figure as PNG and SVG."""
+    files.refuse_links(folder)
     folder.mkdir(parents=True, exist_ok=True)
     picture.figure.draw_without_rendering()
     picture.figure.set_layout_engine("none")  # the layout found serves both
-    picture.figure.savefig(folder / f"{picture.name}.png", dpi=DPI, metadata={"Software": None})
+    with files.replacing(folder / f"{picture.name}.png") as file:
+        picture.figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
     svg = _svg(picture.figure)
-    (folder / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
+    files.replace(folder / f"{picture.name}.svg", svg)
     return Saved(picture.name, picture.title, picture.caption, svg, picture.place)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tierbench import stored
+from tierbench import files, stored
 from tierbench.dags import names
 from tierbench.stored import Damaged
 from tierbench.wrappers.work import LEAST_S, PERCENTILES, latency_of
@@ -316,7 +316,7 @@ def _begun(job: Job) -> Job:
 def _lines(path: Path, damage: list[str]) -> list[bytes]:
     """The client's own lines; what a program beneath it printed, and a last one that is cut off, are not among them."""
     try:
-        content = path.read_bytes()
+        content = files.read_bytes(path)
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from tierbench import stored
+from tierbench import files, stored
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.digits import Bytes, Integers, integers
 from tierbench.postprocess.records.roles import role_of
@@ -155,7 +155,7 @@ def read_samples(path: Path, only: Collection[str] | None = None) -> Samples:
     """The samples of a file, of all or some columns; what follows its last whole record is left out, and said to be."""
     where = f"{path.parent.name}/{path.name}"
     try:
-        with path.open("rb") as file:
+        with files.opened(path) as file:
             header = _header(file.readline(), where)
             begin = file.tell()
             trailer, end, unread = _trailer(file, begin)
@@ -174,7 +174,7 @@ def read_header(path: Path) -> dict[str, Any]:
     """What a sample file says first."""
     where = f"{path.parent.name}/{path.name}"
     try:
-        with path.open("rb") as file:
+        with files.opened(path) as file:
             return _header(file.readline(), where)
     except OSError as error:
         raise UnreadableSamples(f"{where}: cannot be read: {error.strerror}") from None

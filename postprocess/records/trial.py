@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tierbench import stored
+from tierbench import files, stored
 from tierbench.dags import names
 from tierbench.dags.measure import OF_OWN_DISKS, RECEIVED, SENT, Measure
 from tierbench.dags.outcome import Outcome, read_outcome
@@ -456,7 +456,7 @@ def _submission(
     two stamps, so the submission must also lie after the trial's begin and before that of its first client.
     """
     try:
-        events = LOG_EVENT.findall(log.read_text(encoding="utf-8", errors="replace"))
+        events = LOG_EVENT.findall(files.read_text(log, errors="replace"))
     except FileNotFoundError:
         return None, None
     except OSError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tierbench
-from tierbench import stored
+from tierbench import files, stored
 from tierbench.dags import names
 from tierbench.postprocess.abridged import SHOWN, abridged
 from tierbench.postprocess.report.markup import Markup, element, joined, table
@@ -159,7 +159,7 @@ def _value(values: list[str]) -> Markup | str:
 
 def _header(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
+        with files.opened(path) as file:
             return stored.parse_as(dict[str, Any], file.readline(HEADER_BYTES), path.name)
     except (OSError, Damaged):
         return {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
+from tierbench import files
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.plots.canvas import Missing, Picture, Saved, save, style
 from tierbench.postprocess.plots.gallery import pictures
@@ -31,7 +31,7 @@ def run_report(run: Path, page: Path | None, say: Say) -> Path:
     with writing(target), style():
         drawn = saved(chain(pictures(results, colors), papers_picture(results)), plots, say)
         say(f"writing the page, {len(results.trials)} trials")
-        replace(target, run_page(results, colors, drawn, target, plots))
+        files.replace(target, run_page(results, colors, drawn, target, plots))
     return target
 
 
@@ -46,7 +46,7 @@ def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path
     plots = plots_beside(target)
     with writing(target), style():
         drawn = saved(comparison_pictures(runs), plots, say)
-        replace(target, comparison_page(runs, found, drawn, target, plots))
+        files.replace(target, comparison_page(runs, found, drawn, target, plots))
     return target
 
 
@@ -77,13 +77,3 @@ def writing(page: Path) -> Iterator[None]:
             f"{error.filename or page}: cannot be written: {error.strerror or error};"
             " --output FILE puts the page and its figures elsewhere"
         ) from None
-
-
-def replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -24,7 +24,7 @@ import tierbench.postprocess.measures
 import tierbench.postprocess.tables
 import tierbench.postprocess.verdict
 import tierbench.wrappers
-from tierbench import postprocess, stored
+from tierbench import files, postprocess, stored
 from tierbench.dags import names
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.records.trial import pools_of_run
@@ -72,14 +72,9 @@ def keep(folder: Path, shared: Shared, of: str, row: TrialRow) -> None:
         return
     values = {name: row[name] for name in (*places(TrialRow), *row.levels)}
     content = {"of": of, "made": _made(folder), "row": values}
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     # It spares work and no more, so a disk that is full, or may not be written, costs nothing but that.
     with contextlib.suppress(OSError):
-        try:
-            unfinished.write_text(json.dumps(content, ensure_ascii=False, default=_plain), encoding="utf-8")
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        files.replace(path, json.dumps(content, ensure_ascii=False, default=_plain))
 
 
 def made_of(folder: Path, shared: Shared) -> str:
@@ -89,11 +84,11 @@ def made_of(folder: Path, shared: Shared) -> str:
 
 def _content(folder: Path) -> Iterator[bytes]:
     """All that is in a trial's folder but its tables: names, and what the files hold."""
-    for path, folders, files in os.walk(folder):
+    for path, folders, inside_it in os.walk(folder):
         folders.sort()
         inside = Path(path)
         yield os.fsencode(inside.relative_to(folder))
-        for name in sorted(files):
+        for name in sorted(inside_it):
             if inside == folder and (name in (*MADE, names.MADE_OF) or name.startswith(".")):
                 continue
             yield os.fsencode(name)
@@ -107,7 +102,7 @@ def _made(folder: Path) -> str:
 def _file(path: Path) -> bytes:
     """What a file holds; what cannot be read is as good as its error."""
     try:
-        with path.open("rb") as file:
+        with files.opened(path) as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         return f"{error.errno}".encode()

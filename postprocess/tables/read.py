@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tierbench import files
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.tables.columns import Row, places, row_of
 
@@ -22,7 +23,7 @@ def read_rows(table: type[R], path: Path, schema: Mapping[str, Any] | None = Non
     for column in (schema or {}).get("files", {}).get(path.name, {}).get("columns", ()):
         types[column["name"]] = column["type"]
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with files.opened_text(path, newline="") as file:
             return [
                 row_of(table, {name: _value(text, types.get(name)) for name, text in line.items()})
                 for line in csv.DictReader(file)
@@ -40,7 +41,7 @@ def plain_rows(path: Path, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     types = {column["name"]: column["type"] for column in schema["files"].get(path.name, {}).get("columns", ())}
     if not path.is_file():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
+    with files.opened_text(path, newline="") as file:
         return [{name: _value(text, types.get(name)) for name, text in line.items()} for line in csv.DictReader(file)]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierbench import stored
+from tierbench import files, stored
 from tierbench.dags import names
 from tierbench.dags.layout import Layout
 from tierbench.dags.levels import ACCESS, PAIR, WORKLOAD, Factor
@@ -191,7 +191,7 @@ def _have_gone_on(directory: Path) -> bool:
 def _ends(path: Path) -> dict[str, str]:
     """When each trial of a table ended, as it stands there."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with files.opened_text(path, newline="") as file:
             return {line["trial"]: line["end_wall_ns"] for line in csv.DictReader(file)}
     except (OSError, UnicodeDecodeError, csv.Error, KeyError):  # which is told where it is read for good
         return {}

@@ -6,16 +6,15 @@ import csv
 import io
 import json
 import math
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tierbench import stored
+from tierbench import files, stored
 from tierbench.dags import names
 from tierbench.dags.levels import Factor
 from tierbench.dags.scaling import Scaling
@@ -64,6 +63,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     folders = [path for path in (run / names.TRIALS).glob("*") if path.is_dir()]
     if not folders:
         raise ConfigError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
+    files.refuse_links(run / names.TRIALS, *folders)
     axes = axes_of_run(run, say)
     columns = [axis_column(axis) for axis in axes]
     ran = [folder for folder in folders if not was_skipped(folder)]
@@ -181,7 +181,7 @@ def _write_json(path: Path, content: dict[str, Any], indent: int | None = 1) -> 
 
 def _append(part: Path, file: BinaryIO) -> None:
     """Add a table without its header."""
-    with part.open("rb") as source:
+    with files.opened(part) as source:
         source.readline()
         shutil.copyfileobj(source, file, 1 << 20)
 
@@ -196,26 +196,25 @@ def _csv(lines: Iterable[Sequence[Any]]) -> bytes:
     return text.getvalue().encode()
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets compute
+
+
 def _field(column: Column, value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     if column.type == "number" and not isinstance(value, str):  # a level is as its file has it
         return f"{round(value, column.decimals) + 0.0:.{column.decimals}f}"  # + 0.0: no minus before a zero
-    return str(value)
+    text = str(value)
+    return f"'{text}" if column.type == "text" and text.startswith(FORMULA) else text
 
 
 @contextmanager
 def _replaced(path: Path) -> Iterator[BinaryIO]:
     """A file to be written beside the path, which takes its place when it is whole."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with unfinished.open("wb") as file:
+        with files.replacing(path) as file:
             yield file
-        unfinished.replace(path)
     except OSError as error:
         raise TierbenchError(
             f"{error.filename or path}: {error.strerror}, so {path} was not written; tables can be made of a copy"
         ) from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tierbench import files
 from tierbench.dags import names
 from tierbench.dags.plan import from_json
 from tierbench.errors import TierbenchError
@@ -34,7 +35,7 @@ SILENT = {NOBODY: "there was nothing to tell"}
 def measure_links(nightly: Nightly, folder: Path, say: Say) -> None:
     """Another round of what the links carry, between the trials."""
     run = folder / names.NIGHT_RUN
-    plan = from_json((run / names.PLAN).read_text(encoding="utf-8"))
+    plan = from_json(files.read_text(run / names.PLAN))
     leave_ceilings(find_site(nightly.terms.site), plan, run, say)
 
 

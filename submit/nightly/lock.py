@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tierbench import files
 from tierbench.dags import names
 from tierbench.errors import BusyError
 from tierbench.submit.nightly.definition import Nightly, home
-
-POLL_S = 0.2
 
 
 @contextmanager
@@ -41,14 +38,9 @@ def is_held(nightly: Nightly) -> bool:
 
 @contextmanager
 def _held(path: Path, patience_s: float, busy: str) -> Iterator[None]:
-    deadline = time.monotonic() + patience_s
-    with path.open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise BusyError(busy) from None
-                time.sleep(POLL_S)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(path, patience_s))
+        except BlockingIOError:
+            raise BusyError(busy) from None
         yield

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
 import socket
 import subprocess
 import tarfile
@@ -13,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tierbench import files
 from tierbench.dags import names
-from tierbench.submit import cli, pool
+from tierbench.submit import catalogue, cli, pool
 
 REAL = Path(__file__).parent / "data/direct-trial.tar.gz"
 
@@ -99,8 +98,7 @@ def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run:
 
 
 def test_a_set_that_is_being_made_is_refused(replicas: Path) -> None:
-    with (replicas / names.CATALOGUE).open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with catalogue.adding(replicas):
         assert cli.main(["clean", str(replicas), "--yes"]) == 4
     assert (replicas / "random-0001").exists()
 
@@ -110,7 +108,7 @@ def test_an_interrupted_removal_can_be_repeated(run: Path, monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", interrupted)
+        patch.setattr(files, "remove", interrupted)
         assert cli.main(["clean", str(run), "--yes"]) != 0
     assert (run / names.PLAN).exists()
     assert cli.main(["clean", str(run), "--yes"]) == 0

@@ -1,0 +1,130 @@
+"""What is no ordinary file, folder or lock holds nobody up, and leads nowhere."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tierbench import files, stored
+from tierbench.postprocess.tables.columns import Column
+from tierbench.postprocess.tables.read import read_rows
+from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.tables.write import _field
+from tierbench.submit.clean import Removable
+from tierbench.submit.output import coloured
+
+NESTED = 3000
+
+
+def a_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as it:
+        it.bind(str(path))
+
+
+def a_large_one(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        os.mkfifo,
+        a_socket,
+        a_large_one,
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: path.symlink_to("/dev/tty"),
+        Path.mkdir,
+    ],
+    ids=["pipe", "socket", "large", "zero", "terminal", "folder"],
+)
+def test_what_cannot_be_read_whole_is_damaged_at_once(tmp_path: Path, plant: Callable[[Path], None]) -> None:
+    path = tmp_path / "plan.json"
+    plant(path)
+    with pytest.raises(stored.Damaged, match="cannot be read"):
+        stored.read(path)
+    with pytest.raises((stored.TierbenchError, OSError)):
+        read_rows(TrialRow, path) if not path.is_file() else files.read_bytes(path)
+
+
+def nested(top: Path) -> None:
+    here = os.open(top, os.O_RDONLY)
+    for number in range(NESTED):
+        name = f"n{number}"
+        os.mkdir(name, dir_fd=here)
+        os.close(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here))
+        os.symlink(top.parent / "outside", "link", dir_fd=here)
+        here, above = os.open(name, os.O_RDONLY, dir_fd=here), here
+        os.close(above)
+    os.close(here)
+
+
+def test_folders_within_folders_are_measured_and_removed_and_no_link_is_followed(tmp_path: Path) -> None:
+    outside, run = tmp_path / "outside", tmp_path / "run"
+    for folder in (outside, run):
+        folder.mkdir()
+        (folder / "plan.json").write_text("{}")
+    nested(run)
+    assert sum(1 for _ in files.walk(run)) == 3 * NESTED + 1
+    assert Removable(run, "plan.json").bytes > 0
+    Removable(run, "plan.json").remove()
+    assert sorted(tmp_path.rglob("*")) == [outside, outside / "plan.json"]
+
+
+def test_what_is_written_takes_the_place_of_a_link(tmp_path: Path) -> None:
+    mine, page = tmp_path / "mine", tmp_path / "report.html"
+    mine.write_text("mine")
+    page.symlink_to(mine)
+    files.replace(page, "page")
+    assert (mine.read_text(), page.read_text(), page.is_symlink()) == ("mine", "page", False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "report.html"]
+
+
+HOLD = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_SH); print('has it')"
+
+
+def test_who_may_only_read_cannot_hold_a_lock(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    lock.touch()  # by an earlier version
+    with files.locked(lock):
+        pass
+    assert lock.stat().st_mode & 0o444 == 0
+    if os.geteuid() == 0:
+        tmp_path.chmod(0o755)
+        become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", HOLD]
+        assert "has it" not in subprocess.run([*become, lock], capture_output=True, text=True, check=False).stdout
+
+
+def test_a_lock_is_waited_for_in_time_and_said_so(tmp_path: Path) -> None:
+    waits: list[bool] = []
+    again = files.locked(tmp_path / "lock", 0.0, lambda: waits.append(True))
+    with files.locked(tmp_path / "lock"), pytest.raises(BlockingIOError), again:
+        pytest.fail("two hold it")
+    assert waits == [True]
+    with files.locked(tmp_path / "lock", gone=True):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_lock_is_a_file(tmp_path: Path, kind: str) -> None:
+    lock = tmp_path / "lock"
+    os.mkfifo(lock) if kind == "pipe" else lock.symlink_to(tmp_path / "other")
+    with pytest.raises(OSError, match="lock"), files.locked(lock):
+        pytest.fail("it is none")
+
+
+@pytest.mark.parametrize("text", ["=HYPERLINK()", "+1", "-x", "@SUM(1)", "\t=1"])
+def test_no_text_of_a_table_is_computed_by_a_spreadsheet(text: str) -> None:
+    assert _field(Column("host", "text", "", ""), text) == f"'{text}"
+    assert _field(Column("host", "text", "", ""), f"'{text}") == f"'{text}"
+
+
+def test_no_name_moves_a_terminals_cursor() -> None:
+    assert coloured("a\033[2Jb\nc\u202e", sys.stdout) == "a\\u001b[2Jb\nc\\u202e"

@@ -1,0 +1,215 @@
+"""Files that others may have made, or may open: read, written, locked, walked and removed in this one way.
+
+A run comes from somewhere, and lies where others may write: what should be a file may be a pipe that nobody writes
+to, a device without an end or a link, a folder may hold three thousand in each other, and who may read a lock may hold
+it. Stdlib only, Python 3.6 or newer: it is shipped with what a trial's DAG runs.
+"""
+
+import contextlib
+import errno
+import fcntl
+import io
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+LARGEST = 1 << 28  # bytes of a file that is held in memory as a whole
+POLL_S = 0.2
+
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+
+def opened(path: "str | Path", of: "int | None" = None) -> "io.BufferedReader":
+    """A regular file, to be read; OSError where it is anything else, at once. In an open folder no link is followed."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if of is None else os.O_NOFOLLOW)
+    number = os.open(str(path), flags, dir_fd=of)
+    try:
+        kind = os.fstat(number).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "is no regular file", str(path))
+        return open(number, "rb")  # noqa: PTH123 - a descriptor
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def opened_text(path: "str | Path", newline: "str | None" = None) -> io.TextIOWrapper:
+    """The same, of a text."""
+    return io.TextIOWrapper(opened(path), encoding="utf-8", newline=newline)
+
+
+def read_bytes(path: "str | Path", largest: int = LARGEST) -> bytes:
+    """The whole of a regular file; OSError where it is larger than anything that we write."""
+    with opened(path) as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise OSError(errno.EFBIG, f"is larger than {largest >> 20} MB", str(path))
+    return content
+
+
+def read_text(path: "str | Path", errors: str = "strict", largest: int = LARGEST) -> str:
+    """The whole of a regular file of text."""
+    text = read_bytes(path, largest).decode("utf-8", errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def read_end(path: "str | Path", of: "int | None" = None, bytes_: int = 1 << 20) -> bytes:
+    """The last of a regular file, as of a log."""
+    with opened(path, of) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - bytes_))
+        return file.read(bytes_)
+
+
+# -- writing ---------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def replacing(path: "str | Path", access: int = 0o666) -> "Iterator[BinaryIO]":
+    """A file that gets its name when it is whole, in place of what has it; a link is replaced and not followed."""
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        unfinished.unlink()  # of a process that had our number
+    number = os.open(str(unfinished), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, access)
+    try:
+        with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
+            yield file
+        unfinished.replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            unfinished.unlink()
+        raise
+
+
+def replace(path: "str | Path", content: "str | bytes", access: int = 0o666) -> None:
+    """Write a file whole, in place of what has its name."""
+    with replacing(path, access) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def refuse_links(*folders: Path) -> None:
+    """OSError where a folder that will be written to is a link, and leads elsewhere."""
+    for folder in folders:
+        if folder.is_symlink():
+            raise OSError(errno.ELOOP, "is a link, and is not written through; put a folder in its place", str(folder))
+
+
+# -- waiting ---------------------------------------------------------------------------------------------
+
+
+def poll(ready: "Callable[[], Any]", limit_s: float, every_s: float = POLL_S) -> bool:
+    """Whether something has become so in time."""
+    deadline = time.monotonic() + limit_s
+    while not ready():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every_s)
+    return True
+
+
+@contextlib.contextmanager
+def locked(
+    path: "str | Path", limit_s: float = 0.0, waits: "Callable[[], object]" = lambda: None, gone: bool = False
+) -> "Iterator[None]":
+    """Hold a lock; BlockingIOError if somebody else does for so long. The kernel frees it when this process ends.
+
+    Its file can be opened by those alone who may write it, so who may only read holds nobody up; `gone` removes it.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    number = os.open(str(path), flags, 0o222)
+    try:
+        lock = os.fstat(number)
+        if not stat.S_ISREG(lock.st_mode):
+            raise OSError(errno.EINVAL, "is no regular file", str(path))
+        if lock.st_mode & 0o444 and lock.st_uid == os.geteuid():  # made by an earlier version
+            os.fchmod(number, lock.st_mode & 0o222)
+        if not _taken(number):
+            waits()
+            if not poll(lambda: _taken(number), limit_s):
+                raise BlockingIOError(errno.EAGAIN, "somebody else holds it", str(path))
+        if _identity(number) != _identity_of(path):  # who had it has removed it
+            raise BlockingIOError(errno.EAGAIN, "somebody else has just held it", str(path))
+        yield
+        if gone:
+            with contextlib.suppress(FileNotFoundError):  # its folder is gone too
+                Path(path).unlink()
+    finally:
+        os.close(number)
+
+
+def _taken(number: int) -> bool:
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+# -- folders ---------------------------------------------------------------------------------------------
+
+
+def walk(top: "str | Path") -> "Iterator[tuple[int, os.DirEntry[str]]]":
+    """All that lies below a folder, whatever its depth, with the descriptor of the folder that it is in.
+
+    A folder comes after what is in it. No link is followed, and no path has to be short enough for the kernel.
+    """
+    here = os.open(str(top), FOLDER)
+    above = []  # type: list[tuple[tuple[int, int], list[os.DirEntry[str]]]]
+    try:
+        waiting = _entries(here)
+        while True:
+            if waiting and waiting[-1].is_dir(follow_symlinks=False):
+                below = os.open(waiting[-1].name, FOLDER, dir_fd=here)
+                above.append((_identity(here), waiting))
+                here, before = below, here
+                os.close(before)
+                waiting = _entries(here)
+                continue
+            while waiting and not waiting[-1].is_dir(follow_symlinks=False):
+                yield here, waiting.pop()
+            if waiting:
+                continue
+            if not above:
+                return
+            identity, waiting = above.pop()
+            here, before = os.open("..", FOLDER, dir_fd=here), here
+            os.close(before)
+            if _identity(here) != identity:
+                raise OSError(errno.EAGAIN, "somebody moves folders in it", str(top))
+            yield here, waiting.pop()
+    finally:
+        os.close(here)
+
+
+def remove(folder: "str | Path") -> None:
+    """Remove a folder with all that is in it, and nothing that a link in it leads to."""
+    for here, entry in walk(folder):
+        (os.rmdir if entry.is_dir(follow_symlinks=False) else os.unlink)(entry.name, dir_fd=here)
+    Path(folder).rmdir()
+
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _entries(folder: int) -> "list[os.DirEntry[str]]":
+    with os.scandir(folder) as entries:
+        return list(entries)
+
+
+def _identity(number: int) -> "tuple[int, int]":
+    status = os.fstat(number)
+    return status.st_dev, status.st_ino
+
+
+def _identity_of(path: "str | Path") -> "tuple[int, int] | None":
+    try:
+        status = os.lstat(str(path))
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
