@@ -69,7 +69,7 @@ LANES = (
     [Part("testbed", [*PYTEST, "--numprocesses", str(TESTBEDS), "--dist", "loadfile", "tests/testbed"])],
     [
         Part("lint", ["make", "--no-print-directory", "lint"], BESIDE),
-        Part("unit", [*PYTEST, "--numprocesses", "auto", "tests/unit"], BESIDE),
+        Part("unit", [*PYTEST, "--numprocesses", "auto", "--dist", "worksteal", "tests/unit"], BESIDE),
     ],
 )
 

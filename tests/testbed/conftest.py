@@ -53,7 +53,7 @@ def testbed() -> Iterator[Testbed]:
     try:
         bed.up(SETTINGS, say)
     except TierbenchError as error:
-        pytest.exit(f"the testbed did not come up, so nothing was tested: {error}", returncode=4)
+        pytest.fail(f"the testbed did not come up, so nothing was tested: {error}", pytrace=False)
     yield bed
     bed.down()
 
