@@ -39,6 +39,7 @@ from tierbench.submit.preview import as_content, missing, preview
 from tierbench.submit.progress import FIRST, Run
 from tierbench.submit.space import check as check_space
 from tierbench.submit.space import needed_bytes, too_little
+from tierbench.submit.status import lost
 from tierbench.submit.watch import ObjectView, PatientQueue, View, watch
 
 REMOVAL_SECONDS = 120  # jobs that do not end are given up by the trial's last step before that
@@ -215,6 +216,8 @@ def _submit(arguments: argparse.Namespace) -> int:
     elif run.submission and pool.in_queue(_submitted(run)):
         cluster = run.submission.cluster
         raise BusyError(f"{run.directory}: is in the queue already, as job {cluster}; `tierbench watch` shows it")
+    else:
+        run.forget_lost_dagman()
     if all(trial.well for trial in run.trials()):
         raise ConfigError(f"{run.directory}: all its trials are complete; a new run of them needs a new directory")
     return _submit_and_watch(run)
@@ -266,7 +269,9 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
         return exit_status(interrupt)
     usable = bool(objects) or _show_tables(run.directory)
     unfinished = [trial for trial in run.trials() if not trial.well]
-    if unfinished:
+    if forsaken := lost(run, unfinished):
+        warn(forsaken)
+    elif unfinished:
         warn(f"{len(unfinished)} trials are not complete; `tierbench submit {run.directory}` repeats those")
     say(f"the tables are {run.directory}/*.csv; `tierbench report {run.directory}` makes a page with figures of it")
     if not usable:

@@ -23,6 +23,7 @@ from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, SUMMED, 
 from tierbench.postprocess.verdict.counted import INVALID
 from tierbench.starts import IN_TURN
 from tierbench.stored import Damaged
+from tierbench.submit.trial.dagman import is_held
 
 FIRST = 3  # trials that are INVALID for one reason, before there is another one, say that others will be
 NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -202,6 +203,13 @@ class Run:
         leftovers = [*self.directory.glob("*.dag.*"), *self.directory.glob(f"{names.TURN}*")]
         for path in [*leftovers, self.directory / names.AHEAD, self.directory / names.SUBMITTED]:
             path.unlink(missing_ok=True)
+
+    def forget_lost_dagman(self) -> None:
+        """Leave nothing from which DAGMan would take up what it was at when it was lost: jobs that are in no queue."""
+        for lock in self.directory.glob("*.dag.lock"):
+            if not is_held(lock):
+                lock.with_suffix(".nodes.log").unlink(missing_ok=True)
+                lock.unlink()
 
     def trials(self) -> Iterator[TrialProgress]:
         """All trials in the plan's order, since they were last submitted."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tierbench.kinds import printable
-from tierbench.submit import output
+from tierbench.submit import output, pool
 from tierbench.submit.progress import Run, Stage, TrialProgress
+from tierbench.submit.trial.dagman import is_held
 
 
 def register(subcommands: Any) -> None:
@@ -30,12 +32,32 @@ def _status(arguments: argparse.Namespace) -> int:
         content = {
             "run": str(run.directory),
             "cluster": submission.cluster if submission else None,
+            "lost": lost(run, trials),
             "trials": [trial.as_record() for trial in trials],
         }
         print(output.document("status", content))
     else:
-        output.show("\n".join(_lines(trials)))
+        output.show("\n".join([*_lines(trials), *filter(None, [lost(run, trials)])]))
     return 0
+
+
+def lost(run: Run, trials: Sequence[TrialProgress]) -> str:
+    """In words, that a run with trials at work is in no queue any more, and what to do; of any other nothing."""
+    at_work = [trial.name for trial in trials if trial.stage not in (Stage.FINISHED, Stage.WAITING)]
+    submission = run.submission
+    if not at_work or submission is None or run.copy_of or submission.host not in ("", socket.getfqdn()):
+        return ""
+    if any(map(is_held, run.directory.glob("*.dag.lock"))):
+        return ""
+    try:
+        if pool.in_queue(submission.cluster):
+            return ""
+    except pool.PoolError:  # it may be restarted just now
+        return ""
+    return printable(
+        f"job {submission.cluster} is in no queue any more, so nobody runs {', '.join(at_work)}; "
+        f"`tierbench submit {run.directory}` does what is not complete"
+    )
 
 
 def _lines(trials: Sequence[TrialProgress]) -> Iterator[str]:

@@ -202,6 +202,41 @@ def test_a_run_without_a_usable_trial_does_not_succeed(run: Run, monkeypatch: py
         assert main(["watch", str(run.directory)]) == status
 
 
+@pytest.mark.parametrize(
+    ("command", "queued", "says"), [("status", True, False), ("status", False, True), ("watch", False, True)]
+)
+def test_a_run_that_no_queue_holds_any_more_is_said_to_be_lost(
+    run: Run,
+    command: str,
+    queued: bool,
+    says: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (run.trial_directories[0] / names.CLIENTS_LOG).touch()
+    (run.trial_directories[0] / names.GO).write_text("{}")
+    run.record_submission(7, 0.0)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda _: queued)
+    monkeypatch.setattr(commands, "_show_tables", lambda _: True)
+    main([command, str(run.directory)])
+    told = "".join(capsys.readouterr())
+    assert ("job 7 is in no queue any more, so nobody runs" in told) == says
+    assert (f"`tierbench submit {run.directory}` does what is not complete" in told) == says
+
+
+def test_a_run_whose_queue_was_lost_is_not_taken_up_from_what_dagman_left(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [run.directory / f"{names.EXPERIMENT_DAG}.{what}" for what in ("lock", "nodes.log", "rescue001")]
+    for path in left:
+        path.write_text("PID = 0\n")
+    run.record_submission(7, 0.0)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(commands, "_submit_and_watch", lambda *_: 0)
+    main(["submit", str(run.directory)])
+    assert [path.exists() for path in left] == [False, False, True]
+
+
 def test_outcomes_from_before_the_submission_are_not_shown(run: Run) -> None:
     end(run, 0, "incomplete", "client 1 lost", age_s=100)
     end(run, 1, "complete", age_s=100)
