@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tierbench.errors import UnmetNeed
+from tierbench.wrappers.clients.root import find_root_executable
 
 PROGRAM = ".C"  # what a source is called from which a program is made
 LIBRARIES = ("Core", "RIO", "Tree", "TreePlayer", "Net", "Hist", "MathCore", "GenVector", "Thread")
@@ -60,12 +60,16 @@ def _programs(sources: Iterable[Path]) -> list[str]:
 
 
 def find_root() -> Root:
-    """ROOT as Python's package, which is not imported for it, or as root-config finds it."""
-    package = importlib.util.find_spec("ROOT")
-    if package and package.origin and (wheel := Path(package.origin).parent / "bin/root.exe").exists():
-        return _wheel(wheel.parents[1])
-    if configuration := shutil.which("root-config"):
+    """ROOT where its clients find it too, or as root-config finds it."""
+    executable = find_root_executable()
+    home = Path(executable).parents[1] if executable else None
+    if home and (home / "__init__.py").exists():
+        return _wheel(home)
+    beside = shutil.which("root-config", path=str(Path(executable).resolve().parent)) if executable else None
+    if configuration := beside or shutil.which("root-config"):
         return _installed(configuration)
+    if executable:  # which interprets the programs
+        return Root(executable, "without root-config", ())
     raise UnmetNeed(
         "there is no ROOT here: install it so that root-config is on the PATH, or with `pip install --pre ROOT`"
     )

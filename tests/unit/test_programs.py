@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from pathlib import Path
 
 import pytest
 
+from tierbench.errors import UnmetNeed
 from tierbench.submit.programs import find_root
+from tierbench.wrappers.clients.root import Root
 
 HEADER = """\
 #define ROOT_VERSION_MAJOR 6
@@ -16,10 +20,33 @@ HEADER = """\
 """
 
 
-def test_of_a_wheel_roots_own_version_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
     package = tmp_path / "ROOT"
     for name, text in {"__init__.py": "", "bin/root.exe": "", "include/ROOT/RVersion.hxx": HEADER}.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
+    return package
+
+
+def test_of_a_wheel_roots_own_version_is_told(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(wheel.parent)
+    assert find_root().version == "6.08.00"
+
+
+def test_who_makes_files_finds_the_root_that_the_systems_python_has(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As jobs do, whose Python that is: what the doctor calls good there is good enough here."""
+    python = tmp_path / "python3"
+    python.write_text(f"#!/bin/sh\necho {wheel}/__init__.py\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(os, "defpath", "/nowhere")
+    assert "there is no ROOT" in Root.missing({"setup": ""})
+    with pytest.raises(UnmetNeed, match="there is no ROOT here"):
+        find_root()
+    monkeypatch.setattr(os, "defpath", str(tmp_path))
+    assert Root.missing({"setup": ""}) == ""
     assert find_root().version == "6.08.00"

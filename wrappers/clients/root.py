@@ -25,6 +25,8 @@ fi
 exec "$root" -l -b -q "$macro"
 """
 
+SPECIFIED = "import importlib.util as u; print(getattr(u.find_spec('ROOT'), 'origin', None) or '')"
+
 
 class Root(Client):
     """The thesis' root routine: reads every event in full."""
@@ -58,9 +60,7 @@ class Root(Client):
     @classmethod
     def missing(cls, options: "Mapping[str, Any]") -> str:
         setup = options["setup"] or os.environ.get("TIERBENCH_ROOT_SETUP", "")
-        if not setup and importlib.util.find_spec("ROOT"):
-            return ""
-        if run_program("sh", "-c", f"{setup}\ncommand -v root.exe").status == 0:
+        if run_program("sh", "-c", f"{setup}\ncommand -v root.exe").status == 0 if setup else find_root_executable():
             return ""
         return "there is no ROOT" + (f", after `{setup}`" if setup else " on the PATH")
 
@@ -79,7 +79,7 @@ class Root(Client):
         macro = f"{HERE / self.program}.C({','.join(map(json.dumps, arguments))})"
         setup = self.job.options["setup"] or os.environ.get("TIERBENCH_ROOT_SETUP", "")
         words = [str(int(word) if isinstance(word, bool) else word) for word in arguments]
-        root = "root.exe" if setup else root_executable()
+        root = "root.exe" if setup else find_root_executable() or "root.exe"
         return ["sh", "-c", ROOT_LAUNCH, "sh", setup, str(HERE / self.program), root, macro, *words]
 
     def paths(self, outcome: "Mapping[str, Any]") -> "list[str]":
@@ -116,11 +116,22 @@ def cache_mb(options: "Mapping[str, Any]") -> float:
     return float({"off": -1, "default": 0}.get(options["cache_mb"], options["cache_mb"]))
 
 
-def root_executable() -> str:
-    """ROOT's own executable: the one of Python's package ROOT, which is not imported for it, or any on the PATH."""
+def find_root_executable() -> str:
+    """ROOT's own executable, or "": of Python's package ROOT, here or in the system's Python, or any on the PATH.
+
+    The package is not imported for it. Workers run the system's Python, the access point mostly another one.
+    """
     package = importlib.util.find_spec("ROOT")
-    if package and package.origin:
-        wheel = Path(package.origin).parent / "bin/root.exe"
-        if wheel.exists():
-            return str(wheel)
-    return shutil.which("root.exe") or "root.exe"
+    here = _of_package(package.origin if package else None)
+    return here or shutil.which("root.exe") or _of_package(_systems_package()) or ""
+
+
+def _of_package(origin: "str | None") -> str:
+    wheel = Path(origin or "").parent / "bin/root.exe"
+    return str(wheel) if origin and wheel.exists() else ""
+
+
+def _systems_package() -> str:
+    python = shutil.which("python3", path=os.defpath)
+    asked = run_program(python, "-c", SPECIFIED) if python else None
+    return asked.output.strip() if asked and asked.status == 0 else ""
