@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -132,6 +133,7 @@ def trial_row(data: TrialData) -> TrialRow:
         arranged="; ".join(data.arranged),
         started=data.start.text,
         placed=trial.placement.text,
+        clients_by_worker=json.dumps(Counter(job.host for job in jobs if job.start), sort_keys=True),
         jobs_ok=ok,
         jobs_failed=len(jobs) - ok,
         submit_wall_ns=data.submit_wall_ns,

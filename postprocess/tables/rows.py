@@ -197,6 +197,7 @@ class TrialRow(OfTrial):
     arranged: str = text("what the site has changed for the trial, on which host, as it was read back")
     started: str = text("how the clients began: together, natural, every so many seconds, or in-turn")
     placed: str = text("which workers the clients were meant for, and whether each was pinned to a core")
+    clients_by_worker: str = text("how many clients ran on each worker, as JSON")
     jobs_ok: Count = count("clients that ended ok")
     jobs_failed: Count = count("clients that did not, for whatever reason")
     submit_wall_ns: Count = count("clients submitted, by the job event log, since 1970 UTC", "ns")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
 from tierbench.postprocess.tables.rows import Limit, TrialRow
-from tierbench.postprocess.verdict.counted import counts
+from tierbench.postprocess.verdict.counted import counts, values_of
 from tierbench.postprocess.verdict.rules import Evidence
 from tierbench.starts import IN_TURN
 
@@ -19,20 +22,44 @@ OF_EXCESS = 0.1  # of the usual excess: a way that wastes much does not waste ju
 ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
 
 
-def unlike_repetitions(trials: Iterable[TrialRow]) -> dict[str, Evidence]:
-    """Trials whose closure is not that of their repetitions, by their names: there the usual excess is measured."""
-    unlike = {}
+def unlike_repetitions(trials: Iterable[TrialRow]) -> Iterator[tuple[str, Evidence]]:
+    """By trials' names, what sets them apart from their repetitions: there the usual excess is measured."""
     for repetitions in _grouped(trials, lambda trial: (trial.configuration, trial.jobs)):
-        closures = [trial.closure for trial in repetitions if counts(trial) and trial.closure is not None]
-        if len(closures) < FEWEST:
-            continue
-        usual = statistics.median(closures)
-        for trial in repetitions:
-            if trial.closure is not None and trial.job_for_s is None:
-                beyond = 100 * (abs(trial.closure - usual) - OF_EXCESS * abs(usual))
-                words = f"the storage sent {trial.closure:+.1%} beyond what was read, its repetitions {usual:+.1%}"
-                unlike[trial.trial] = Evidence("unlike its repetitions", beyond, words)
-    return unlike
+        for column, words, of_excess in (
+            ("closure", "the storage sent {:+.1%} beyond what was read, its repetitions {:+.1%}", OF_EXCESS),
+            ("bytes_app", "its clients moved {:.0f} B, those of its repetitions {:.0f} B", 0.0),
+        ):
+            values = values_of((trial for trial in repetitions if counts(trial)), column)
+            usual = statistics.median(values) if len(values) >= FEWEST else None
+            whole = 1.0 if column == "closure" else usual
+            for trial in repetitions:
+                if usual is not None and whole and trial[column] is not None and trial.job_for_s is None:
+                    beyond = 100 * (abs(trial[column] - usual) - of_excess * abs(usual)) / whole
+                    yield trial.trial, Evidence("unlike its repetitions", beyond, words.format(trial[column], usual))
+
+
+def split_otherwise(trials: Iterable[TrialRow]) -> Iterator[tuple[str, Evidence]]:
+    """By trials' names, how their clients were split over workers, where most with as many had another split.
+
+    Not only repetitions are compared: a configuration all of whose trials were split otherwise is slower for that.
+    """
+    for alike in _grouped(trials, lambda trial: (trial.pool, trial.jobs, trial.placed)):
+        splits = {
+            trial.trial: tuple(sorted(json.loads(trial.clients_by_worker).values(), reverse=True))
+            for trial in alike
+            if trial.clients_by_worker and trial.started != IN_TURN
+        }
+        often = Counter(splits.values())
+        usual = max(often, key=lambda split: (often[split], -split[0]), default=())
+        for name, split in splits.items():
+            times = max(one / other for one, other in ((split[0], usual[0]), (len(split), len(usual))))
+            fewer = max(one / other for one, other in ((usual[0], split[0]), (len(usual), len(split))))
+            words = f"its {sum(split)} clients were split {_split(split)} over workers, where {_split(usual)} is usual"
+            yield name, Evidence("split otherwise", 100 * (max(times, fewer) - 1), words)
+
+
+def _split(clients: tuple[int, ...]) -> str:
+    return "+".join(abridged([str(count) for count in clients]))
 
 
 def with_rates_that_add_up(trials: Iterable[TrialRow]) -> list[TrialRow]:

@@ -21,7 +21,7 @@ from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict import begun
 from tierbench.postprocess.verdict.rules import BY_NAME, OF_BYTES, Evidence
 
-OWN_BYTES = 65_536  # that a process takes in beside its file's
+OWN_BYTES = 1_000_000  # that a process may take in beside its file's
 STARTING_S = 1.0  # a job takes to be started: its shadow, starter and files before HTCondor tells of it, Python after
 
 
@@ -109,7 +109,10 @@ def _clients(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
     yield Evidence("shared replica", count, f"{count} clients read {', '.join(shared[:3])} between them")
     yield from _fetches(data)
     yield from begun.findings(data, row)
-    yield from _counts(data)
+    of_counts: dict[str, Evidence] = {}
+    for finding in _counts(data):  # the worst client stands for all
+        of_counts[finding.rule] = max(of_counts.get(finding.rule, finding), finding, key=lambda one: one.value)
+    yield from of_counts.values()
 
 
 def _fetches(data: TrialData) -> Iterator[Evidence]:
@@ -125,23 +128,27 @@ def _fetches(data: TrialData) -> Iterator[Evidence]:
 
 
 def _counts(data: TrialData) -> Iterator[Evidence]:
-    """Two counts of the same bytes, and one count of files that are alike: a wrong one would be in the rate."""
+    """Two counts of the same bytes, files that are alike, and their sizes: a wrong count would be in the rate."""
+    did, once = data.measure.did, data.trial.work.for_s is None
     counted = [(job, job.bytes_app) for job in data.jobs if job.ok and job.bytes_app is not None]
     for job, app in counted:
-        process = job.bytes_client
-        if process:
-            above = 100 * ((app - OWN_BYTES) / process - 1)
-            yield Evidence(
-                "counts apart",
-                above,
-                f"client {job.index} took in {closure.mb(app)}, its process {closure.mb(process)}",
-            )
-    shares = {job.index: 100 * app / job.expected_bytes for job, app in counted if job.expected_bytes}
-    if len(shares) > 1:
+        words = f"client {job.index} {did} {closure.mb(app)}, its process {closure.mb(job.bytes_client or 0)}"
+        if job.bytes_client:
+            yield Evidence("counts apart", 100 * (app / job.bytes_client - 1), words)
+        if job.bytes_client and app and data.traits.taken_in == "bytes_client":
+            own = OWN_BYTES * (job.work.fetches if job.work else 1)
+            yield Evidence("uncounted bytes", 100 * (job.bytes_client - app - own) / app, words)
+    shares = {job.index: 100 * app / job.expected_bytes for job, app in counted if job.expected_bytes and once}
+    if shares:
         usual = statistics.median_low(shares.values())
         odd = max(shares, key=lambda index: abs(shares[index] - usual))
-        words = f"client {odd} took in {shares[odd]:.1f} % of its file, where {usual:.1f} % is usual"
-        yield Evidence("counts apart", abs(shares[odd] - usual), words)
+        words = f"client {odd} {did} {shares[odd]:.1f} % of its file, where {usual:.1f} % is usual"
+        yield Evidence("unlike the others", abs(shares[odd] - usual), words)
+    whole = [job for job in data.jobs if job.ok and job.expected_bytes and once and data.traits.reads_whole]
+    for job in whole:
+        size, taken = job.expected_bytes or 0, job.bytes_taken or 0
+        words = f"client {job.index} {did} {closure.mb(taken)} of a file of {closure.mb(size)}"
+        yield Evidence("not whole", 100 * max(size - taken, taken - OWN_BYTES - size) / size, words)
 
 
 # -- samplers --------------------------------------------------------------------------------------------

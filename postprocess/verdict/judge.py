@@ -43,7 +43,7 @@ def judge_run(rows: Sequence[TrialRow], hosts: Mapping[str, Mapping[str, Any]]) 
         name: [Evidence("other conditions", len(settings), ", ".join(abridged(settings)))]
         for name, settings in conditions.differences(hosts).items()
     }
-    for name, finding in alike.unlike_repetitions(rows).items():
+    for name, finding in (*alike.unlike_repetitions(rows), *alike.split_otherwise(rows)):
         measured[name].append(finding)
     return alike.with_rates_that_add_up(_with_findings(row, measured[row.trial]) for row in rows)
 

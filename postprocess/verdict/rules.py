@@ -156,10 +156,27 @@ RULES = (
     ),
     Rule(
         "counts apart",
-        "a client's count of what it took in: above that of its process (but for 64 kB), or, as a share of its file,"
-        " away from the other clients' median",
-        "%", 5, None,
-        "the count is wrong, or the replicas are not alike: see bytes_app and bytes_client in jobs.csv",
+        "a client's count of what it took in, above that of its process",
+        "% of its process's", 0.5, None,
+        "one of the counts is wrong: see bytes_app and bytes_client in jobs.csv",
+    ),
+    Rule(
+        "uncounted bytes",
+        "what a client's process took in beyond the client's own count and 1 MB, where both are of its file alone",
+        "% of its count", 5, None,
+        "one of the counts is wrong: see bytes_app and bytes_client in jobs.csv",
+    ),
+    Rule(
+        "unlike the others",
+        "a client's count of what it took in, as a share of its file, away from the other clients' median",
+        "% of its file", 2, None,
+        "the count is wrong, or the replicas are not alike: see bytes_app and bytes_expected in jobs.csv",
+    ),
+    Rule(
+        "not whole",
+        "what a client that moves files from end to end did not move of its file, or beyond it and 1 MB",
+        "% of its file", 0.5, 2,
+        "the client ends too early, counts wrongly, or has another file: see its record",
     ),
     Rule(
         "failed fetches",
@@ -358,9 +375,16 @@ RULES = (
     Rule(
         "unlike its repetitions",
         "how far what the storage sent beyond what was read is from the median of the trial's repetitions (three or"
-        " more), without a tenth of that",
+        " more), without a tenth of that; and how far what was read is",
         "% of what was read", 3, None,
-        "a part of a cache was warm, or somebody else used the storage: repeat it",
+        "a part of a cache was warm, somebody else used the storage, or clients did not do the same: repeat it",
+    ),
+    Rule(
+        "split otherwise",
+        "most clients on a worker, or workers with clients, against the usual ones of the run's trials with as many"
+        " clients in the same pool",
+        "% more or less", 25, None,
+        "workers that have more clients serve each more slowly: let the experiment place them, `placement = 'in-turn'`",
     ),
     Rule(
         "other conditions",

@@ -250,6 +250,43 @@ def test_a_trial_unlike_its_repetitions_is_suspect(tmp_path: Path, share: float)
     assert "its repetitions +4" in rows[2]["verdict_reasons"]
 
 
+@pytest.mark.parametrize(
+    ("splits", "verdicts"),
+    [
+        (["wwvv", "wwwv", "vwvw"], "V S V"),
+        (["wwvv", "vvwv"], "V S"),  # of two, the even one is the usual
+        (["wwww", "wwvv", "wwvv"], "S V V"),
+        (["wvxy", "wwvv", "wwvv", "wwvv"], "S V V V"),
+        (["wwwv", "wwwv", "wwvv", "wwvv", "wwvv"], "S S V V V"),  # the first two are all of another configuration's
+        (["wwvv", "xxyy", "vvxx"], "V V V"),
+    ],
+)
+def test_clients_that_were_split_unlike_those_of_most_trials_are_told(
+    tmp_path: Path, splits: list[str], verdicts: str
+) -> None:
+    for place, split in enumerate(splits):
+        access = "direct" if len(splits) > 4 and place < 2 else "lan-xrootd"
+        folder = synthetic.write_trial(tmp_path, repeat=place + 1, index=place, access=access, workers=list("vwxy"))
+        for index, host in enumerate(split):
+            events(folder, index, lambda event, host=host: {**event, "host": host} if "url" in event else event)  # type: ignore[misc]
+    rows = tables(tmp_path).trials
+    assert " ".join(row["verdict"][0] for row in rows) == verdicts
+    assert all(("clients were split" in row["verdict_reasons"]) == (row["verdict"] != "VALID") for row in rows)
+
+
+def test_clients_that_read_less_than_those_of_repetitions_are_told(tmp_path: Path) -> None:
+    for repeat in (1, 2, 3):
+        folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
+        share = 0.9 if repeat == 2 else 1.0
+        samples(folder, tx_bytes=synthetic.during(400 * share, 20))
+        for index in range(4):
+            counted = dict.fromkeys(("bytes_app", "bytes_client"), round(READ / 4 * share))
+            events(folder, index, lambda event, told=counted: {**event, **told} if event["event"] == "end" else event)  # type: ignore[misc]
+    rows = tables(tmp_path).trials
+    assert [row["verdict"] for row in rows] == ["VALID", "SUSPECT", "VALID"]
+    assert "those of its repetitions 980392156 B" in rows[1]["verdict_reasons"]
+
+
 # -- clocks ----------------------------------------------------------------------------------------------
 
 

@@ -53,6 +53,14 @@ def copy(folder, share):
     sampled(folder, synthetic.during(400 / 1.02 * share, 20))
 
 
+def moved(folder, share, counted=1.0):
+    """Have clients and storage move only so much of the files, and the clients' processes count so much."""
+    edit_trial(folder, client="dd")
+    sampled(folder, synthetic.during(400 * share, 20))
+    for index in range(4):
+        edit_client(folder, index, "end", bytes_app=round(READ / 4 * share), bytes_client=round(READ / 4 * counted))
+
+
 def start_beside(folder, seconds):
     """Have jobs of the next trial been started for so long."""
     told = {"format": 1, "jobs": 5, "first_wall_s": 1.8e9 + 1, "last_wall_s": 1.8e9 + 1 + seconds}
@@ -103,6 +111,16 @@ CASES = [
         f, {"status": "unmeasured"}), "SUSPECT", "not all of 1 flushes could tell"),
     ("caches not proven cold", leave, lambda f: edit_trial(
         f, flush={"strategy": "none", "hosts": []}), "SUSPECT", "no cache was flushed"),
+    ("counts apart", lambda f: moved(f, 1.0, 0.996), lambda f: moved(
+        f, 1.0, 1 / 1.024), "SUSPECT", "client 0 read 245.10 MB, its process 239.35 MB (at most 0.5 %"),
+    ("uncounted bytes", lambda f: moved(f, 1.0, 1.05), lambda f: moved(
+        f, 1.0, 1.06), "SUSPECT", "client 0 read 245.10 MB, its process 259.80 MB (at most 5 % of its count)"),
+    ("unlike the others", leave, lambda f: edit_client(
+        f, 1, "end", bytes_app=round(READ / 4 * 0.97)), "SUSPECT", "client 1 read 97.0 % of its file, where 100.0 %"),
+    ("not whole", lambda f: moved(f, 0.996, 0.996), lambda f: moved(
+        f, 0.985, 0.985), "SUSPECT", "client 0 read 241.42 MB of a file of 245.10 MB"),
+    ("not whole", lambda f: moved(f, 0.981, 0.981), lambda f: moved(
+        f, 0.5, 0.5), "INVALID", "client 0 read 122.55 MB of a file of 245.10 MB"),
     ("fast client", lambda f: speed_up(f, 4.9), lambda f: speed_up(
         f, 5.1), "SUSPECT", "client 3 read at 500.0 Mb/s, 5.1 times the median of 98.0"),
     ("host not covered", lambda f: add_worker(f, synthetic.ticks(-1, 20)), lambda f: add_worker(
@@ -210,7 +228,7 @@ def test_each_rule_has_a_case_here():
     elsewhere |= {"cold cache held", "warm cache fetched"}  # test_software_cache.py
     elsewhere |= {"software from elsewhere", "software cache not told"}
     elsewhere |= {"other mount"}  # test_mounts.py
-    elsewhere |= {"unlike its repetitions", "counts apart", "written late"}
+    elsewhere |= {"unlike its repetitions", "split otherwise", "written late"}
     assert {rule.name for rule in RULES} == {case[0] for case in CASES} | elsewhere
 
 
