@@ -1,6 +1,7 @@
 """Squid's own counters, where one listens on this host when sampling begins."""
 
 import argparse
+import operator
 import re
 import socket
 import threading
@@ -18,7 +19,8 @@ class Squid(Source):
     """What its cache manager tells; asked beside the sampling, which must not wait for it.
 
     While it is too busy to answer, its counters stand where they were: what came meanwhile is in the next answer. It
-    counts our own questions as requests, which are taken off again; their answers stay among what it sent.
+    counts our own questions as requests, which are taken off again; their answers stay among what it sent. Where any
+    of its counters has fallen it was restarted, and all of them begin anew.
     """
 
     columns = (
@@ -31,7 +33,8 @@ class Squid(Source):
     def __init__(self, options: argparse.Namespace) -> None:
         host, _, port = options.squid.rpartition(":")
         self.address = (host, int(port))
-        self.questions = 0
+        self.questions, self.counted = 0, (-1,) * len(NAMES)
+        self.restarted = False
         self.latest = self._asked()
         self.ended = threading.Event()
         threading.Thread(target=self._keep_asking, daemon=True).start()
@@ -43,7 +46,8 @@ class Squid(Source):
         while not self.ended.wait(PAUSE_S if min(self.latest) >= 0 else ABSENT_PAUSE_S):
             answer = self._asked()
             if min(answer) >= 0:  # a question that it never got to is not among what it counts
-                self.latest = (max(self.latest[0], answer[0]), *answer[1:])
+                requests = answer[0] if self.restarted else max(self.latest[0], answer[0])
+                self.latest = (requests, *answer[1:])
 
     def _asked(self) -> "tuple[int, ...]":
         """The counters as they are now; all unknown where it does not answer."""
@@ -60,5 +64,8 @@ class Squid(Source):
             if not answer:
                 return (-1,) * len(NAMES)
         counted = dict(re.findall(r"^(\S+) = (\d+)", answer.decode(errors="replace"), re.M))
-        requests, *others = (int(counted.get(name, -1)) for name in NAMES)
-        return (requests if requests < 0 else max(0, requests - self.questions), *others)
+        told = tuple(int(counted.get(name, -1)) for name in NAMES)
+        if min(told) >= 0:
+            self.restarted = any(map(operator.lt, told, self.counted))
+            self.questions, self.counted = 1 if self.restarted else self.questions, told
+        return (told[0] if told[0] < 0 else max(0, told[0] - self.questions), *told[1:])

@@ -30,6 +30,8 @@ CPU_HELD_BACK = (0.60, 0.25)  # or so much of a quota, held back by it for so ma
 CORE_FULL = 0.95  # the busiest core: a server's one thread, or the core that takes a card's interrupts
 SOFTIRQ_FULL = 0.80  # of one core
 DISK_FULL = 0.90
+STOLEN_TOLD = 5.0  # % of all cores' time
+SHORT_PART = (0.5, 0.75)  # of a window, and the efficiency over it, below which a full link of the part explains little
 CLIENT_FULL = 0.80  # CPU time over run time: such a job is called CPU-bound
 MACHINE_FULL = 0.95  # of a machine that several hosts share
 MOST_OF_MACHINE = 0.5
@@ -79,7 +81,12 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
         None if links.rtts_ms is None else clients_apart(data, used, links.rtts_ms),
     )
     label, words = explain(used, clients)
-    return replace(limit, bottleneck=label, bottleneck_evidence=f"{of.words}, {of.seconds:.1f} s: {words}")
+    window_s = (data.window_ns[1] - data.window_ns[0]) / 1e9 if data.window_ns else of.seconds
+    where = f"{of.words}, {of.seconds:.1f} s"
+    share, least = SHORT_PART
+    if label in (*NIC.values(), WAN) and of.seconds < share * window_s and (limit.efficiency or 1.0) < least:
+        label, where = UNEXPLAINED, f"no limit is that of the whole window of {window_s:.1f} s; {where} of it"
+    return replace(limit, bottleneck=label, bottleneck_evidence=f"{where}: {words}")
 
 
 def resource_rows(data: TrialData, leading: Mapping[str, Any]) -> Iterator[ResourceRow]:
@@ -133,7 +140,7 @@ def _candidates(used: Sequence[Resource], clients: Clients) -> Iterator[Candidat
             words = (
                 f"the WAN link carried {r.value:.1f} of {r.ceiling:.1f} Mb/s ({_percent(r.utilisation)}), {r.source}"
             )
-            yield Candidate(WAN, r.utilisation, words, r.utilisation >= LINK_FULL)
+            yield _link(WAN, r.utilisation, r.at_ceiling, words)
         if r.role == "client" and r.utilisation is not None:
             words = f"the clients used {_percent(r.utilisation)} of a core each"
             yield Candidate(CLIENT, r.utilisation, words, r.utilisation >= CLIENT_FULL)
@@ -152,15 +159,19 @@ def _nic(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
     if not ways:
         return
     direction, (use, rate, most, often, known) = max(ways.items(), key=lambda way: way[1][0])
-    share, samples = LINK_OFTEN_FULL
-    is_full = use >= LINK_FULL or (use >= share and often >= samples)
     moved = f"{direction.removeprefix('NIC ')} {rate:.1f} of {most:.1f} Mb/s ({_percent(use)})"
     beside = sum(r.resource == direction for r in used) - len(known)
     among = f", one of {beside + 1} interfaces" if beside else ""
     words = f"{_hosts(role, known)}{_interface(known) if beside else ''} {moved}, {known[0].source}{among}"
-    if use < LINK_FULL and is_full:
-        words += f", in {_percent(often)} of the samples at the ceiling"
-    yield Candidate(NIC[role], use, words, is_full)
+    yield _link(NIC[role], use, often, words)
+
+
+def _link(label: str, use: float, often: float, words: str) -> Candidate:
+    """A link, which is full in the mean or in bursts."""
+    share, samples = LINK_OFTEN_FULL
+    in_bursts = share <= use < LINK_FULL and often >= samples
+    words += f", in {_percent(often)} of the samples at the ceiling" if in_bursts else ""
+    return Candidate(label, use, words, use >= LINK_FULL or in_bursts)
 
 
 def _fullest(role: str, known: Sequence[Resource]) -> Sequence[Resource]:
@@ -192,6 +203,8 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
             words = f"{_hosts(role, known)}: {what} {amount}"
             if known[0].unit == "cores":
                 words += f" ({_percent(use)}{_throttled(mine)})"
+            stolen = max((r.value for r in mine if r.resource == "CPU stolen"), default=0.0)
+            words += f", {stolen:.0f} % stolen by the hypervisor" if stolen >= STOLEN_TOLD else ""
             is_full = use >= threshold or (known[0].unit == "cores" and _held_back_much(use, mine))
             found.append((use / threshold, Candidate(CPU[role], use, words, is_full)))
     if found:

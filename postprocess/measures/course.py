@@ -98,7 +98,7 @@ def course(
         first, last = np.searchsorted(samples.columns["mono_ns"], [time - offset for time in span_ns])
         these = slice(max(0, int(first) - 1), min(len(samples), int(last) + 1))
         if fresh and counter in INTERFACE:
-            these = _widened(these, intervals.fresh)
+            these = _widened(these, intervals.fresh[counter[:2]])
     times: Numbers = (samples.columns["mono_ns"][these] + (offset - since_ns)) / 1e9
     values: Integers = samples.columns[counter][these]
     if _unbroken(sampled, values, these):
@@ -109,8 +109,8 @@ def course(
         risen = _summed(np.where(sound, difference, 0.0), len(times))
         known = _summed(np.where(sound, np.diff(times), 0.0), len(times))
     whole = Course(times, risen, known)
-    if fresh and counter in INTERFACE and not intervals.fresh[these].all():
-        kept = np.flatnonzero(intervals.fresh[these])
+    if fresh and counter in INTERFACE and not intervals.fresh[counter[:2]][these].all():
+        kept = np.flatnonzero(intervals.fresh[counter[:2]][these])
         return Course(times[kept], risen[kept], known[kept])
     return whole
 

@@ -79,7 +79,7 @@ def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -
     for one in sampled:
         # Of one role all have the same edges, so that they can be added up.
         alike = [other for other in sampled if other.samples.role == one.samples.role]
-        step_s = _step_s(trial, resolution_s(alike), steps)
+        step_s = _step_s(trial, max(resolution_s(alike, counter) for counter in COUNTERS.values()), steps)
         way = (trial.direction or SENT) if one.samples.role == "storage" else SENT
         hosts.append(HostSeries(one.samples.named, one.samples.role, _moved(one, COUNTERS[way], trial, step_s)))
         if one.samples.role == "worker":

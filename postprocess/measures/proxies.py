@@ -33,6 +33,9 @@ def findings(data: TrialData) -> Iterator[Evidence]:
     if len(known) < len(risen) or not proxies:
         yield Evidence("proxies not compared", 1, "no sampled host tells what the proxy sent and fetched")
         return
+    if known[1] > known[0]:  # a sampler of an earlier version let requests stand where they were
+        yield Evidence("proxies not compared", 1, "the proxy counts more hits than requests, as after a restart")
+        return
     requests, hits, sent, fetched = known[0], known[1], 1024 * known[2], 1024 * known[3]
     # What was under way when time was over has been sent in part, and its client has told less or nothing of it.
     broken_off = sum(
@@ -63,7 +66,7 @@ def findings(data: TrialData) -> Iterator[Evidence]:
 def hit_share(data: TrialData) -> float | None:
     """Of the requests that reached proxies, the share that they served from their caches, by their own counts."""
     requests, hits = (_risen(data, _proxies(data), counter) for counter in (REQUESTS, HITS))
-    return hits / requests if requests and hits is not None else None
+    return hits / requests if requests and hits is not None and hits <= requests else None
 
 
 def _proxies(data: TrialData) -> list[Sampled]:

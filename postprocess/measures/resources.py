@@ -9,6 +9,7 @@ import numpy as np
 
 from tierbench.postprocess.measures.ceilings import Ceiling
 from tierbench.postprocess.measures.course import course
+from tierbench.postprocess.measures.traffic import window_rates
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 
@@ -18,6 +19,7 @@ EDGES = 0.1  # of the window, at each end, that its middle leaves out
 NEARLY_FULL = 0.9  # a sample whose rate is above this of the ceiling counts as one at the ceiling
 KNOWN = 0.5  # of the part, for a mean to be told
 CARRIES = 0.5  # of what the storage server moved: who carried this much is on the data's way
+MOST_OF_WORK = 0.5  # of all cores' busy time; whose share is less was the busiest by chance
 WORKS = ("cpu_user", "cpu_nice", "cpu_system", "cpu_irq", "cpu_softirq", "cpu_steal")
 RESTS = ("cpu_idle", "cpu_iowait")
 QUOTA, SHARED = "its CPU quota", "the machine's cores"
@@ -120,7 +122,7 @@ def resources(data: TrialData, of: Part) -> list[Resource]:
     for interfaces in by_host(data.sampled):
         found += _of_host(interfaces, data, of, moved, workers)
     found += _of_workers_not_sampled(data, of)
-    return [*found, *_of_links(data, found, moved), *_of_machine(data, of), *_of_clients(data, of)]
+    return [*found, *_of_links(data, of, found, moved), *_of_machine(data, of), *_of_clients(data, of)]
 
 
 def _of_host(
@@ -163,8 +165,10 @@ def _of_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]
     cpu = _cpu(sampled, of)
     yield from here.used("CPU", cpu.get("busy"), "%", 100)
     yield from here.used("CPU in softirq", cpu.get("softirq"), "%", 100)
-    yield from here.used("busiest core", gauge(sampled, "cpu_busiest_busy_pct", of), "%", 100)
-    yield from here.used("busiest core's softirq", gauge(sampled, "softirq_busiest_pct", of), "%", 100)
+    yield from here.used("CPU stolen", cpu.get("steal"), "%", 100)
+    yield from here.used("busiest core", _one_core(sampled, of, "cpu_busiest_busy_pct", cpu.get("busy")), "%", 100)
+    softirq = _one_core(sampled, of, "softirq_busiest_pct", cpu.get("softirq"))
+    yield from here.used("busiest core's softirq", softirq, "%", 100)
     yield from _of_disks(sampled, of, here)
 
 
@@ -196,13 +200,18 @@ def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
             yield Resource(host, "worker", way, by_host[host], "Mb/s", ceiling.mbps, source)
 
 
-def _of_links(data: TrialData, found: list[Resource], moved: float) -> Iterator[Resource]:
+def _of_links(data: TrialData, of: Part, found: list[Resource], moved: float) -> Iterator[Resource]:
     """The WAN, which is no host's: it carries what leaves the storage's site, or comes to it."""
     if data.storage and (wan := data.ceilings.links.get("wan")):  # to a disk there is none
         way = f"NIC {data.measure.direction}"
         crossing = [r.value for r in found if r.role == "door" and r.on_the_way and r.resource == way]
         rate = sum(crossing) or moved
-        yield Resource("", "wan", "link", rate, "Mb/s", wan.mbps, wan.source)
+        doors = {r.host for r in found if r.role == "door" and r.on_the_way and r.resource == way}
+        across = [one for one in data.sampled if one.samples.host in doors] if sum(crossing) else data.storage
+        _, rates = window_rates(across, of.begin_ns, of.end_ns, data.measure.counter)
+        known = rates[np.isfinite(rates)]
+        near = float(np.mean(known >= NEARLY_FULL * wan.mbps)) if len(known) else 0.0
+        yield Resource("", "wan", "link", rate, "Mb/s", wan.mbps, wan.source, near)
 
 
 def _of_machine(data: TrialData, of: Part) -> Iterator[Resource]:
@@ -265,8 +274,29 @@ def gauge(sampled: Sampled, column: str, of: Part) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
+def _one_core(sampled: Sampled, of: Part, column: str, all_pct: float | None) -> float | None:
+    """How busy one core was in the mean, at least; its index is sampled only where it is the busiest.
+
+    The mean of whichever core was busiest at each sample is that of one core, or of a thread that moves between cores,
+    only where no others did as much: of many that are half busy one is always full by chance.
+    """
+    most = gauge(sampled, column, of)
+    if most is None or all_pct is None:
+        return most
+    cores = sampled.samples.header.get("ncpu") or 1
+    if most >= MOST_OF_WORK * all_pct * cores or "cpu_busiest" not in sampled.samples.columns:
+        return most
+    if column != "cpu_busiest_busy_pct":
+        return all_pct
+    inside = slice(_inside(sampled, of).start + 1, _inside(sampled, of).stop - 1)
+    core, busy = (sampled.samples.columns[name][inside] for name in ("cpu_busiest", column))
+    known = busy >= 0
+    own = np.bincount(core[known], busy[known]) / max(1, int(known.sum())) if known.any() else np.zeros(1)
+    return max(all_pct, float(own.max()))
+
+
 def _cpu(sampled: Sampled, of: Part) -> dict[str, float]:
-    """Per cent of all cores' time that were busy, and busy with softirq."""
+    """Per cent of all cores' time that were busy, and what of it was softirq's or taken by the hypervisor."""
     rates = {name: per_second(sampled, name, of) or 0.0 for name in (*WORKS, *RESTS)}
     total = sum(rates.values())
     if not total:
@@ -274,4 +304,5 @@ def _cpu(sampled: Sampled, of: Part) -> dict[str, float]:
     return {
         "busy": 100 * sum(rates[name] for name in WORKS) / total,
         "softirq": 100 * rates["cpu_softirq"] / total,
+        "steal": 100 * rates["cpu_steal"] / total,
     }

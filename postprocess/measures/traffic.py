@@ -41,7 +41,7 @@ def traffic(
     moved = courses(servers, begin_ns, window_ns, counter)
     window_s = (end_ns - begin_ns) / 1e9
     times, rates = window_rates(servers, begin_ns, end_ns, counter)
-    rates = rates[np.diff(times) >= resolution_s(servers) / 2]
+    rates = rates[np.diff(times) >= resolution_s(servers, counter) / 2]
     rates_5s = _rates(moved, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))
     known_s = [float(server.known_s(np.array([0, window_s]))[0]) for server in moved]
     means = [server.rate(0, window_s) for server in moved]
@@ -63,7 +63,7 @@ def window_rates(
     if not servers or begin_ns is None or end_ns is None:
         return np.empty(0), np.empty(0)
     moved = courses(servers, begin_ns, None, counter)
-    coarsest = max(range(len(servers)), key=lambda server: servers[server].intervals.resolution_s)
+    coarsest = max(range(len(servers)), key=lambda server: servers[server].intervals.resolution_s(counter))
     times = moved[coarsest].times
     times = times[(times >= 0) & (times <= (end_ns - begin_ns) / 1e9)]
     return times, _rates(moved, times)
@@ -78,9 +78,9 @@ def courses(servers: list[Sampled], since_ns: int, window_ns: Window | None, cou
     return [with_window(server, begin, end) for server in moved]
 
 
-def resolution_s(servers: list[Sampled]) -> float:
+def resolution_s(servers: list[Sampled], counter: str) -> float:
     """How finely the servers' traffic is known: by the samplers' period, or by a driver that says less often."""
-    return max(server.intervals.resolution_s for server in servers)
+    return max(server.intervals.resolution_s(counter) for server in servers)
 
 
 def _rates(moved: list[Course], times: Numbers) -> Numbers:

@@ -27,7 +27,6 @@ Booleans = NDArray[np.bool_]
 RANGE = 2**32
 SLACK = 1.25  # the speed is the wire's, and an interval's edges are not exact
 INTERFACE = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
-BYTES = ("rx_bytes", "tx_bytes")
 CPU = ("cpu_user", "cpu_nice", "cpu_system", "cpu_idle", "cpu_iowait", "cpu_irq", "cpu_softirq", "cpu_steal")
 SMALLEST_FRAME = 60
 
@@ -42,8 +41,13 @@ class Intervals:
     wrap: Booleans
     reset: Booleans
     anew: dict[str, int]  # how often the counters of a source began anew, where they did
-    fresh: Booleans  # whether the interface's driver had something new to say
-    resolution_s: float  # of the interface's counters: the period, or a driver's longer one
+    fresh: dict[str, Booleans]  # by direction, whether the interface's driver had something new to say
+    resolution: dict[str, float]  # and how finely that is known: the period, or a driver's longer one
+    period_s: float
+
+    def resolution_s(self, counter: str) -> float:
+        """How finely a counter is known."""
+        return self.resolution.get(counter[:2], self.period_s)
 
 
 def intervals(samples: Samples) -> Intervals:
@@ -64,12 +68,19 @@ def intervals(samples: Samples) -> Intervals:
         for name in in_ticks.intersection(present):
             differences[name] = np.maximum(_difference(samples.columns[name]), 0)
     gap = seconds > 1.5 * samples.period_s
-    return Intervals(seconds, differences, gap, wraps, resets, anew, *_freshness(samples, differences))
+    news = {way: _freshness(samples, differences, way) for way in ("rx", "tx")}
+    fresh, resolution = {way: news[way][0] for way in news}, {way: news[way][1] for way in news}
+    return Intervals(seconds, differences, gap, wraps, resets, anew, fresh, resolution, samples.period_s)
 
 
-def _freshness(samples: Samples, differences: dict[str, Numbers]) -> tuple[Booleans, float]:
-    """Which samples have news of the interface, and how far apart these are."""
-    counters = [samples.columns[name] for name in INTERFACE if name in samples.columns]
+def _freshness(samples: Samples, differences: dict[str, Numbers], way: str) -> tuple[Booleans, float]:
+    """Which samples have news of what the interface moves this way, and how far apart these are.
+
+    Where nobody knows whether TCP rests in a pause of one way, news of the other way tell that the driver does not.
+    """
+    segments = samples.columns.get("tcp_out_segs" if way == "tx" else "tcp_in_segs")
+    ways = (way,) if segments is not None and len(segments) and np.ptp(segments) else ("rx", "tx")
+    counters = [samples.columns[name] for name in INTERFACE if name[:2] in ways and name in samples.columns]
     every = np.ones(len(samples), bool)
     news = every.copy()
     if len(samples):
@@ -77,8 +88,7 @@ def _freshness(samples: Samples, differences: dict[str, Numbers]) -> tuple[Boole
     if news.all():
         return every, samples.period_s
     times = (samples.columns["mono_ns"] - samples.columns["mono_ns"][0]) / 1e9
-    rises = sum((np.nan_to_num(differences[name]) for name in BYTES if name in differences), np.zeros(len(samples)))
-    segments = samples.columns.get("tcp_out_segs")
+    rises = np.nan_to_num(differences.get(f"{way}_bytes", np.zeros(len(samples))))
     found = freshness.resolution_s(times, samples.period_s, news, rises, segments)
     if found is None:
         return every, samples.period_s

@@ -183,7 +183,7 @@ def trial_row(data: TrialData) -> TrialRow:
         cpu_s=_sum(jobs, lambda job: job.cpu_s),
         cpu_efficiency=_ratio(_sum(jobs, lambda job: job.computing_s), _sum(jobs, lambda job: job.run_s)),
         sample_period_s=trial.sample_period_s,
-        resolution_s=resolution_s(data.storage) if data.storage else None,
+        resolution_s=resolution_s(data.storage, data.measure.counter) if data.storage else None,
         sampling=_sampling(data),
         resident_bytes=data.resident_bytes,
         bytes_late=None if (late := bytes_late(data)) is None else round(late),

@@ -45,9 +45,9 @@ def split_otherwise(trials: Iterable[TrialRow]) -> Iterator[tuple[str, Evidence]
     """
     for alike in _grouped(trials, lambda trial: (trial.pool, trial.jobs, trial.placed)):
         splits = {
-            trial.trial: tuple(sorted(json.loads(trial.clients_by_worker).values(), reverse=True))
+            trial.trial: tuple(sorted(clients.values(), reverse=True))
             for trial in alike
-            if trial.clients_by_worker and trial.started != IN_TURN
+            if trial.started != IN_TURN and (clients := json.loads(trial.clients_by_worker or "{}"))
         }
         often = Counter(splits.values())
         usual = max(often, key=lambda split: (often[split], -split[0]), default=())

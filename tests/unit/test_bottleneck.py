@@ -17,7 +17,7 @@ from tierbench.postprocess.measures.latency import Clients
 from tierbench.postprocess.measures.resources import QUOTA, SHARED, Resource
 from tierbench.postprocess.tables.write import tables, trial_tables
 
-from .synthetic_run import GATEWAY, OSS, during, steady, ticks, write_client, write_samples, write_trial
+from .synthetic_run import GATEWAY, OSS, during, record, steady, ticks, write_client, write_samples, write_trial
 
 WAITING = Clients(at_work=4, cpu_efficiency=0.05, mbps=40.0, rtt_ms=14.0, rtt_source="stated")
 
@@ -76,10 +76,10 @@ def test_a_link_is_full_from_nine_tenths_on(rate: float, label: str) -> None:
 
 
 def test_a_link_that_is_often_at_its_ceiling_is_full_too() -> None:
-    bursts = nic("worker", 80, 100, at_ceiling=0.6)
-    label, words = explain([bursts], WAITING)
-    assert label == "worker NIC"
-    assert "in 60 % of the samples at the ceiling" in words
+    for label, bursts in (("worker NIC", nic("worker", 80, 100)), ("WAN link", wan(80, 100))):
+        named, words = explain([replace(bursts, at_ceiling=0.6)], WAITING)
+        assert named == label
+        assert "in 60 % of the samples at the ceiling" in words
 
 
 def test_of_several_full_ones_the_fullest_is_named_and_the_others_told() -> None:
@@ -236,8 +236,8 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def tables_of(run: Path, trial: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
-    (run / names.SITE).write_text(json.dumps({"links": {**SITE, "worker": 2000}}))
+def tables_of(run: Path, trial: Path, **links: float) -> tuple[dict[str, str], list[dict[str, str]]]:
+    (run / names.SITE).write_text(json.dumps({"links": {**SITE, "worker": 2000, **links}}))
     trial_tables(trial)
     return rows(trial / names.TRIALS_CSV)[0], rows(trial / names.RESOURCES_CSV)
 
@@ -336,6 +336,57 @@ def test_hosts_of_one_boot_have_no_cpu_of_their_own(tmp_path: Path) -> None:
     write_samples(trial / f"samples/{GATEWAY}.samples", ticks(-2.3, 22.7), steady(390), host=GATEWAY, role="gateway")
     _, found = tables_of(tmp_path, trial)
     assert {row["role"] for row in found if row["resource"] == "CPU"} == {"machine"}
+
+
+@pytest.mark.parametrize(
+    ("each_pct", "step", "label", "words"),
+    [
+        (70, 7, "latency", ""),  # of 64 some core is full at each sample, by chance
+        (70, 0, "storage", "busiest core 98 %"),  # one core serves the card, others are busy too
+        (1.6, 7, "storage", "busiest core 98 %"),  # one thread moves between cores
+        (95, 7, "storage", "CPU, all cores 95 %, 55 % stolen by the hypervisor"),
+    ],
+)
+def test_one_core_is_full_by_its_own_mean(tmp_path: Path, each_pct: float, step: int, label: str, words: str) -> None:
+    trial, path = write_trial(tmp_path, mbps=200), Path(f"samples/{OSS}.samples")
+    head, *_, end = (trial / path).read_bytes().splitlines(keepends=True)
+    stolen = 55 if each_pct > 90 else 0
+    records = []
+    for number, time in enumerate(ticks(-2, 23)):
+        jiffies = round((time + 100) * 6400)
+        spent = {"cpu_steal": stolen, "cpu_user": each_pct - stolen, "cpu_idle": 100 - each_pct}
+        cpu = {name: round(jiffies * pct / 100) for name, pct in spent.items()}
+        sent = during(200, 20)(time)
+        records.append(record(time, tx_bytes=sent, cpu_busiest=number * step % 64, cpu_busiest_busy_pct=98, **cpu))
+    (trial / path).write_bytes(json.dumps({**json.loads(head), "ncpu": 64}).encode() + b"\n" + b"".join(records) + end)
+    row, _ = tables_of(tmp_path, trial)
+    assert row["bottleneck"] == label
+    assert words in row["bottleneck_evidence"]
+
+
+def test_a_wan_that_is_full_in_bursts_is_named(tmp_path: Path) -> None:
+    trial = write_trial(tmp_path, mbps=320)
+
+    def bursts(time: float) -> int:
+        whole, part = divmod(min(max(time, 0), 20), 5)
+        return 10**9 + round((whole * 4 + min(part, 4)) * 400 * 1e6 / 8)
+
+    write_samples(trial / f"samples/{OSS}.samples", ticks(-2, 23), bursts)
+    row, _ = tables_of(tmp_path, trial, wan=400)
+    assert row["bottleneck"] == "WAN link"
+    assert "of the samples at the ceiling" in row["bottleneck_evidence"]
+
+
+def test_what_was_full_for_a_third_of_the_window_does_not_explain_it(tmp_path: Path) -> None:
+    trial = write_trial(tmp_path, mbps=400)
+    for index in range(4):
+        whole = 980392156
+        size, end_s = (round(0.73 * whole), 20) if index == 0 else (round(0.09 * whole), 6.6)
+        write_client(trial / f"clients/{index}.jsonl", begin_s=0, end_s=end_s, size=size)
+    write_samples(trial / f"samples/{OSS}.samples", ticks(-2, 23), lambda t: during(567, 6.6)(t) + during(213, 20)(t))
+    row, _ = tables_of(tmp_path, trial, wan=800)
+    assert row["bottleneck"] == "unexplained"
+    assert "of the whole window of 20.0 s; while all clients were at work, 5.9 s of it" in row["bottleneck_evidence"]
 
 
 def test_a_trial_without_samples_says_so(tmp_path: Path) -> None:

@@ -117,6 +117,24 @@ def test_pauses_in_which_tcp_rests_are_no_drivers_doing(folder: Path) -> None:
         assert trial_tables(folder)["resolution_s"] == pytest.approx(expected, rel=0.1)
 
 
+def test_a_driver_may_refresh_one_direction_rarely_and_the_other_not(folder: Path) -> None:
+    total = refreshed(synthetic.during(MBPS, 20), 1.0)
+    path, times = folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2, 23, 0.2)
+    sampled(folder, total, 0.2, 0.0)
+    head, *_, end = path.read_bytes().splitlines(keepends=True)
+    both_ways = {
+        "tcp_out_segs": lambda time: round(100 * time) + 300,
+        "rx_bytes": lambda time: round(1e4 * time) + 10**6,
+    }
+    records = [
+        synthetic.record(t, tx_bytes=total(t), **{name: count(t) for name, count in both_ways.items()}) for t in times
+    ]
+    path.write_bytes(head + b"".join(records) + end)
+    row = trial_tables(folder)
+    assert row["resolution_s"] == pytest.approx(1.0, rel=0.1)
+    assert row["peak_mbps"] == pytest.approx(MBPS, rel=0.25)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_a_server_with_hardly_a_sample_is_no_error(folder: Path, count: int) -> None:
     path = folder / f"samples/{synthetic.OSS}.samples"

@@ -179,7 +179,7 @@ class TestCounters:
         }
         path = tmp_path / "oss.samples"
         synthetic.write_interfaces(path, synthetic.ticks(-2, 23, 0.2), sent, period_s=0.2)
-        found = [intervals(one).resolution_s for one in read_samples(path).by_interface()]
+        found = [intervals(one).resolution_s("tx_bytes") for one in read_samples(path).by_interface()]
         assert found == [pytest.approx(0.2), pytest.approx(0.8, rel=0.05)]
 
 

@@ -17,7 +17,7 @@ from tierbench.monitors.sources.squid import Squid
 
 
 class Manager(BaseHTTPRequestHandler):
-    hits, questions, busy = 5, 0, False
+    requests, hits, questions, busy = 8, 5, 0, False
 
     def do_GET(self) -> None:
         if Manager.busy:
@@ -26,7 +26,7 @@ class Manager(BaseHTTPRequestHandler):
         self.send_response(200 if self.path == "/squid-internal-mgr/counters" else 404)
         self.end_headers()
         # As Squid does, it counts whoever asks for its counters among its requests.
-        told = {"sample_time": "1 (x)", "client_http.requests": 8 + Manager.questions}
+        told = {"sample_time": "1 (x)", "client_http.requests": Manager.requests + Manager.questions}
         told["client_http.hits"] = Manager.hits
         told |= {"client_http.kbytes_out": 640, "server.all.kbytes_in": 80}
         self.wfile.write("".join(f"{name} = {value}\n" for name, value in told.items()).encode())
@@ -44,7 +44,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def bound() -> Iterator[ThreadingHTTPServer]:
     """A manager that has its port, and refuses who asks until it is served."""
-    Manager.hits, Manager.questions, Manager.busy = 5, 0, False
+    Manager.requests, Manager.hits, Manager.questions, Manager.busy = 8, 5, 0, False
     with ThreadingHTTPServer(("127.0.0.1", 0), Manager, bind_and_activate=False) as server:
         server.server_bind()
         yield server
@@ -81,6 +81,12 @@ def test_its_counters_are_followed(source: Squid) -> None:
     assert source.look() == (8, 5, 640, 80)
     Manager.hits = 7
     until(lambda: source.look()[1] == 7)
+
+
+@pytest.mark.parametrize("hits", [0, 5], ids=["all begin anew", "only requests have fallen"])
+def test_requests_begin_anew_when_it_was_restarted(source: Squid, hits: int) -> None:
+    Manager.requests, Manager.hits, Manager.questions = 2, hits, 0
+    until(lambda: source.look()[:2] == (2, hits))
 
 
 def test_the_samplers_own_questions_are_no_requests(source: Squid) -> None:

@@ -118,7 +118,7 @@ def test_clients_that_all_have_read_nothing_are_no_valid_trial(folder):
 def test_a_run_has_a_row_per_sample_client_trial_and_batch(run):
     tables(run)
     assert {name: len(rows(run / name)) for name in FILES} == {
-        "samples.csv": 52, "jobs.csv": 8, "trials.csv": 2, "resources.csv": 16, "summary.csv": 1, "ratios.csv": 0,
+        "samples.csv": 52, "jobs.csv": 8, "trials.csv": 2, "resources.csv": 18, "summary.csv": 1, "ratios.csv": 0,
         "scaling.csv": 0, "knee.csv": 0,
     }  # fmt: skip
 
