@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.util
+import os
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import tierbench.wrappers.clients
+from tierbench import files
 from tierbench.errors import ConfigError
-from tierbench.kinds import LocalFile, shown
+from tierbench.kinds import LocalFile, printable, shown
 from tierbench.spec import suggestion
 from tierbench.wrappers.client import PACKAGE, Client, client_in
 from tierbench.wrappers.failure import UsageError
@@ -83,6 +88,34 @@ def as_parts(files: Iterable[ClientFile]) -> dict[str, str]:
     return {file.module: file.text for file in files}
 
 
+def allowed() -> Path:
+    """The file that lists the clients which this user has allowed, by their digests, and folders of clients."""
+    return Path(os.environ.get("TIERBENCH_ALLOWED") or Path.home() / ".config/tierbench/allowed")
+
+
+def digest_of(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
+def _ask_about(path: Path, text: bytes) -> None:
+    """A client is a program, which runs here when it is read: one that nobody has allowed yet is asked about."""
+    digest, known, lists = digest_of(text), [], allowed()
+    with contextlib.suppress(FileNotFoundError):
+        known = files.read_text(lists).split("\n")
+    folders = map(str, path.resolve().parents)
+    if digest in (line.partition(" ")[0] for line in known) or any(folder in known for folder in folders):
+        return
+    who = "root" if os.geteuid() == 0 else "you"
+    asked = f"{printable(str(path))}: is a program that has not been allowed yet, and would run here as {who} when read"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise ConfigError(f"{asked}; read it, then allow it at a terminal, or by a line in {lists}: {digest}")
+    print(f"{asked}. Allow it? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise ConfigError(f"{path}: was not allowed, so nothing was read of it")
+    lists.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(lists, "\n".join([*filter(None, known), f"{digest} {printable(str(path))}", ""]), 0o600)
+
+
 def _loaded(path: Path) -> ClientFile:
     name = f"{PACKAGE}.{path.stem}"
     if path.parent == FOLDER:
@@ -90,8 +123,10 @@ def _loaded(path: Path) -> ClientFile:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None  # noqa: S101 - of a file called .py there is one
     module = importlib.util.module_from_spec(spec)
+    text = files.read_bytes(path)
+    _ask_about(path, text)
     try:
-        spec.loader.exec_module(module)
+        exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - what was allowed, and no cached other
         return ClientFile(path.stem, path, client_in(module))
     except UsageError as error:
         raise ConfigError(str(error)) from None

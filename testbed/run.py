@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from tierbench.dags import names
 from tierbench.dags.bundle import bundle
+from tierbench.dags.clients import digest_of
 from tierbench.dags.experiment import Experiment
 from tierbench.errors import ConfigError, HostError
 from tierbench.interrupts import ASKING
@@ -141,7 +142,11 @@ def _commands_of(pid: int) -> list[int]:
 def _taken_along(definition: Path, *hosts: RunningHost) -> str:
     """Copy an experiment of the user's to the hosts, with its clients and their files; its path there."""
     copies = bundle(definition, PurePosixPath(HOME, definition.stem))
+    clients = "".join(f"{digest_of(text)}\n" for place, text in copies.items() if place.suffix == ".py")
     for host in hosts:
+        if clients:  # which were allowed here
+            host.run("mkdir", "-p", f"{HOME}/.config/tierbench", user=USER)
+            host.put(f"{HOME}/.config/tierbench/allowed", clients, user=USER)
         for place, content in copies.items():
             host.run("mkdir", "-p", str(place.parent), user=USER)
             host.put(str(place), content, user=USER)

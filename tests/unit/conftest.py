@@ -31,6 +31,16 @@ def _coarse_pictures() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _allows_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests' own clients are read without a question."""
+    allowed = tmp_path_factory.mktemp("allowed") / "allowed"
+    allowed.write_text("/\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIERBENCH_ALLOWED", str(allowed))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _ends_its_threads() -> Iterator[None]:
     """A thread that outlives its test fails in another one, and that one is blamed."""

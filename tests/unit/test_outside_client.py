@@ -15,6 +15,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.shipped import PYTHON
 from tierbench.dags.bundle import bundle
+from tierbench.dags.clients import digest_of, find_client_file
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
@@ -237,3 +238,21 @@ def test_it_is_judged_by_what_it_declares(users: Users, tmp_path: Path) -> None:
             path.write_text("\n".join([*begin, json.dumps({**json.loads(end), **less})]) + "\n")
     assert "beyond what was read" in trial_tables(other)["verdict_reasons"]
     assert "beyond what was read" not in trial_tables(own)["verdict_reasons"]
+
+
+def test_a_received_client_runs_only_when_it_was_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what was allowed is the text that was read, no later one, and no compiled other beside it."""
+    path, allowed, ran = tmp_path / "tail_of.py", tmp_path / "allowed", tmp_path / "ran"
+    path.write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n{CLIENT}")
+    monkeypatch.setenv("TIERBENCH_ALLOWED", str(allowed))
+    (tmp_path / "tailed.h").touch()
+    for refused in (True, False, True):
+        if refused:
+            with pytest.raises(ConfigError, match="has not been allowed yet"):
+                find_client_file(str(path))
+        else:
+            allowed.write_text(digest_of(path.read_bytes()) + "\n")
+            assert find_client_file(str(path)).name == "tail_of"
+        assert ran.exists() != refused
+        ran.unlink(missing_ok=True)
+        path.write_text(path.read_text() + ("# changed\n" if not refused else ""))
