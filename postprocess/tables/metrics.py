@@ -19,6 +19,7 @@ import numpy as np
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.dags.measure import Measure
+from tierbench.postprocess.abridged import separated
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.edges import mean_error_mbps
@@ -123,7 +124,7 @@ def trial_row(data: TrialData) -> TrialRow:
         trial_id=trial.id,
         position=trial.index,
         state=RUNNING if data.at_work else "incomplete" if reasons else "complete",
-        reasons="; ".join(reasons),
+        reasons=separated(reasons),
         pool=trial.pool,
         protocol=trial.protocol,
         direction=data.measure.direction,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tierbench.postprocess.abridged import abridged
+from tierbench.postprocess.abridged import abridged, separated
 from tierbench.postprocess.measures import idle
 from tierbench.postprocess.records import clocks, conditions
 from tierbench.postprocess.records.trial import TrialData
@@ -34,7 +34,9 @@ def judge(data: TrialData, row: TrialRow) -> TrialRow:
     measured = list(findings(data, row))
     verdicts = [of_finding(finding) for finding in measured]
     verdict = INVALID if row.reasons or INVALID in verdicts else SUSPECT if SUSPECT in verdicts else VALID
-    return replace(row, verdict=verdict, verdict_reasons="; ".join(filter(None, [row.reasons, *_reasons(measured)])))
+    return replace(
+        row, verdict=verdict, verdict_reasons="; ".join(filter(None, [row.reasons, separated(_reasons(measured))]))
+    )
 
 
 def judge_run(rows: Sequence[TrialRow], hosts: Mapping[str, Mapping[str, Any]]) -> list[TrialRow]:
@@ -54,7 +56,9 @@ def _with_findings(row: TrialRow, further: list[Evidence]) -> TrialRow:
     if not reasons or row.verdict == RUNNING:
         return row
     verdict = max(row.verdict, *map(of_finding, further), key=[VALID, SUSPECT, INVALID].index)
-    return replace(row, verdict=verdict, verdict_reasons="; ".join(filter(None, [row.verdict_reasons, *reasons])))
+    return replace(
+        row, verdict=verdict, verdict_reasons="; ".join(filter(None, [row.verdict_reasons, separated(reasons)]))
+    )
 
 
 def of_finding(finding: Evidence) -> str:
