@@ -232,7 +232,7 @@ def survives(kills: int, testbed: Testbed) -> int:
         scene.lines.clear()
         prepare(scene, Fault(remove_client), repeats=4, size_mb=32)
         with watched(scene) as process:
-            while left and process.poll() is None:
+            while left and process.poll() is None and not (scene.trial(3) / names.OUTCOME).exists():
                 time.sleep(chance.uniform(5, 30))
                 scene.shell("ce", "kill -KILL $(pgrep -x condor_schedd)")
                 left -= 1

@@ -11,8 +11,8 @@ from typing import NamedTuple
 # The date may be 2026-01-31 or 01/31, the time may have fractions of a second and a zone.
 HEADER = re.compile(rb"^(\d{3}) \((\d+)\.(\d+)\.\d+\) (?:\d\S*T\S+|\S+ \S+) ?(.*)$")
 READY = re.compile(r"TIERBENCH READY (\d+)")
-EXECUTING, EVICTED, TERMINATED, SHADOW_FAILED, SAID, ABORTED, HELD, RELEASED, SILENT, BACK, LOST = (
-    "001", "004", "005", "007", "008", "009", "012", "013", "022", "023", "024",
+EXECUTING, EVICTED, TERMINATED, SHADOW_FAILED, SAID, ABORTED, HELD, RELEASED, FAILED_THERE, SILENT, BACK, LOST = (
+    "001", "004", "005", "007", "008", "009", "012", "013", "021", "022", "023", "024",
 )  # fmt: skip
 HOLD = "was held: "
 OUR_DAGMAN = re.compile("^(DAG |Node Error)")  # how DAGMan begins the reason for which it removes jobs
@@ -85,6 +85,7 @@ class Cluster:
         self.causes = {}  # type: dict[int, str]  # what first befell a job, before it ended or was removed for it
         self.starts = {}  # type: dict[int, int]
         self.falls = {}  # type: dict[int, int]  # how often each was lost in a slot
+        self.errors = {}  # type: dict[int, str]  # what a slot has said of it last
         self.slots = {}  # type: dict[int, str]
 
     def read_on(self) -> None:
@@ -119,6 +120,9 @@ class Cluster:
             self.ended.pop(job, None)
         elif kind in (SILENT, LOST, EVICTED, SHADOW_FAILED):
             self._lose(event)
+        elif kind == FAILED_THERE:
+            self.falls[job] = self.falls.get(job, 0) + 1
+            self.errors[job] = f"fell out of its slot: {event.line(0)} {event.line(1)}"
         elif kind == BACK:
             self.away.pop(job, None)
             self.causes.pop(job, None)

@@ -173,7 +173,12 @@ class Watched:
         begun = self.cluster.ready if self.start.gated else self.cluster.starts.keys()
         unready = sorted(self.everybody - begun - self.ended)
         idle = [number for number in unready if number not in self.cluster.starts]
-        hosts = [host for host in self.trial.flushed if not flushed(host)]
+        why = self.flushes.errors
+        hosts = [
+            host + (f", which {why[number]}" if number in why else "")
+            for number, host in enumerate(self.trial.flushed)
+            if not flushed(host)
+        ]
         return [
             *([clients(idle) + " without a slot"] if idle else []),
             *([clients([number for number in unready if number not in idle])] if len(idle) < len(unready) else []),
@@ -207,7 +212,7 @@ class Watched:
         for log, names in named:
             for number, times in log.falls.items():
                 if times >= FALLS and names[number]:
-                    why = log.causes.get(number, "fell out of its slot")
+                    why = log.causes.get(number) or log.errors.get(number, "fell out of its slot")
                     raise CalledOff(f"{names[number]} {why}, {times} times; the worker's StartLog tells why")
 
     def _check_away(self) -> None:

@@ -133,6 +133,15 @@ def test_a_job_that_falls_out_of_each_slot_ends_the_trial(trial: Gate, log: str,
     assert trial.why.startswith(f"{who} was lost: its slot does not answer (Job not found at execution machine)")
 
 
+def test_what_a_slot_says_of_a_flush_is_told_at_once_and_ends_the_trial_the_third_time(trial: Gate) -> None:
+    error = f"021 (9.000.000) {WHEN} Error from starter on slot1_1@wn01:\n\tCould not initiate file transfer"
+    said = "the flush on wn01, which fell out of its slot: Error from starter on slot1_1@wn01: Could not initiate"
+    trial.log("flush.log", error, f"004 (9.000.000) {WHEN} Job was evicted.")
+    wait_until(lambda: said in trial.waits_for)
+    trial.log("flush.log", error, error)
+    assert "Could not initiate file transfer, 3 times" in trial.why
+
+
 @pytest.mark.parametrize("before_the_go", [True, False])
 def test_a_client_that_is_held_ends_the_trial_at_once(trial: Gate, before_the_go: bool) -> None:
     trial.begun(0, 1) if before_the_go else trial.open()
