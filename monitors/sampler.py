@@ -22,7 +22,7 @@ from tierbench.monitors.output import Output
 from tierbench.monitors.record import Records
 from tierbench.monitors.refusal import Refusal
 from tierbench.monitors.sampling import Sampling
-from tierbench.monitors.slice import ask_for_short_slices
+from tierbench.monitors.slice import go_first
 from tierbench.monitors.watch import Watch
 
 OWN_CPU = Path("/run/tierbench-cpu")  # files of its control group, where a host shares its kernel with other hosts
@@ -36,7 +36,7 @@ def main() -> int:
         watch = Watch(options.stop_file, sampling)
         sampling.write_header(options)
         threading.Thread(target=watch.run, daemon=True).start()
-        ask_for_short_slices()
+        go_first()
         sampling.run(options.max_seconds)
     except Refusal as refusal:
         print(f"sampler: {refusal}", file=sys.stderr)

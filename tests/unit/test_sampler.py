@@ -10,11 +10,13 @@ import subprocess
 import time
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from tests.unit.sampler_process import ROOT, Samples, Start, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
+from tierbench.monitors import slice as cpu_slice
 from tierbench.monitors.source import ProcFile
 
 
@@ -62,6 +64,17 @@ class TestFormat:
     def test_no_busiest_core_before_there_is_an_interval(self, samples: Samples) -> None:
         gauges = ("cpu_busiest", "cpu_busiest_busy_pct", "softirq_busiest_pct")
         assert [samples[gauge][0] for gauge in gauges] == [-1, -1, -1]
+
+
+class TestBusyHost:
+    @pytest.mark.parametrize("allowed", [True, False])
+    def test_it_asks_to_go_before_other_processes_and_does_without(
+        self, monkeypatch: pytest.MonkeyPatch, allowed: bool
+    ) -> None:
+        asked = Mock(side_effect=None if allowed else PermissionError)
+        monkeypatch.setattr(cpu_slice.os, "setpriority", asked)
+        cpu_slice.go_first()
+        asked.assert_called_once_with(os.PRIO_PROCESS, 0, cpu_slice.NICE)
 
 
 class TestEnd:
