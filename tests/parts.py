@@ -66,7 +66,7 @@ class Part:
 
 
 LANES = (
-    [Part("testbed", [*PYTEST, "--numprocesses", str(TESTBEDS), "--dist", "loadfile", "tests/testbed"])],
+    [Part("testbed", [*PYTEST, "-v", "--numprocesses", str(TESTBEDS), "--dist", "loadfile", "tests/testbed"])],
     [
         Part("lint", ["make", "--no-print-directory", "lint"], BESIDE),
         Part("unit", [*PYTEST, "--numprocesses", "auto", "--dist", "worksteal", "tests/unit"], BESIDE),
