@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, TypeVar
 
+from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.ahead import problems as ahead_problems
 from tierbench.dags.experiment import Experiment, Use, shipped_experiments
@@ -429,10 +430,17 @@ def to_json(plan: Plan) -> str:
 
 def from_json(text: str) -> Plan:
     """The plan that to_json has written."""
-    content = json.loads(text)
+    content = stored.parse_as(dict[str, Any], text, names.PLAN)
     found = content.pop("format", None)
     if found != FORMAT:
         raise ConfigError(f"{names.PLAN}: has format {found}; this tierbench reads format {FORMAT}")
+    try:
+        return _plan(content)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise stored.Damaged(f"{names.PLAN} is damaged: it lacks or misstates {error}; take a whole copy") from None
+
+
+def _plan(content: dict[str, Any]) -> Plan:
     configurations = {table["id"]: _restored(Configuration, table) for table in content["configurations"]}
     for table in content["replicas"]:
         table["written"] = Written(**table["written"]) if table.get("written") else None

@@ -122,13 +122,13 @@ def locked(
     Its file can be opened by those alone who may write it, so who may only read holds nobody up; `gone` removes it.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    number = os.open(str(path), flags, 0o222)
+    number = os.open(str(path), flags, 0o622)
     try:
         lock = os.fstat(number)
         if not stat.S_ISREG(lock.st_mode):
             raise OSError(errno.EINVAL, "is no regular file", str(path))
-        if lock.st_mode & 0o444 and lock.st_uid == os.geteuid():  # made by an earlier version
-            os.fchmod(number, lock.st_mode & 0o222)
+        if lock.st_mode & 0o044 and lock.st_uid == os.geteuid():  # made by an earlier version
+            os.fchmod(number, lock.st_mode & 0o622)
         if not _taken(number):
             waits()
             if not poll(lambda: _taken(number), limit_s):

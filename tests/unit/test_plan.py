@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
 from tierbench.kinds import AbsolutePath, Host, Prefix
 from tierbench.site_configs.site import Destination, Site, find_site
+from tierbench.stored import Damaged
 from tierbench.submit.preview import preview
 
 Catalogues = Mapping[str, Mapping[str, Entry]]
@@ -286,3 +288,12 @@ def test_a_single_box_measures_its_own_disk(quick: Experiment) -> None:
     plan = expand(box, asked, {"box": ["box.example"]})
     (sampler,) = sampled_hosts(box, plan, plan.configurations[0])
     assert (sampler.host, sampler.role) == ("box.example", "worker")
+
+
+@pytest.mark.parametrize("key", ["configurations", "replicas", "trials", "pools", "factors", "report"])
+def test_a_damaged_plan_says_so(plan: Plan, key: str) -> None:
+    content = json.loads(to_json(plan))
+    for wrong in ({}, {key: 7}, {key: [{"id": 1}]}):
+        rest = {name: value for name, value in content.items() if name != key}
+        with pytest.raises(Damaged, match=r"plan\.json is damaged"):
+            from_json(json.dumps({**rest, **wrong}))
