@@ -132,13 +132,14 @@ def findings(chronicle: Chronicle, watch: Watch | None = None) -> list[Finding]:
     own = {name: series(chronicle, name) for name in names}
     control = control if control in own else ""
     reference = own.pop(control, None)
-    shifts = _shifts(reference, own, watch) if reference else []
-    found = list(_of_control(reference, own, shifts, chronicle, watch, last_ns)) if reference else []
+    its = course(reference.rates, watch.rule) if reference else None
+    shifts = _shifts(reference, own, its) if reference and its else []
+    found = list(_of_control(reference, its, own, shifts, chronicle, watch, last_ns)) if reference and its else []
     found += _lost(chronicle, names, control)
     for one in [*filter(None, [reference]), *own.values()]:
         found += _floor(one, chronicle, watch)
         if one is not reference:
-            found += _of_way(one, reference, shifts, chronicle, watch, last_ns)
+            found += _of_way(one, reference, its, shifts, chronicle, watch, last_ns)
     if not control and (shared := _shared(found, own)):
         found = [shared, *(one for one in found if one.kind in (FLOOR, LOST))]
     return found
@@ -186,8 +187,8 @@ class Shift:
         return 2 * len(self.along) > self.asked
 
 
-def _shifts(reference: Series, own: Mapping[str, Series], watch: Watch) -> list[Shift]:
-    parts = course(reference.rates, watch.rule).segments
+def _shifts(reference: Series, own: Mapping[str, Series], its: Course) -> list[Shift]:
+    parts = its.segments
     made = []
     for at, (before, after) in enumerate(itertools.pairwise(parts), 1):
         edges = [reference.nights[index].planned_ns for index in (before.begin, after.begin, after.end - 1)]
@@ -209,10 +210,15 @@ def _moved(
 
 
 def _of_control(
-    reference: Series, own: Mapping[str, Series], shifts: list[Shift], known: Chronicle, watch: Watch, last_ns: int
+    reference: Series,
+    made: Course,
+    own: Mapping[str, Series],
+    shifts: list[Shift],
+    known: Chronicle,
+    watch: Watch,
+    last_ns: int,
 ) -> Iterator[Finding]:
     """What has become of the environment, and of the control by itself."""
-    made = course(reference.rates, watch.rule)
     shared = {shift.at for shift in shifts if shift.shared}
     told = False
     for name, counts in (("", lambda at: at in shared), (reference.configuration, lambda at: at not in shared)):
@@ -237,7 +243,13 @@ def _of_control(
 
 
 def _of_way(
-    rate: Series, reference: Series | None, shifts: list[Shift], known: Chronicle, watch: Watch, last_ns: int
+    rate: Series,
+    reference: Series | None,
+    its: Course | None,
+    shifts: list[Shift],
+    known: Chronicle,
+    watch: Watch,
+    last_ns: int,
 ) -> Iterator[Finding]:
     if not len(rate):
         return
@@ -246,7 +258,7 @@ def _of_way(
         if shift.shared and rate.configuration in shift.along:
             environment += shift.difference * (planned >= shift.planned_ns)
     rates = rate.rates - environment
-    share, beside = _beside(rate, reference, watch)
+    share, beside = _beside(rate, reference, its)
     there = ~np.isnan(beside)
     values = rates - share * np.where(there, beside, 0.0)
     made = course(values, watch.rule)
@@ -271,13 +283,13 @@ def _of_way(
             yield replace(_alone(rate, now, made, made.single), by_control=by_control)
 
 
-def _beside(rate: Series, reference: Series | None, watch: Watch) -> tuple[float, Numbers]:
+def _beside(rate: Series, reference: Series | None, its: Course | None) -> tuple[float, Numbers]:
     """How far a way goes along with the control's single nights, and how far the control was off its level in each."""
     off = np.full(len(rate), np.nan)
-    if reference is None or len(reference) == 0:
+    if reference is None or its is None or len(reference) == 0:
         return 0.0, off
     levels = np.empty(len(reference))
-    for part in course(reference.rates, watch.rule).segments:
+    for part in its.segments:
         levels[part.begin : part.end] = part.level
     of_night = dict(zip(reference.planned, reference.rates - levels, strict=True))
     off = np.array([of_night.get(planned, np.nan) for planned in rate.planned])

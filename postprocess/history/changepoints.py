@@ -22,6 +22,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import bdtrc, stdtr, stdtrit  # scipy.stats takes a second to load
 
 from tierbench.postprocess.digits import Numbers
@@ -109,6 +110,7 @@ class _Nights:
         self.rests = np.zeros(len(values))  # from the level, as they are
         self.tamed = np.zeros(len(values))  # with those far off brought in
         self.near = np.array(values)  # the values themselves, so brought in
+        self.sums, self.squares, self.products = (np.zeros(len(values) + 1) for _ in range(3))  # up to each night
         self.level = 0.0
         self._settle(LEAST_IN_ALL - 1)
 
@@ -123,6 +125,7 @@ class _Nights:
         far = self._far(night)
         self.tamed[night] = kept = min(max(off, -far), far)
         self.near[night] = self.level + kept
+        self._add(night, night + 1)
         self.level += kept / (night + 1 - self.begins[-1])
 
     def _settle(self, end: int) -> None:
@@ -133,15 +136,22 @@ class _Nights:
         self.rests[begin:end] = self.values[begin:end] - self.level
         self.tamed[begin:end] = part - self.level
         self.near[begin:end] = part
+        self._add(begin, end)
+
+    def _add(self, begin: int, end: int) -> None:
+        for night in range(begin, end):
+            off, before = self.tamed[night], self.tamed[night - 1] if night else 0.0
+            self.sums[night + 1] = self.sums[night] + self.near[night]
+            self.squares[night + 1] = self.squares[night] + off * off
+            self.products[night + 1] = self.products[night] + off * before
 
     def _far(self, night: int) -> float:
         near = np.sort(np.abs(self.rests[max(night - 2 * RECENT, 0) : night]))
         return OUTLYING * max(MAD_TO_SD * float(near[len(near) // 2]), LEAST_SCATTER)
 
-    def _scatter(self, ends: Numbers, beside: Numbers | float = 0.0, more: Numbers | float = 0.0) -> Numbers:
+    def _scatter(self, ends: NDArray[np.int64], beside: Numbers | float = 0.0, more: Numbers | float = 0.0) -> Numbers:
         """Standard deviation of nights up to each end, with what another level's nights add to squares and count."""
-        squares = np.concatenate([[0.0], np.cumsum(self.tamed**2)])
-        ends = ends.astype(int)
+        squares = self.squares
         freedom = np.maximum(ends + more - len(self.begins) - (np.asarray(more) > 0), 1.0)
         recent = np.maximum(ends - RECENT, 0)
         late = (squares[ends] - squares[recent]) / np.maximum(ends - recent - 1, 1)
@@ -149,12 +159,9 @@ class _Nights:
         scatter: Numbers = np.sqrt(np.where(late > CLEARLY_MORE * pooled, late, pooled))
         return np.maximum(scatter, LEAST_SCATTER)
 
-    def _alike(self, ends: Numbers) -> Numbers:
+    def _alike(self, ends: NDArray[np.int64]) -> Numbers:
         """The autocorrelation from night to night up to each end; its estimate from few nights is too low."""
-        ends = ends.astype(int)
-        squares = np.concatenate([[0.0], np.cumsum(self.tamed**2)])[ends]
-        products = np.concatenate([[0.0, 0.0], np.cumsum(self.tamed[1:] * self.tamed[:-1])])[ends]
-        raw = products / np.maximum(squares, 1e-12)
+        raw = self.products[ends] / np.maximum(self.squares[ends], 1e-12)
         alike: Numbers = np.clip(raw + (1 + 4 * raw) / ends - 0.5 / np.sqrt(ends), 0.0, 0.9)
         return alike
 
@@ -166,12 +173,7 @@ class _Nights:
         if not len(splits):
             return None
         before, after = (splits - begin).astype(float), night + 1.0 - splits
-        own = np.cumsum((self.near[begin:night] - self.level) * sign)[splits - begin - 1] / before
-        beyond = ((off >= own[:, None] + self.size) & (np.arange(begin, night + 1) >= splits[:, None])).sum(axis=1)
-        enough = beyond > after // 2
-        if not enough.any():
-            return None
-        splits, before, after, own, beyond = (part[enough] for part in (splits, before, after, own, beyond))
+        own = ((self.sums[splits] - self.sums[begin]) / before - self.level) * sign
         alike = self._alike(splits)
         count = (night + 1.0) * (1 - alike**2) / (1 + alike**2)
         critical = self.critical[np.clip(count - len(self.begins) - 1, 1, len(self.critical)).astype(int) - 1]
@@ -185,8 +187,11 @@ class _Nights:
         for place in np.argsort(-worth):
             if worth[place] < 1:
                 return None
-            if not self._chance(int(splits[place]), int(after[place]), int(beyond[place]), difference[place], sign):
-                return int(splits[place])
+            split, beyond = int(splits[place]), int((off[splits[place] - begin :] >= own[place] + self.size).sum())
+            if beyond > after[place] // 2 and not self._chance(
+                split, int(after[place]), beyond, difference[place], sign
+            ):
+                return split
         return None
 
     def _chance(self, split: int, after: int, beyond: int, difference: float, sign: float) -> bool:

@@ -78,19 +78,20 @@ def nights(history: History, nightly: str) -> list[Night]:
     return _made(history, Night, "night", f"WHERE nightly = ? {ORDER}", nightly)
 
 
-def chronicle(history: History, nightly: str) -> Chronicle:
-    """All of a nightly; a name that nobody knows is told."""
+def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicle:
+    """All of a nightly, or its watched values alone, which is much less; a name that nobody knows is told."""
     mine = nights(history, nightly)
     if not mine:
         names = ", ".join(nightlies(history)) or "none yet"
         raise ConfigError(f"{history.path}: has no nights of {nightly!r}; it has: {names}")
+    metric = next((night.metric for night in reversed(mine) if night.outcome == MEASURED), "")
     return Chronicle(
         nightly,
         mine,
-        _by_night(history, Value, "value", nightly),
+        _by_night(history, Value, "value", nightly, *(["metric", metric] if watched else [])),
         _by_night(history, Verdicts, "verdicts", nightly),
-        _by_night(history, Link, "link", nightly),
-        _environments(history, nightly),
+        {} if watched else _by_night(history, Link, "link", nightly),
+        {} if watched else _environments(history, nightly),
         acknowledgements(history, nightly),
     )
 
@@ -112,12 +113,12 @@ def _made(history: History, kind: type[T], table: str, which: str, *values: obje
     return [kind(*(bool(cell) if place in flags else cell for place, cell in enumerate(row))) for row in found]
 
 
-def _by_night(history: History, kind: type[T], table: str, nightly: str) -> dict[int, list[T]]:
+def _by_night(history: History, kind: type[T], table: str, nightly: str, *only: str) -> dict[int, list[T]]:
     columns = ", ".join(field.name for field in fields(kind))  # type: ignore[arg-type]  # each is a dataclass
     found: dict[int, list[T]] = defaultdict(list)
-    own = "night IN (SELECT id FROM night WHERE nightly = ?)"
+    own = "night IN (SELECT id FROM night WHERE nightly = ?)" + (f" AND {only[0]} = ?" if only else "")  # noqa: S608
     statement = f"SELECT night, {columns} FROM {table} WHERE {own} ORDER BY night"  # noqa: S608
-    for number, *content in history.rows(statement, nightly):
+    for number, *content in history.rows(statement, nightly, *only[1:]):
         found[number].append(kind(*content))
     return dict(found)
 

@@ -91,7 +91,7 @@ def suspected(nightly: Nightly) -> list[str]:
     """The configurations that only the last night says have changed; "" stands for all of them."""
     from tierbench.postprocess.history import alarms
 
-    known = _chronicle(nightly)
+    known = _chronicle(nightly, watched=True)
     return [found.configuration for found in alarms.suspected(known, watch_of(nightly))] if known else []
 
 
@@ -100,9 +100,10 @@ def changes(nightly: Nightly) -> list[Change]:
     from tierbench.postprocess.history import alarms
     from tierbench.postprocess.history.sentences import sentence
 
-    known = _chronicle(nightly)
+    known = _chronicle(nightly, watched=True)
     watch = watch_of(nightly)
     found = [one for one in alarms.findings(known, watch) if one.certain] if known else []
+    known = _chronicle(nightly) if found else None  # with all that was otherwise in those nights
     return [
         Change(
             one.direction,
@@ -135,12 +136,12 @@ def _level(found: Finding, watch: Watch) -> str:
     return "CRITICAL" if below or found.ratio[0] < CRITICAL_RATIO else "WARNING"
 
 
-def _chronicle(nightly: Nightly) -> Chronicle | None:
+def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
     """What the history knows of a nightly, once it has measured anything."""
     from tierbench.postprocess.history.queries import chronicle, nightlies
 
     with _history(nightly) as history:
-        known = chronicle(history, nightly.name) if nightly.name in nightlies(history) else None
+        known = chronicle(history, nightly.name, watched) if nightly.name in nightlies(history) else None
     return known if known and known.measured else None
 
 
@@ -165,7 +166,7 @@ class Rate:
 def rates(nightly: Nightly) -> list[Rate]:
     """The last night's values, by what is watched; none where the history cannot be read."""
     try:
-        known = _chronicle(nightly)
+        known = _chronicle(nightly, watched=True)
     except TierbenchError:
         return []
     if known is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import threading
 from collections.abc import Iterator
@@ -221,3 +222,50 @@ def test_a_mailer_that_fails_is_told_in_the_nights_record(
     htcondor2.reload_config()
     nightly = define(mail="admin@site.example")
     assert close(nightly, measured(nightly)).told == {"admin@site.example": "/bin/false ended with 1: "}
+
+
+def test_what_did_not_arrive_is_quoted_once_however_many_nights_follow(define: Define, found: list[Change]) -> None:
+    found.append(WORSE)
+    nightly = define(webhook="http://127.0.0.1:1/")
+    for day in range(3):
+        night = close(nightly, measured(nightly, LAST + timedelta(days=day)))
+    assert [words.count("The message of the night of") for words in night.sentences] == [1]
+    assert WORSE.sentence in night.sentences[0]
+
+
+def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(
+    define: Define, found: list[Change], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found.append(WORSE)
+    monkeypatch.setattr(message, "PATIENCE_S", 1.0)
+    over = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            while not over.wait(0.2):
+                try:
+                    connection.sendall(b"H")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=drip, args=(server,), daemon=True).start()
+        nightly = define(webhook=f"http://127.0.0.1:{server.getsockname()[1]}/")
+        night = close(nightly, measured(nightly))
+        over.set()
+    assert night.told == {"webhook 127.0.0.1": "it took longer than 2 s"}
+
+
+@pytest.mark.parametrize(("ratio", "since_days", "told"), [(0.5, 2, 2), (0.88, 2, 1), (0.5, 0, 1)])
+def test_what_has_gone_further_since_it_was_told_is_told_again(
+    define: Define, receiver: Receiver, found: list[Change], ratio: float, since_days: int, told: int
+) -> None:
+    first = dataclasses.replace(WORSE, ratio=0.9, latest_ns=SINCE_NS)
+    found.append(first)
+    nightly = define(webhook=receiver.url)
+    close(nightly, measured(nightly))
+    latest_ns = SINCE_NS + since_days * 86_400 * 10**9
+    found[:] = [dataclasses.replace(first, ratio=ratio, latest_ns=latest_ns)]
+    close(nightly, measured(nightly, LAST + timedelta(days=1)))
+    assert len(receiver.bodies) == told

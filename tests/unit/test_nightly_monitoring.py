@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import shutil
+import sqlite3
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -116,6 +118,15 @@ def test_another_user_is_told_of_the_same_changes(
     monkeypatch.setenv("HOME", str(tmp_path / "nagios"))
     assert main(["nightly", "check", "quick"]) == 1
     assert LAN in capsys.readouterr().out
+
+
+def test_who_may_only_read_can_open_the_history(define: Define, tmp_path: Path) -> None:
+    define()
+    feed(8, slower_from_night=7)
+    place = tmp_path / "history.sqlite"
+    assert sorted(path.name for path in tmp_path.glob("history*")) == ["history.sqlite"]
+    with contextlib.closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as database:
+        assert database.execute("SELECT COUNT(*) FROM night").fetchone() == (8,)
 
 
 def test_prometheus_reads_the_text_file(define: Define, tmp_path: Path) -> None:
