@@ -1,59 +1,86 @@
-"""How often 95 % intervals hold the truth: those of tierbench, and the plain bootstraps that it does not use.
+"""How often 95 % intervals of ratios hold the truth, how wide they are, and how often equal points are called unequal.
 
-usage: python benchmarks/interval_coverage.py [--trials 1500]
+usage: python benchmarks/interval_coverage.py [--runs 400]
 
-Each line is for so many repetitions, drawn from one kind of distribution: the share of intervals that
-cover the true mean, and in brackets their median width over the mean in per cent. The figures are in
-docs/statistics.md. Takes a minute.
+Each line of the first table is for one kind of scatter: for so many repetitions of eight points the share of intervals
+that hold the true ratio, and their median width over that of Student's t from pairs. The second
+has the share of runs in which nothing differs and something is said to: by the answer, and by `compare`.
 """
 
 from __future__ import annotations
 
 import argparse
-import warnings
+import itertools
 
 import numpy as np
-from scipy import stats
 
-from tierbench.postprocess.measures.uncertainty import mean_interval
+from tierbench.postprocess.stats import blocks, changes, held_together, student, tukey
 
-COUNTS = (2, 3, 4, 5, 6, 8, 10, 15, 20)
-RESAMPLES = 999
+KINDS = ("equal", "variances 1 and 16", "heavy tails (t3)", "hours twice the scatter")
 
 
-def draw(kind, rng, size):
-    """Values, and the mean of what they were drawn from."""
-    if kind == "normal":
-        return rng.normal(100, 5, size), 100.0
-    if kind == "below a ceiling":
-        return 100 - rng.exponential(5, size), 95.0
-    if kind == "two states":
-        return rng.normal(100, 1, size) - 10 * (rng.random(size) < 0.5), 95.0
-    return rng.normal(100, 2, size) - 30 * (rng.random(size) < 0.1), 97.0
+def draw(chance, kind, points, repeats):
+    scatter = np.full(points, 0.05)
+    if kind == KINDS[1]:
+        scatter[::2] /= 4
+    noise = chance.standard_t(3, (points, repeats)) if kind == KINDS[2] else chance.normal(0, 1, (points, repeats))
+    hours = chance.normal(0, 0.1, repeats) if kind == KINDS[3] else np.zeros(repeats)
+    rates = np.exp(scatter[:, None] * noise + hours)
+    return {(point, repeat): float(rates[point, repeat]) for point in range(points) for repeat in range(repeats)}
 
 
-def coverage(low, high, truth):
-    return f"{np.mean((low <= truth) & (truth <= high)):6.3f} ({100 * np.median((high - low) / truth):5.1f})"
+def coverage(chance, kind, repeats, runs, points=8):
+    held, ours, pairs = [], [], []
+    for _ in range(runs):
+        values = draw(chance, kind, points, repeats)
+        model, _ = blocks(values)
+        for one, other in itertools.combinations(range(points), 2):
+            ratio = model.ratio(one, other).ratio
+            held.append(ratio.low <= 1 <= ratio.high)
+            ours.append(np.log(ratio.high / ratio.low))
+            logs = [np.log(values[one, repeat] / values[other, repeat]) for repeat in range(repeats)]
+            pairs.append(2 * student(repeats - 1) * np.std(logs, ddof=1) / repeats**0.5)
+    return f"{np.mean(held):.3f} ({np.median(ours) / np.median(pairs):.2f})"
+
+
+def false_answer(chance, kind, points, panels, repeats, runs):
+    wrong = 0
+    for _ in range(runs):
+        values = draw(chance, kind, points * panels, repeats)
+        model, _ = blocks(values)
+        said = False
+        for panel in range(panels):
+            level = {point: model.means[model.points[point]] for point in range(panel * points, (panel + 1) * points)}
+            for other in level:
+                found = model.ratio(best := max(level, key=level.get), other)
+                said |= other != best and found.ratio.as_of(found.df, tukey(points, found.df, panels)).low > 1
+        wrong += said
+    return f"{100 * wrong / runs:.1f} %"
+
+
+def false_change(chance, kind, points, repeats, runs):
+    wrong = 0
+    for _ in range(runs):
+        made = changes(*(draw(chance, kind, points, repeats) for _ in range(2)))
+        wrong += any(not one.ratio.low <= 1 <= one.ratio.high for one in held_together(made.values()))
+    return f"{100 * wrong / runs:.1f} %"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=1500)
-    trials = parser.parse_args().trials
-    warnings.simplefilter("ignore")  # BCa warns of each degenerate set of resamples
-    rng = np.random.default_rng(1)
-    print(f"{'':25} {'tierbench':>15} {'percentile':>15} {'BCa':>15}")
-    for kind in ("normal", "below a ceiling", "two states", "one in ten slow"):
-        for count in COUNTS:
-            values, truth = draw(kind, rng, (trials, count))
-            found = [mean_interval(row.tolist()) for row in values]
-            cells = [coverage(np.array([f.low for f in found]), np.array([f.high for f in found]), truth)]
-            for method in ("percentile", "BCa"):
-                plain = stats.bootstrap(
-                    (values,), np.mean, axis=1, n_resamples=RESAMPLES, method=method, batch=50, random_state=rng
-                ).confidence_interval
-                cells.append(coverage(plain.low, plain.high, truth))
-            print(f"{kind:20} {count:4} {' '.join(f'{cell:>15}' for cell in cells)}", flush=True)
+    parser.add_argument("--runs", type=int, default=400)
+    runs = parser.parse_args().runs
+    chance = np.random.default_rng(1)
+    print("| scatter | n = 2 | 3 | 5 | 10 |\n|---|---|---|---|---|")
+    for kind in KINDS:
+        print(f"| {kind} |", " | ".join(coverage(chance, kind, n, runs) for n in (2, 3, 5, 10)), "|", flush=True)
+    print("\n| equal points | panels | scatter | answer | compare |\n|---|---|---|---|---|")
+    for points, panels, kind in (*((k, 1, KINDS[0]) for k in (2, 4, 12, 24)), (4, 4, KINDS[0]), (4, 1, KINDS[3])):
+        answer, change = (
+            false_answer(chance, kind, points, panels, 3, runs),
+            false_change(chance, kind, points, 3, runs),
+        )
+        print(f"| {points} | {panels} | {kind} | {answer} | {change} |", flush=True)
 
 
 if __name__ == "__main__":

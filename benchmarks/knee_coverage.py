@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierbench.postprocess.measures.knee import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
-from tierbench.postprocess.measures.uncertainty import Interval
+from tierbench.postprocess.stats import Interval
 
 LEAST = 0.9
 PLATEAU, EACH = 800.0, 50.0  # so the knee is at 16 clients

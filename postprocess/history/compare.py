@@ -15,23 +15,22 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-from scipy import stats
 
 from tierbench.errors import ConfigError
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.history.alarms import BETTER, WORSE, baseline
-from tierbench.postprocess.history.changepoints import LEVEL
 from tierbench.postprocess.history.of_run import values
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import Night
 from tierbench.postprocess.history.sentences import percent
-from tierbench.postprocess.report.changes import ratio
+from tierbench.postprocess.report.changes import changes, left_out
 from tierbench.postprocess.report.compare import check_common, incomparable
 from tierbench.postprocess.report.differences import Difference, differences
 from tierbench.postprocess.report.words import counted, figures
+from tierbench.postprocess.stats import student
 from tierbench.postprocess.tables.points import batch_name
 from tierbench.postprocess.tables.results import Results, Say, read_results
-from tierbench.postprocess.verdict.counted import valid
+from tierbench.postprocess.verdict import counted as verdicts
 
 SAME, CANNOT_TELL = "same", "cannot tell"
 LESS_IS_BETTER = re.compile(r"(?<!_per)_s$|_ms$|volatility|amplification|round_trips_per_")  # of such columns
@@ -62,7 +61,8 @@ class Comparison:
     unit: str
     judged: Sequence[Judged]
     differing: Sequence[Difference] | None  # none: nobody can look any more
-    lost: Sequence[str] = ()  # configurations of the first that have no VALID trials in the second
+    lost: Sequence[str] = ()  # configurations of the first that have no usable trials in the second
+    new: Sequence[str] = ()  # those that have none in the first
 
     @property
     def exit_status(self) -> int:
@@ -77,15 +77,19 @@ def compare_runs(one: Results, other: Results, size: float, metric: str = "", an
     differing = differences(one, other)
     _refuse(one.name, other.name, differing, anyway)
     metric = metric or one.rate
-    mine, theirs = _values(one, metric), _values(other, metric)
     judged = []
-    for name in (name for name in mine if name in theirs):
-        before, after = mine[name], theirs[name]
-        found = ratio(before, after)
-        counts, said = (len(before), len(after)), judgement(*found, size, metric)
-        judged.append(Judged(name, _middle(before), _middle(after), counts, *found, said))
-    lost = [name for name in mine if name not in theirs]
-    return Comparison(one.name, other.name, metric, one.unit if metric == one.rate else "", judged, differing, lost)
+    for change in changes(one, other, metric):
+        interval = (change.ratio, change.low, change.high)
+        said = CANNOT_TELL if change.is_doubted else judgement(*interval, size, metric)
+        counts = (len(change.before), len(change.after))
+        judged.append(Judged(change.name, _middle(change.before), _middle(change.after), counts, *interval, said))
+    there = {batch_name(row.levels) for row in one.trials if verdicts.counts(row) and (row[metric] or 0) > 0}
+    missing = left_out(one, other, metric)
+    lost = [name for name in missing if name in there]
+    new = [name for name in missing if name not in there]
+    return Comparison(
+        one.name, other.name, metric, one.unit if metric == one.rate else "", judged, differing, lost, new
+    )
 
 
 def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say, anyway: bool = False) -> Comparison:
@@ -97,12 +101,13 @@ def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say,
         raise ConfigError(f"{known.nightly}: has no nights measured by {metric}, so nothing to compare with")
     differing = _differences_from(latest, known.nightly, run, say, anyway)
     judged = []
+    together = max(sum(value.metric == metric for value in values(run)), 1)
     for value in values(run):
         own = baseline(known, value.configuration)
         logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
         if value.metric != metric or not len(logs):
             continue
-        found = _of_one_more(logs, math.log(value.mean))
+        found = _of_one_more(logs, math.log(value.mean), together)
         level = math.exp(float(logs.mean()))
         judged.append(
             Judged(
@@ -136,21 +141,12 @@ def _middle(rates: Sequence[float]) -> float:
     return float(np.exp(np.mean(np.log(rates))))
 
 
-def _of_one_more(logs: Numbers, value: float) -> tuple[float, float | None, float | None]:
+def _of_one_more(logs: Numbers, value: float, together: int) -> tuple[float, float | None, float | None]:
     factor = math.exp(value - float(logs.mean()))
     if len(logs) < LEAST_NIGHTS:
         return factor, None, None
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, len(logs) - 1) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
+    reach = float(student(len(logs) - 1, together) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
     return factor, factor * math.exp(-reach), factor * math.exp(reach)
-
-
-def _values(results: Results, metric: str) -> dict[str, list[float]]:
-    """What the VALID trials of each configuration have."""
-    found: dict[str, list[float]] = {}
-    for row in results.trials:
-        if valid(row) and (row[metric] or 0) > 0:
-            found.setdefault(batch_name(row.levels), []).append(row[metric])
-    return found
 
 
 def _differences_from(night: Night, nightly: str, run: Results, say: Say, anyway: bool) -> Sequence[Difference] | None:
@@ -193,9 +189,11 @@ def lines(made: Comparison) -> Iterator[str]:
             f"  {percent(one.ratio, 1)}{interval}  {one.judgement}"
         )
     if not made.judged:
-        yield "  no configuration has VALID trials in both"
+        yield "  no configuration has usable trials in both"
     for name in made.lost:
-        yield f"  {name:<{width}}  has no VALID trials in {made.second}, so nobody can tell"
+        yield f"  {name:<{width}}  has no usable trials in {made.second}, so nobody can tell"
+    for name in made.new:
+        yield f"  {name:<{width}}  left out: it has no usable trials in {made.first}"
     if made.differing is None:
         yield f"  differs: nobody can say, the run of {made.first}'s latest night is not there any more"
     for difference in made.differing or ():
@@ -207,7 +205,7 @@ def as_json(made: Comparison) -> str:
         "tierbench": "compare", "format": 1,
         "first": made.first, "second": made.second, "metric": made.metric, "unit": made.unit,
         "exit_status": made.exit_status, "configurations": [asdict(one) for one in made.judged],
-        "lost": list(made.lost),
+        "lost": list(made.lost), "new": list(made.new),
         "differences": None if made.differing is None else [asdict(one) for one in made.differing],
     }  # fmt: skip
     return json.dumps(content, indent=1, ensure_ascii=False)
@@ -230,7 +228,7 @@ def as_junit(made: Comparison) -> str:
             ElementTree.SubElement(case, "skipped", message=f"cannot tell: {words}")
     for name in made.lost:
         case = ElementTree.SubElement(suite, "testcase", classname=f"tierbench.{made.metric}", name=name)
-        ElementTree.SubElement(case, "skipped", message=f"cannot tell: no VALID trials in {made.second}")
+        ElementTree.SubElement(case, "skipped", message=f"cannot tell: no usable trials in {made.second}")
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
@@ -238,5 +236,5 @@ def summary(made: Comparison) -> str:
     """All of it in one line."""
     given = [one.judgement for one in made.judged]
     kinds = [f"{counted(given.count(kind), 'configuration')} {kind}" for kind in dict.fromkeys(given)]
-    kinds += [f"{counted(len(made.lost), 'configuration')} without VALID trials"] if made.lost else []
+    kinds += [f"{counted(len(made.lost), 'configuration')} without usable trials"] if made.lost else []
     return ", ".join(kinds) or "nothing to compare"

@@ -11,7 +11,7 @@ from tierbench.postprocess.history.environment import environment
 from tierbench.postprocess.history.mark import night_mark
 from tierbench.postprocess.history.rows import FAILED, MEASURED, Link, Measured, Night, Value, Verdicts
 from tierbench.postprocess.measures.ceilings import measured_links
-from tierbench.postprocess.measures.uncertainty import mean_interval
+from tierbench.postprocess.stats import mean_interval
 from tierbench.postprocess.tables.across import SUMMARISED
 from tierbench.postprocess.tables.points import batch_name
 from tierbench.postprocess.tables.results import Results, Say, read_results
@@ -58,7 +58,7 @@ def values(results: Results) -> Iterator[Value]:
         good = [row for row in rows if valid(row)]
         for metric in SUMMARISED:
             found = mean_interval(values_of(good, metric))
-            if found:
+            if found and found.value is not None:
                 low = None if found.low is None else max(found.low, 0.0)  # none of them is ever below
                 yield Value(configuration, metric, found.value, low, found.high, len(values_of(good, metric)))
 

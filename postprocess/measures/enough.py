@@ -10,7 +10,7 @@ from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.repeats import Repeats, Until
 from tierbench.errors import ConfigError
-from tierbench.postprocess.measures.uncertainty import mean_interval
+from tierbench.postprocess.stats import mean_interval
 from tierbench.postprocess.tables.read import read_rows
 from tierbench.postprocess.tables.rows import RATE, RATE_OF, TrialRow
 from tierbench.postprocess.verdict.counted import counts, values_of

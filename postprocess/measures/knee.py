@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.uncertainty import LEVEL, Interval
+from tierbench.postprocess.stats import LEVEL, Interval
 
 FULL, FLAT, RISING, OPEN = "full", "full from the least batch", "not full", "cannot tell"
 
@@ -226,15 +226,15 @@ class _Region:
         best = float(self.knees[self.best[0]])
         if high is not None and high <= ladder[-1]:
             state, value = (FULL, best) if low is not None else (FLAT, high)
-            return Knee(state, clients=Interval(value, low, high, "profile"), **known)  # type: ignore[arg-type]
+            return Knee(state, clients=Interval(value, low, high), **known)  # type: ignore[arg-type]
         if low is not None and high is None:
-            return Knee(RISING, clients=Interval(low, low, None, "profile"), **known)  # type: ignore[arg-type]
+            return Knee(RISING, clients=Interval(low, low, None), **known)  # type: ignore[arg-type]
         why = (
             "the batches scatter too much to say where the rate ceases to grow"
             if low is None
             else f"it may be full with {low:.3g} clients or only beyond the ladder, with up to {high:.3g}"
         )
-        return Knee(OPEN, why, clients=Interval(best, low, high, "profile"), **known)  # type: ignore[arg-type]
+        return Knee(OPEN, why, clients=Interval(best, low, high), **known)  # type: ignore[arg-type]
 
     def _bounded_below(self, first: int) -> float | None:
         """The least knee that fits; None where any smaller one would."""
@@ -252,7 +252,6 @@ class _Region:
             math.exp(value),
             math.exp(value - math.hypot(value - low, reach)) if below else None,
             math.exp(value + math.hypot(high - value, reach)) if above else None,
-            "profile",
         )
 
     def _predicted(self, clients: int) -> Interval:
@@ -268,7 +267,6 @@ class _Region:
                 low - scatter
             ),  # no squares: a curve that bends just beyond the ladder is at the region's very end
             math.exp(high + scatter),
-            "profile",
         )
 
     def _over_repeats(self, share: float) -> float:

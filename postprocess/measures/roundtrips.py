@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from tierbench.postprocess.measures.uncertainty import LEVEL, Interval
+from tierbench.postprocess.stats import LEVEL, Interval
 
 FEWEST = 3  # trials: two are always on a line
 
@@ -30,5 +30,5 @@ def fitted(trials: Sequence[tuple[float, float]]) -> RoundTrips | None:
     line = stats.linregress(far, took)
     reach = float(stats.t.ppf((1 + LEVEL) / 2, len(far) - 2) * line.stderr)
     slope = float(line.slope)
-    each = Interval(slope, slope - reach, slope + reach, "t") if math.isfinite(reach) else Interval(slope)
+    each = Interval(slope, slope - reach, slope + reach) if math.isfinite(reach) else Interval(slope)
     return RoundTrips(each, float(line.intercept))

@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend
 from tierbench.postprocess.plots.style import INK, MUTED, PAPER
-from tierbench.postprocess.tables.across import Bounded
+from tierbench.postprocess.stats import Interval
 
 ROW_IN, FRAME_IN = 0.48, 0.55
 LABEL_LETTERS, LABEL_LINES = 30, 2
@@ -30,7 +30,7 @@ class Shape:
 
     says: str
     theirs: float
-    ours: Bounded
+    ours: Interval
 
 
 def shapes_plot(shapes: Sequence[Shape]) -> Figure:

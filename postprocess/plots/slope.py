@@ -13,7 +13,8 @@ from matplotlib.lines import Line2D
 from tierbench.postprocess.plots.canvas import DOT, MEAN, line_handle
 from tierbench.postprocess.plots.ladder import Ladder, Plot, Series, drawn, ladder_of
 from tierbench.postprocess.plots.style import INK, MUTED
-from tierbench.postprocess.tables.across import Bounded, SummaryRow
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.across import SummaryRow
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
@@ -67,7 +68,7 @@ def gain_ladder(plots: Sequence[Plot]) -> Figure:
 
 
 def _steps(
-    axes: Axes, one: Series, ladder: Ladder, place: tuple[int, int], step: Callable[[SummaryRow], Bounded]
+    axes: Axes, one: Series, ladder: Ladder, place: tuple[int, int], step: Callable[[SummaryRow], Interval]
 ) -> None:
     """A line of steps, with their intervals."""
     steps = [(row, value) for row in one.summary if (value := step(row).value) is not None]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tierbench.postprocess.report.words import between, factor, figures, listed, percent
-from tierbench.postprocess.tables.across import Bounded, RatioRow, SummaryRow
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.across import RatioRow, SummaryRow
 from tierbench.postprocess.tables.points import level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
 
@@ -60,10 +62,11 @@ def _against(results: Results, row: SummaryRow, baseline: str) -> RatioRow | Non
     """How a level compares with the baseline, all else being equal."""
     wanted = (results.layout.lines, baseline, results.rate)
     rows = rows_at(results.ratios, {name: level_of(row, name) for name in results.factors})
-    return next((one for one in rows if (one.factor, one.against, one.metric) == wanted), None)
+    found = next((one for one in rows if (one.factor, one.against, one.metric) == wanted), None)
+    return found and replace(found, ratio=results.together(found))
 
 
-def _kind(ratio: Bounded) -> str:
+def _kind(ratio: Interval) -> str:
     if ratio.interval is None:
         return UNKNOWN
     low, high = ratio.interval
@@ -72,7 +75,7 @@ def _kind(ratio: Bounded) -> str:
     return UNKNOWN if low <= 1 <= high else APART
 
 
-def _worded(ratio: Bounded) -> str:
+def _worded(ratio: Interval) -> str:
     if ratio.value is None:
         return ""
     return factor(ratio.value) + (f" ({between(*ratio.interval)})" if ratio.interval else "")

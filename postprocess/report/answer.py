@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
 from tierbench.postprocess.report.against import shares_of_baseline
@@ -14,11 +14,13 @@ from tierbench.postprocess.report.scaling import scaling_of
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import between, counted, factor, figures, listed, span
-from tierbench.postprocess.tables.across import Bounded, RatioRow, SummaryRow
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.across import RatioRow, SummaryRow
 from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results, why
 from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, TrialRow
+from tierbench.postprocess.tables.summary import strays
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, UNJUDGED, counts, verdict
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
@@ -77,10 +79,10 @@ def answer(results: Results, panel: Panel) -> Answer:
         *_along(results, panel),
         *knee_notes(results, panel),
     ]
-    notes += _wall_time(results, panel, x, ranked) if results.rate == RATE else []
+    notes += _wall_time(results, ranked) if results.rate == RATE else []
     directions = {trial.direction for trial in usable}
     notes = [worded(note, directions) for note in notes]
-    told = (*notes, *_doubts(trials, deciding))
+    told = (*notes, *_strays(results, panel), *_doubts(trials, deciding))
     return Answer(clear, worded(sentence, directions), told, compares=len(ranked) > 1)
 
 
@@ -116,7 +118,15 @@ def deciding_place(results: Results, panel: Panel) -> str:
 def ranking(results: Results, panel: Panel, x: str) -> list[SummaryRow]:
     """The lines' means at a place along x, the fastest first."""
     rows = results.summaries_at(results.at(panel, x=x))
-    return _ranked([row for row in rows if row.trials], results.rate, largest_first=True)
+    ranked = _ranked([row for row in rows if row.trials], results.rate, largest_first=True)
+    # A stray trial is in the mean and in no ratio; what is said is said by ratios.
+    behind = _ratios(results, panel, x, results.rate, ranked[0]) if ranked else {}
+    if len(behind) < len(ranked) - 1:
+        return ranked
+    lines = results.layout.lines
+    return sorted(
+        ranked, key=lambda row: behind[text].ratio.value or 1.0 if (text := level_of(row, lines)) in behind else 1.0
+    )
 
 
 def _ranked(rows: list[SummaryRow], metric: str, *, largest_first: bool) -> list[SummaryRow]:
@@ -144,7 +154,9 @@ def _ratios(results: Results, panel: Panel, x: str, metric: str, first: SummaryR
     lines = results.layout.lines
     rows = rows_at(results.ratios, results.at(panel, level_of(first, lines), x))
     return {
-        row.against: row for row in rows if (row.factor, row.metric) == (lines, metric) and row.ratio.value is not None
+        row.against: replace(row, ratio=results.together(row))
+        for row in rows
+        if (row.factor, row.metric) == (lines, metric) and row.ratio.value is not None
     }
 
 
@@ -204,7 +216,7 @@ def _doubtful(row: RatioRow) -> bool:
     return row.is_doubted and (row.by_valid.low or 0.0) <= 1
 
 
-def _by_valid_words(ratio: Bounded) -> str:
+def _by_valid_words(ratio: Interval) -> str:
     if ratio.value is None:
         return "not compared at all: no repetition has both VALID"
     if ratio.interval is None:
@@ -212,15 +224,15 @@ def _by_valid_words(ratio: Bounded) -> str:
     return f"at {_interval(ratio)}"
 
 
-def _ahead(behind: Mapping[str, Bounded]) -> str:
+def _ahead(behind: Mapping[str, Interval]) -> str:
     return listed([f"{name} by a factor of {_bounded(ratio)}" for name, ratio in behind.items()])
 
 
-def _bounded(ratio: Bounded) -> str:
+def _bounded(ratio: Interval) -> str:
     return factor(ratio.value) + (f" ({_of_95(*ratio.interval)})" if ratio.interval else "")
 
 
-def _interval(ratio: Bounded) -> str:
+def _interval(ratio: Interval) -> str:
     return factor(ratio.value) + (f", {_of_95(*ratio.interval)}" if ratio.interval else "")
 
 
@@ -306,7 +318,7 @@ def _along(results: Results, panel: Panel) -> list[str]:
         return []
     least, largest = ladder[0], ladder[-1]
     factors = [
-        f"{level_name(results.layout.lines, line)} {_bounded(row.ratio)}"
+        f"{level_name(results.layout.lines, line)} {_bounded(results.together(row))}"
         for line in results.lines(panel)
         for row in rows_at(results.ratios, results.at(panel, line, largest))
         if (row.factor, row.against, row.metric) == (x, least, results.rate) and row.ratio.value
@@ -316,15 +328,19 @@ def _along(results: Results, panel: Panel) -> list[str]:
     return [f"From {level_name(x, least)} to {largest} the rate changes by a factor of: {'; '.join(factors)}."]
 
 
-def _wall_time(results: Results, panel: Panel, x: str, ranked: list[SummaryRow]) -> list[str]:
+def _wall_time(results: Results, ranked: list[SummaryRow]) -> list[str]:
     quickest = _ranked(ranked, WALL_TIME, largest_first=False)
     if len(quickest) < 2:
         return []
     times = [f"{_name(results, row)} {figures(row.means[WALL_TIME].value, 's')}" for row in quickest]
-    ratios = _ratios(results, panel, x, WALL_TIME, quickest[0])
-    row = ratios.get(level_of(quickest[1], results.layout.lines))
-    first = row and row.ratio.interval and f" The first of them took {_bounded(row.ratio)} of the next one’s time."
-    return [f"Wall time of the batch, from submission to the last end: {', '.join(times)}.{first or ''}"]
+    return [f"Wall time of the batch, from submission to the last end: {', '.join(times)}."]
+
+
+def _strays(results: Results, panel: Panel) -> list[str]:
+    far = [trial for trial in strays(results.trials, results.rate) if trial in results.trials_at(panel.levels)]
+    rates = [f"{trial.trial} ({figures(trial[results.rate], results.unit)})" for trial in far]
+    apart = "lies" if len(far) == 1 else "lie"
+    return [f"{listed(rates)} {apart} far off all others, and no ratio is taken with it."] if far else []
 
 
 def _doubts(trials: list[TrialRow], deciding: list[TrialRow]) -> list[str]:

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from scipy import stats
-
 from tierbench.dags.levels import ACCESS, WORKLOAD
+from tierbench.postprocess import stats
+from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.points import batch_name, level_of
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import SUSPECT, counts, verdict
 
-LEVEL = 0.95
-LEAST_TRIALS = 2  # of each run
-Interval = tuple[float | None, float | None]
-NOT_KNOWN: Interval = (None, None)
-METHOD = "Welch’s t of the logarithms, the trials of the two runs being independent"
+Point = frozenset[tuple[str, str]]
+METHOD = "moderated t of the logarithms, 95 % for all of them together"
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,9 @@ class Change:
     ratio: float
     low: float | None
     high: float | None
-    by_valid: Interval | None = None  # of the ratio without SUSPECT trials, where such count, too
+    by_valid: tuple[float | None, float | None] | None = (
+        None  # of the ratio without SUSPECT trials, where such count, too
+    )
 
     @property
     def name(self) -> str:
@@ -53,39 +51,41 @@ class Change:
 
 
 def changes(one: Results, other: Results, metric: str) -> Iterator[Change]:
-    """Every point of the factors that both runs have trials at."""
-    theirs = _trials(other, metric)
-    for point, mine in _trials(one, metric).items():
-        if both := theirs.get(point):
-            levels = dict(point)
-            before, after = ([trial[metric] for trial in trials] for trials in (mine, both))
-            doubtful = any(verdict(trial) == SUSPECT for trial in (*mine, *both))
-            yield Change(
-                {name: levels[name] for name in one.factors}, tuple(before), tuple(after), *ratio(before, after),
-                _by_valid(mine, both, metric) if doubtful else None,
-            )  # fmt: skip
+    """Every point of the factors that both runs have trials at; the intervals hold all together."""
+    mine, theirs = _trials(one, metric), _trials(other, metric)
+    ratios = stats.changes(_values(mine, metric), _values(theirs, metric))
+    of_valid = stats.changes(*(_values(side, metric, doubtful=False) for side in (mine, theirs)))
+    for point, found in zip(ratios, stats.held_together(ratios.values()), strict=True):
+        levels = dict(point)  # type: ignore[call-overload]
+        both = mine[point], theirs[point]  # type: ignore[index]
+        doubtful = any(verdict(trial) == SUSPECT for trials in both for trial in trials)
+        alone = of_valid[point].ratio if point in of_valid else Interval()
+        before, after = (tuple(trial[metric] for trial in trials) for trials in both)
+        yield Change(
+            {name: levels[name] for name in one.factors}, before, after,
+            found.ratio.value or 1.0, found.ratio.low, found.ratio.high,
+            (alone.low, alone.high) if doubtful else None,
+        )  # fmt: skip
 
 
-def _by_valid(mine: Sequence[TrialRow], theirs: Sequence[TrialRow], metric: str) -> Interval:
-    before, after = ([trial[metric] for trial in trials if verdict(trial) != SUSPECT] for trials in (mine, theirs))
-    return ratio(before, after)[1:] if before and after else NOT_KNOWN
+def left_out(one: Results, other: Results, metric: str) -> list[str]:
+    """The points that either run has trials of, and that are not compared: one of them has none that count."""
+    compared = _trials(one, metric).keys() & _trials(other, metric).keys()
+    names = {name for point in compared for name in [batch_name(dict(point))]}
+    planned = dict.fromkeys(batch_name(trial.levels) for run in (one, other) for trial in run.trials)
+    return [name for name in planned if name not in names]
 
 
-def ratio(before: Sequence[float], after: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """The geometric means' ratio and its 95 % interval, which fewer than two trials each cannot give."""
-    one, other = np.log(before), np.log(after)
-    factor = float(np.exp(np.mean(other) - np.mean(one)))
-    if min(len(before), len(after)) < LEAST_TRIALS:
-        return factor, None, None
-    if np.ptp(one) == np.ptp(other) == 0:
-        return factor, factor, factor
-    interval = stats.ttest_ind(other, one, equal_var=False).confidence_interval(LEVEL)
-    return factor, float(np.exp(interval.low)), float(np.exp(interval.high))
+def _values(trials: Mapping[Point, Sequence[TrialRow]], metric: str, doubtful: bool = True) -> stats.Values:
+    return {
+        (point, trial.repeat): trial[metric]
+        for point, rows in trials.items() for trial in rows if doubtful or verdict(trial) != SUSPECT
+    }  # fmt: skip
 
 
-def _trials(results: Results, metric: str) -> dict[frozenset[tuple[str, str]], list[TrialRow]]:
+def _trials(results: Results, metric: str) -> dict[Point, list[TrialRow]]:
     """The trials that count and have the metric, by points: workload by workload, then in the order of the levels."""
-    found: dict[frozenset[tuple[str, str]], list[TrialRow]] = {}
+    found: dict[Point, list[TrialRow]] = {}
     rows = [trial for trial in results.trials if counts(trial) and (trial[metric] or 0) > 0]
     names = [WORKLOAD, ACCESS, *(name for name in results.factors if name not in (WORKLOAD, ACCESS))]
     places = {name: factor.texts for name, factor in results.factors.items()}

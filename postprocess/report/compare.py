@@ -14,7 +14,7 @@ from tierbench.postprocess.plots.canvas import SHOWN, Picture
 from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, as_the_papers, ladder_picture, sheets_of
 from tierbench.postprocess.plots.ladder import Plot, Series
 from tierbench.postprocess.plots.style import LINES, looks
-from tierbench.postprocess.report.changes import METHOD, Change, changes
+from tierbench.postprocess.report.changes import METHOD, Change, changes, left_out
 from tierbench.postprocess.report.differences import Difference
 from tierbench.postprocess.report.knee import held_predictions
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
@@ -117,6 +117,9 @@ def _sections(
         _change_table(called[0], name, list(changes(runs[0], run, metric)), what, unit, differ)
         for name, run, differ in zip(called[1:], runs[1:], found, strict=True)
         for metric, what, unit in ((runs[0].rate, "Rate", runs[0].unit), (WALL_TIME.column, "Wall time", "s"))
+    ] + [
+        element("p", f"Not compared, {called[0]} or {name} has no trials of it that count: {listed(missing)}.")
+        for name, run in zip(called[1:], runs[1:], strict=True) if (missing := left_out(runs[0], run, runs[0].rate))
     ]  # fmt: skip
     yield "predictions", "Predictions", list(held_predictions(runs, called))
     yield "differences", "What differs", [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tierbench.postprocess.report.words import figures
-from tierbench.postprocess.tables.across import Bounded, SummaryRow
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.across import SummaryRow
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.verdict.counted import counts
@@ -33,20 +34,20 @@ def _time(results: Results, row: SummaryRow, before: SummaryRow | None) -> str:
     trips = row.means[ROUND_TRIPS].value
     said = f"{level_name(lines, level_of(row, lines))} {_ms(row.means[EACH].value)}"
     said += f" or {figures(trips)} round trips" if trips else ""
-    more = _more(results, row, before) if before else Bounded()
+    more = _more(results, row, before) if before else Interval()
     if more.value is None:
         return said
     interval = f" (95\N{NO-BREAK SPACE}% interval {' to '.join(map(_ms, more.interval))})" if more.interval else ""
     return f"{said}, {_ms(more.value)}{interval} more"
 
 
-def _more(results: Results, row: SummaryRow, before: SummaryRow) -> Bounded:
+def _more(results: Results, row: SummaryRow, before: SummaryRow) -> Interval:
     """By how much a file's time is longer than in another row."""
     lines = results.layout.lines
     point = {name: level_of(row, name) for name in results.factors}
     wanted = (lines, level_of(before, lines), EACH)
     rows = [r.more for r in rows_at(results.ratios, point) if (r.factor, r.against, r.metric) == wanted]
-    return rows[0] if rows else Bounded()
+    return rows[0] if rows else Interval()
 
 
 def _ms(seconds: float | None) -> str:

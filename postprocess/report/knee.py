@@ -8,7 +8,8 @@ from tierbench.dags.levels import JOBS
 from tierbench.postprocess.measures.knee import FLAT, FULL, RISING
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, figures, listed, span
-from tierbench.postprocess.tables.across import Bounded, KneeRow
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.across import KneeRow
 from tierbench.postprocess.tables.points import Panel, batch_name, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.tables.rows import RATE
@@ -52,7 +53,7 @@ def _told(row: KneeRow) -> str:
     return ""
 
 
-def _with(bounded: Bounded, unit: str) -> str:
+def _with(bounded: Interval, unit: str) -> str:
     ends = f" (95\N{NO-BREAK SPACE}% interval {span(bounded)})" if bounded.interval else ""
     return f"{figures(bounded.value, unit)}{ends}"
 
@@ -72,7 +73,7 @@ def knee_table(results: Results) -> Markup | None:
     return table(heads, rows, words=len(names) + 1, caption=CAPTION)
 
 
-def _cell(bounded: Bounded) -> str:
+def _cell(bounded: Interval) -> str:
     if bounded.value is None:
         one_sided = [f"> {figures(bounded.low)}" if bounded.low is not None else ""]
         one_sided += [f"< {figures(bounded.high)}" if bounded.high is not None else ""]

@@ -12,7 +12,8 @@ from tierbench.postprocess.plots.canvas import PAPERS, Picture
 from tierbench.postprocess.plots.shapes import Shape, shapes_plot
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import between, factor, figures, listed
-from tierbench.postprocess.tables.across import EXTRAPOLATED, Bounded, RatioRow
+from tierbench.postprocess.stats import Interval, student
+from tierbench.postprocess.tables.across import EXTRAPOLATED, RatioRow
 from tierbench.postprocess.tables.points import Point, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
 from tierbench.spec import build
@@ -32,7 +33,8 @@ NOTE = (
 def papers_picture(results: Results) -> Iterator[Picture]:
     """The claims as shapes, theirs beside ours, if the experiment repeats any."""
     shapes = [
-        Shape(str(claim.says), claim.found, _factor(claim, _measured(results, claim))) for claim in _claims(results)
+        Shape(str(claim.says), claim.found, _factor(results, claim, _measured(results, claim)))
+        for claim in _claims(results)
     ]
     if shapes:
         caption = "Where both marks of a row lie on the same side of 1, the finding holds here; see the table."
@@ -52,13 +54,13 @@ def papers_table(results: Results) -> Iterator[Markup]:
     rows, papers = [], dict.fromkeys(str(claim.paper) for claim in claims)
     for claim in claims:
         row = _measured(results, claim)
-        verdict = _verdict(claim, row)
+        verdict = _verdict(results, claim, row)
         finding = element(
             "span", claim.says, " ", element("span", f"({claim.source})", class_="note"), class_="finding"
         )
         words = element("b", verdict) if verdict != OPEN else verdict
         rows.append([finding, words, _theirs(claim), _ours(results, claim, row), _of(claim)])
-    heads = ["finding", "", "paper", "here (95 % interval)", "of"]
+    heads = ["finding", "", "paper", "here (95 % interval, all together)", "of"]
     yield element("p", NOTE, class_="note")
     yield table(heads, rows, words=2, caption=f"Findings of {listed(list(papers))}, and whether they hold here")
 
@@ -89,14 +91,18 @@ def _steps(claim: Claim, row: RatioRow) -> float:
     return float(level_of(row, claim.factor)) / float(row.against) if claim.levels else 1.0
 
 
-def _factor(claim: Claim, row: RatioRow | None) -> Bounded:
+def _factor(results: Results, claim: Claim, row: RatioRow | None) -> Interval:
     """Our factor with its interval, as far as it was measured."""
-    return row.ratio.over(_steps(claim, row)) if row else Bounded()
+    if row is None:
+        return Interval()
+    claims, df = len(results.experiment.get("claims") or ()), row.degrees
+    # Half of the error that a run's sentences may have is its answer's, the other half that of all its claims.
+    return (row.ratio.as_of(df, student(df, 2 * claims)) if df and claims else row.ratio).over(_steps(claim, row))
 
 
-def _verdict(claim: Claim, row: RatioRow | None) -> str:
+def _verdict(results: Results, claim: Claim, row: RatioRow | None) -> str:
     """What our factor says to a claim, if its pairs of VALID trials alone say so as well."""
-    interval = _factor(claim, row).interval
+    interval = _factor(results, claim, row).interval
     if row is None or interval is None:
         return OPEN
     said = judged(claim, *interval)
@@ -133,7 +139,7 @@ def _of(claim: Claim) -> str:
 
 
 def _ours(results: Results, claim: Claim, row: RatioRow | None) -> str:
-    ours = _factor(claim, row)
+    ours = _factor(results, claim, row)
     if ours.value is None:
         return _guessed(results, claim) or "not measured"
     told = factor(ours.value) + (f" ({between(*ours.interval)})" if ours.interval else "")

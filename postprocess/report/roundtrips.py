@@ -34,8 +34,9 @@ def round_trips(results: Results, panel: Panel) -> Iterator[str]:
         beside = (
             f" and takes {figures(1e3 * fit.beside_s, 'ms')} beside them" if fit.beside_s >= 0 else ", fewer if near"
         )
+        trips = round(fit.each.value or 0.0, 2) + 0.0
         yield (
-            f"An operation{' with ' if apart else ''}{', '.join(apart)} waits for {round(fit.each.value, 2) + 0.0:.2f}"
+            f"An operation{' with ' if apart else ''}{', '.join(apart)} waits for {trips:.2f}"
             f" round trips{interval}{beside}: a straight line through {len(points)} trials."
         )
 

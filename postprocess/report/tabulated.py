@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.plots.gallery import interval_words, volatility_column
@@ -68,7 +69,7 @@ def ratio_table(results: Results, panel: Panel) -> Markup | None:
     factor, x = results.layout.lines, deciding_place(results, panel)
     lines = [level_of(row, factor) for row in ranking(results, panel, x)]
     ratios = {
-        (level_of(row, factor), row.against): row
+        (level_of(row, factor), row.against): replace(row, ratio=results.together(row))
         for row in rows_at(results.ratios, results.at(panel, x=x))
         if (row.factor, row.metric) == (factor, results.rate) and row.ratio.value is not None
     }
@@ -82,7 +83,8 @@ def ratio_table(results: Results, panel: Panel) -> Markup | None:
     same = conditions(results, panel, x).removeprefix("With ")
     caption = (
         f"{COMPARED[results.rate]} the row’s {factor} over that of the column’s, with {same}, with 95 % interval"
-        f" from trials of the same repetition{f' ({method})' if method else ''}. In bold: the interval leaves 1 out."
+        f" for all comparisons together, repetitions as blocks{f' ({method})' if method else ''}."
+        " In bold: the interval leaves 1 out."
     )
     return table(["", *names], rows, caption=caption)
 

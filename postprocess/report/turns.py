@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tierbench.postprocess.report.against import Shares, without_suspects
 from tierbench.postprocess.report.words import between, factor, figures, listed
-from tierbench.postprocess.tables.across import Bounded, RatioRow, SummaryRow
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.across import RatioRow, SummaryRow
 from tierbench.postprocess.tables.points import level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.tables.rows import SUMMED
@@ -49,7 +51,7 @@ def _begun(results: Results, row: SummaryRow) -> str:
     return begun.pop() if len(begun) == 1 else ""
 
 
-def _side(ratio: Bounded) -> str:
+def _side(ratio: Interval) -> str:
     """Whether they get less together, more, or what cannot be told from as much; nothing where there is no telling."""
     if ratio.interval is None:
         return ""
@@ -61,4 +63,5 @@ def _against(results: Results, row: SummaryRow, alone: SummaryRow) -> RatioRow |
     lines = results.layout.lines
     point = {name: level_of(row, name) for name in results.factors}
     wanted = (lines, level_of(alone, lines), SUMMED)
-    return next((r for r in rows_at(results.ratios, point) if (r.factor, r.against, r.metric) == wanted), None)
+    found = next((r for r in rows_at(results.ratios, point) if (r.factor, r.against, r.metric) == wanted), None)
+    return found and replace(found, ratio=results.together(found))

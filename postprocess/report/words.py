@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tierbench.postprocess.tables.across import Bounded
+from tierbench.postprocess.stats import Interval
 
 NOTHING = "–"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -21,7 +21,7 @@ def figures(value: float | None, unit: str = "") -> str:
     return f"{value:.{decimals}f}" + (f"\N{NO-BREAK SPACE}{unit}" if unit else "")
 
 
-def span(bounded: Bounded) -> str:
+def span(bounded: Interval) -> str:
     """An interval's two ends; nothing where there is none."""
     return TO.join(map(figures, bounded.interval or ()))
 

@@ -6,36 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tierbench.postprocess.tables.columns import Column, Path, Row, count, factor_levels, inner, places, text
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.columns import Column, Path, Row, count, factor_levels, inner, number, places, text
 from tierbench.postprocess.tables.rows import CONFIGURATION, EVENTS, OPERATIONS, RATE, SENT, SUMMED, Count, TrialRow
 
 
 @dataclass(frozen=True)
-class Bounded:
-    """A value with its 95 % interval, as far as they are known."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        return None if self.low is None or self.high is None else (self.low, self.high)
-
-    def over(self, number: float) -> Bounded:
-        """All of it, divided by a number above 0."""
-        return Bounded(*(None if one is None else one / number for one in (self.value, self.low, self.high)))
-
-    @property
-    def reach(self) -> tuple[float, float]:
-        """How far the interval reaches below and above the value; nowhere where there is none."""
-        if self.value is None or self.low is None or self.high is None:
-            return 0.0, 0.0
-        return max(self.value - self.low, 0.0), max(self.high - self.value, 0.0)
-
-
-@dataclass(frozen=True)
-class Mean(Bounded):
+class Mean(Interval):
     """A column of trials.csv over several trials."""
 
     sd: float | None = None
@@ -43,7 +20,7 @@ class Mean(Bounded):
 
 def bounded(
     name: str, ends: str, unit: str, meaning: str, decimals: int = 3, of: str = "", single: str = ""
-) -> Bounded:
+) -> Interval:
     """The columns of a value and of its interval's ends, which are called after another name."""
 
     def column(name: str, meaning: str) -> Column:
@@ -55,7 +32,7 @@ def bounded(
         ("low",): column(f"{ends}low", f"{interval} begins{single}"),
         ("high",): column(f"{ends}high", f"{interval} ends"),
     }
-    return inner(columns, lambda values: Bounded(**values))
+    return inner(columns, lambda values: Interval(**values))
 
 
 # What summary.csv averages.
@@ -94,17 +71,17 @@ class SummaryRow(Row):
     valid: Count = count("trials with the verdict VALID")
     suspect: Count = count("trials with the verdict SUSPECT")
     invalid: Count = count("trials with the verdict INVALID")
-    method: str = text("how the intervals were made: t, or bootstrap")
+    method: str = text("how the intervals were made: t")
     means: Mapping[str, Mean] = means()
-    by_valid: Bounded = bounded(
+    by_valid: Interval = bounded(
         "delivered_valid_mbps", "delivered_valid_", "Mb/s",
         "delivered_mbps over the VALID trials alone; empty where none is SUSPECT",
     )  # fmt: skip
-    gain: Bounded = bounded(
+    gain: Interval = bounded(
         "gain_mbps", "gain_", "Mb/s",
         "delivered_mbps less that of the next smaller batch, over the repeats that both have",
     )  # fmt: skip
-    growth: Bounded = bounded(
+    growth: Interval = bounded(
         "growth",
         "growth_",
         "1",
@@ -121,21 +98,27 @@ class RatioRow(Row):
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("the level of the factor that its level here is compared with")
     metric: str = text("column of trials.csv that is compared")
-    ratio: Bounded = bounded(
-        "ratio", "", "1", "level over against: geometric mean over the pairs of trials of the same repeat", 4,
-        of="the ratio", single="; empty with a single pair",
+    ratio: Interval = bounded(
+        "ratio", "", "1", "level over against, without what a repeat does to all its trials", 4,
+        of="the ratio", single="; empty with a single trial of either",
     )  # fmt: skip
-    more: Bounded = bounded(
+    more: Interval = bounded(
         "difference", "difference_", "", "level less against, in the metric's unit: mean over the same pairs", 4,
         of="the difference", single="; empty with a single pair",
     )  # fmt: skip
+    df: float | None = number("1", "degrees of freedom of the ratio's interval")
     pairs: Count = count("repeats of which both trials count")
-    by_valid: Bounded = bounded(
-        "valid_ratio", "valid_", "1", "ratio over the pairs of VALID trials alone; empty where all pairs are", 4,
-        single="; empty with a single pair",
+    by_valid: Interval = bounded(
+        "valid_ratio", "valid_", "1", "ratio by VALID trials alone; empty where all are", 4,
+        single="; empty with a single trial of either",
     )  # fmt: skip
     valid_pairs: Count = count("repeats of which both trials are VALID")
-    method: str = text("how the interval was made: t, or bootstrap")
+    method: str = text("how the interval was made: moderated t")
+
+    @property
+    def degrees(self) -> float | None:
+        """Of freedom; of a table that is older than their column, those of its pairs."""
+        return self.df or (self.pairs - 1.0 if self.pairs and self.pairs > 1 and self.ratio.interval else None)
 
     @property
     def is_doubted(self) -> bool:
@@ -154,13 +137,13 @@ class ScalingRow(Row):
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("the least level of the factor, all else being equal")
     kind: str = text("measured, or extrapolated: then nothing of this point was measured")
-    delivered: Bounded = bounded("delivered_mbps", "delivered_", "Mb/s", "mean rate taken in by the jobs")
-    scale: Bounded = bounded(
+    delivered: Interval = bounded("delivered_mbps", "delivered_", "Mb/s", "mean rate taken in by the jobs")
+    scale: Interval = bounded(
         "scale_factor", "scale_", "1", "rate over that at the least level, over level over least level", 4
     )
     pairs: Count = count("repeats by which the scale factor was found; empty where it was extrapolated with another's")
     by: str = text("the point whose scale factor was used to extrapolate")
-    method: str = text("how the scale factor's interval was made: t, or bootstrap")
+    method: str = text("how the scale factor's interval was made: moderated t")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,23 +153,23 @@ class KneeRow(Row):
     levels: Mapping[str, Any] = factor_levels()
     state: str = text("full: within the ladder; full from the least batch; not full; cannot tell")
     why: str = text("why it cannot be told")
-    knee: Bounded = bounded(
+    knee: Interval = bounded(
         "knee_jobs", "knee_", "1", "clients at which each one’s share, added up, comes to the plateau", 2,
         single="; empty where the ladder does not bound it",
     )  # fmt: skip
-    plateau: Bounded = bounded(
+    plateau: Interval = bounded(
         "plateau_mbps", "plateau_", "Mb/s", "rate that more clients approach",
         single="; empty where the ladder does not bound it",
     )  # fmt: skip
-    each: Bounded = bounded(
+    each: Interval = bounded(
         "each_mbps", "each_", "Mb/s", "what each client brings while the way is not full",
         single="; empty where the ladder does not bound it",
     )  # fmt: skip
-    further: Bounded = bounded(
+    further: Interval = bounded(
         "further_mbps", "further_", "Mb/s", "what one further client brings: the gain of the last step over its clients"
     )
     predicted_jobs: Count = count("next larger batch, of which the prediction is")
-    predicted: Bounded = bounded(
+    predicted: Interval = bounded(
         "predicted_mbps", "predicted_", "Mb/s", "delivered_mbps of that batch, mean over as many repetitions"
     )
     batches: Count = count("batches on the ladder that have trials which count; jobs is the largest of them")

@@ -8,8 +8,8 @@ from typing import Any
 
 from tierbench.dags.levels import JOBS, level_text
 from tierbench.postprocess.measures.knee import FLAT, RISING, Knee, Rung, knee
-from tierbench.postprocess.measures.uncertainty import Interval
-from tierbench.postprocess.tables.across import Bounded, KneeRow, SummaryRow
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.across import KneeRow, SummaryRow
 from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import counts
 from tierbench.starts import NATURAL, TOGETHER
@@ -47,28 +47,24 @@ def _row(trials: list[TrialRow], summary: list[SummaryRow]) -> KneeRow:
         state=found.state,
         why=found.why,
         knee=_clients(found),
-        plateau=_bounded(found.plateau),
-        each=_bounded(found.each),
+        plateau=found.plateau or Interval(),
+        each=found.each or Interval(),
         further=_further(summary, top.jobs),
         predicted_jobs=found.next_clients,
-        predicted=_bounded(found.predicted),
+        predicted=found.predicted or Interval(),
         batches=len({trial.jobs for trial in trials}),
         repeats=len({trial.repeat for trial in trials}),
-        method=found.clients.method if found.clients else "",
+        method="profile" if found.clients else "",
     )
 
 
-def _clients(found: Knee) -> Bounded:
+def _clients(found: Knee) -> Interval:
     """Without a value where the ladder bounds it on one side only."""
-    bounded = _bounded(found.clients)
-    return Bounded(None, bounded.low, bounded.high) if found.state in (FLAT, RISING) else bounded
+    bounded = found.clients or Interval()
+    return Interval(None, bounded.low, bounded.high) if found.state in (FLAT, RISING) else bounded
 
 
-def _further(summary: list[SummaryRow], top: int) -> Bounded:
+def _further(summary: list[SummaryRow], top: int) -> Interval:
     """The gain of the last step, over the clients that it took."""
     steps = [after.gain.over(after.jobs - before.jobs) for before, after in pairwise(summary) if after.jobs == top]
-    return steps[0] if steps else Bounded()
-
-
-def _bounded(interval: Interval | None) -> Bounded:
-    return Bounded(interval.value, interval.low, interval.high) if interval else Bounded()
+    return steps[0] if steps else Interval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,8 +13,9 @@ from typing import Any
 from tierbench import files, stored
 from tierbench.dags import names
 from tierbench.dags.layout import Layout
-from tierbench.dags.levels import ACCESS, PAIR, WORKLOAD, Factor
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_text
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.stats import Interval, tukey
 from tierbench.postprocess.tables.across import KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.factors import layout_of, run_factors
@@ -76,6 +78,26 @@ class Results:
         pairs = (f"{access}/{workload}" for access in self.accesses for workload in self.factors[WORKLOAD].texts)
         return Factor(PAIR, tuple(pair for pair in pairs if pair in there))
 
+    def together(self, row: RatioRow) -> Interval:
+        """A ratio with an interval that holds together with those of all that the run's answers compare.
+
+        Whom a sentence names is chosen by the result, so all pairs of lines at a place count (Tukey), and all places.
+        """
+        df = row.degrees
+        levels = len(self._compared.get((row.factor, _place(row)), ())) if row.factor == self.layout.lines else 2
+        claims = 2 if self.experiment.get("claims") else 1  # half of the error is theirs
+        return row.ratio.as_of(df, tukey(levels, df, claims * max(len(self._compared), 1))) if df else row.ratio
+
+    @functools.cached_property
+    def _compared(self) -> dict[tuple[str, Any], set[str]]:
+        """The levels by factor and place: of the lines everywhere, and along x where a note speaks of it."""
+        found: dict[tuple[str, Any], set[str]] = {}
+        along = self.layout.x if self.layout.x != JOBS else ""
+        for row in self.ratios:
+            if row.metric == self.rate and row.factor in (self.layout.lines, along):
+                found.setdefault((row.factor, _place(row)), set()).add(level_of(row, row.factor))
+        return found
+
     @property
     def accesses(self) -> list[str]:
         """The ways of access in the order in which the experiment names them."""
@@ -121,6 +143,12 @@ class Results:
         places = {name: self.factors[name].in_order.texts for name in along}
         rows = rows_at(self.summary, point)
         return sorted(rows, key=lambda row: [places[name].index(level_of(row, name)) for name in along])
+
+
+def _place(row: RatioRow) -> Any:
+    """Where a ratio was taken: its levels of the other factors."""
+    varied = (ACCESS, WORKLOAD) if row.factor == PAIR else (row.factor,)
+    return tuple((name, level_text(level)) for name, level in row.levels.items() if name not in varied)
 
 
 def ran(trial: TrialRow) -> bool:

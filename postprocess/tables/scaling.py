@@ -13,7 +13,8 @@ from typing import Any
 
 from tierbench.dags.levels import level_text
 from tierbench.dags.scaling import Scaling
-from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED, Bounded, RatioRow, ScalingRow, SummaryRow
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.tables.rows import RATE
 
 Texts = Mapping[str, str]
@@ -49,8 +50,8 @@ def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioR
             levels=row.levels,
             against=least,
             kind=MEASURED,
-            delivered=Bounded(mean.value, mean.low, mean.high),
-            scale=ratio.ratio.over(steps) if ratio else Bounded(),
+            delivered=Interval(mean.value, mean.low, mean.high),
+            scale=ratio.ratio.over(steps) if ratio else Interval(),
             pairs=ratio.pairs if ratio else None,
             method=ratio.method if ratio else "",
         )
@@ -92,19 +93,19 @@ def _alike(one: SummaryRow | ScalingRow, other: SummaryRow | ScalingRow, along: 
     return {**_texts(one.levels), along: ""} == {**_texts(other.levels), along: ""}
 
 
-def _times(rate: Bounded, factor: Bounded) -> Bounded:
+def _times(rate: Interval, factor: Interval) -> Interval:
     """A product of two that were found apart: on a scale of ratios their distances add up as squares."""
     if rate.value is None or factor.value is None:
-        return Bounded()
+        return Interval()
     reaches = [_reach(one) for one in (rate, factor)]
     value = rate.value * factor.value
     if None in reaches:
-        return Bounded(value)
+        return Interval(value)
     reach = math.exp(math.hypot(*(one or 0.0 for one in reaches)))
-    return Bounded(value, value / reach, value * reach)
+    return Interval(value, value / reach, value * reach)
 
 
-def _reach(bounded: Bounded) -> float | None:
+def _reach(bounded: Interval) -> float | None:
     """How far the farther end of an interval is from its value, as the logarithm of a ratio."""
     if not bounded.value or not bounded.low or not bounded.high or bounded.low <= 0:
         return None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tierbench.dags.levels import ACCESS, BUILT_IN, PAIR, WORKLOAD, Factor
-from tierbench.postprocess.measures.uncertainty import Interval, mean_interval, ratio_interval
-from tierbench.postprocess.tables.across import COMPARED, SUMMARISED, Bounded, Mean, RatioRow, SummaryRow
+from tierbench.dags.levels import ACCESS, BUILT_IN, PAIR, WORKLOAD, Factor, level_text
+from tierbench.postprocess.stats import Compared, Interval, blocks, mean_interval
+from tierbench.postprocess.tables.across import COMPARED, SUMMARISED, Mean, RatioRow, SummaryRow
 from tierbench.postprocess.tables.columns import Row
 from tierbench.postprocess.tables.factors import order
 from tierbench.postprocess.tables.rows import RATE, TrialRow
@@ -22,6 +23,8 @@ def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> lis
     rows: list[SummaryRow] = []
     smaller: list[TrialRow] = []
     along = order(axes)
+    trials = list(trials)
+    model = _Model(trials, RATE)
 
     def point(row: Row) -> list[Any]:
         return [f"{row.access}/{row.workload}", *(along(row, axis.name) for axis in axes), row.jobs]
@@ -29,11 +32,12 @@ def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> lis
     for members in _grouped(trials, point):
         counting = [row for row in members if counts(row)]
         configuration = members[0].configuration
-        gain, growth = Bounded(), Bounded()
+        gain, growth = Interval(), Interval()
         if rows and rows[-1].configuration == configuration:
             pairs = _pairs(counting, smaller, RATE)
-            gain = _bounded(mean_interval([a - b for a, b in pairs]))
-            growth = _bounded(ratio_interval(_ratios(counting, smaller, RATE)))
+            gain = mean_interval([a - b for a, b in pairs]) or Interval()
+            grown = model.ratio(counting, smaller)
+            growth = grown.ratio if grown else Interval()
         rows.append(
             SummaryRow(
                 configuration=configuration,
@@ -41,7 +45,7 @@ def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> lis
                 trials=len(counting),
                 trials_left_out=len(members) - len(counting),
                 **_verdicts(members),
-                method=(mean_interval(values_of(counting, RATE)) or Interval(0)).method,
+                method="t" if len(values_of(counting, RATE)) > 1 else "",
                 means={name: _mean(values_of(counting, name)) for name in SUMMARISED},
                 by_valid=_by_valid(counting),
                 gain=gain,
@@ -60,6 +64,10 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
     counting = [row for row in trials if counts(row)]
     factors = (*BUILT_IN, *(axis.name for axis in axes))
     along = order(axes)
+    models = {metric: _Model(counting, metric) for metric in COMPARED}
+    of_valid = models
+    if not all(map(valid, counting)):
+        of_valid = {metric: _Model(filter(valid, counting), metric) for metric in COMPARED}
 
     def others(factor: str) -> Callable[[Row], list[Any]]:
         varied = (ACCESS, WORKLOAD) if factor == PAIR else (factor,)
@@ -73,35 +81,68 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
         for members in _grouped(counting, others(factor)):
             levels = list(_grouped(members, level(factor)))
             for metric, (one, other) in itertools.product(COMPARED, itertools.permutations(levels, 2)):
-                row = _ratio(factor, one, other, metric)
+                row = _ratio(factor, one, other, models[metric], of_valid[metric])
                 rows += [row] if row else []
     return rows
 
 
-def _ratio(factor: str, these: list[TrialRow], those: list[TrialRow], metric: str) -> RatioRow | None:
-    """The row of a pair of levels; none where no repeat has both."""
-    ratios = _ratios(these, those, metric)
-    differences = [a - b for a, b in _pairs(these, those, metric) if a > 0 and b > 0]
-    of_valid = _ratios(list(filter(valid, these)), list(filter(valid, those)), metric)
-    interval = ratio_interval(ratios)
-    if interval is None:
+def strays(trials: Iterable[TrialRow], metric: str) -> list[TrialRow]:
+    """The trials that count, and are left out of ratios all the same, since they are far off all others."""
+    return _Model(trials, metric).strays
+
+
+class _Model:
+    """What a metric is at each point, by the trials that count and have it."""
+
+    def __init__(self, trials: Iterable[TrialRow], metric: str) -> None:
+        self.metric = metric
+        having = {(_point(row), row.repeat): row for row in trials if counts(row) and (row[metric] or 0) > 0}
+        self._blocks, stray = blocks({at: row[metric] for at, row in having.items()})
+        self.strays = [having[at] for at in stray]  # type: ignore[index]
+
+    @functools.cached_property
+    def _known(self) -> dict[tuple[Hashable, Hashable], Compared | None]:
+        return {}
+
+    def ratio(self, these: Sequence[TrialRow], those: Sequence[TrialRow]) -> Compared | None:
+        """The one point's over the other's; the one turned round is the inverse of the other."""
+        if not these or not those:
+            return None
+        one, other = _point(these[0]), _point(those[0])
+        if (other, one) in self._known:
+            turned = self._known[other, one]
+            return turned.inverted if turned else None
+        return self._known.setdefault((one, other), self._blocks.ratio(one, other))
+
+
+def _point(row: TrialRow) -> Hashable:
+    return tuple((name, level_text(level)) for name, level in row.levels.items())
+
+
+def _ratio(
+    factor: str, these: list[TrialRow], those: list[TrialRow], model: _Model, of_valid: _Model
+) -> RatioRow | None:
+    """The row of a pair of levels; none where no repeat links them."""
+    metric = model.metric
+    found = model.ratio(these, those)
+    if found is None:
         return None
+    pairs = [(a, b) for a, b in _pairs(these, those, metric) if a > 0 and b > 0]
+    valid_pairs = len(_pairs(list(filter(valid, these)), list(filter(valid, those)), metric))
+    by_valid = of_valid.ratio(these, those) if valid_pairs < len(pairs) else None
     return RatioRow(
         factor=factor,
         levels=these[0].levels,
         against=str(those[0].level(factor)),
         metric=metric,
-        ratio=_bounded(interval),
-        more=_bounded(mean_interval(differences)),
-        pairs=len(ratios),
-        by_valid=_bounded(ratio_interval(of_valid)) if len(of_valid) < len(ratios) else Bounded(),
-        valid_pairs=len(of_valid),
-        method=interval.method,
+        ratio=found.ratio,
+        more=mean_interval([a - b for a, b in pairs]) or Interval(),
+        df=found.df,
+        pairs=len(pairs),
+        by_valid=by_valid.ratio if by_valid else Interval(),
+        valid_pairs=valid_pairs,
+        method="moderated t" if found.df else "",
     )
-
-
-def _ratios(these: list[TrialRow], those: list[TrialRow], metric: str) -> list[float]:
-    return [a / b for a, b in _pairs(these, those, metric) if a > 0 and b > 0]
 
 
 def _grouped(trials: Iterable[TrialRow], key: Callable[[TrialRow], Any]) -> Iterator[list[TrialRow]]:
@@ -116,23 +157,19 @@ def _verdicts(trials: list[TrialRow]) -> dict[str, Any]:
 
 
 def _mean(values: list[float]) -> Mean:
-    bounded = _not_negative(_bounded(mean_interval(values)))
+    bounded = _not_negative(mean_interval(values) or Interval())
     spread = statistics.stdev(values) if len(values) > 1 else None
     return Mean(bounded.value, bounded.low, bounded.high, spread)
 
 
-def _by_valid(counting: list[TrialRow]) -> Bounded:
+def _by_valid(counting: list[TrialRow]) -> Interval:
     """The rate by the VALID trials alone, where others count as well: a reader sees what the doubtful ones change."""
     if all(map(valid, counting)):
-        return Bounded()
-    return _not_negative(_bounded(mean_interval(values_of(filter(valid, counting), RATE))))
+        return Interval()
+    return _not_negative(mean_interval(values_of(filter(valid, counting), RATE)) or Interval())
 
 
-def _bounded(interval: Interval | None) -> Bounded:
-    return Bounded(interval.value, interval.low, interval.high) if interval else Bounded()
-
-
-def _not_negative(bounded: Bounded) -> Bounded:
+def _not_negative(bounded: Interval) -> Interval:
     """The interval of what is never below 0."""
     return bounded if bounded.low is None else replace(bounded, low=max(bounded.low, 0.0))
 

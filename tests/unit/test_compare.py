@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import numpy as np
 import pytest
 
 from tests.unit.report_page import Page
@@ -11,7 +10,7 @@ from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.style import KNOWN
-from tierbench.postprocess.report.changes import changes, ratio
+from tierbench.postprocess.report.changes import changes
 from tierbench.postprocess.report.compare import comparison_pictures, run_names
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.write import comparison
@@ -44,19 +43,15 @@ def test_a_change_is_found_and_told_with_its_interval(tmp_path):
     assert "Not like for like" not in page.text
 
 
-def test_the_ratio_of_runs_has_its_true_value_within_its_interval():
-    chance = np.random.default_rng(3)
-    covered = 0
-    for _ in range(400):
-        before, after = chance.normal(100, 5, 4), chance.normal(80, 8, 4)
-        _, low, high = ratio(before, after)
-        covered += low <= 0.8 <= high
-    assert 0.91 < covered / 400 < 0.99
-
-
 def test_single_trials_give_a_ratio_without_an_interval(tmp_path):
     one, other = read(tmp_path / "a", repeats=1), read(tmp_path / "b", repeats=1)
     assert all(change.low is None and not change.certain for change in changes(one, other, "mean_mbps"))
+
+
+def test_a_point_that_is_left_out_is_named(tmp_path):
+    verdicts = {f"direct.root.x008.r{n}": ("INVALID", "") for n in (1, 2, 3)}
+    page = Page(comparison([make(tmp_path / "a"), make(tmp_path / "b", verdicts=verdicts)], None, silent).read_text())
+    assert "has no trials of it that count: direct/root" in page.text
 
 
 def test_invalid_trials_are_not_compared(tmp_path):

@@ -19,7 +19,7 @@ from tierbench.errors import ConfigError
 from tierbench.postprocess.measures.stalls import longest_stall
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.report.answer import answer
-from tierbench.postprocess.tables.across import Bounded
+from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.results import read_results
 from tierbench.postprocess.tables.terminal import as_text
@@ -264,7 +264,7 @@ def test_the_answer_is_what_they_get_together_of_what_they_get_alone(compared):
 
 
 def test_what_suspect_trials_alone_say_of_turns_is_not_clear(compared):
-    doubted = [dataclasses.replace(row, valid_pairs=0, by_valid=Bounded()) for row in compared.ratios]
+    doubted = [dataclasses.replace(row, valid_pairs=0, by_valid=Interval()) for row in compared.ratios]
     found = answer(dataclasses.replace(compared, ratios=doubted), compared.panels[0])
     assert not found.clear
     assert "Without the SUSPECT trials that is not so of start=together." in found.sentence

@@ -1,0 +1,289 @@
+"""What repetitions say: means and ratios with their intervals, and how sure several comparisons are together.
+
+docs/statistics.md says why it is done so; benchmarks/interval_coverage.py how often it holds. scipy is loaded where it
+is needed: a trial's own tables, which are made within the DAG, do without.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEVEL = 0.95
+STRAY = 0.01  # how often a run without a stray trial is said to have one
+LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, for a stray trial to be told from its neighbours
+LARGEST_DF = 1000.0  # beyond, Student's distribution is the normal one
+Values = Mapping[tuple[Hashable, Hashable], float]  # by point and repetition
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its 95 % interval, as far as they are known."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def over(self, number: float) -> Interval:
+        """All of it, divided by a number above 0."""
+        return Interval(*(None if one is None else one / number for one in (self.value, self.low, self.high)))
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """How far the interval reaches below and above the value; nowhere where there is none."""
+        if self.value is None or self.low is None or self.high is None:
+            return 0.0, 0.0
+        return max(self.value - self.low, 0.0), max(self.high - self.value, 0.0)
+
+    @property
+    def relative_half_width(self) -> float | None:
+        """The larger distance of a bound from the value, over the value."""
+        if self.low is None or self.high is None or not self.value:
+            return None
+        return max(self.high - self.value, self.value - self.low) / abs(self.value)
+
+    def as_of(self, df: float | None, quantile: float) -> Interval:
+        """The interval of a ratio whose 95 % interval this is, at another quantile of its distribution."""
+        if not self.value or not self.low or not self.high or not df:
+            return Interval(self.value)
+        widened = quantile / student(df)
+        return Interval(
+            self.value,
+            self.value * (self.low / self.value) ** widened,
+            self.value * (self.high / self.value) ** widened,
+        )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A ratio with its interval, and the degrees of freedom of the scatter that it rests on."""
+
+    ratio: Interval
+    df: float | None = None
+
+    @property
+    def inverted(self) -> Compared:
+        value, low, high = (
+            None if one is None else 1 / one for one in (self.ratio.value, self.ratio.high, self.ratio.low)
+        )
+        return Compared(Interval(value, low, high), self.df)
+
+
+def mean_interval(values: Sequence[float]) -> Interval | None:
+    """The mean of independent values, and its interval by Student's t."""
+    if not values:
+        return None
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(mean)
+    reach = student(len(values) - 1) * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if np.ptp(values) else 0.0
+    return Interval(mean, mean - reach, mean + reach)
+
+
+def student(df: float, together: int = 1) -> float:
+    """By what a standard error is multiplied, if so many intervals are to hold together (Šidák)."""
+    return _quantile(2, df, together)
+
+
+def tukey(levels: int, df: float, together: int = 1) -> float:
+    """The same for all pairs of so many levels, in each of so many places: whichever is picked by its result."""
+    return _quantile(levels, float(math.floor(df)) if levels > 2 and df >= 1 else df, together)
+
+
+@functools.cache
+def _quantile(levels: int, df: float, together: int) -> float:
+    from scipy import stats
+
+    level = LEVEL ** (1 / together)
+    if levels <= 2:
+        return float(stats.t.ppf((1 + level) / 2, df))
+    return float(stats.studentized_range.ppf(level, levels, min(df, LARGEST_DF))) / math.sqrt(2)
+
+
+class Blocks:
+    """The logarithms of a metric: a level for each point and a shift for each repetition, by least squares.
+
+    Trials that are missing take nothing from the others, as long as points are linked by repetitions that they share.
+    The scatter of each point is its own, drawn towards that of all (Smyth 2004), with the degrees of freedom of both.
+    """
+
+    def __init__(self, values: Values) -> None:
+        self.trials = [key for key, value in values.items() if value > 0]
+        logs = np.log([values[key] for key in self.trials])
+        self.points = {point: place for place, point in enumerate(dict.fromkeys(key[0] for key in self.trials))}
+        repeats = {repeat: place for place, repeat in enumerate(dict.fromkeys(key[1] for key in self.trials))}
+        self.at = np.array([self.points[point] for point, _ in self.trials], dtype=int)
+        during = np.array([repeats[repeat] for _, repeat in self.trials], dtype=int)
+        there = np.zeros((len(self.points), len(repeats)))
+        there[self.at, during] = 1.0
+        self.counts = there.sum(1)
+        self.beside = there.sum(0)[during]  # how many trials each one's repetition has
+        self.share = there / self.counts[:, None]
+        self.laplacian = np.diag(there.sum(0)) - there.T @ self.share
+        self.inverse = np.linalg.pinv(self.laplacian, hermitian=True)
+        self.own = np.eye(len(repeats))[during] - self.share[self.at]
+        self.means = np.bincount(self.at, logs, len(self.points)) / self.counts
+        self.shifts = self.inverse @ self.own.T @ logs
+        self.rest = logs - (self.means - self.share @ self.shifts)[self.at] - self.shifts[during]
+        self.free = 1 - 1 / self.counts[self.at] - np.einsum("ij,jk,ik->i", self.own, self.inverse, self.own)
+        self.freedom = np.bincount(self.at, self.free, len(self.points)).astype(float)
+        self.squares = np.bincount(self.at, self.rest**2, len(self.points)).astype(float)
+        self.linked = _linked(there)
+        self.variances, self.dfs = moderated(self.squares, self.freedom)
+
+    @property
+    def df(self) -> float:
+        """Of the scatter of all points together."""
+        return float(self.freedom.sum())
+
+    def ratio(self, point: Hashable, against: Hashable) -> Compared | None:
+        """The one over the other; nothing where no repetition links them."""
+        if point not in self.points or against not in self.points:
+            return None
+        one, other = self.points[point], self.points[against]
+        if self.linked[one] != self.linked[other]:
+            return None
+        weights = (self.at == one) / self.counts[one] - (self.at == other) / self.counts[other]
+        apart = self.share[one] - self.share[other]
+        weights = weights - self.own @ (self.inverse @ apart)
+        log = self.means[one] - self.means[other] - apart @ self.shifts
+        if min(self.counts[one], self.counts[other]) < 2:
+            return Compared(Interval(math.exp(log)))
+        parts = np.bincount(self.at, weights**2, len(self.points)) * self.variances
+        return _compared(float(log), parts, self.dfs, self.df)
+
+
+def blocks(values: Values) -> tuple[Blocks, list[tuple[Hashable, Hashable]]]:
+    """The model of these values, without trials that are strays, and those: at most one in twenty, at least one.
+
+    A stray lies further from what the others of its repetition and its point foretell than chance has it.
+    """
+    kept, strays = dict(values), []
+    model = Blocks(kept)
+    for _ in range(max(1, len(kept) // 20)):
+        can = (model.counts[model.at] >= LEAST_TRIALS) & (model.beside >= LEAST_POINTS) & (model.free > 1e-9)
+        if not can.any() or not model.squares.any():
+            break
+        far = np.where(can, np.abs(model.rest) / np.sqrt(np.where(can, model.free, 1.0)), 0.0)
+        worst = int(far.argmax())
+        stray = model.trials[worst]
+        without = Blocks({key: value for key, value in kept.items() if key != stray})
+        place = without.points[stray[0]]
+        variance, df = float(without.variances[place]), float(without.dfs[place])
+        if df <= 0 or not _is_beyond(float(far[worst]), variance, df, len(kept)):
+            break
+        strays.append(stray)
+        del kept[stray]
+        model = without
+    return model, strays
+
+
+def _is_beyond(distance: float, variance: float, df: float, trials: int) -> bool:
+    from scipy import stats
+
+    return variance > 0 and 2 * trials * float(stats.t.sf(distance / math.sqrt(variance), df)) < STRAY
+
+
+def moderated(squares: Numbers, freedom: Numbers) -> tuple[Numbers, Numbers]:
+    """Variances from sums of squares, each drawn towards all of them, and their degrees of freedom.
+
+    As limma's squeezeVar, but for two things that few trials of few points need, by simulation: they are drawn towards
+    their mean and not their geometric mean, and how much they differ counts half a standard error more.
+    """
+    from scipy import special
+
+    total = float(freedom.sum())
+    if total < 1e-9:
+        return np.zeros(len(squares)), np.zeros(len(squares))
+    pooled = float(squares.sum()) / total
+    same = np.full(len(squares), pooled), np.full(len(squares), total)
+    has = freedom > 1e-9
+    if has.sum() < 3 or pooled == 0:
+        return same
+    variances, half = squares[has] / freedom[has], freedom[has] / 2
+    logs = np.log(np.maximum(variances, 1e-5 * max(float(np.median(variances)), 1e-5 * pooled)))
+    logs = logs - special.digamma(half) + np.log(half)
+    expected = float(special.polygamma(1, half).mean())
+    beyond = max(float(logs.var(ddof=1)) - expected, 0.0)
+    beyond += 0.5 * (expected + beyond) * math.sqrt(2 / (len(logs) - 1))
+    prior = 2 * _inverse_trigamma(beyond)
+    return (prior * pooled + squares) / (prior + freedom), np.minimum(prior + freedom, total)
+
+
+def _inverse_trigamma(value: float) -> float:
+    from scipy import special
+
+    found = 0.5 + 1 / value
+    for _ in range(50):
+        there = float(special.polygamma(1, found))
+        step = there * (1 - there / value) / float(special.polygamma(2, found))
+        found += step
+        if abs(step) < 1e-8 * found:
+            break
+    return found
+
+
+def _linked(there: Numbers) -> list[int]:
+    """By points, a number that those have in common which repetitions link."""
+    joined = (there @ there.T) > 0
+    for _ in range(len(joined).bit_length()):
+        joined = (joined.astype(float) @ joined) > 0
+    return [int(row.argmax()) for row in joined]
+
+
+def _compared(log: float, parts: Numbers, dfs: Numbers, most: float) -> Compared:
+    """A ratio from its logarithm and the parts of that one's variance (Satterthwaite)."""
+    variance = float(parts.sum())
+    used = (parts > 0) & (dfs > 0)
+    df = min(variance**2 / float((parts[used] ** 2 / dfs[used]).sum()), most) if used.any() else most
+    if df < 1e-9:
+        return Compared(Interval(math.exp(log)))
+    reach = student(df) * math.sqrt(variance)
+    return Compared(Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach)), df)
+
+
+def changes(before: Values, after: Values) -> dict[Hashable, Compared]:
+    """By points that both runs have: the later over the earlier.
+
+    Repetitions of two runs are not the same hours, so their shifts are a part of the scatter here, and the same one for
+    all points of a run.
+    """
+    models = [blocks(values)[0] for values in (before, after)]
+    squares, freedom = (np.concatenate(of) for of in zip(*((m.squares, m.freedom) for m in models), strict=True))
+    variances, dfs = moderated(squares, freedom)
+    within = float(squares.sum() / freedom.sum()) if freedom.sum() > 1e-9 else 0.0
+    steps = float(sum(len(m.shifts) - len(set(m.linked)) for m in models))
+    moved = float(sum(m.shifts @ m.laplacian @ m.shifts for m in models)) - steps * within
+    weight = float(sum(np.trace(m.laplacian) for m in models))
+    shift = max(moved / weight, 0.0) if weight > 1e-9 else 0.0
+    offsets = (0, len(models[0].counts))
+    most = float(freedom.sum()) + (steps if shift or freedom.sum() < 1e-9 else 0.0)
+    found = {}
+    for point in (point for point in models[0].points if point in models[1].points):
+        places = [m.points[point] for m in models]
+        counts = np.array([m.counts[place] for m, place in zip(models, places, strict=True)])
+        log = float(models[1].means[places[1]] - models[0].means[places[0]])
+        if counts.min() < 2:
+            found[point] = Compared(Interval(math.exp(log)))
+            continue
+        own = [place + offset for place, offset in zip(places, offsets, strict=True)]
+        parts = np.append(variances[own] / counts, shift * float((1 / counts).sum()))
+        found[point] = _compared(log, parts, np.append(dfs[own], steps), most)
+    return found
+
+
+def held_together(compared: Iterable[Compared]) -> list[Compared]:
+    """The same ratios with intervals that hold all together in 95 % of runs."""
+    every = list(compared)
+    number = max(sum(one.df is not None for one in every), 1)
+    return [Compared(one.ratio.as_of(one.df, student(one.df, number)), one.df) if one.df else one for one in every]
