@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return int(parsed.run(parsed))
     except TierbenchError as error:
-        print(f"tierbench: {error}", file=sys.stderr)
+        output.warn(f"tierbench: {error}")
         return error.exit_status
     except KeyboardInterrupt as interrupt:
         print("tierbench: interrupted", file=sys.stderr)
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 141
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
-        print(f"tierbench: {named}{error.strerror or error}", file=sys.stderr)
+        output.warn(f"tierbench: {named}{error.strerror or error}")
         return 1
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from tierbench.definitions import NAMED
 from tierbench.errors import ConfigError
+from tierbench.submit.output import warn
 from tierbench.testbed import settings, terminal
 from tierbench.testbed.check import check
 from tierbench.testbed.run import attach, run
@@ -123,7 +123,7 @@ class Progress:
         return time.monotonic() - self._start
 
     def __call__(self, words: str) -> None:
-        print(f"{self.seconds:6.1f} s  {words}", file=sys.stderr, flush=True)
+        warn(f"{self.seconds:6.1f} s  {words}")
 
 
 def _up(arguments: argparse.Namespace) -> int:
