@@ -42,7 +42,7 @@ access = ["direct"]
 batches = [2]
 repeats = 1
 retries = 0
-sample_period_s = 0.05
+sample_period_s = 0.2
 start = "{start}"
 flush = {flush}
 
