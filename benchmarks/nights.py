@@ -205,6 +205,52 @@ def rates(nights: int, seeds: int, noise: Sequence[float]) -> None:
         )
 
 
+def noise_of(kind: str, nights: int, chance: np.random.Generator) -> dict[str, np.ndarray]:
+    """Logarithms of a year's rates by way, for one kind of noise."""
+    white = {way: chance.normal(0, 0.02, nights) for way in RATES}
+    day, shared = np.arange(nights), chance.normal(0, OF_A_NIGHT, nights)
+    for way, own in white.items():
+        if kind.startswith("ar"):  # marginal scatter of 5 %
+            own[:] = chance.normal(0, 0.05 * np.sqrt(1 - float(kind[2:]) ** 2), nights)
+            for night in range(1, nights):
+                own[night] += float(kind[2:]) * own[night - 1]
+        elif kind == "weekday" and way != CONTROL:
+            own -= 0.1 * (day % 7 >= 5)
+        elif kind == "outliers":
+            own -= (chance.random(nights) < 0.05) * chance.uniform(0.1, 0.9, nights)
+        elif kind == "variance":
+            own *= np.where(day // 90 % 2 == 1, 4.0, 1.0)
+        elif kind == "bimodal":
+            own -= 0.15 * (chance.random(nights) < 0.3)
+        elif kind == "seasonal" and way != CONTROL:
+            own += 0.08 * np.sin(2 * np.pi * day / 365)
+        own += shared
+    return white
+
+
+def false_alarms(seeds: int, nights: int = 365, every: int = 12) -> None:
+    """By kind of noise: alarms that begin in a year in which nothing changes, and nights that are not OK."""
+    for kind in ("ar0.0", "ar0.3", "ar0.5", "ar0.7", "weekday", "outliers", "variance", "bimodal", "seasonal"):
+        begun, bad, looks = 0, 0, 0
+        for seed in range(seeds):
+            logs = noise_of(kind, nights, np.random.default_rng(1000 + seed))
+            clean = drawn(nights, (0.0,), seed)
+            values = {
+                place: [replace(one, mean=float(100 * np.exp(logs[one.configuration.split("/")[0]][place - 1])))
+                        for one in rows]
+                for place, rows in clean.values.items() if place <= nights
+            }  # fmt: skip
+            before: set[str] = set()
+            for count in range(every, nights + 1, every):
+                found = alarms(until(replace(clean, values=values), count))
+                now = {one.configuration for one in found if one.direction == "worse"}
+                begun, bad, looks, before = begun + len(now - before), bad + bool(now), looks + 1, now
+        print(
+            f"{kind:10} {begun / seeds:5.2f} alarms begin in a year, {bad / looks:6.1%} of nights are not OK",
+            flush=True,
+        )
+
+
 def _named(known: Chronicle) -> bool:
     """Whether the way that fell is named as that."""
     return any(found.configuration == LAN and found.direction == "worse" for found in alarms(known))
@@ -215,8 +261,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--nights", type=int, default=90)
     parser.add_argument("--rates", action="store_true", help="the rates alone")
+    parser.add_argument("--kinds", action="store_true", help="false alarms by kind of noise alone")
     parser.add_argument("--busy", action="store_true", help="noise of a machine that other work shared")
     arguments = parser.parse_args()
+    if arguments.kinds:
+        false_alarms(arguments.seeds)
+        return
     noise = BUSY if arguments.busy else QUIET
     print(f"single trials scatter by {np.std(noise):.1%}, nights by {OF_A_NIGHT:.0%} together")
     if not arguments.rates:
