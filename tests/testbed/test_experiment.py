@@ -551,7 +551,7 @@ def clients_of(ran: Ran, how: str) -> list[dict[str, str]]:
 
 def test_however_clients_begin_their_trials_are_complete(begun: Ran) -> None:
     rows = {(row["started"], row["placed"], row["state"]) for row in begun.rows(names.TRIALS_CSV)}
-    assert rows == {("in-turn", "as-matched, pinned", "complete"), ("every 2 s", "one-worker", "complete")}
+    assert rows == {("in-turn", "evenly, pinned", "complete"), ("every 2 s", "one-worker", "complete")}
 
 
 def test_in_turn_a_client_begins_when_the_one_before_has_ended(begun: Ran) -> None:
