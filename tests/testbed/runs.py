@@ -39,6 +39,11 @@ class Ran:
         """The trials' folders, in the plan's order."""
         return [self.trial(trial["id"]) for trial in content(self.directory / names.PLAN)["trials"]]
 
+    @property
+    def ended_well(self) -> bool:
+        """Whether its exit status is that of a run of complete trials: 0, or 1 where a busy machine left none usable."""
+        return self.status == int(all(row["verdict"] == "INVALID" for row in self.rows(names.TRIALS_CSV)))
+
     def rows(self, table: str) -> list[dict[str, str]]:
         with (self.directory / table).open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
@@ -114,7 +119,7 @@ class AccessPoint:
         return self.there(name)
 
     def run(self, name: str) -> Ran:
-        return self._ran("run", *_definition(name), "--no-links", "--into", f"{HOME}/{name}", run=name)
+        return self._ran("run", *_definition(name), "--no-links", "--anyway", "--into", f"{HOME}/{name}", run=name)
 
     def submit(self, name: str, copy: str = "") -> Ran:
         return self._ran("submit", f"{HOME}/{name}", run=name, copy=copy)

@@ -141,7 +141,7 @@ def test_the_versions_are_kept(measured: Ran) -> None:
 
 
 def test_the_command_succeeds(measured: Ran) -> None:
-    assert measured.status == 0
+    assert measured.ended_well
 
 
 def test_no_trial_was_tried_twice(measured: Ran) -> None:
@@ -368,7 +368,7 @@ def test_an_incomplete_trial_stays_in_the_tables(hurt: Ran) -> None:
 
 def test_submitted_again_the_incomplete_trial_is_completed(repaired: Ran) -> None:
     assert outcome(repaired.trial(HURT))["state"] == "complete"
-    assert repaired.status == 0
+    assert repaired.ended_well
 
 
 def test_submitted_again_the_complete_trial_is_left_alone(hurt: Ran, repaired: Ran) -> None:
@@ -585,7 +585,7 @@ def ungated(courses: dict[str, Future[Ran]]) -> Ran:
 
 def test_without_a_gate_a_trial_is_complete(ungated: Ran) -> None:
     (row,) = ungated.rows(names.TRIALS_CSV)
-    assert (row["started"], row["state"], ungated.status) == ("natural", "complete", 0)
+    assert (row["started"], row["state"], ungated.ended_well) == ("natural", "complete", True)
 
 
 def test_without_a_gate_the_natural_skew_is_told(ungated: Ran) -> None:
@@ -614,7 +614,7 @@ def test_trials_that_are_not_needed_are_skipped(until_known: Ran) -> None:
     states = [outcome(trial)["state"] for trial in until_known.trials]
     assert states[:3] == ["complete"] * 3
     assert states[-1] == "skipped"
-    assert until_known.status == 0
+    assert until_known.ended_well
 
 
 def test_skipped_trials_are_not_in_the_tables(until_known: Ran) -> None:

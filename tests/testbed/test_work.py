@@ -70,6 +70,6 @@ def test_the_window_is_the_given_time(ran: Ran) -> None:
 
 
 def test_no_process_is_left(ran: Ran, testbed: Testbed) -> None:
-    assert ran.status == 0
+    assert ran.ended_well
     for host in ("wn01", "wn02", "wn03", "wn04"):
         assert testbed.host(host).run("pgrep", "-x", "curl", check=False).stdout == ""
