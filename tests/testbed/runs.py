@@ -41,7 +41,7 @@ class Ran:
 
     @property
     def ended_well(self) -> bool:
-        """Whether its exit status is that of a run of complete trials: 0, or 1 where a busy machine left none usable."""
+        """Whether its exit status is that of complete trials: 0, or 1 where a busy machine left none usable."""
         return self.status == int(all(row["verdict"] == "INVALID" for row in self.rows(names.TRIALS_CSV)))
 
     def rows(self, table: str) -> list[dict[str, str]]:
