@@ -81,7 +81,7 @@ def _sections(
     yield list(clocks_not_compared(site, experiment))
     yield [Finding("bad", "the site's file", problem) for problem in submission_problems(site)]
     yield [
-        Finding("bad", f"condition {name}", "the site does not offer it", "see docs/conditions.md, or ask for another")
+        Finding("bad", f"condition {name}", "the site does not offer it", "see docs/sites.md, or ask for another")
         for name in asked_conditions(experiment)
         if name not in site.conditions
     ]

@@ -145,7 +145,7 @@ RULES = (
         "software cache not told",
         "workers with clients that have not told what their cache of software held before and after the trial",
         "workers", 0, None,
-        "have the condition's program print it (docs/conditions.md), and see why the condition was not undone",
+        "have the condition's program print it (docs/sites.md), and see why the condition was not undone",
     ),
     Rule(
         "other mount",

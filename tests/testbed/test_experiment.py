@@ -35,7 +35,7 @@ from tierbench.postprocess.tables.columns import columns_of
 from tierbench.postprocess.tables.schema import FILES
 from tierbench.testbed.namespaces import wait_until
 
-DOCUMENT = Path(__file__).parents[2] / "docs/workflows.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/runs.md"
 WITH_MOUNT = {"dgt.fiu.test", "vmuf.uf.test", "wn03.fiu.test", "wn04.fiu.test"}
 
 # The server's counter is interpolated at the window's edges, so the period is short beside windows of some seconds.
@@ -498,7 +498,7 @@ def test_a_run_by_hand_gets_its_tables_later(by_hand: tuple[bool, Ran]) -> None:
 
 
 def submit_in_a_workflow(access_point: AccessPoint) -> tuple[list[str], Ran]:
-    """A run between two steps, by the program of docs/workflows.md; the nodes as they ended, and the run."""
+    """A run between two steps, by the program of docs/runs.md; the nodes as they ended, and the run."""
     (program,) = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
     access_point.write("workflow")
     access_point.put("workflow.py", program)

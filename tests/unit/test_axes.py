@@ -219,7 +219,7 @@ def test_very_many_trials_are_asked_about(
 
 
 def test_the_docs_name_what_no_axis_can_set() -> None:
-    text = (Path(__file__).parents[2] / "docs/sites-and-experiments.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs/experiments.md").read_text(encoding="utf-8")
     listed = re.search(r"the same for all trials \(([^)]*)\)", text)
     assert listed
     assert set(re.findall(r"`(\w+)`", listed[1])) == set(COMMON) - {"axes", "except", "extends", "without"}
