@@ -191,12 +191,12 @@ def _shifts(reference: Series, own: Mapping[str, Series], its: Course) -> list[S
     parts = its.segments
     made = []
     for at, (before, after) in enumerate(itertools.pairwise(parts), 1):
-        edges = [reference.nights[index].planned_ns for index in (before.begin, after.begin, after.end - 1)]
-        moved = {name: _moved(one.planned, one.rates, *edges, nights=NEAR) for name, one in own.items()}
+        begin, turn, end = (reference.nights[index].planned_ns for index in (before.begin, after.begin, after.end - 1))
+        moved = {name: _moved(one.planned, one.rates, begin, turn, end, NEAR) for name, one in own.items()}
         there = {name: by for name, by in moved.items() if by is not None}
         difference = after.level - before.level
         along = frozenset(name for name, by in there.items() if by / difference >= ALONG)
-        made.append(Shift(at, edges[1], difference, along, len(there)))
+        made.append(Shift(at, turn, difference, along, len(there)))
     return made
 
 
@@ -296,9 +296,9 @@ def _beside(rate: Series, reference: Series | None, its: Course | None) -> tuple
     both = ~np.isnan(off)
     if both.sum() < 3:
         return 1.0, off
-    mine, its = tame(np.diff(rate.rates[both])), tame(np.diff(off[both]))
-    belief = ASSUMED * float(its @ its) / len(its)
-    share = (float(mine @ its) + belief) / max(float(its @ its) + belief, 1e-12)
+    mine, others = tame(np.diff(rate.rates[both])), tame(np.diff(off[both]))
+    belief = ASSUMED * float(others @ others) / len(others)
+    share = (float(mine @ others) + belief) / max(float(others @ others) + belief, 1e-12)
     return min(max(share, 0.0), 1.0), off
 
 

@@ -211,6 +211,7 @@ ALONE = {
     "cut": cut_off,  # at the links' own rate: what TCP sends again into a cut divides the pause, by half of it at most
     "written": written_meanwhile,
 }
+AT_REST = ("background", "cut")  # which samplers that are kept waiting do not see
 TOGETHER = {
     "missing": missing_replica,
     "truncated": truncated_replica,
@@ -245,9 +246,12 @@ def clean(access_point: AccessPoint) -> Ran:
 
 
 @pytest.fixture(scope="module")
-def contaminated(clean: Ran, access_point: AccessPoint, testbed: Testbed) -> Iterator[dict[str, Future[Ran]]]:
-    """What comes of each of the contaminated trials."""
+def contaminated(
+    clean: Ran, access_point: AccessPoint, testbed: Testbed, request: pytest.FixtureRequest
+) -> Iterator[dict[str, Future[Ran]]]:
+    """What comes of each of the contaminated trials, of which a test wants to know."""
     assert clean
+    wanted = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
 
     def trial(name: str) -> Contaminated:
         return Contaminated(
@@ -256,7 +260,7 @@ def contaminated(clean: Ran, access_point: AccessPoint, testbed: Testbed) -> Ite
 
     runs: dict[str, Future[Ran]] = {}
     with ThreadPoolExecutor(1) as one:
-        runs |= {name: one.submit(contaminate, trial(name)) for name, contaminate in ALONE.items()}
+        runs |= {name: one.submit(contaminate, trial(name)) for name, contaminate in ALONE.items() if name in wanted}
     with held(testbed.host("wan"), "worker-rate", SLOW_MBPS), ThreadPoolExecutor(len(TOGETHER)) as threads:
         runs |= {name: threads.submit(contaminate, trial(name)) for name, contaminate in TOGETHER.items()}
         yield runs
@@ -266,7 +270,9 @@ def test_the_time_of_submission_is_known_to_a_millisecond(clean: Ran) -> None:
     assert {row["wall_time_error_s"] for row in clean.rows(names.TRIALS_CSV)} == {"0.0005"}
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.quiet if name in AT_REST else ()) for name in EXPECTED]
+)
 def test_a_contamination_is_found_out(contaminated: dict[str, Future[Ran]], name: str) -> None:
     (row,) = contaminated[name].result().rows(names.TRIALS_CSV)
     verdict, reason = EXPECTED[name]
