@@ -267,7 +267,7 @@ def test_a_count_that_is_wrong_is_in_no_valid_trials_rate(run: Run, factor: floa
     path.write_text(re.sub(r'(?<="bytes_app": )\d+', lambda found: str(int(int(found[0]) * factor)), path.read_text()))
     row = trial_tables(run.trial)
     assert row["verdict"] == "SUSPECT"
-    assert "client 1 took in" in row["verdict_reasons"]
+    assert "client 1 read" in row["verdict_reasons"]
 
 
 def test_a_card_that_is_damaged_leaves_the_rate_but_not_the_evidence(run: Run) -> None:
