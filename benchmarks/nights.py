@@ -31,7 +31,7 @@ from tierbench.postprocess.history.rebuild import add
 from tierbench.postprocess.history.rows import MEASURED, MISSED, Night, Value
 from tierbench.postprocess.history.sentences import sentence, unmeasured
 from tierbench.postprocess.history.store import History
-from tierbench.postprocess.tables.rows import RATE
+from tierbench.postprocess.schema.rows import RATE
 
 # Logarithms of single VALID trials' rates over the mean of those like them, each run's own means taken out.
 QUIET = (-0.086, 0.037, 0.049, 0.002, 0.005, -0.007, -0.014, 0.008, 0.006, 0.008, -0.008)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.errors import ConfigError
-from tierbench.postprocess.tables.columns import places
+from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.tables.schema import FILES
 
 TAKEN = {name for _, table in FILES.values() for name in places(table)}

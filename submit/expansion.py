@@ -9,7 +9,7 @@ from tierbench.dags import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, expand
 from tierbench.errors import ConfigError
-from tierbench.postprocess.tables.columns import places
+from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.tables.schema import FILES
 from tierbench.site_configs.site import Site
 from tierbench.submit import pool, programs

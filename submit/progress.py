@@ -19,7 +19,7 @@ from tierbench.dags import names
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
 from tierbench.errors import ConfigError
-from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, SUMMED, UNITS
+from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SUMMED, UNITS
 from tierbench.postprocess.verdict.counted import INVALID
 from tierbench.starts import IN_TURN
 from tierbench.stored import Damaged

@@ -11,11 +11,11 @@ from tierbench.postprocess.history.environment import environment
 from tierbench.postprocess.history.mark import night_mark
 from tierbench.postprocess.history.rows import FAILED, MEASURED, Link, Measured, Night, Value, Verdicts
 from tierbench.postprocess.measures.ceilings import measured_links
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import mean_interval
 from tierbench.postprocess.tables.across import SUMMARISED
 from tierbench.postprocess.tables.points import batch_name
 from tierbench.postprocess.tables.results import Results, Say, read_results
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID, valid, values_of, verdict
 
 

@@ -20,7 +20,7 @@ from tierbench.postprocess.measures.latency import (
 )
 from tierbench.postprocess.measures.resources import SHARED, Resource, part, resources
 from tierbench.postprocess.records.trial import TrialData, by_host
-from tierbench.postprocess.tables.rows import Limit, ResourceRow
+from tierbench.postprocess.schema.rows import Limit, ResourceRow
 
 # The thresholds but for those of latency; shares of a ceiling.
 LINK_FULL = 0.90  # mean rate: headers, and the gaps between requests, take the rest

@@ -17,7 +17,7 @@ from tierbench.postprocess.measures.course import LEAST_S, course
 from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS, idle_rates
 from tierbench.postprocess.measures.late import bytes_late, settles
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
-from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import BY_NAME, USUAL_BYTES_PER_CLIENT, Evidence
 
 HEADERS = 66  # bytes of Ethernet, IP and TCP with time stamps

@@ -10,9 +10,9 @@ from tierbench import stored
 from tierbench.dags import names
 from tierbench.dags.repeats import Repeats, Until
 from tierbench.errors import ConfigError
+from tierbench.postprocess.schema.read import read_rows
+from tierbench.postprocess.schema.rows import RATE, RATE_OF, TrialRow
 from tierbench.postprocess.stats import mean_interval
-from tierbench.postprocess.tables.read import read_rows
-from tierbench.postprocess.tables.rows import RATE, RATE_OF, TrialRow
 from tierbench.postprocess.verdict.counted import counts, values_of
 from tierbench.spec import build
 

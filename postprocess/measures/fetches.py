@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.jobs import Job, WorkDone
 from tierbench.postprocess.records.trial import TrialData
-from tierbench.postprocess.tables.rows import Fetches
+from tierbench.postprocess.schema.rows import Fetches
 from tierbench.wrappers.work import PERCENTILES, rank
 
 FEW = 0.02  # of a job's fetches: by no more is a file's time too large if the time of those that were cut is in it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tierbench.postprocess.measures.course import Course, course
 from tierbench.postprocess.measures.traffic import MEGABITS
 from tierbench.postprocess.records.trial import TrialData, by_host
-from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.schema.rows import TrialRow
 
 SETTLE_S = 0.2  # what is on its way when the last client ends is no background
 LATE_S = 3.0  # for so long a server on the way may go on with what it reads ahead

@@ -12,7 +12,7 @@ from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.course import course, with_window
 from tierbench.postprocess.measures.traffic import MEGABITS, resolution_s
 from tierbench.postprocess.records.trial import Sampled
-from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.schema.rows import TrialRow
 
 STEPS = 300
 LEAD_S, TAIL_S = 1.0, 1.0  # told before and after the window

@@ -8,7 +8,7 @@ from tierbench.postprocess.measures.delivered import Delivered
 from tierbench.postprocess.measures.steady import steady
 from tierbench.postprocess.measures.traffic import traffic, window_rates
 from tierbench.postprocess.records.trial import TrialData
-from tierbench.postprocess.tables.rows import Slices
+from tierbench.postprocess.schema.rows import Slices
 
 # What interfaces carry has headers in it and what is sent again, a ceiling has not. What is beyond that has not reached
 # the clients: a server on the way reads ahead in a burst, which is no steady state.

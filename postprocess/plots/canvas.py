@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from tierbench import files
 from tierbench.postprocess.plots.style import GRID, INK, KNOWN, MUTED, OTHERS, PAPER, STYLE, WIDTH_IN, Look
-from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, verdict
 
 DPI = 200

@@ -25,13 +25,13 @@ from tierbench.postprocess.plots.strip import metric_strip
 from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.plots.timeline import Course, timelines, typical
 from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
-from tierbench.postprocess.tables import rows as tables
+from tierbench.postprocess.schema import rows as tables
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.across import KneeRow, SummaryRow
 from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
 FEW, MANY = 4, 12  # panels of a workload: those that all have their trials over time, and those that share a figure

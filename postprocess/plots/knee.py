@@ -12,8 +12,8 @@ from matplotlib.ticker import NullLocator
 from tierbench.postprocess.plots.canvas import DOT, canvas, legend, line_handle
 from tierbench.postprocess.plots.ladder import Ladder, Plot
 from tierbench.postprocess.plots.style import HEIGHT_IN, MUTED, PAPER, Look
+from tierbench.postprocess.schema.rows import RATE
 from tierbench.postprocess.tables.across import KneeRow
-from tierbench.postprocess.tables.rows import RATE
 
 SMALL = 0.62  # of a figure's height, where several are below each other
 

@@ -17,10 +17,10 @@ from matplotlib.lines import Line2D
 from tierbench.dags.levels import JOBS, Factor, level_text
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, trial_marks, verdict_handles
 from tierbench.postprocess.plots.style import HEIGHT_IN, MUTED, Look
+from tierbench.postprocess.schema.columns import Row
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.across import Mean, SummaryRow
-from tierbench.postprocess.tables.columns import Row
 from tierbench.postprocess.tables.points import level_of
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import counts, verdict
 
 TALLEST = 1.5  # of the highest mean or trial; what error bars reach beyond it is cut off, so that they hide no data

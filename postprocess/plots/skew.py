@@ -11,8 +11,8 @@ from tierbench.dags.levels import Factor
 from tierbench.postprocess.plots.canvas import canvas, legend, line_handle, trial_marks, verdict_handles
 from tierbench.postprocess.plots.ladder import Plot, Series, ladder_of
 from tierbench.postprocess.plots.style import HEIGHT_IN, Look
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.points import level_name, level_of
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import verdict
 
 PANELS = {"natural_skew_ms": "processes started", "start_skew_ms": "began to read"}

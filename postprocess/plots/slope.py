@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from tierbench.postprocess.plots.canvas import DOT, MEAN, line_handle
 from tierbench.postprocess.plots.ladder import Ladder, Plot, Series, drawn, ladder_of
 from tierbench.postprocess.plots.style import INK, MUTED
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.across import SummaryRow
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
 Step = tuple[int, float]  # the larger batch, and what became of the rate

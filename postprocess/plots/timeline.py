@@ -13,8 +13,8 @@ from matplotlib.patches import Patch
 from tierbench.postprocess.measures.over_time import TimeSeries
 from tierbench.postprocess.plots.canvas import canvas, legend
 from tierbench.postprocess.plots.style import GRID, INK, MUTED, Look
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.direction import worded
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import counts
 
 ROW_IN = 1.3

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, line_handle
 from tierbench.postprocess.plots.style import INK, Look
+from tierbench.postprocess.schema.rows import ResourceRow
 from tierbench.postprocess.tables.points import level_name, level_of
-from tierbench.postprocess.tables.rows import ResourceRow
 
 ROLES = ("storage", "metadata", "door", "wan", "gateway", "worker", "client", "machine")  # from the data to the jobs
 IDLE = 0.05  # what no trial used more of than this is left out

@@ -291,7 +291,7 @@ def _trailer(file: BinaryIO, begin: int) -> tuple[Trailer | None, int, str | Non
 
 def _header(line: bytes, where: str) -> dict[str, Any]:
     if not line.strip():
-        raise UnreadableSamples(f"{where}: is empty; the sampler never ran")
+        raise UnreadableSamples(f"{where}: is empty: the sampler never ran")
     try:
         header = stored.parse_as(dict[str, Any], line, where)
     except Damaged:

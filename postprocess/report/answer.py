@@ -14,12 +14,12 @@ from tierbench.postprocess.report.scaling import scaling_of
 from tierbench.postprocess.report.turns import shares_of_alone
 from tierbench.postprocess.report.waste import waste
 from tierbench.postprocess.report.words import between, counted, factor, figures, listed, span
+from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, TrialRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.across import RatioRow, SummaryRow
 from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results, why
-from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, TrialRow
 from tierbench.postprocess.tables.summary import strays
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, UNJUDGED, counts, verdict
 

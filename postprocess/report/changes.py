@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, WORKLOAD
 from tierbench.postprocess import stats
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.points import batch_name, level_of
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import SUSPECT, counts, verdict
 
 Point = frozenset[tuple[str, str]]

@@ -8,11 +8,11 @@ from tierbench.dags.levels import JOBS
 from tierbench.postprocess.measures.knee import FLAT, FULL, RISING
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, figures, listed, span
+from tierbench.postprocess.schema.rows import RATE
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.across import KneeRow
 from tierbench.postprocess.tables.points import Panel, batch_name, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import RATE
 
 CAPTION = (
     "Where a ladder of batches is full: the number of jobs at which the straight line, on which each job brings its"

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, between, factor, figures, span
+from tierbench.postprocess.schema.rows import RATE
 from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED, ScalingRow
 from tierbench.postprocess.tables.points import level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import RATE
 
 CAPTION = (
     "Rate taken in by the jobs, and the scale factor: the rate over that at the least {along}, over the one {along}"

@@ -11,8 +11,8 @@ from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries
 from tierbench.postprocess.report.markup import Markup, element
 from tierbench.postprocess.report.words import figures
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.direction import worded
-from tierbench.postprocess.tables.rows import TrialRow
 
 SPARK = (132, 26)
 CHART = (640, 150)

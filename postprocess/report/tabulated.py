@@ -12,10 +12,10 @@ from tierbench.postprocess.records.roles import by_role
 from tierbench.postprocess.report.answer import conditions, deciding_place, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.report.words import NOTHING, TIMES, between, factor, figures, percent, span
+from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SENT, SUMMED
 from tierbench.postprocess.tables.across import RatioRow, SummaryRow
 from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import EVENTS, OPERATIONS, RATE, SENT, SUMMED
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, counts, verdict
 
 TAKEN = {

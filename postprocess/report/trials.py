@@ -12,11 +12,11 @@ from tierbench.postprocess.plots.style import Look
 from tierbench.postprocess.report.markup import Markup, element, joined
 from tierbench.postprocess.report.sparks import chart, spark
 from tierbench.postprocess.report.words import counted, figures, moment, percent
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.points import level_of
 from tierbench.postprocess.tables.results import Results, why
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import values_of, verdict
 
 STEPS, SPARK_STEPS = 160, 66

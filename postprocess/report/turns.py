@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from tierbench.postprocess.report.against import Shares, without_suspects
 from tierbench.postprocess.report.words import between, factor, figures, listed
+from tierbench.postprocess.schema.rows import SUMMED
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.across import RatioRow, SummaryRow
 from tierbench.postprocess.tables.points import level_name, level_of, rows_at
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import SUMMED
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
 BEGUN = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}

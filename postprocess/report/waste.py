@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tierbench.dags.levels import ACCESS
 from tierbench.postprocess.report.words import TIMES, figures, listed, span
+from tierbench.postprocess.schema.rows import RATE, SENT
 from tierbench.postprocess.tables.across import SummaryRow
 from tierbench.postprocess.tables.points import level_name, level_of
 from tierbench.postprocess.tables.results import Results
-from tierbench.postprocess.tables.rows import RATE, SENT
 
 AMPLIFICATION = "amplification"
 MUCH = 1.1  # sent over taken in: headers and what is usual (docs/verdicts.md) explain less than this

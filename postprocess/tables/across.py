@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tierbench.postprocess.schema.columns import Column, Path, Row, count, factor_levels, inner, number, places, text
+from tierbench.postprocess.schema.rows import CONFIGURATION, EVENTS, OPERATIONS, RATE, SENT, SUMMED, Count, TrialRow
 from tierbench.postprocess.stats import Interval
-from tierbench.postprocess.tables.columns import Column, Path, Row, count, factor_levels, inner, number, places, text
-from tierbench.postprocess.tables.rows import CONFIGURATION, EVENTS, OPERATIONS, RATE, SENT, SUMMED, Count, TrialRow
 
 
 @dataclass(frozen=True)

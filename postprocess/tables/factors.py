@@ -13,7 +13,7 @@ from tierbench.dags import names
 from tierbench.dags.layout import Layout, Report, layout
 from tierbench.dags.levels import BUILT_IN, JOBS, PAIR, SIMULTANEOUS, Factor, Levels, is_level, level_text
 from tierbench.postprocess.records.definition import Definition
-from tierbench.postprocess.tables.columns import Column, Row
+from tierbench.postprocess.schema.columns import Column, Row
 from tierbench.stored import Damaged
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import tierbench.dags
 import tierbench.monitors
 import tierbench.postprocess.measures
+import tierbench.postprocess.schema
 import tierbench.postprocess.tables
 import tierbench.postprocess.verdict
 import tierbench.wrappers
@@ -28,15 +29,15 @@ from tierbench import files, postprocess, stored
 from tierbench.dags import names
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.records.trial import pools_of_run
-from tierbench.postprocess.tables.columns import Column, places, row_of
-from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.schema.columns import Column, places, row_of
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.submit.trial import held
 
 OF_RUN = (names.PLAN, names.SITE, names.EXPERIMENT, names.CEILINGS)
 MADE = (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.TRIALS_CSV, names.CONDITIONS, names.OVER_TIME)
 WHOLE = (
-    tierbench.dags, tierbench.monitors, tierbench.wrappers, postprocess.records, postprocess.measures,
-    postprocess.verdict, postprocess.tables,
+    tierbench.dags, tierbench.monitors, tierbench.wrappers, postprocess.schema, postprocess.records,
+    postprocess.measures, postprocess.verdict, postprocess.tables,
 )  # fmt: skip
 BESIDE = (tierbench, postprocess)  # without their folders: those of reports, figures and commands make no tables
 

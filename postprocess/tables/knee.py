@@ -8,9 +8,9 @@ from typing import Any
 
 from tierbench.dags.levels import JOBS, level_text
 from tierbench.postprocess.measures.knee import FLAT, RISING, Knee, Rung, knee
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.across import KneeRow, SummaryRow
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict.counted import counts
 from tierbench.starts import NATURAL, TOGETHER
 

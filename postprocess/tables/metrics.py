@@ -34,8 +34,8 @@ from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.increments import Booleans, Intervals
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
+from tierbench.postprocess.schema.rows import JobRow, Sampling, TrialRow
 from tierbench.postprocess.tables.factors import levels_on_axes
-from tierbench.postprocess.tables.rows import JobRow, Sampling, TrialRow
 from tierbench.postprocess.verdict.counted import RUNNING
 
 CLIENTS_NAMED = 8

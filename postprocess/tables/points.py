@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, Levels, level_text, named_levels
-from tierbench.postprocess.tables.columns import Row
+from tierbench.postprocess.schema.columns import Row
 
 R = TypeVar("R", bound=Row)
 Point = Mapping[str, str]  # levels, as texts, by the names of their factors

@@ -14,8 +14,8 @@ from tierbench.postprocess.records.increments import CPU, Intervals
 from tierbench.postprocess.records.samples import UnreadableSamples, read_header
 from tierbench.postprocess.records.sources import Described, described
 from tierbench.postprocess.records.trial import Sampled
-from tierbench.postprocess.tables.columns import Column, columns_of, places
-from tierbench.postprocess.tables.rows import OfTrial, SampleRow
+from tierbench.postprocess.schema.columns import Column, columns_of, places
+from tierbench.postprocess.schema.rows import OfTrial, SampleRow
 
 LINES_AT_ONCE = 16_384
 FLAGS = ("", "gap", "wrap", "gap wrap", "reset", "gap reset", "wrap reset", "gap wrap reset")

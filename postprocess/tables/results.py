@@ -15,13 +15,13 @@ from tierbench.dags import names
 from tierbench.dags.layout import Layout
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_text
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.schema.read import read_rows
+from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, UNITS, ResourceRow, TrialRow
 from tierbench.postprocess.stats import Interval, tukey
 from tierbench.postprocess.tables.across import KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.tables.direction import worded
 from tierbench.postprocess.tables.factors import layout_of, run_factors
 from tierbench.postprocess.tables.points import Panel, Point, level_of, rows_at
-from tierbench.postprocess.tables.read import read_rows
-from tierbench.postprocess.tables.rows import RATE, RATE_OF, SUMMED, UNITS, ResourceRow, TrialRow
 from tierbench.postprocess.tables.schema import SCHEMA_VERSION
 from tierbench.starts import IN_TURN
 

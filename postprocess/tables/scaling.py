@@ -13,9 +13,9 @@ from typing import Any
 
 from tierbench.dags.levels import level_text
 from tierbench.dags.scaling import Scaling
+from tierbench.postprocess.schema.rows import RATE
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED, RatioRow, ScalingRow, SummaryRow
-from tierbench.postprocess.tables.rows import RATE
 
 Texts = Mapping[str, str]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tierbench.dags import names
+from tierbench.postprocess.schema.columns import Column, Row, columns_of
+from tierbench.postprocess.schema.rows import JobRow, ResourceRow, SampleRow, TrialRow
 from tierbench.postprocess.tables.across import KneeRow, RatioRow, ScalingRow, SummaryRow
-from tierbench.postprocess.tables.columns import Column, Row, columns_of
-from tierbench.postprocess.tables.rows import JobRow, ResourceRow, SampleRow, TrialRow
 
 SCHEMA_VERSION = 5
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, PAIR, WORKLOAD, Factor, level_text
+from tierbench.postprocess.schema.columns import Row
+from tierbench.postprocess.schema.rows import RATE, TrialRow
 from tierbench.postprocess.stats import Compared, Interval, blocks, mean_interval
 from tierbench.postprocess.tables.across import COMPARED, SUMMARISED, Mean, RatioRow, SummaryRow
-from tierbench.postprocess.tables.columns import Row
 from tierbench.postprocess.tables.factors import order
-from tierbench.postprocess.tables.rows import RATE, TrialRow
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID, counts, valid, values_of
 
 

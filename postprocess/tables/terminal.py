@@ -10,11 +10,11 @@ from tierbench import stored
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
 from tierbench.kinds import printable
+from tierbench.postprocess.schema.columns import Row
+from tierbench.postprocess.schema.read import plain_rows, read_rows
+from tierbench.postprocess.schema.rows import RATE, SUMMED, TrialRow
 from tierbench.postprocess.tables.across import SummaryRow
-from tierbench.postprocess.tables.columns import Row
 from tierbench.postprocess.tables.direction import worded
-from tierbench.postprocess.tables.read import plain_rows, read_rows
-from tierbench.postprocess.tables.rows import RATE, SUMMED, TrialRow
 from tierbench.starts import IN_TURN
 
 INTERVAL = "interval"  # of the mean rate, where there is one

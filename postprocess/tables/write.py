@@ -23,14 +23,14 @@ from tierbench.postprocess.measures.bottleneck import resource_rows
 from tierbench.postprocess.measures.over_time import over_time
 from tierbench.postprocess.records.conditions import conditions, of_run
 from tierbench.postprocess.records.trial import TrialData, read_trial, was_skipped
+from tierbench.postprocess.schema.columns import Column, Row, columns_of
+from tierbench.postprocess.schema.rows import SampleRow, TrialRow
 from tierbench.postprocess.tables.across import KneeRow, RatioRow, ScalingRow, SummaryRow
-from tierbench.postprocess.tables.columns import Column, Row, columns_of
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, compares_pairs, levels_on_axes
 from tierbench.postprocess.tables.kept import Shared, keep, made_of, row_as_it_was
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
 from tierbench.postprocess.tables.over_time import kept_as
 from tierbench.postprocess.tables.rates import COUNTED, further_columns, sample_lines
-from tierbench.postprocess.tables.rows import SampleRow, TrialRow
 from tierbench.postprocess.tables.scaling import scaling_rows
 from tierbench.postprocess.tables.schema import FILES, schema
 from tierbench.postprocess.verdict.judge import judge, judge_run

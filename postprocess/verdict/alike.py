@@ -12,7 +12,7 @@ from typing import Any
 
 from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
-from tierbench.postprocess.tables.rows import Limit, TrialRow
+from tierbench.postprocess.schema.rows import Limit, TrialRow
 from tierbench.postprocess.verdict.counted import counts, values_of
 from tierbench.postprocess.verdict.rules import Evidence
 from tierbench.starts import IN_TURN

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.records.trial import TrialData
-from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Evidence
 from tierbench.starts import settling
 

@@ -16,8 +16,8 @@ from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.samples import Samples
 from tierbench.postprocess.records.sources import described
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.metrics import uncovered
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.verdict import begun
 from tierbench.postprocess.verdict.rules import BY_NAME, OF_BYTES, Evidence
 

@@ -10,7 +10,7 @@ from tierbench.postprocess.abridged import abridged, separated
 from tierbench.postprocess.measures import idle
 from tierbench.postprocess.records import clocks, conditions
 from tierbench.postprocess.records.trial import TrialData
-from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict import alike
 from tierbench.postprocess.verdict.counted import INVALID, RUNNING, SUSPECT, VALID
 from tierbench.postprocess.verdict.evidence import findings

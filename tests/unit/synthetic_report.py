@@ -21,9 +21,9 @@ from tierbench.postprocess.measures.over_time import over_time
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import read_samples
 from tierbench.postprocess.records.trial import Sampled
+from tierbench.postprocess.schema.read import read_rows
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.over_time import kept_as
-from tierbench.postprocess.tables.read import read_rows
-from tierbench.postprocess.tables.rows import TrialRow
 
 Row = dict[str, Any]
 RATES = {"direct": 400.0, "lan-xrootd": 200.0, "wan-xrootd-private": 300.0, "wan-xrootd-public": 310.0}

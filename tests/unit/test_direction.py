@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.test_truth import MTU, WIRE, WORKER, both, edit, moving, packets, samples
-from tierbench.postprocess.tables.columns import places
-from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.schema.columns import places
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.wrappers.client import Client
 

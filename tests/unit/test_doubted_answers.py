@@ -16,9 +16,9 @@ from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.changes import Change, changes
 from tierbench.postprocess.report.compare import comparison_page
 from tierbench.postprocess.report.roundtrips import round_trips
+from tierbench.postprocess.schema.rows import RATE, TrialRow
 from tierbench.postprocess.tables.points import Panel
 from tierbench.postprocess.tables.results import Results, read_results
-from tierbench.postprocess.tables.rows import RATE, TrialRow
 from tierbench.postprocess.tables.scaling import scaling_rows
 from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tierbench import files, stored
-from tierbench.postprocess.tables.columns import Column
-from tierbench.postprocess.tables.read import read_rows
-from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.schema.columns import Column
+from tierbench.postprocess.schema.read import read_rows
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import _field
 from tierbench.submit.clean import Removable
 from tierbench.submit.output import coloured

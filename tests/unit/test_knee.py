@@ -133,7 +133,7 @@ def run_of(path, batches, factor=1.0, repeats=3):
 
 
 def as_csv(row):
-    from tierbench.postprocess.tables.columns import columns_of
+    from tierbench.postprocess.schema.columns import columns_of
 
     return {column.name: "" if row[column.name] is None else row[column.name] for column in columns_of(type(row))}
 

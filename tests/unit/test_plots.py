@@ -16,9 +16,9 @@ from tierbench.postprocess.plots.slope import linear, slopes
 from tierbench.postprocess.plots.style import KNOWN, OTHERS, PAPER, looks
 from tierbench.postprocess.plots.timeline import typical
 from tierbench.postprocess.plots.utilisation import uses
+from tierbench.postprocess.schema.rows import ResourceRow
 from tierbench.postprocess.tables.points import Panel
 from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.rows import ResourceRow
 
 ROOT = Panel({"workload": "root"})
 INVALID = "direct.root.x008.r1"

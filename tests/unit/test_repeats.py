@@ -12,7 +12,7 @@ from tierbench.dags.repeats import Until
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.measures.enough import enough, enough_without
-from tierbench.postprocess.tables.rows import TrialRow
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import find_site
 from tierbench.submit.cli import main

@@ -16,9 +16,9 @@ from tierbench.postprocess.plots.scaling import scaling_plot
 from tierbench.postprocess.plots.style import looks
 from tierbench.postprocess.report.papers import papers_table
 from tierbench.postprocess.report.scaling import scaling_of, scaling_table
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED
 from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.scaling import scaling_rows
 from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
 

@@ -18,8 +18,8 @@ from tierbench.dags.plan import expand
 from tierbench.dags.records import ReplicaLists
 from tierbench.dags.replicas import RandomReplicas
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.over_time import read_over_time
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import Site, find_site, load_site
 from tierbench.submit import copies, replication

@@ -9,9 +9,9 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.tables.columns import columns_of, places
+from tierbench.postprocess.schema.columns import columns_of, places
+from tierbench.postprocess.schema.rows import Fetches
 from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.rows import Fetches
 from tierbench.postprocess.tables.schema import FILES
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables, trial_tables
@@ -260,7 +260,7 @@ def empty_folder(folder):
         (fail_client, "1 of 4 clients short-read (0)"),
         (start_again, "client 0 was started 2 times"),
         (lose_samples, "no samples from oss.uf.test (storage)"),
-        (empty_samples, "is empty; the sampler never ran"),
+        (empty_samples, "is empty: the sampler never ran"),
         (kill_sampler, "samples of oss.uf.test end 9.0 s before the window's end"),
         (start_sampler_late, "samples of oss.uf.test begin 2.5 s after the window's begin"),
         (lose_gate, "the gate never opened"),

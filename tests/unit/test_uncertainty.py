@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from tests.unit import synthetic_run as synthetic
+from tierbench.postprocess.schema.columns import row_of
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import blocks, changes, held_together, mean_interval, tukey
-from tierbench.postprocess.tables.columns import row_of
-from tierbench.postprocess.tables.rows import TrialRow
 from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
 from tierbench.postprocess.tables.write import tables
 

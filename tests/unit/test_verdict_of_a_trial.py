@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import OSS, READ, TICKS, apart, edit_client, edit_trial, measured, sampled, send, worst
-from tierbench.postprocess.tables.rows import Limit
+from tierbench.postprocess.schema.rows import Limit
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, of_finding, of_reason
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tierbench.postprocess.tables.columns import Row, always, count, factor_levels, number, part, text
+from tierbench.postprocess.schema.columns import Row, always, count, factor_levels, number, part, text
 
 # The rate that comparisons, ladders and answers speak of, and the one that the thesis measured.
 RATE, SENT = "delivered_mbps", "mean_mbps"

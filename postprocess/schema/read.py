@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tierbench import files
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.tables.columns import Row, places, row_of
+from tierbench.postprocess.schema.columns import Row, places, row_of
 
 R = TypeVar("R", bound=Row)
 
