@@ -205,7 +205,15 @@ def _field(column: Column, value: Any) -> str:
     if column.type == "number" and not isinstance(value, str):  # a level is as its file has it
         return f"{round(value, column.decimals) + 0.0:.{column.decimals}f}"  # + 0.0: no minus before a zero
     text = str(value)
-    return f"'{text}" if column.type == "text" and text.startswith(FORMULA) else text
+    return f"'{text}" if column.type == "text" and text.startswith(FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 @contextmanager
