@@ -6,7 +6,7 @@ In what is told first, each night is a run directory with sample files and job r
 taken into a history and asked for what has changed, as `tierbench nightly` does. The rates after that, over many times
 90 nights, are of rows with the same noise: run directories of all of them would take hours. What a trial scatters is
 drawn from real trials of the testbed: of a quiet machine (3 %), or with --busy of one whose two cores other work shared
-(13 %). That all trials of a night share another 5 % is assumed. The figures are in docs/history.md. Takes some minutes.
+(13 %). That all trials of a night share another 5 % is assumed. The figures are in docs/nightly.md. Takes some minutes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Client, Option
 
-CHECKSUM = {"checksum": Option(False)}
+CHECKSUM = {"checksum": Option(False, meaning="compares the content with the catalogue's adler32")}
 FIRST_BLOCK = 65536  # more than it reads to start the program
 # Says "ready" and waits as any child does; then runs the command, whose standard output is the data.
 SUM = """

@@ -28,6 +28,7 @@ class Option(NamedTuple):
     kind: str = "Value"  # of a text: what it may hold, a name in tierbench/kinds.py
     words: "tuple[str, ...]" = ()  # that may stand in place of a number
     file: bool = False  # the path of a file that travels with the client; to it, only the file's name is told
+    meaning: str = ""  # in few words, for docs/clients.md
 
 
 class Job(NamedTuple):

@@ -1,4 +1,4 @@
-"""The database's tables, and how one of an older version becomes one of this; docs/history.md explains them."""
+"""The database's tables, and how one of an older version becomes one of this; docs/nightly.md explains them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags import names
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.schema.columns import columns_of, places
+from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import Fetches
 from tierbench.postprocess.tables.results import read_results
 from tierbench.postprocess.tables.schema import FILES
@@ -17,7 +17,6 @@ from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 TRIAL = "trials/lan-xrootd.root.x004.r1"
-DOCUMENT = Path(__file__).parents[2] / "docs/tables.md"
 
 
 @pytest.fixture
@@ -45,14 +44,6 @@ def test_each_table_has_the_columns_of_its_schema(run, name):
         lines = list(csv.reader(file))
     assert lines[0] == [column["name"] for column in schema["files"][name]["columns"]]
     assert {len(line) for line in lines} == {len(lines[0])}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_the_documentation_lists_each_column(name):
-    chapter = DOCUMENT.read_text(encoding="utf-8").partition(f"## {name}")[2].partition("\n## ")[0]
-    listed = [line.split("|") for line in chapter.splitlines() if line.startswith("| `")]
-    documented = [(cells[1].strip(" `"), cells[2].strip(), cells[3].strip()) for cells in listed]
-    assert documented == [(column.name, column.unit, column.meaning) for column in columns_of(FILES[name][1])]
 
 
 @pytest.mark.parametrize(

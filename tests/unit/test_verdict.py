@@ -1,7 +1,6 @@
-"""Each rule of the verdict: data just within it and just beyond, what its reason tells, and its line in the docs."""
+"""Each rule of the verdict: data just within it and just beyond, and what its reason tells."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,6 @@ from tests.unit.doctored_trial import READ, TICKS, apart, edit_client, edit_tria
 from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, of_reason
 from tierbench.postprocess.verdict.rules import RULES, Evidence
 
-DOCUMENT = Path(__file__).parents[2] / "docs/verdicts.md"
 OFF_GRID = synthetic.ticks(-2.2, 25.8, 2.0)
 
 
@@ -201,21 +199,6 @@ def test_beyond_a_rule_the_trial_is_blamed_with_what_was_measured(folder, rule, 
     assert worst(found, rule) == verdict
     assert row["verdict"] in (verdict, INVALID)
     assert words in row["verdict_reasons"]
-
-
-def documented(heading):
-    chapter = DOCUMENT.read_text(encoding="utf-8").partition(f"## {heading}")[2].partition("\n## ")[0]
-    lines = [line for line in chapter.splitlines() if line.startswith("| ") and not line.startswith("| rule")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-
-
-def test_the_documentation_has_each_rule_with_its_thresholds():
-    def cell(threshold):
-        return "–" if threshold is None else f"{threshold:g}"
-
-    assert [row[:5] for row in documented("The rules")] == [
-        [rule.name, rule.looks_at, rule.unit, cell(rule.suspect), cell(rule.invalid)] for rule in RULES
-    ]
 
 
 def test_each_rule_has_a_case_here():

@@ -22,13 +22,13 @@ class Cmssw(Client):
     taken_in = "bytes_app"  # its process takes in much that is not of its file
     remedy = "see that CVMFS is mounted, or correct the workload's options"
     options = {
-        "pset": Option("", needed=True, file=True),
-        "release": Option("", kind="Release"),
-        "area": Option("", kind="OptionalPath"),
-        "arch": Option("", kind="Release"),
-        "cvmfs": Option("/cvmfs/cms.cern.ch", kind="AbsolutePath"),
-        "image": Option("", kind="Image"),
-        "binds": Option((), kind="Bind"),
+        "pset": Option("", needed=True, file=True, meaning="your PSet, the path of a file beside the experiment"),
+        "release": Option("", kind="Release", meaning="a release from CVMFS, as CMSSW_14_0_0; this or area"),
+        "area": Option("", kind="OptionalPath", meaning="a project area that is there"),
+        "arch": Option("", kind="Release", meaning="SCRAM_ARCH"),
+        "cvmfs": Option("/cvmfs/cms.cern.ch", kind="AbsolutePath", meaning="where CMS' software is mounted"),
+        "image": Option("", kind="Image", meaning="an Apptainer image to run in"),
+        "binds": Option((), kind="Bind", meaning="further folders that are visible in it"),
     }
 
     @classmethod

@@ -17,7 +17,7 @@ class Dd(SummedClient):
     usual_excess = 0.01
     programs = ("dd",)
     remedy = "install coreutils there"
-    options = {"block_kb": Option(1024, 1, 1_048_576), **CHECKSUM}
+    options = {"block_kb": Option(1024, 1, 1_048_576, meaning="size of a read"), **CHECKSUM}
 
     def prepare(self) -> None:
         if self.job.remote:

@@ -25,12 +25,12 @@ class Fio(Client):
     usual_excess = 0.02
     taken_in = "bytes_app"
     options = {
-        "write": Option(False),
-        "program": Option(FIO),  # or iozone, where a site has it
-        "block_kb": Option(1024, 4, 1_048_576),  # at most: the largest of which the file is a multiple
-        "fsync": Option(True),  # of what is written, within its time
-        "close": Option(True),  # within its time
-        "direct": Option(False),  # past the page cache
+        "write": Option(False, meaning="writes, in place of reading"),
+        "program": Option(FIO, meaning="fio, or iozone where a site has it"),
+        "block_kb": Option(1024, 4, 1_048_576, meaning="at most: the largest of which the file is a multiple"),
+        "fsync": Option(True, meaning="of what is written, within its time"),
+        "close": Option(True, meaning="close is within its time"),
+        "direct": Option(False, meaning="past the page cache"),
     }
 
     @classmethod

@@ -24,7 +24,7 @@ class Gfal(Client):
     taken_in = "bytes_app"  # what goes from server to server its process never sees
     programs = ("gfal-copy",)
     remedy = "install gfal2-util there, and gfal2's plugins of the protocol and of files (gfal2-plugin-srm …)"
-    options = {"streams": Option(1, 1, 64)}  # -n, as far as the protocol has such
+    options = {"streams": Option(1, 1, 64, meaning="-n, where the protocol has such")}
 
     @classmethod
     def missing_by(cls, protocol: str) -> str:

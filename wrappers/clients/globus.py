@@ -69,9 +69,9 @@ class Globus(Client):
     programs = ("globus",)
     remedy = "install globus-cli there (PyPI), and give the workload GLOBUS_CLI_CLIENT_ID and GLOBUS_CLI_CLIENT_SECRET"
     options = {
-        "verify": Option(True),  # the service compares checksums afterwards, as it does unless told otherwise
-        "encrypt": Option(False),
-        "patience_s": Option(86_400, 60, 604_800),
+        "verify": Option(True, meaning="the service compares checksums, within its time"),
+        "encrypt": Option(False, meaning="the data are encrypted"),
+        "patience_s": Option(86_400, 60, 604_800, meaning="for how long the task may take"),
     }
 
     @classmethod

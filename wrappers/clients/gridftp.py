@@ -43,14 +43,14 @@ class Gridftp(Client):
     programs = ("globus-url-copy",)
     remedy = "install globus-gass-copy-progs there"
     options = {
-        "streams": Option(1, 1, 64),  # -p: TCP connections for the data of a file
-        "sessions": Option(1, 1, 64),  # -cc: control connections, each at a file of its own
-        "pipelining": Option(False),  # -pp: commands for the next files are sent before this one is there
-        "directory": Option(False),  # the files are asked for as their directory, which must hold these and no others
-        "together": Option(True),  # by one program; else each file by one of its own
-        "fast": Option(True),  # -fast: the next file by the same data connection
-        "protection": Option("nodcau"),
-        "tcp_buffer_kb": Option(0, 0, 1_048_576),  # -tcp-bs; 0: as the hosts' kernels see fit
+        "streams": Option(1, 1, 64, meaning="-p: TCP connections for a file's data"),
+        "sessions": Option(1, 1, 64, meaning="-cc: control connections, each at a file of its own"),
+        "pipelining": Option(False, meaning="-pp: commands for the next files are sent ahead"),
+        "directory": Option(False, meaning="asks for the files' directory, which must hold no others"),
+        "together": Option(True, meaning="one globus-url-copy for all files; else one for each"),
+        "fast": Option(True, meaning="-fast: keeps the data connection for the next file"),
+        "protection": Option("nodcau", meaning="of the data: nodcau, authenticated, safe or private"),
+        "tcp_buffer_kb": Option(0, 0, 1_048_576, meaning="-tcp-bs; 0: the kernel decides"),
     }
 
     @classmethod

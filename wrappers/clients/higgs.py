@@ -15,8 +15,8 @@ class Higgs(Root):
     usual_excess = 0.03
     ships = ("higgs.C", "replica.h", "core.h")
     options = {
-        "combinatorics": Option(20, 1, 10_000),
-        "cpu_s_per_mb": Option(0.0, 0, 1000),  # 0: combinatorics says how much is computed
+        "combinatorics": Option(20, 1, 10_000, meaning="how often each event's leptons are paired"),
+        "cpu_s_per_mb": Option(0.0, 0, 1000, meaning="CPU seconds to spend on a megabyte; 0: combinatorics decides"),
         **{name: Root.options[name] for name in ("cache_mb", "tree", "starting", "setup")},
     }
 

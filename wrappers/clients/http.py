@@ -28,7 +28,7 @@ class Http(Client):
     memory_mb = 64
     programs = ("curl",)
     remedy = "install curl there"
-    options = {"reuse": Option(True)}  # whether a process keeps its connection for its next files
+    options = {"reuse": Option(True, meaning="keeps the connection for the next files")}
 
     @classmethod
     def further_memory(cls, options: "Mapping[str, Any]") -> float:

@@ -27,10 +27,10 @@ class Iperf3(Client):
     programs = ("iperf3",)
     remedy = "install iperf3 there"
     options = {
-        "back": Option(False),  # from the server to the client
-        "seconds": Option(10, 1, 86_400),  # where the set says nothing of bytes
-        "streams": Option(1, 1, 128),
-        "window_kb": Option(0, 0, 1_048_576),  # of each socket's buffers; 0: as the kernel sees fit
+        "back": Option(False, meaning="from the server to the client"),
+        "seconds": Option(10, 1, 86_400, meaning="where the set has no size"),
+        "streams": Option(1, 1, 128, meaning="TCP connections"),
+        "window_kb": Option(0, 0, 1_048_576, meaning="socket buffers; 0: the kernel decides"),
     }
 
     @classmethod

@@ -38,12 +38,18 @@ class Root(Client):
     remedy = "install ROOT there, or set options.setup of the workload to the line that makes it available"
     ships: "tuple[str, ...]" = ("root_read.C", "replica.h", "core.h")
     options = {
-        "cache_mb": Option("default", None, 4096, words=("off", "default")),  # of the TTreeCache
-        "learn": Option(False),
-        "cpu_share": Option(1.0, 0.001, 1),  # of a core, that is taken for a whole one: a scale model's is slower
-        "tree": Option("", kind="Tree"),  # the first one
-        "starting": Option(False),  # within its time: ROOT is started at the go, and not made ready before
-        "setup": Option("", kind="Shell"),  # a line of shell that makes ROOT available, where it is not on the PATH
+        "cache_mb": Option(
+            "default",
+            None,
+            4096,
+            words=("off", "default"),
+            meaning="TTreeCache: off, default (one cluster) or its size",
+        ),
+        "learn": Option(False, meaning="the cache learns the branches, in place of being told"),
+        "cpu_share": Option(1.0, 0.001, 1, meaning="of a core that stands for a whole one, in a scale model"),
+        "tree": Option("", kind="Tree", meaning="its name; empty: the first one"),
+        "starting": Option(False, meaning="ROOT starts within the time"),
+        "setup": Option("", kind="Shell", meaning="a line of shell that puts ROOT onto the PATH"),
     }
 
     @classmethod

@@ -68,16 +68,16 @@ class SmallFiles(Client):
     kinds = ("written",)
     taken_in = "bytes_app"
     options = {
-        "share": Option(1.0, 0.00001, 100),  # of each of the numbers below
-        "directories": Option(20_703, 1, 10_000_000),
-        "files": Option(182_913, 1, 10_000_000),
-        "links": Option(1_500, 1, 10_000_000),
-        "opens": Option(24_000, 0, 10_000_000),  # opened, read and closed
-        "stats": Option(24_000, 0, 10_000_000),
-        "lstats": Option(36_000, 0, 10_000_000),
-        "readlinks": Option(1_500, 0, 10_000_000),
-        "seed": Option(1, 0, 2**31),
-        "where": Option(BESIDE_STORAGE),  # or "local": on the worker's own disk
+        "share": Option(1.0, 0.00001, 100, meaning="of each of the numbers below"),
+        "directories": Option(20_703, 1, 10_000_000, meaning="directories in the tree"),
+        "files": Option(182_913, 1, 10_000_000, meaning="files in the tree"),
+        "links": Option(1_500, 1, 10_000_000, meaning="symbolic links in the tree"),
+        "opens": Option(24_000, 0, 10_000_000, meaning="times a file is opened, read and closed"),
+        "stats": Option(24_000, 0, 10_000_000, meaning="calls of stat"),
+        "lstats": Option(36_000, 0, 10_000_000, meaning="calls of lstat"),
+        "readlinks": Option(1_500, 0, 10_000_000, meaning="calls of readlink"),
+        "seed": Option(1, 0, 2**31, meaning="of the operations' order"),
+        "where": Option(BESIDE_STORAGE, meaning="mount, or local: the worker's own disk"),
     }
     SCALED = ("directories", "files", "links", "opens", "stats", "lstats", "readlinks")
 

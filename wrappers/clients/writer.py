@@ -84,8 +84,8 @@ class Writer(Client):
     programs_by = {"xrootd": ("xrdcp",)}
     remedy = "install xrootd-client there"
     options = {
-        "block_kb": Option(1024, 1, 1_048_576),
-        "fsync": Option(True),  # within its time; of a mount, xrdcp has nothing like it
+        "block_kb": Option(1024, 1, 1_048_576, meaning="size of a write"),
+        "fsync": Option(True, meaning="within the time; by mounts only"),
     }
 
     @classmethod

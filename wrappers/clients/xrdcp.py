@@ -24,7 +24,7 @@ class Xrdcp(SummedClient):
     usual_excess = 0.01
     programs = ("xrdcp",)
     remedy = "install xrootd-client there"
-    options = {"streams": Option(1, 1, 15), **CHECKSUM}
+    options = {"streams": Option(1, 1, 15, meaning="TCP connections"), **CHECKSUM}
     version: "str | None" = None
 
     def prepare(self) -> None:

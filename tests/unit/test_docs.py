@@ -1,0 +1,48 @@
+"""The pages of docs/: what the code declares is as it declares it, and links lead somewhere."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags.clients import shipped_clients
+from tierbench.postprocess.tables.schema import FILES
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+FENCED = re.compile(r"^```.*?^```|^ {4}.*?$", re.DOTALL | re.MULTILINE)
+
+
+def anchors(page):
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_what_is_generated_is_what_the_code_declares():
+    stale = runpy.run_path(str(ROOT / "docs/generate.py"))["stale"]()
+    assert [page.name for page in stale] == [], "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    ("page", "parts"),
+    [
+        ("tables.md", [f"columns {file}" for file in FILES]),
+        ("verdicts.md", ["rules"]),
+        ("clients.md", ["clients", *(f"options {client}" for client in shipped_clients())]),
+    ],
+)
+def test_whatever_is_declared_is_on_a_page(page, parts):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert [part for part in parts if f"<!-- generated: {part} -->" not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_its_links_lead_somewhere(page):
+    broken = []
+    for file, anchor in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        target = (page.parent / file).resolve() if file else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(f"{file}#{anchor}")
+    assert broken == []
