@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER

@@ -15,8 +15,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
 
 EXPERIMENT = """
 name = "full-pools"
@@ -49,12 +48,12 @@ size_mb = 0.5
 def report(run: Path) -> bool:
     """Tell how the trials ended; whether all were complete."""
     states: Counter[str] = Counter()
-    for trial in stored.read_table(run / names.PLAN)["trials"]:
+    for trial in json_files.read_table(run / names.PLAN)["trials"]:
         folder = run / names.trial_directory(trial["id"])
         outcome = folder / names.OUTCOME
-        states[stored.read_table(outcome)["state"] if outcome.exists() else "no outcome"] += 1
+        states[json_files.read_table(outcome)["state"] if outcome.exists() else "no outcome"] += 1
         if (folder / names.CALLED_OFF).exists():
-            print(f"{trial['name']}: {stored.read_table(folder / names.CALLED_OFF)['reason']}")
+            print(f"{trial['name']}: {json_files.read_table(folder / names.CALLED_OFF)['reason']}")
     print(f"{run}: {dict(states)}")
     return set(states) == {"complete"}
 

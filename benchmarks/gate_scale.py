@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.records.trial import TrialData, read_trial
 from tierbench.starts import lead
 from tierbench.testbed.host import RunningHost

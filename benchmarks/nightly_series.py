@@ -15,7 +15,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.services.conditions import WORDS
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER

@@ -23,7 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.unit import synthetic_run as synthetic
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.history.alarms import Finding, findings, suspected
 from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.postprocess.history.queries import Chronicle, chronicle

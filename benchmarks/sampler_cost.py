@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tierbench.joined import joined
+from tierbench.single_file_script import single_file
 
 RATES_HZ = (10, 20, 50, 100, 200, 500, 1000)
 SETTLED_RECORDS = 15  # the first ones are written one by one
@@ -51,7 +51,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         present = Path(folder, "sampler.py")
-        present.write_text(joined("tierbench.monitors.sampler"), encoding="utf-8")
+        present.write_text(single_file("tierbench.monitors.sampler"), encoding="utf-8")
         samplers = {"this": present, **({"OLD": options.against} if options.against else {})}
         highest = 0
         for rate in options.rates:

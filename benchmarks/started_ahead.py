@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
 from tierbench.postprocess.records.trial import TrialData, read_trial
 
 EXPERIMENT = """
@@ -60,7 +59,7 @@ def ratio(beside: Sequence[float], alone: Sequence[float]) -> str:
 
 
 def report(run: Path) -> None:
-    planned = stored.read_table(run / names.PLAN)["trials"]
+    planned = json_files.read_table(run / names.PLAN)["trials"]
     trials = [read_trial(run / names.trial_directory(trial["id"])) for trial in planned]
     pairs = list(itertools.pairwise(sorted(trials, key=go_s)))
     for ahead in (False, True):

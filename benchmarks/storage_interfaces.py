@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.network import port, rate_limit
 from tierbench.testbed.offered import INSTALLED
 from tierbench.testbed.services.filesystem import STORAGE

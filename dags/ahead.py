@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.limits import limits
 from tierbench.dags.nodes import Job

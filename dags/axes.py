@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tierbench.checked_text import Key, Line, Setting, printable
 from tierbench.dags.levels import Level, Levels, is_level, level_text
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
-from tierbench.kinds import Key, Line, Setting, printable
 from tierbench.spec import build
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")

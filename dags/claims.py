@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tierbench.checked_text import Line, Setting
 from tierbench.errors import ConfigError
-from tierbench.kinds import Line, Setting
 from tierbench.spec import bounded, build, read_toml
 
 SUFFIX = ".reference.toml"

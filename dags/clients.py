@@ -15,8 +15,8 @@ from pathlib import Path
 
 import tierbench.wrappers.clients
 from tierbench import files
+from tierbench.checked_text import LocalFile, printable, shown
 from tierbench.errors import ConfigError
-from tierbench.kinds import LocalFile, printable, shown
 from tierbench.spec import suggestion
 from tierbench.wrappers.client import PACKAGE, Client, client_in
 from tierbench.wrappers.failure import UsageError

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from tierbench.checked_text import Key, Line, LocalFile, Name, printable
 from tierbench.dags.axes import (
     Axis,
     LeftOut,
@@ -33,7 +34,6 @@ from tierbench.dags.work import Work, WorkKeys, resolved
 from tierbench.dags.workloads import Workload, workload_class
 from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
-from tierbench.kinds import Key, Line, LocalFile, Name, printable
 from tierbench.site_configs.site import Access
 from tierbench.spec import bounded, build, derived, read_toml
 from tierbench.starts import IN_TURN

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tierbench.dags import credentials, names, secret
+from tierbench import names
+from tierbench.dags import credentials, secret
 from tierbench.dags.ahead import awaited_s, waiting
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushes, ways_to_sample

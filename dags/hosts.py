@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.ahead import trials_in_slots, twice
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.language import item

@@ -1,6 +1,6 @@
 """The one exit for text into what DAGMan and condor_submit read: it is quoted, or refused.
 
-Definitions are checked where they are read (`tierbench/kinds.py`); what would be taken for more than text
+Definitions are checked where they are read (`tierbench/checked_text.py`); what would be taken for more than text
 here has slipped through there, or came from elsewhere.
 """
 
@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
+from tierbench.checked_text import shown
 from tierbench.errors import ConfigError
-from tierbench.kinds import shown
 
 WORD = re.compile(r"[A-Za-z0-9_.$/+@=:,~%-]+")
 BLANKS = "without blanks"

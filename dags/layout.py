@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tierbench.checked_text import Line, Setting, printable
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, Level, is_level, level_text
 from tierbench.definitions import unknown
-from tierbench.kinds import Line, Setting, printable
 
 
 @dataclass(frozen=True)

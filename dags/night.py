@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import repetition_dag
 from tierbench.dags.nodes import After, Before, Dag, Edge, Final, Part, SkipIf, SubDag

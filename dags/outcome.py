@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
 from tierbench.dags.repeats import SKIPPED
-from tierbench.stored import Damaged
+from tierbench.json_files import Damaged
 
 DAMAGED = "damaged"
 
@@ -31,7 +30,7 @@ class Outcome:
 def read_outcome(trial: Path) -> Outcome | None:
     """The outcome of the trial in this folder; None where it has none yet."""
     try:
-        return stored.read_as(Outcome, trial / names.OUTCOME, names.OUTCOME)
+        return json_files.read_as(Outcome, trial / names.OUTCOME, names.OUTCOME)
     except FileNotFoundError:
         return None
     except Damaged as error:

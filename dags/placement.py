@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tierbench.checked_text import Host
 from tierbench.dags.language import item
-from tierbench.kinds import Host
 
 Way = Literal["evenly", "as-matched", "one-worker", "in-turn"]
 EVENLY: Way = "evenly"  # where they divide; else as matched

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
+from tierbench.checked_text import shown
 from tierbench.dags.ahead import problems as ahead_problems
 from tierbench.dags.experiment import Experiment, Use, shipped_experiments
 from tierbench.dags.layout import Layout, layout
@@ -28,7 +28,6 @@ from tierbench.dags.submission import problems as submission_problems
 from tierbench.dags.work import Work
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
-from tierbench.kinds import shown
 from tierbench.site_configs.site import Site
 from tierbench.spec import meant
 
@@ -430,14 +429,14 @@ def to_json(plan: Plan) -> str:
 
 def from_json(text: str) -> Plan:
     """The plan that to_json has written."""
-    content = stored.parse_as(dict[str, Any], text, names.PLAN)
+    content = json_files.parse_as(dict[str, Any], text, names.PLAN)
     found = content.pop("format", None)
     if found != FORMAT:
         raise ConfigError(f"{names.PLAN}: has format {found}; this tierbench reads format {FORMAT}")
     try:
         return _plan(content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise stored.Damaged(f"{names.PLAN} is damaged: it lacks or misstates {error}; take a whole copy") from None
+        raise json_files.Damaged(f"{names.PLAN} is damaged: it lacks or misstates {error}; take a whole copy") from None
 
 
 def _plan(content: dict[str, Any]) -> Plan:

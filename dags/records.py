@@ -7,7 +7,8 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierbench.dags import credentials, names
+from tierbench import names
+from tierbench.dags import credentials
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
 from tierbench.dags.language import rows

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import ClassVar, Literal
 
-from tierbench.dags import names
-from tierbench.kinds import Glob, Name
+from tierbench import names
+from tierbench.checked_text import Glob, Name
 from tierbench.spec import bounded, derived
 
 MOST = 1_000_000  # files of a set

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tierbench.checked_text import Setting
 from tierbench.dags.levels import Level, level_text
 from tierbench.definitions import unknown
-from tierbench.kinds import Setting
 
 
 @dataclass(frozen=True, kw_only=True)

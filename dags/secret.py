@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from tierbench.checked_text import AbsolutePath, Variable
 from tierbench.errors import ConfigError
-from tierbench.kinds import AbsolutePath, Variable
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import importlib.util
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.clients import ClientFile, as_parts, shipped_clients
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.submission import submit_files
 from tierbench.errors import ConfigError, UnmetNeed
-from tierbench.joined import joined
+from tierbench.single_file_script import single_file
 from tierbench.site_configs.site import Site
 
 SCRIPTS = (
@@ -54,9 +54,9 @@ def scripts(clients: Iterable[ClientFile] = ()) -> Iterator[tuple[str, bytes]]:
     """All that runs on hosts and, beside DAGMan, on the access point; with clients of the users' own."""
     yield f"{names.SCRIPTS}/htchirp.py", _htchirp().read_bytes()
     for package, name in SCRIPTS:
-        yield f"{names.SCRIPTS}/{name}", joined(f"{package}.{name.removesuffix('.py')}").encode()
+        yield f"{names.SCRIPTS}/{name}", single_file(f"{package}.{name.removesuffix('.py')}").encode()
     all_clients = {**shipped_clients(), **{client.name: client for client in clients}}  # the others serve by hand
-    yield f"{names.SCRIPTS}/client.py", joined("tierbench.wrappers.main", as_parts(all_clients.values())).encode()
+    yield f"{names.SCRIPTS}/client.py", single_file("tierbench.wrappers.main", as_parts(all_clients.values())).encode()
 
 
 def _htchirp() -> Path:

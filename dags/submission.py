@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.site_configs.site import Site
 
 SETTING = re.compile(r"^\s*([+\w.]+)\s*=", re.MULTILINE)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal
 
-from tierbench import kinds
+from tierbench import checked_text
+from tierbench.checked_text import Key, Kind, LocalFile, Value, Variable, shown
 from tierbench.dags.clients import ClientFile
 from tierbench.dags.secret import Secret
 from tierbench.dags.work import WorkKeys
 from tierbench.errors import ConfigError
-from tierbench.kinds import Key, Kind, LocalFile, Value, Variable, shown
 from tierbench.spec import bounded
 from tierbench.wrappers.client import Client, Option
 
@@ -89,9 +89,11 @@ def _options_class(file: ClientFile) -> type[Any]:
 
 def _declared_field(file: ClientFile, name: str, option: Option) -> tuple[Any, Any]:
     """An option's type, which for a text is its kind, and the field that holds its default and bounds."""
-    kind: Any = getattr(kinds, option.kind, None)
+    kind: Any = getattr(checked_text, option.kind, None)
     if not (isinstance(kind, type) and issubclass(kind, Kind)):
-        raise ConfigError(f"{file.path}: option {name}: there is no kind of text {option.kind!r} (tierbench/kinds.py)")
+        raise ConfigError(
+            f"{file.path}: option {name}: there is no kind of text {option.kind!r} in tierbench/checked_text.py"
+        )
     if option.file:
         kind = LocalFile
     type_: Any = type(option.default)

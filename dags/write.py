@@ -10,7 +10,8 @@ from pathlib import Path, PurePath
 from secrets import token_hex
 from typing import Any
 
-from tierbench.dags import credentials, names, secret
+from tierbench import names
+from tierbench.dags import credentials, secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
 from tierbench.dags.hosts import crowded, host_lists, place_lists

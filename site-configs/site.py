@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Literal
 
-from tierbench.definitions import find, misnamed, shipped, unknown
-from tierbench.errors import ConfigError
-from tierbench.kinds import (
+from tierbench.checked_text import (
     AbsolutePath,
     Host,
     Interface,
@@ -25,6 +23,8 @@ from tierbench.kinds import (
     Variable,
     shown,
 )
+from tierbench.definitions import find, misnamed, shipped, unknown
+from tierbench.errors import ConfigError
 from tierbench.spec import bounded, build, read_toml
 
 SHIPPED = Path(__file__).parent

@@ -10,12 +10,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tierbench import files, stored
-from tierbench.dags import names
+from tierbench import files, json_files, names
 from tierbench.dags.plan import Plan
 from tierbench.errors import TierbenchError
+from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Sampler, Site
-from tierbench.stored import Damaged
 from tierbench.submit.links import AT_ONCE, Received, received, serving
 from tierbench.submit.questions import Visit, pinned
 
@@ -73,7 +72,7 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Say) -> None:
 def with_rounds_before(content: dict[str, Any], run: Path) -> dict[str, Any]:
     """A round's content, on top of that of the rounds that the run has had."""
     try:
-        before = stored.read_table(run / names.CEILINGS)
+        before = json_files.read_table(run / names.CEILINGS)
         lines = {str(line["to"]): line for line in before.get("measured", [])}
     except (FileNotFoundError, Damaged, TypeError, KeyError):
         return content

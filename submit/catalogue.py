@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from tierbench import files, stored
-from tierbench.dags import names
+from tierbench import files, json_files, names
 from tierbench.dags.credentials import variables
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.replicas import Entry
 from tierbench.errors import BusyError
+from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Access, Site
-from tierbench.stored import Damaged
 from tierbench.submit.ownership import hand_over
 
 FETCH_SECONDS = 20
@@ -42,7 +41,7 @@ def parse(text: str) -> Catalogue:
     entries, damaged = {}, 0
     for line in text.splitlines():
         try:
-            entry = stored.parse_as(Entry, line, "a line")
+            entry = json_files.parse_as(Entry, line, "a line")
         except Damaged:
             damaged += 1
         else:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierbench import files
-from tierbench.dags import names
+from tierbench import files, names
 from tierbench.definitions import NAMED
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.site_configs.site import find_site

@@ -9,8 +9,8 @@ from typing import Any
 
 import tierbench
 from tierbench import interrupts
+from tierbench.checked_text import shown
 from tierbench.errors import TierbenchError
-from tierbench.kinds import shown
 from tierbench.spec import suggestion
 from tierbench.submit import clean, commands, compare, completion, doctor, history, listing, output, report, status
 from tierbench.submit.nightly import cli as nightly

@@ -12,15 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tierbench import files
-from tierbench.dags import names
+from tierbench import files, names
+from tierbench.checked_text import printable
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, from_json
 from tierbench.dags.write import write_run
 from tierbench.definitions import NAMED
 from tierbench.errors import BusyError, ConfigError, TierbenchError, UnmetNeed
 from tierbench.interrupts import exit_status, held_back
-from tierbench.kinds import printable
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit import copies, credentials, pool
 from tierbench.submit import replication as replica_files

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, expand
 from tierbench.errors import ConfigError

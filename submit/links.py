@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tierbench import stored
+from tierbench import json_files
 from tierbench.site_configs.site import Site, Submission
 from tierbench.submit import probes
 from tierbench.submit.findings import Finding
@@ -112,7 +112,7 @@ def _ports(serving: Jobs, patience: float) -> list[int]:
     """Where the server listens, as soon as it does."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
-        told = stored.parse_as(dict[str, Any], serving.first_line() or "{}", "the server's first line")
+        told = json_files.parse_as(dict[str, Any], serving.first_line() or "{}", "the server's first line")
         if "ports" in told:
             return [int(port) for port in told["ports"]]
         if serving.all_ended:

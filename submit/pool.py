@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tierbench.checked_text import Host
 from tierbench.errors import TierbenchError
-from tierbench.kinds import Host
 
 HOW_TO_GET_BINDINGS = "pip install htcondor, of the version of your pool"
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierbench import stored
+from tierbench import json_files
 from tierbench.dags.clients import ClientFile, as_parts
-from tierbench.joined import joined
+from tierbench.json_files import Damaged
+from tierbench.single_file_script import single_file
 from tierbench.site_configs.site import Submission
-from tierbench.stored import Damaged
 from tierbench.submit import pool
 from tierbench.submit.pool import PoolError, plain_errors
 from tierbench.submit.questions import Visit
@@ -154,7 +154,7 @@ class Jobs:
 def read_report(output: str, errors: str, sent: float, received: float) -> Report:
     """A probe's output, or why it cannot be used."""
     try:
-        told = stored.parse(output.strip().splitlines()[-1], "its report")
+        told = json_files.parse(output.strip().splitlines()[-1], "its report")
         begin, end = told["begin_wall_ns"] / 1e9, told["end_wall_ns"] / 1e9
         return Report(tuple(told["answers"]), clock(sent, begin, end, received))
     except (Damaged, KeyError, IndexError, TypeError):
@@ -164,7 +164,7 @@ def read_report(output: str, errors: str, sent: float, received: float) -> Repor
 
 def script(clients: Iterable[ClientFile] = ()) -> str:
     """The probe, which can answer for these clients what they need."""
-    return joined("tierbench.wrappers.probe", as_parts(clients))
+    return single_file("tierbench.wrappers.probe", as_parts(clients))
 
 
 def submit_file(directory: Path, submission: Submission) -> str:

@@ -14,15 +14,14 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from tierbench import files, stored
-from tierbench.dags import names
+from tierbench import files, json_files, names
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
 from tierbench.errors import ConfigError
+from tierbench.json_files import Damaged
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SUMMED, UNITS
 from tierbench.postprocess.verdict.counted import INVALID
 from tierbench.starts import IN_TURN
-from tierbench.stored import Damaged
 from tierbench.submit.trial.dagman import is_held
 
 FIRST = 3  # trials that are INVALID for one reason, before there is another one, say that others will be
@@ -167,8 +166,8 @@ class Run:
             raise ConfigError(
                 f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one"
             )
-        self.plan = stored.read_table(self.directory / names.PLAN)
-        samplers = stored.read_as(Sampled, self.directory / names.SITE)["samplers"].values()
+        self.plan = json_files.read_table(self.directory / names.PLAN)
+        samplers = json_files.read_as(Sampled, self.directory / names.SITE)["samplers"].values()
         self.storage_servers = [sampler["host"] for sampler in samplers if sampler["role"] == "storage"]
         self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.plan["trials"]]
 
@@ -178,7 +177,7 @@ class Run:
         path = self.directory / names.SUBMITTED
         if not path.is_file():
             return None
-        record = stored.read_as(Submitted, path)
+        record = json_files.read_as(Submitted, path)
         directory = Path(record.get("directory", self.directory.resolve()))
         return Submission(record["cluster"], directory, record.get("host", ""), record.get("wall_s", 0.0))
 
@@ -270,7 +269,7 @@ def _waits_ahead(directory: Path) -> bool:
 def _waiting_for(directory: Path) -> str:
     """What the gate waits for, and since when."""
     try:
-        wait = stored.read_as(Wait, directory / names.WAITING_FOR)
+        wait = json_files.read_as(Wait, directory / names.WAITING_FOR)
     except (FileNotFoundError, Damaged):
         return ""
     return f"{wait['what']}, since {max(0.0, time.time() - wait['since_wall_s']):.0f} s" if wait["what"] else ""
@@ -285,7 +284,7 @@ def _events(output: Path) -> set[str]:
     found = set()
     for line in lines:
         try:
-            found.add(str(stored.parse_as(dict[str, Any], line, "a record").get("event")))
+            found.add(str(json_files.parse_as(dict[str, Any], line, "a record").get("event")))
         except Damaged:  # a line that is still being written
             continue
     return found

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TypedDict
 
 import tierbench.wrappers
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
 from tierbench.dags.replicas import (
     CopiedReplicas,
     DoublingReplicas,
@@ -162,7 +161,7 @@ def _make_tree(replicas: TreeReplicas | HiggsReplicas, path: Path, seed: int, sh
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise TierbenchError(f"{path}: could not be made: {result.stderr.strip() or result.stdout.strip()}")
-    return stored.parse_as(Made, (result.stdout.splitlines() or [""])[-1], "what make_tree says")["events"]
+    return json_files.parse_as(Made, (result.stdout.splitlines() or [""])[-1], "what make_tree says")["events"]
 
 
 def _write_random(path: Path, size: int) -> None:

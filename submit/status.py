@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tierbench.kinds import printable
+from tierbench.checked_text import printable
 from tierbench.submit import output, pool
 from tierbench.submit.progress import Run, Stage, TrialProgress
 from tierbench.submit.trial.dagman import is_held

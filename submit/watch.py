@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from tierbench.dags import names
+from tierbench import names
+from tierbench.checked_text import printable
 from tierbench.dags.repeats import SKIPPED
-from tierbench.kinds import printable
 from tierbench.submit.lastsamples import SENT, counted, last_samples
 from tierbench.submit.output import coloured, object_line
 from tierbench.submit.pool import PoolError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.bundle import bundle
 from tierbench.dags.clients import digest_of
 from tierbench.dags.experiment import Experiment

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tierbench.checked_text import Key, printable, shown
 from tierbench.errors import ConfigError
-from tierbench.kinds import Key, printable, shown
 from tierbench.spec import suggestion
 
 NAMED = "a name (see `tierbench list`), or the path of a TOML file of your own"

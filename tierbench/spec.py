@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tierbench.checked_text import Kind, printable, shown
 from tierbench.errors import ConfigError
-from tierbench.kinds import Kind, printable, shown
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ class Option(NamedTuple):
     low: "float | None" = None
     high: "float | None" = None
     needed: bool = False  # there is no default: the one given only tells the type
-    kind: str = "Value"  # of a text: what it may hold, a name in tierbench/kinds.py
+    kind: str = "Value"  # of a text: what it may hold, a name in tierbench/checked_text.py
     words: "tuple[str, ...]" = ()  # that may stand in place of a number
     file: bool = False  # the path of a file that travels with the client; to it, only the file's name is told
     meaning: str = ""  # in few words, for docs/clients.md

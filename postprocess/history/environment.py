@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from tierbench import files
-from tierbench.dags import names
+from tierbench import files, names
 from tierbench.postprocess.history.rows import Environment, Link
 from tierbench.postprocess.report.differences import NOISE, alike
 from tierbench.postprocess.report.provenance import conditions

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.history.rows import MEASURED, Night
 
 LARGE = (f"{names.TRIALS}/*/{names.SAMPLES}/*.samples", f"{names.TRIALS}/*/{names.SAMPLES_CSV}", names.SAMPLES_CSV)

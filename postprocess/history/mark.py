@@ -6,8 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
 
 FORMAT = 1
 
@@ -30,6 +29,6 @@ def leave(run: Path, of: OfNight) -> None:
 
 def night_mark(run: Path, nightly: str, control: str) -> OfNight:
     try:
-        return stored.read_as(OfNight, run / names.NIGHT)
+        return json_files.read_as(OfNight, run / names.NIGHT)
     except FileNotFoundError:
         return OfNight(nightly, 0, control=control)

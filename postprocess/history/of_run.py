@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.history.environment import environment
 from tierbench.postprocess.history.mark import night_mark

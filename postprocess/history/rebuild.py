@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.json_files import Damaged
 from tierbench.postprocess.history.of_run import night_of
 from tierbench.postprocess.history.rows import Night
 from tierbench.postprocess.history.store import DamagedHistory, History
 from tierbench.postprocess.tables.results import Say
-from tierbench.stored import Damaged
 
 
 def add(history: History, run: Path, say: Say, nightly: str = "", control: str = "") -> Night:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
+from tierbench.json_files import Damaged
 from tierbench.postprocess.records.roles import by_role, role_of
-from tierbench.stored import Damaged
 
 # A line that carries less than this of what it should is limited by something else: TCP itself takes a few per cent.
 AGREES = 0.85
@@ -125,7 +124,7 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
     lines: list[Any] = []
     measured_from = ""
     try:
-        site = stored.read_as(Stated, run / names.SITE, names.SITE)
+        site = json_files.read_as(Stated, run / names.SITE, names.SITE)
         stated, samplers = by_role(site.get("links") or {}), site.get("samplers", {})
         measured_from = str(site.get("storage", {}).get("sampled") or "")
         if own_link := site.get("pools", {}).get(pool, {}).get("link"):
@@ -135,7 +134,7 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
     except Damaged as error:
         tell(str(error))
     try:
-        found = stored.read_as(Lines, run / names.CEILINGS, names.CEILINGS)
+        found = json_files.read_as(Lines, run / names.CEILINGS, names.CEILINGS)
         lines, measured_from = found.get("measured", []), found.get("from", measured_from)
     except FileNotFoundError:
         pass
@@ -217,7 +216,7 @@ def measured_links(content: Mapping[str, Any]) -> dict[str, dict[str, float | No
 def _is_understood(line: Any) -> bool:
     """A later version may measure what this one does not know."""
     try:
-        return role_of(stored.typed(Measured, line, "a line")["role"]) in LINKS
+        return role_of(json_files.typed(Measured, line, "a line")["role"]) in LINKS
     except Damaged:
         return False
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
 from tierbench.dags.repeats import Repeats, Until
 from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.read import read_rows
@@ -57,6 +56,6 @@ def _rule(run: Path) -> Repeats:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return stored.read_table(path)
+        return json_files.read_table(path)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; a run directory is needed, as `tierbench write` makes it") from None

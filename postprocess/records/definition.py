@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tierbench import stored
+from tierbench import json_files
 from tierbench.dags.measure import MEASURES, Measure
 from tierbench.dags.work import Work
+from tierbench.json_files import Damaged
 from tierbench.postprocess.records.beginning import Beginning, Placement
 from tierbench.postprocess.records.roles import role_of
 from tierbench.postprocess.records.traits import Traits, declared_now
 from tierbench.starts import NATURAL, TOGETHER
-from tierbench.stored import Damaged
 from tierbench.trials import Condition
 
 MOST_JOBS = 1_000_000  # as a set has replicas
@@ -111,7 +111,7 @@ class Definition(OfPool):
 def read_definition(path: Path) -> Definition:
     """The trial.json of a trial."""
     try:
-        trial = stored.read_as(Definition, path)
+        trial = json_files.read_as(Definition, path)
         if not 0 < trial.jobs <= MOST_JOBS or trial.sample_period_s <= 0:
             raise Damaged(f"{path} is damaged: {trial.jobs} jobs, sampled each {trial.sample_period_s:g} s")
         return trial

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tierbench import files, stored
-from tierbench.dags import names
-from tierbench.stored import Damaged
+from tierbench import files, json_files, names
+from tierbench.json_files import Damaged
 from tierbench.wrappers.work import LEAST_S, PERCENTILES, latency_of
 
 OWN = b'{"event": '  # what each record begins with
@@ -337,10 +336,10 @@ def _check(end: End, where: str) -> None:
 
 def _record(line: bytes, before: Mapping[str, Record]) -> Record:
     """A client's record, if it is whole and goes on where those before it have ended."""
-    content = stored.parse_as(dict[str, Any], line, "a record")
-    kind = stored.typed(Named, content, "a record").event
+    content = json_files.parse_as(dict[str, Any], line, "a record")
+    kind = json_files.typed(Named, content, "a record").event
     where = f'its record "{kind}"'
-    record = stored.typed(KINDS.get(kind, Record), content, where)
+    record = json_files.typed(KINDS.get(kind, Record), content, where)
     if isinstance(record, End):
         _check(record, where)
     start = before.get("start")

@@ -11,11 +11,11 @@ from typing import Any, BinaryIO, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from tierbench import files, stored
+from tierbench import files, json_files
 from tierbench.errors import TierbenchError
+from tierbench.json_files import Damaged
 from tierbench.postprocess.digits import Bytes, Integers, integers
 from tierbench.postprocess.records.roles import role_of
-from tierbench.stored import Damaged
 
 Booleans = NDArray[np.bool_]
 
@@ -284,7 +284,7 @@ def _trailer(file: BinaryIO, begin: int) -> tuple[Trailer | None, int, str | Non
         return None, end, None
     records_end, words = tail_begin + brace, tail[brace:]
     try:
-        return stored.parse_as(Trailer, words, "its trailer"), records_end, None
+        return json_files.parse_as(Trailer, words, "its trailer"), records_end, None
     except Damaged as error:  # without its end it was killed while it wrote them
         return None, records_end, str(error) if words.endswith(b"\n") else None
 
@@ -293,7 +293,7 @@ def _header(line: bytes, where: str) -> dict[str, Any]:
     if not line.strip():
         raise UnreadableSamples(f"{where}: is empty: the sampler never ran")
     try:
-        header = stored.parse_as(dict[str, Any], line, where)
+        header = json_files.parse_as(dict[str, Any], line, where)
     except Damaged:
         header = {}
     if header.get("tierbench") != "samples":
@@ -301,7 +301,7 @@ def _header(line: bytes, where: str) -> dict[str, Any]:
     if header.get("format") != FORMAT:
         raise UnreadableSamples(f"{where}: has format {header.get('format')}; this tierbench reads format {FORMAT}")
     try:
-        stored.typed(Header, header, f"{where}: its header")
+        json_files.typed(Header, header, f"{where}: its header")
     except Damaged as error:
         raise UnreadableSamples(str(error)) from None
     if not 0 < header["period_s"] <= LONGEST_PERIOD_S:

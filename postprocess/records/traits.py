@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tierbench import stored
+from tierbench import json_files
 from tierbench.dags.clients import shipped_clients
 from tierbench.wrappers.client import Client
 
@@ -24,4 +24,4 @@ class Traits:
 def declared_now(client: str) -> Traits:
     """What a client declares now, for trials that were written before they had it."""
     file = shipped_clients().get(client)
-    return stored.typed(Traits, (file.client if file else Client).traits(), client)
+    return json_files.typed(Traits, (file.client if file else Client).traits(), client)

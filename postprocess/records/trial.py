@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tierbench import files, stored
-from tierbench.dags import names
+from tierbench import files, json_files, names
 from tierbench.dags.measure import OF_OWN_DISKS, RECEIVED, SENT, Measure
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
+from tierbench.json_files import Damaged
 from tierbench.postprocess.measures.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.records.beginning import Beginning
 from tierbench.postprocess.records.caches import SoftwareCache, software_caches
@@ -24,7 +24,6 @@ from tierbench.postprocess.records.roles import role_of
 from tierbench.postprocess.records.samples import Bounds, Samples, UnreadableSamples, read_samples
 from tierbench.postprocess.records.traits import Traits
 from tierbench.starts import begin_of
-from tierbench.stored import Damaged
 from tierbench.submit.trial.held import Held, held
 
 T = TypeVar("T")
@@ -313,7 +312,7 @@ def _unread(folder: Path, damage: Damaged) -> TrialData:
     """A trial whose definition is damaged: what the plan says of it, and nothing that it has measured."""
     run = folder.absolute().parents[1]
     try:
-        plan = stored.read_as(Planned, run / names.PLAN)
+        plan = json_files.read_as(Planned, run / names.PLAN)
         planned = next(trial for trial in plan.trials if trial["id"] == folder.name)
         configuration = next(one for one in plan.configurations if one["id"] == planned["configuration"])
     except (FileNotFoundError, Damaged, StopIteration, KeyError):
@@ -321,7 +320,7 @@ def _unread(folder: Path, damage: Damaged) -> TrialData:
     nothing = {"workers": [], "samplers": [], "sample_period_s": 0.0, "flush": {}}
     trial = {**configuration, **planned, **nothing, "configuration": configuration["name"]}
     return TrialData(
-        stored.typed(Definition, trial, str(run / names.PLAN)),
+        json_files.typed(Definition, trial, str(run / names.PLAN)),
         [],
         [],
         None,
@@ -348,7 +347,7 @@ def _outcome_reasons(outcome: Outcome) -> list[str]:
 def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
     """What a file of the trial says; None where it is not there, or damaged, which is told."""
     try:
-        return stored.read_as(shape, path, path.name)
+        return json_files.read_as(shape, path, path.name)
     except FileNotFoundError:
         return None
     except Damaged as error:

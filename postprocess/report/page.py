@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.plots.canvas import FOLDED, PAPERS, SHOWN, Missing, Saved, inline, page_colors
 from tierbench.postprocess.plots.style import KNOWN, OTHERS, Look
 from tierbench.postprocess.report.answer import Answer, answers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.claims import LEAST, MOST, Claim
 from tierbench.dags.levels import JOBS, WORKLOAD, level_text
 from tierbench.postprocess.plots.canvas import PAPERS, Picture

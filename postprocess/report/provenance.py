@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import tierbench
-from tierbench import files, stored
-from tierbench.dags import names
+from tierbench import files, json_files, names
+from tierbench.json_files import Damaged
 from tierbench.postprocess.abridged import SHOWN, abridged
 from tierbench.postprocess.report.markup import Markup, element, joined, table
 from tierbench.postprocess.report.words import NOTHING, counted, listed, moment
 from tierbench.postprocess.tables.results import Results
-from tierbench.stored import Damaged
 
 HEADER_BYTES = 65_536  # none is longer
 KINDS = 5  # columns of hosts beside each other, so that a printed page holds them
@@ -44,7 +43,7 @@ def conditions(results: Results) -> Any:
     paths = [results.directory / names.CONDITIONS, *sorted(trials)]
     for path in paths:
         try:
-            return stored.read(path)
+            return json_files.read(path)
         except (FileNotFoundError, Damaged):
             continue
     return None
@@ -160,6 +159,6 @@ def _value(values: list[str]) -> Markup | str:
 def _header(path: Path) -> dict[str, Any]:
     try:
         with files.opened(path) as file:
-            return stored.parse_as(dict[str, Any], file.readline(HEADER_BYTES), path.name)
+            return json_files.parse_as(dict[str, Any], file.readline(HEADER_BYTES), path.name)
     except (OSError, Damaged):
         return {}

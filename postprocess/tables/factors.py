@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
 from tierbench.dags.layout import Layout, Report, layout
 from tierbench.dags.levels import BUILT_IN, JOBS, PAIR, SIMULTANEOUS, Factor, Levels, is_level, level_text
+from tierbench.json_files import Damaged
 from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.schema.columns import Column, Row
-from tierbench.stored import Damaged
 
 
 class PlannedFactor(TypedDict):
@@ -46,7 +45,7 @@ class PlannedFactors(TypedDict):
 def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[Factor, ...]:
     """The axes of a run's plan; where there is no plan, or a damaged one, those that its trials have levels of."""
     try:
-        plan = stored.read_as(PlannedFactors, run / names.PLAN)
+        plan = json_files.read_as(PlannedFactors, run / names.PLAN)
         return tuple(factor for factor in _planned(plan, run) if factor.name not in BUILT_IN)
     except FileNotFoundError:
         pass
@@ -58,7 +57,7 @@ def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[Factor, ...]:
 def compares_pairs(run: Path) -> bool:
     """Whether the run's plan compares accesses with their workloads."""
     with contextlib.suppress(FileNotFoundError, Damaged):  # which is told where the axes are read
-        planned = stored.read_as(PlannedFactors, run / names.PLAN).get("report")
+        planned = json_files.read_as(PlannedFactors, run / names.PLAN).get("report")
         return planned is not None and planned["lines"] == PAIR
     return False
 
@@ -67,7 +66,7 @@ def _axes_of_trials(run: Path) -> Iterator[Factor]:
     levels: dict[str, dict[Any, None]] = {}
     for path in sorted(run.glob(f"{names.TRIALS}/*/{names.TRIAL}")):
         with contextlib.suppress(Damaged):  # which is told where the trial itself is read
-            for name, level in stored.read_table(path).get("levels", {}).items():
+            for name, level in json_files.read_table(path).get("levels", {}).items():
                 if name not in BUILT_IN and is_level(level):
                     levels.setdefault(name, {})[level] = None
     for name, seen in levels.items():
@@ -76,7 +75,7 @@ def _axes_of_trials(run: Path) -> Iterator[Factor]:
 
 def run_factors(content: Mapping[str, Any], run: Path, trials: Sequence[Row]) -> list[Factor]:
     """All factors of a run: those of its plan, with whatever other levels its trials have."""
-    planned = {factor.name: factor for factor in _planned(stored.typed(PlannedFactors, content, str(run)), run)}
+    planned = {factor.name: factor for factor in _planned(json_files.typed(PlannedFactors, content, str(run)), run)}
     built_in = {name: planned.pop(name, _of_configurations(content, name)) for name in BUILT_IN}
     built_in[JOBS] = replace(built_in[JOBS], label=built_in[JOBS].label or SIMULTANEOUS)
     factors = []
@@ -96,7 +95,7 @@ def _of_configurations(plan: Mapping[str, Any], name: str) -> Factor:
 
 def layout_of(content: Mapping[str, Any], run: Path, factors: Sequence[Factor]) -> Layout:
     """How a run's report is laid out, by its plan, or as suggests itself for an older one."""
-    planned = stored.typed(PlannedFactors, content, str(run)).get("report")
+    planned = json_files.typed(PlannedFactors, content, str(run)).get("report")
     if planned is None:
         return layout(Report(), factors)
     asked = Layout(

@@ -25,8 +25,7 @@ import tierbench.postprocess.schema
 import tierbench.postprocess.tables
 import tierbench.postprocess.verdict
 import tierbench.wrappers
-from tierbench import files, postprocess, stored
-from tierbench.dags import names
+from tierbench import files, json_files, names, postprocess
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.records.trial import pools_of_run
 from tierbench.postprocess.schema.columns import Column, places, row_of
@@ -58,11 +57,11 @@ class Shared:
 def row_as_it_was(folder: Path, shared: Shared) -> TrialRow | None:
     """The row of a trial whose tables are there already, if nothing that they are made of has changed."""
     try:
-        kept = stored.read_table(folder / names.MADE_OF)
+        kept = json_files.read_table(folder / names.MADE_OF)
         if kept["of"] != made_of(folder, shared) or kept["made"] != _made(folder):
             return None
         return row_of(TrialRow, kept["row"])
-    except (FileNotFoundError, stored.Damaged, KeyError, TypeError, ValueError):
+    except (FileNotFoundError, json_files.Damaged, KeyError, TypeError, ValueError):
         return None
 
 

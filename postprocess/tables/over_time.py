@@ -7,8 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries
 
@@ -46,11 +45,11 @@ def read_over_time(run: Path, trial_id: str) -> OverTime:
     """A trial over time; nothing where its tables did not tell it."""
     path = run / names.trial_directory(trial_id) / names.OVER_TIME
     try:
-        kept = stored.read_as(_Kept, path)
+        kept = json_files.read_as(_Kept, path)
         hosts = [HostSeries(one["host"], one["role"], _read(one["over_time"])) for one in kept["hosts"]]
         taken_in = _read(kept["taken_in"]) if kept["taken_in"] else None
         return OverTime(hosts, taken_in, kept["further_hosts"])
-    except (FileNotFoundError, stored.Damaged, ValueError, TypeError):
+    except (FileNotFoundError, json_files.Damaged, ValueError, TypeError):
         return OverTime()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.digits import Choice, Integers, Number, Numbers, csv_lines
 from tierbench.postprocess.records.increments import CPU, Intervals
 from tierbench.postprocess.records.samples import UnreadableSamples, read_header

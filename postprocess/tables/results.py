@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierbench import files, stored
-from tierbench.dags import names
+from tierbench import files, json_files, names
 from tierbench.dags.layout import Layout
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_text
 from tierbench.errors import ConfigError, TierbenchError
@@ -228,6 +227,6 @@ def _ends(path: Path) -> dict[str, str]:
 def _json(path: Path) -> dict[str, Any]:
     """A JSON object; empty where there is none."""
     try:
-        return stored.read_table(path)
+        return json_files.read_table(path)
     except FileNotFoundError:
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.schema.columns import Column, Row, columns_of
 from tierbench.postprocess.schema.rows import JobRow, ResourceRow, SampleRow, TrialRow
 from tierbench.postprocess.tables.across import KneeRow, RatioRow, ScalingRow, SummaryRow

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
+from tierbench.checked_text import printable
 from tierbench.errors import TierbenchError
-from tierbench.kinds import printable
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.read import plain_rows, read_rows
 from tierbench.postprocess.schema.rows import RATE, SUMMED, TrialRow
@@ -44,7 +43,7 @@ WORDS = {"trial", "configuration", "verdict"}
 
 def tables_content(run: Path) -> dict[str, Any]:
     """The same tables and their ratios for programs, each row with all its columns, as schema.json describes them."""
-    schema = stored.read_table(run / names.SCHEMA)
+    schema = json_files.read_table(run / names.SCHEMA)
     paths = (run / table for table in (names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV))
     return {path.stem: plain_rows(path, schema) for path in paths}
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tierbench import files, stored
-from tierbench.dags import names
+from tierbench import files, json_files, names
 from tierbench.dags.levels import Factor
 from tierbench.dags.scaling import Scaling
 from tierbench.errors import ConfigError, TierbenchError
@@ -70,7 +69,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     further = further_columns(ran)
     trials = sorted(_readable(run, ran, axes, further, say), key=lambda pair: pair[0].position)
     rows = [row for row, _ in trials]
-    under = {row.trial: stored.read_table(folder / names.CONDITIONS) for row, folder in trials}
+    under = {row.trial: json_files.read_table(folder / names.CONDITIONS) for row, folder in trials}
     rows = judge_run(rows, under)
     _write_json(run / names.CONDITIONS, of_run(under))
     for name in (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV):
@@ -95,7 +94,7 @@ def _scaling(run: Path, say: Callable[[str], None]) -> Scaling | None:
     """Along what the run's experiment asks how the rate scales."""
     path = run / names.EXPERIMENT
     try:
-        asked = stored.read_table(path).get("scaling")
+        asked = json_files.read_table(path).get("scaling")
         return None if asked is None else build(Scaling, asked, str(path), "scaling")
     except FileNotFoundError:
         return None

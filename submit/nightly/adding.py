@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import urlsplit
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.history.store import default_place
 from tierbench.site_configs.site import find_site

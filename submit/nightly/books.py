@@ -13,8 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tierbench import files
-from tierbench.dags import names
+from tierbench import files, names
 from tierbench.dags.plan import from_json
 from tierbench.errors import TierbenchError
 from tierbench.site_configs.site import find_site

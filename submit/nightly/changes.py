@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.definition import Nightly, Say

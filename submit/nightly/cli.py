@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tierbench.dags import names
+from tierbench import names
+from tierbench.checked_text import printable
 from tierbench.dags.night import NOTHING_TO_CONFIRM
 from tierbench.definitions import NAMED
 from tierbench.errors import TierbenchError
-from tierbench.kinds import printable
 from tierbench.submit.nightly import adding, books, record
 from tierbench.submit.nightly.calendar import here
 from tierbench.submit.nightly.changes import Change, acknowledge, changes, rates

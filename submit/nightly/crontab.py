@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.submit import pool
 from tierbench.submit.nightly.definition import Nightly
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
+from tierbench.checked_text import Key
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
-from tierbench.kinds import Key
 from tierbench.submit.nightly.calendar import Calendar, calendar
 
 HOME_VARIABLE = "TIERBENCH_NIGHTS"
@@ -54,7 +53,7 @@ class Nightly:
 
     @cached_property
     def terms(self) -> Terms:
-        return stored.read_as(Terms, self.directory / names.NIGHTLY)
+        return json_files.read_as(Terms, self.directory / names.NIGHTLY)
 
     @property
     def calendar(self) -> Calendar:

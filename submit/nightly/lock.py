@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tierbench import files
-from tierbench.dags import names
+from tierbench import files, names
 from tierbench.errors import BusyError
 from tierbench.submit.nightly.definition import Nightly, home
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from email.message import EmailMessage
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.errors import ConfigError
 from tierbench.submit import pool
 from tierbench.submit.nightly import record, webhook

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.errors import BusyError, TierbenchError, UnmetNeed
 from tierbench.interrupts import held_back
 from tierbench.submit import pool

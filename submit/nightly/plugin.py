@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tierbench.kinds import printable
+from tierbench.checked_text import printable
 from tierbench.submit.nightly.changes import Rate
 from tierbench.submit.nightly.definition import Nightly
 from tierbench.submit.nightly.standing import Standing

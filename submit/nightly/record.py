@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from tierbench import stored
-from tierbench.dags import names
-from tierbench.stored import Damaged
+from tierbench import json_files, names
+from tierbench.json_files import Damaged
 from tierbench.submit.nightly.definition import Nightly
 
 Outcome = Literal["running", "measured", "failed", "missed", "still-running"]
@@ -85,7 +84,7 @@ def write(nightly: Nightly, night: Night) -> Night:
 
 
 def read(directory: Path) -> Night:
-    return stored.read_as(Night, directory / names.NIGHT_RECORD)
+    return json_files.read_as(Night, directory / names.NIGHT_RECORD)
 
 
 def nights(nightly: Nightly) -> list[Night]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.submit.nightly.definition import Nightly
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.night import night_dag, repetition_dags
 from tierbench.dags.plan import Configuration, Plan

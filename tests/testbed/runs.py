@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.testbed.machine import Machine
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER

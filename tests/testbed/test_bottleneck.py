@@ -14,7 +14,7 @@ import pytest
 
 from tests.testbed.machine import Machine
 from tests.testbed.runs import RUN_SECONDS, STARVED, window
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import conditions

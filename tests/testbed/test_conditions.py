@@ -13,7 +13,7 @@ import pytest
 
 from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, content, outcome
 from tests.testbed.test_network import iperf_mbps, round_trip_ms
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.conditions import WORDS
 from tierbench.testbed.testbed import Testbed

@@ -20,7 +20,7 @@ import pytest
 
 from tests.testbed.runs import RUN_SECONDS, AccessPoint, Ran, all_read, content
 from tests.testbed.test_conditions import held
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.namespaces import wait_until

@@ -30,7 +30,7 @@ from tests.testbed.runs import (
     outcome,
     sent_again,
 )
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.schema.columns import columns_of
 from tierbench.postprocess.tables.schema import FILES
 from tierbench.testbed.namespaces import wait_until

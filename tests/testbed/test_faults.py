@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, outcome
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.namespaces import wait_until
 from tierbench.testbed.testbed import Testbed
 

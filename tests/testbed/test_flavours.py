@@ -15,7 +15,7 @@ import pytest
 from tests.testbed.conftest import SETTINGS, of_our_own, say
 from tests.testbed.runs import AccessPoint
 from tests.testbed.wire import marks_on_the_wire
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
 from tierbench.testbed.services.nfs import MOUNT_COMMAND, PORT, TICKETS, USUAL

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.testbed.wire import marks_on_the_wire
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.shipping import scripts
 from tierbench.testbed.services.certificates import PROXY

@@ -8,7 +8,7 @@ import pytest
 
 from tests.testbed.machine import Machine
 from tests.testbed.runs import AccessPoint, Ran, fed
-from tierbench.dags import names
+from tierbench import names
 
 SIZE_MB = 40
 EXPERIMENT = f"""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.testbed.machine import Machine
 from tests.testbed.runs import HOME, AccessPoint, Ran, fed
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 

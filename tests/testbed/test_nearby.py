@@ -13,7 +13,7 @@ import pytest
 
 from tests.testbed.conftest import SETTINGS, of_our_own, say
 from tests.testbed.runs import AccessPoint, Ran
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.services.filesystem import DATA
 from tierbench.testbed.services.iperf3 import PORT
 from tierbench.testbed.services.nearby import BEHIND_A_PROCESS, PLAIN, UNDER

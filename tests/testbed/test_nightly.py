@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.testbed.runs import HOME, AccessPoint, content
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.testbed import Testbed
 
 NIGHTS = f"{HOME}/nights"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.testbed.runs import content
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.run import run
 from tierbench.testbed.testbed import Testbed
 

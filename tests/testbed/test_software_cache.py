@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.testbed.runs import AccessPoint, Ran, last_line
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.services.filesystem import MOUNT_POINT as DATA_MOUNT
 from tierbench.testbed.services.software import MOUNT_POINT
 from tierbench.testbed.services.squid import PORT

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tierbench.joined import joined
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.steady import steady
 from tierbench.postprocess.measures.traffic import traffic, window_rates
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import read_samples
 from tierbench.postprocess.records.trial import Sampled
+from tierbench.single_file_script import single_file
 from tierbench.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.quiet
@@ -86,7 +86,7 @@ class Injection:
 def injection(testbed: Testbed) -> Injection:
     oss, worker = testbed.host("oss"), testbed.host("wn03")
     oss.run("rm", "-f", "/root/stop", "/var/log/truth.log")
-    oss.put("/root/sampler.py", joined("tierbench.monitors.sampler"))
+    oss.put("/root/sampler.py", single_file("tierbench.monitors.sampler"))
     oss.put("/root/sender.py", SENDER)
     of_trial = ["--trial", "truth", "--role", "storage", "--interface", "auto", "--period", str(PERIOD_S)]
     oss.daemon("truth", "python3", "/root/sampler.py", *of_trial, "--stop-file", "/root/stop", "--max-seconds", "600")

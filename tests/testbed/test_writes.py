@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, outcome
-from tierbench.dags import names
+from tierbench import names
 from tierbench.testbed.namespaces import wait_until
 from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITABLE
 from tierbench.testbed.testbed import Testbed

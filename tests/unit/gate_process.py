@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.shipped import PYTHON, ship
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.graphs import CALLED_OFF
 
 CLOSED_S = 0.4

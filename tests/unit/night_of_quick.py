@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.submit.nightly import books, message, record
 from tierbench.submit.nightly.changes import Change

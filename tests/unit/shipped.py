@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.shipping import scripts as shipped_scripts
 
 PYTHON = os.environ.get("TIERBENCH_OLD_PYTHON", sys.executable)

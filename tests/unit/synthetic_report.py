@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.layout import Report, layout
 from tierbench.dags.levels import Factor, Level, Levels, level_text, named_levels
 from tierbench.postprocess.measures.over_time import over_time

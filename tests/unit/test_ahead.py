@@ -15,7 +15,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.shipped import PYTHON, ship
 from tests.unit.test_sampler_chirp import AccessPoint
 from tests.unit.test_turn import PATIENCE_S, Trials
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.plan import Plan, expand

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tierbench import site_configs
-from tierbench.joined import joined
+from tierbench.single_file_script import single_file
 
 HELPER = Path(site_configs.__file__).parent / "tierbench-arrange"
 ANCESTOR = "_CONDOR_ANCESTOR_1"
@@ -46,7 +46,7 @@ class Place:
         self.program.write_text(WORD.format(value=self.value))
         self.program.chmod(0o755)
         self.script = folder / "arrange.py"
-        self.script.write_text(joined("tierbench.wrappers.arrange"))
+        self.script.write_text(single_file("tierbench.wrappers.arrange"))
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -206,7 +206,7 @@ def test_the_doctor_tries_what_is_changed_in_a_minute(place: Place, within: str,
     if older_helper:
         place.helper.write_text(place.helper.read_text().replace('print(f"may take', '(f"may take'))
     question = {"ask": "condition", "helper": str(place.helper), "word": "rtt", "values": ["47"]}
-    probe = [sys.executable, "-c", joined("tierbench.wrappers.probe"), json.dumps([question])]
+    probe = [sys.executable, "-c", single_file("tierbench.wrappers.probe"), json.dumps([question])]
     [answer] = json.loads(subprocess.run(probe, capture_output=True, text=True, check=True).stdout)["answers"]
     assert (answer["state"], answer["seen"]) == ("good", seen)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.measures.bottleneck import explain
 from tierbench.postprocess.measures.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
 from tierbench.postprocess.measures.latency import Clients

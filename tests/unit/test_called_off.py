@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.gate_process import LIMITS, WHEN, Gate, wait_until
 from tests.unit.shipped import PYTHON
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.graphs import CALLED_OFF
 from tierbench.submit.trial import watched
 

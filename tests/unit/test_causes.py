@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.submit.trial.causes import client_reasons
 from tierbench.submit.trial.joblog import Cluster
 

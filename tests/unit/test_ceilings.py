@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.postprocess.measures.ceilings import MEASURED, read_ceilings

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tierbench import files
-from tierbench.dags import names
+from tierbench import files, names
 from tierbench.submit import catalogue, cli, pool
 
 REAL = Path(__file__).parent / "data/direct-trial.tar.gz"

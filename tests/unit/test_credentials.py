@@ -22,12 +22,12 @@ import pytest
 from tests.unit.client_process import Job, events
 from tests.unit.test_client_gate import at_the_gate, open_gate
 from tests.unit.test_doctor import WORKERS, answer, proxy
-from tierbench.dags import names
+from tierbench import names
+from tierbench.checked_text import AbsolutePath, Name, Value
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.kinds import AbsolutePath, Name, Value
 from tierbench.site_configs.site import SHIPPED, GridProxy, Site, Submission, Token, find_site, load_site
 from tierbench.submit.beforehand import secrets_in_the_open
 from tierbench.submit.cli import main

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.cli import main

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from tests.unit.shipped import PYTHON
+from tierbench.checked_text import Host, Key, Prefix
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
-from tierbench.kinds import Host, Key, Prefix
 from tierbench.site_configs.site import SHIPPED, Access, Kerberos, Links, find_site
 from tierbench.submit import pool
 from tierbench.submit.cli import main

@@ -223,10 +223,10 @@ def test_a_service_of_the_testbed_with_its_host_is_a_file(package: Package) -> N
 SAMPLED = """
 import json, subprocess, sys
 from pathlib import Path
-from tierbench.joined import joined
+from tierbench.single_file_script import single_file
 from tierbench.postprocess.records.samples import read_samples
 folder = Path(sys.argv[1])
-(folder / "sampler.py").write_text(joined("tierbench.monitors.sampler"))
+(folder / "sampler.py").write_text(single_file("tierbench.monitors.sampler"))
 with (folder / "lo.samples").open("wb") as file:
     options = ["--trial", "t", "--role", "worker", "--interface", "lo", "--period", "0.05", "--max-seconds", "0.3"]
     subprocess.run([sys.argv[2], "-I", folder / "sampler.py", *options], stdout=file, check=True)

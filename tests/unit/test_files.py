@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tierbench import files, stored
+from tierbench import files, json_files
+from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import Column
 from tierbench.postprocess.schema.read import read_rows
 from tierbench.postprocess.schema.rows import TrialRow
@@ -47,9 +48,9 @@ def a_large_one(path: Path) -> None:
 def test_what_cannot_be_read_whole_is_damaged_at_once(tmp_path: Path, plant: Callable[[Path], None]) -> None:
     path = tmp_path / "plan.json"
     plant(path)
-    with pytest.raises(stored.Damaged, match="cannot be read"):
-        stored.read(path)
-    with pytest.raises((stored.TierbenchError, OSError)):
+    with pytest.raises(json_files.Damaged, match="cannot be read"):
+        json_files.read(path)
+    with pytest.raises((TierbenchError, OSError)):
         read_rows(TrialRow, path) if not path.is_file() else files.read_bytes(path)
 
 

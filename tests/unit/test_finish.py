@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
-from tierbench.dags import names
+from tierbench import names
 from tierbench.submit.trial import finish
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.quick_plan import POOL
 from tests.unit.shipped import PYTHON
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.dags import names
-from tierbench.joined import joined
+from tierbench import names
 from tierbench.postprocess.tables.write import tables
+from tierbench.single_file_script import single_file
 
 LISTED = """
 from tierbench.monitors.sources.door import Door
@@ -47,7 +47,7 @@ def run(tmp_path: Path) -> Path:
     folder = synthetic.write_trial(tmp_path, repeat=2, index=1)
     sources = {"tierbench.monitors.sources": LISTED, "tierbench.monitors.sources.door": DOOR}
     script = tmp_path / "sampler.py"
-    script.write_text(joined("tierbench.monitors.sampler", sources))
+    script.write_text(single_file("tierbench.monitors.sampler", sources))
     options = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.05", "--max-seconds", "0.4"]
     with (folder / f"samples/{synthetic.OSS}.samples").open("wb") as file:
         subprocess.run([sys.executable, str(script), *options], stdout=file, check=True, timeout=120)

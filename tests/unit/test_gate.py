@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.gate_process import CLOSED_S, WHEN, Gate, wait_until
-from tierbench.dags import names
+from tierbench import names
 from tierbench.submit.trial import stop
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.gate_process import CLOSED_S, WHEN, Gate, wait_until
-from tierbench.dags import names
+from tierbench import names
 
 RTT = {
     "name": "wan-rtt.wan", "condition": "wan-rtt", "host": "wan", "word": "rtt", "value": "47", "unit": "ms",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.gate_process import CLOSED_S, LIMITS, Gate, wait_until
-from tierbench.dags import names
+from tierbench import names
 from tierbench.starts import begin_of
 
 IN_TURN = {"kind": "in-turn", "every_s": 0.0}

@@ -20,14 +20,14 @@ import htcondor2
 import pytest
 
 from tests.unit.text_fields import FIELDS, SITE, TextField, experiment_tables
-from tierbench.dags import names
+from tierbench import names
+from tierbench.checked_text import Kind
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.language import comment, item, quoted, rows, word
 from tierbench.dags.levels import Level, is_level
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.kinds import Kind
 from tierbench.site_configs.site import Site, load_site
 from tierbench.submit import pool
 from tierbench.submit.pool import PoolError

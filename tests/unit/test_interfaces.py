@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.measures.stalls import longest_stall
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples

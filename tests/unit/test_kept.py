@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.tables import kept, write
 from tierbench.postprocess.tables.factors import axes_of_run
 from tierbench.postprocess.tables.rates import further_columns

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.measures.knee import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.write import comparison, run_report

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.synthetic_run import OSS, during, ticks, write_client, write_samples, write_trial
 from tests.unit.synthetic_start import in_turn
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.measures.latency import Apart, Clients, clients_apart, why_latency
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row

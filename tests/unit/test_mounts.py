@@ -13,7 +13,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import PATIENCE_S
 from tests.unit.shipped import PYTHON, ship
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.measures.mounted import is_other
 from tierbench.postprocess.records.jobs import Place
 from tierbench.postprocess.tables.write import trial_tables

@@ -17,7 +17,7 @@ import pytest
 from tests.unit.night_of_quick import LAST, NOW, SHAPE, Define, close, definer, fails, in_utc, measured, silent
 from tests.unit.synthetic_report import write_run
 from tests.unit.webhook_receiver import Receiver, receiving
-from tierbench.dags import names
+from tierbench import names
 from tierbench.errors import BusyError
 from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.postprocess.history.queries import chronicle

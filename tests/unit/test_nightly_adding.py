@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.errors import ConfigError
 from tierbench.submit import pool
 from tierbench.submit.nightly import adding, webhook

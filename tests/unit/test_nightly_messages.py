@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, Define, close, definer, fails, in_utc, measured
 from tests.unit.webhook_receiver import Receiver, receiving
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.history.queries import messages
 from tierbench.postprocess.history.store import History
 from tierbench.submit import pool

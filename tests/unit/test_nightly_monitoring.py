@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.night_of_quick import LAST, NOW, WORSE, Define, close, definer, in_utc, measured
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.history.rows import Measured
 from tierbench.postprocess.history.store import History
 from tierbench.submit import cli

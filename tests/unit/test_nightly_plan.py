@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
 from tierbench.dags.night import night_dag, repetition_dags
 from tierbench.dags.plan import expand

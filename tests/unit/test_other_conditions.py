@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import OSS, edit_client, edit_trial, sampled
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict.judge import SUSPECT, VALID

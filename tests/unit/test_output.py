@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from tests.unit.test_watch import end, run
-from tierbench import errors
-from tierbench.dags import names
+from tierbench import errors, names
 from tierbench.submit import output, status
 from tierbench.submit.cli import command_line, leaves, main
 from tierbench.submit.progress import Run

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_report import Shape, write_run
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.measures.over_time import OverTime, TimeSeries
 from tierbench.postprocess.report.sparks import spark
 from tierbench.postprocess.report.write import run_report

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import flushed_hosts, place_lists

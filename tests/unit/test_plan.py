@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tierbench.checked_text import AbsolutePath, Host, Prefix
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
 from tierbench.dags.hosts import sampled_hosts
@@ -20,9 +21,8 @@ from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
 from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
-from tierbench.kinds import AbsolutePath, Host, Prefix
+from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Destination, Site, find_site
-from tierbench.stored import Damaged
 from tierbench.submit.preview import preview
 
 Catalogues = Mapping[str, Mapping[str, Entry]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.measures.proxies import findings
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.tables.write import trial_tables

@@ -13,7 +13,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.report_page import SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.measures.over_time import HostSeries, TimeSeries, busiest
 from tierbench.postprocess.report.differences import differences

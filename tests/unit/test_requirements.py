@@ -8,8 +8,8 @@ from pathlib import Path
 import htcondor2
 import pytest
 
+from tierbench.checked_text import Requirements
 from tierbench.dags.language import item
-from tierbench.kinds import Requirements
 from tierbench.submit import pool
 
 

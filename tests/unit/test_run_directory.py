@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, expand, from_json
 from tierbench.dags.shipping import scripts

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.measures.ceilings import read_ceilings
 from tierbench.postprocess.tables.write import trial_tables
 

@@ -13,13 +13,13 @@ from typing import Any
 import htcondor2
 import pytest
 
-from tierbench.dags import names
+from tierbench import names
+from tierbench.checked_text import AbsolutePath, Variable
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.secret import Secret
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.kinds import AbsolutePath, Variable
 from tierbench.site_configs.site import find_site
 from tierbench.spec import build
 from tierbench.wrappers.failure import Failure

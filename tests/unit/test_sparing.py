@@ -15,7 +15,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.shipped import PYTHON, ship
 from tests.unit.test_turn import PATIENCE_S, wait_until, waits
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.submit import pool
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_start import EACH_S, GAP_S, every, in_turn
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.layout import Report, layout

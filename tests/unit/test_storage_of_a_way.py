@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.hosts import flushed_hosts, sampled_hosts
 from tierbench.dags.plan import expand

@@ -8,7 +8,7 @@ from pathlib import Path
 import htcondor2
 import pytest
 
-from tierbench.dags import names
+from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run

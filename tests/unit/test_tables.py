@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.dags import names
+from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import Fetches

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from tests.unit.quick_plan import POOL, the_trial
+from tierbench.checked_text import Prefix
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import host_lists
 from tierbench.dags.plan import Plan, expand
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
-from tierbench.kinds import Prefix
 from tierbench.site_configs.site import Site
 
 

@@ -12,8 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
-from tierbench import stored
-from tierbench.dags import names
+from tierbench import json_files, names
 from tierbench.postprocess.records.trial import OwnClock
 from tierbench.submit.trial import turn
 
@@ -264,7 +263,7 @@ def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
     trials.take("first").wait(PATIENCE_S)
     trials.pass_on("first")
     assert not (trials.run / names.TURN).exists()
-    clock = stored.read_as(OwnClock, trials["first"] / names.BEGUN)
+    clock = json_files.read_as(OwnClock, trials["first"] / names.BEGUN)
     assert abs(clock.uptime_ns + clock.ahead_ns - time.time_ns()) < PATIENCE_S * 1e9
     assert {path.name for path in trials["first"].iterdir()} == {
         names.TRIAL,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_start import EACH_S, in_turn
-from tierbench.dags import names
+from tierbench import names
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.wrappers.client import Client

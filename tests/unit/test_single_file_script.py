@@ -14,7 +14,7 @@ from tests.unit.shipped import PYTHON, texts
 from tierbench.dags.clients import as_parts, shipped_clients
 from tierbench.dags.shipping import SCRIPTS
 from tierbench.errors import TierbenchError
-from tierbench.joined import joined
+from tierbench.single_file_script import single_file
 
 ISOLATED = [PYTHON, "-I"]  # nothing is imported from here
 
@@ -22,7 +22,7 @@ ISOLATED = [PYTHON, "-I"]  # nothing is imported from here
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script = tmp_path_factory.mktemp("joined") / "client.py"
-    script.write_text(joined("tierbench.wrappers.main", as_parts([shipped_clients()["dd"]])))
+    script.write_text(single_file("tierbench.wrappers.main", as_parts([shipped_clients()["dd"]])))
     return script
 
 
@@ -47,12 +47,12 @@ def test_its_help_is_the_entrys_with_the_exit_codes(client: Path) -> None:
 def test_a_trouble_in_a_part_names_the_part(client: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(client.read_text().replace("def wall_ns", "1 / 0\n\n\ndef wall_ns"))
-    assert 'File "tierbench/wrappers/host.py", line 7' in run(*ISOLATED, broken, "--help").stderr
+    assert 'File "tierbench/wrappers/host.py", line ' in run(*ISOLATED, broken, "--help").stderr
 
 
 def test_a_part_that_would_end_the_quotation_is_refused() -> None:
     with pytest.raises(TierbenchError, match="quoting: holds"):
-        joined("tierbench.wrappers.main", {"quoting": "text = '''odd'''"})
+        single_file("tierbench.wrappers.main", {"quoting": "text = '''odd'''"})
 
 
 def test_a_part_lies_in_it_as_it_is_in_the_package(client: Path) -> None:

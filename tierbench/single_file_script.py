@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tierbench.errors import TierbenchError
 
 QUOTES = "'''"
-IMPORT = re.compile(r"^ *from (tierbench\.[\w.]+) import ", re.MULTILINE)
+IMPORT = re.compile(r"^ *from (tierbench(?:\.[\w.]+)?) import (?:\((.*?)\)|([^(\n]*))", re.MULTILINE | re.DOTALL)
 LOADER = '''\
 import importlib.machinery
 import sys
@@ -43,7 +43,7 @@ sys.meta_path.insert(0, Parts())
 '''
 
 
-def joined(entry: str, more: Mapping[str, str] | None = None) -> str:
+def single_file(entry: str, more: Mapping[str, str] | None = None) -> str:
     """The text of a script: a module that runs, more of them with their texts, all that they import of tierbench."""
     source = _source(entry)
     heading, body = _divided(source)
@@ -74,8 +74,17 @@ def _needed(entry: str, more: Mapping[str, str]) -> dict[str, str]:
         name = waiting.pop(0)
         if name not in texts:
             texts[name] = more[name] if name in more else _source(name)
-            waiting += IMPORT.findall(texts[name])
+            waiting += _imported(texts[name])
     return texts
+
+
+def _imported(text: str) -> Iterator[str]:
+    """The modules of tierbench that a module imports, or of which it imports something."""
+    for package, *lists in IMPORT.findall(text):
+        if package == "tierbench":
+            yield from (f"tierbench.{name}" for name in re.findall(r"\w+", "".join(lists).partition("#")[0]))
+        else:
+            yield package
 
 
 def _source(name: str) -> str:

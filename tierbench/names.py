@@ -1,6 +1,7 @@
-"""Every name on disk: of a run directory's files, and of the replicas on the storage."""
+"""Every name on disk: of a run directory's files, and of the replicas on the storage.
 
-from __future__ import annotations
+Stdlib only, Python 3.6 or newer: it is shipped with what a trial's DAG runs.
+"""
 
 from pathlib import PurePath
 
@@ -141,6 +142,6 @@ def outbox(writes: str, run: str, trial_id: str) -> str:
     return f"{writes}/{run}/{trial_id}"
 
 
-def replica_files(replica_set: str, count: int, suffix: str) -> list[str]:
+def replica_files(replica_set: str, count: int, suffix: str) -> "list[str]":
     """The names of a set's replicas; the first has number 1."""
     return [f"{replica_set}-{number:04d}{suffix}" for number in range(1, count + 1)]
