@@ -30,7 +30,7 @@ from tierbench.dags.start import has_gate, kind_of
 from tierbench.dags.workloads import Workload
 from tierbench.site_configs.site import Access, Site
 from tierbench.starts import EVERY, IN_TURN, TOGETHER
-from tierbench.submit.trial import fresh
+from tierbench.trials import ALREADY_COMPLETE
 
 # Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for their turns.
 IN_FLIGHT = 3
@@ -125,8 +125,8 @@ def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: 
             SubDag(trial.id, names.TRIAL_DAG, names.trial_directory(trial.id), priority=len(trials) - position)
         )
         before = [trials[position - 1].id] if position else []
-        befores.append(Before(trial.id, _script(names.FRESH), ["$RETRY", "$MAX_RETRIES", *before]))
-        befores.append(SkipIf(trial.id, fresh.DONE))
+        befores.append(Before(trial.id, _script(names.RESET_TRIAL), ["$RETRY", "$MAX_RETRIES", *before]))
+        befores.append(SkipIf(trial.id, ALREADY_COMPLETE))
     return Dag(usage, names.DAGMAN_CONFIG, [*nodes, *befores, AtOnce("trials", IN_FLIGHT), Retries(experiment.retries)])
 
 
@@ -134,7 +134,7 @@ def trial_dag(site: Site, experiment: Experiment, trial: Trial, *, crowded: bool
     """One trial, step by step: caches flushed, sampling, the clients let go and seen out, sampling stopped, tables."""
     usage = [
         f"{trial.name}",
-        f"In this directory: {_script(names.FRESH)} && condor_submit_dag {names.TRIAL_DAG}",
+        f"In this directory: {_script(names.RESET_TRIAL)} && condor_submit_dag {names.TRIAL_DAG}",
         "Each step is there when the trial's turn has come, and goes on when it has what it waits for.",
     ]
     config = f"{RUN_DIRECTORY}/{names.TRIAL_CONFIG}"

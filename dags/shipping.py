@@ -20,7 +20,7 @@ SCRIPTS = (
     ("tierbench.submit.trial", "gate.py"),
     ("tierbench.submit.trial", "stop.py"),
     ("tierbench.submit.trial", names.FINISH),
-    ("tierbench.submit.trial", names.FRESH),
+    ("tierbench.submit.trial", names.RESET_TRIAL),
     ("tierbench.submit.trial", names.TURN_TAKING),
     ("tierbench.wrappers", "arrange.py"),
     ("tierbench.wrappers", "outbox.py"),

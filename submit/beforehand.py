@@ -10,7 +10,7 @@ from tierbench.dags.plan import Plan
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 from tierbench.submit.pool import have_command_on_path
-from tierbench.submit.trial.sparing import tierbench
+from tierbench.submit.trial.skip_repeats import tierbench
 from tierbench.wrappers.checksum import CHECKSUM
 
 SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")

@@ -10,7 +10,7 @@ from tierbench.dags.plan import Plan, Trial
 from tierbench.errors import UnmetNeed
 from tierbench.site_configs.site import Site
 from tierbench.submit.preview import estimate_s
-from tierbench.submit.trial.room import LOW_BYTES, RESERVE_BYTES, free_bytes
+from tierbench.submit.trial.disk_reserve import LOW_BYTES, RESERVE_BYTES, free_bytes
 
 # Measured with HTCondor 23.9: the logs of a trial and of each of its clients, a sample with its line in two tables.
 TRIAL_BYTES = 300_000

@@ -68,7 +68,7 @@ OVER_TIME = "over-time.json"  # what its hosts and jobs moved, in as many steps 
 MADE_OF = "made-of.json"  # what its tables were made of, so that they need not be made again
 
 # The scripts that DAGs name
-FRESH = "fresh.py"
+RESET_TRIAL = "reset_trial.py"
 TURN_TAKING = "turn.py"
 STARTED_AHEAD = "ahead.py"
 FINISH = "finish.py"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tierbench.starts import NATURAL
 
+ALREADY_COMPLETE = 3  # exit status of reset_trial.py, by which DAGMan skips the trial
 UNLIMITED = 10**9  # seconds, for what runs of earlier versions do not limit
 
 

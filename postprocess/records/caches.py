@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tierbench.submit.trial.held import Held
+from tierbench.condition_state import ConditionState
 
 COLD, WARM = "cold", "warm"
 
@@ -28,7 +28,7 @@ class SoftwareCache:
         return self.bytes_after - self.bytes_before
 
 
-def software_caches(conditions: Iterable[Held]) -> list[SoftwareCache]:
+def software_caches(conditions: Iterable[ConditionState]) -> list[SoftwareCache]:
     """Those of a trial's conditions that are about a cache."""
     return [
         SoftwareCache(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tierbench import files, json_files, names
+from tierbench.condition_state import ConditionState, condition_states
 from tierbench.dags.measure import OF_OWN_DISKS, RECEIVED, SENT, Measure
 from tierbench.dags.outcome import Outcome, read_outcome
 from tierbench.dags.repeats import SKIPPED
@@ -24,7 +25,6 @@ from tierbench.postprocess.records.roles import role_of
 from tierbench.postprocess.records.samples import Bounds, Samples, UnreadableSamples, read_samples
 from tierbench.postprocess.records.traits import Traits
 from tierbench.starts import begin_of
-from tierbench.submit.trial.held import Held, held
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
@@ -262,7 +262,7 @@ def read_trial(folder: Path) -> TrialData:
     go = found(Go, folder / names.GO)
     troubles += _other_go_times(go, jobs)
     outcome = read_outcome(folder)
-    conditions = held(folder, trial.conditions) if any(job.starts for job in jobs) else []
+    conditions = condition_states(folder, trial.conditions) if any(job.starts for job in jobs) else []
     troubles += [trouble for one in conditions if (trouble := one.trouble() or one.unproven())]
     told = [job.go_wall_ns for job in jobs if job.go_wall_ns]
     flushes = {host: found(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
@@ -293,7 +293,7 @@ def read_trial(folder: Path) -> TrialData:
     )
 
 
-def _ceilings(folder: Path, trial: Definition, conditions: list[Held], lacking: list[str]) -> Ceilings:
+def _ceilings(folder: Path, trial: Definition, conditions: list[ConditionState], lacking: list[str]) -> Ceilings:
     """What the links on its way can carry, as they were arranged; to a worker's own disk there are none."""
     if trial.on_disk:
         return Ceilings()
@@ -382,14 +382,14 @@ def _other_pools(folder: Path, trial: Definition, jobs: list[Job]) -> dict[str, 
     return pools
 
 
-def _asked_of_hosts(conditions: list[Held]) -> dict[str, list[str]]:
+def _asked_of_hosts(conditions: list[ConditionState]) -> dict[str, list[str]]:
     asked: dict[str, list[str]] = {}
     for one in conditions:
         asked.setdefault(one.condition.host, []).append(f"{one.condition.condition}: {one.condition.value}")
     return asked
 
 
-def _undoing(conditions: list[Held]) -> dict[str, int]:
+def _undoing(conditions: list[ConditionState]) -> dict[str, int]:
     """From when on, by a host's monotonic clock, it undid what was arranged for the trial; the earliest of several."""
     found: dict[str, int] = {}
     for one in conditions:

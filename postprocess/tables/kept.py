@@ -30,7 +30,6 @@ from tierbench.dags.levels import Factor
 from tierbench.postprocess.records.trial import pools_of_run
 from tierbench.postprocess.schema.columns import Column, places, row_of
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.submit.trial import held
 
 OF_RUN = (names.PLAN, names.SITE, names.EXPERIMENT, names.CEILINGS)
 MADE = (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.TRIALS_CSV, names.CONDITIONS, names.OVER_TIME)
@@ -131,8 +130,6 @@ def code_files() -> Iterator[tuple[Path, Path]]:
         root = Path(str(package.__file__)).parent
         for path in sorted(root.glob("*.py") if package in BESIDE else root.rglob("*.py")):
             yield root.parent, path
-    path = Path(str(held.__file__))
-    yield path.parent, path
 
 
 def _version(library: str) -> bytes:

@@ -19,12 +19,12 @@ import sys
 import time
 from pathlib import Path
 
+from tierbench.condition_state import wait_until_restored
 from tierbench.submit.trial.causes import client_reasons
 from tierbench.submit.trial.clearing import clear
-from tierbench.submit.trial.held import wait_until_undone
+from tierbench.submit.trial.disk_reserve import give_up_reserve
 from tierbench.submit.trial.joblog import Cluster
-from tierbench.submit.trial.room import give_up_reserve
-from tierbench.submit.trial.sparing import BEGUN, NOT_NEEDED, look_again, tierbench
+from tierbench.submit.trial.skip_repeats import BEGUN, NOT_NEEDED, look_again, tierbench
 from tierbench.trials import Trial, read_trial
 from tierbench.wrappers.host import clock_bounds
 
@@ -51,7 +51,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
         if dag_status == REMOVED:
             return 1  # nothing has happened that could be told
     Path("stop").write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
-    stuck += wait_until_undone(Path(), trial.conditions, trial.limits.stop_s)
+    stuck += wait_until_restored(Path(), trial.conditions, trial.limits.stop_s)
     cleared = clear(trial)
     pass_the_turn()
     unfinished = wait_for_samplers(trial)

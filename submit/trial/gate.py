@@ -20,40 +20,40 @@ import sys
 import time
 
 from tierbench.starts import EVERY, IN_TURN, lead
-from tierbench.submit.trial.watched import Watched, gather, is_called_off, the_go, watch, write
+from tierbench.submit.trial.trial_monitor import TrialMonitor, gather, is_called_off, the_go, watch, write
 
 TURN_SECONDS = 1.0  # between two turns: what the one before has asked for in vain comes meanwhile
 
 
-def let_go(watched: Watched) -> None:
+def let_go(monitor: TrialMonitor) -> None:
     """Give the go when all is ready for it, and each client's turn when it comes."""
-    gather(watched)
-    if not the_go() and not watched.ended >= watched.everybody:
-        give_go(watched)
-    if watched.start.kind == IN_TURN:
-        give_turns(watched)
+    gather(monitor)
+    if not the_go() and not monitor.ended >= monitor.everybody:
+        give_go(monitor)
+    if monitor.start.kind == IN_TURN:
+        give_turns(monitor)
 
 
-def give_go(watched: Watched) -> None:
-    at = ahead(lead(len(watched.everybody)))
-    go = {"format": 1, "go_wall_ns": at, "starts": watched.cluster.starts}
-    if watched.start.kind == EVERY:
-        go["step_ns"] = int(watched.start.every_s * 1e9)
-    elif watched.start.kind == IN_TURN:
+def give_go(monitor: TrialMonitor) -> None:
+    at = ahead(lead(len(monitor.everybody)))
+    go = {"format": 1, "go_wall_ns": at, "starts": monitor.cluster.starts}
+    if monitor.start.kind == EVERY:
+        go["step_ns"] = int(monitor.start.every_s * 1e9)
+    elif monitor.start.kind == IN_TURN:
         go["turns_wall_ns"] = [at]
     write("go.json", json.dumps(go))
-    watched.tell("", 0.0)
+    monitor.tell("", 0.0)
 
 
-def give_turns(watched: Watched) -> None:
+def give_turns(monitor: TrialMonitor) -> None:
     """Let each client go when the one before has ended, however that was."""
     turns = the_go().get("turns_wall_ns", [])
-    while 0 < len(turns) < len(watched.everybody) and not is_called_off():
-        watched.read_on()
-        if len(turns) - 1 in watched.ended:
+    while 0 < len(turns) < len(monitor.everybody) and not is_called_off():
+        monitor.read_on()
+        if len(turns) - 1 in monitor.ended:
             turns.append(ahead(TURN_SECONDS))
             write("go.json", json.dumps({**the_go(), "turns_wall_ns": turns}))
-        watched.rest()
+        monitor.rest()
 
 
 def ahead(seconds: float) -> int:

@@ -19,10 +19,10 @@ import sys
 import time
 from pathlib import Path
 
+from tierbench.condition_state import wait_until_restored
 from tierbench.submit.servers import state_of_servers
 from tierbench.submit.trial.beside import Beside
-from tierbench.submit.trial.held import wait_until_undone
-from tierbench.submit.trial.watched import CalledOff, Watched, clients, gather, the_go, watch, write
+from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, the_go, watch, write
 
 # The storage is seen idle for so long before the go and after the last end, by whole sampling intervals.
 IDLE_SECONDS = 1.0
@@ -30,24 +30,24 @@ SETTLE_SECONDS = 0.5
 NEXT_SECONDS = 2.0  # no other trial reads earlier after the turn was passed on
 
 
-def stop(watched: Watched) -> None:
+def stop(monitor: TrialMonitor) -> None:
     """Stop the trial when its clients have ended."""
-    starts = see_begin(watched)
+    starts = see_begin(monitor)
     if "called_off" in the_go():
         return  # DAGMan removes us with the others
-    see_end(watched, starts)
+    see_end(monitor, starts)
     # One interval is under way when the last client ends, and the next one shall be whole.
-    idle = max(IDLE_SECONDS, 2 * watched.trial.sample_period_s + SETTLE_SECONDS)
-    if watched.trial.writes:
+    idle = max(IDLE_SECONDS, 2 * monitor.trial.sample_period_s + SETTLE_SECONDS)
+    if monitor.trial.writes:
         # The next trial must not meet the looking through and removing of what was written: the last step passes it.
         time.sleep(idle)
         stop_services()
         return
-    if watched.trial.conditions:
+    if monitor.trial.conditions:
         # The next trial must not meet them, so it waits until they are undone.
         time.sleep(idle)
         stop_services()
-        wait_until_undone(Path(), watched.trial.conditions, watched.limits.stop_s)
+        wait_until_restored(Path(), monitor.trial.conditions, monitor.limits.stop_s)
         pass_the_turn()
         return
     # The next trial takes seconds to begin, in which this one sees the storage idle; what it takes more, it waits for.
@@ -57,49 +57,49 @@ def stop(watched: Watched) -> None:
     stop_services()
 
 
-def see_begin(watched: Watched) -> "dict[int, int]":
+def see_begin(monitor: TrialMonitor) -> "dict[int, int]":
     """Wait for the go, or without a gate for all to begin; how often each was started by then."""
-    if not watched.start.gated:
-        gather(watched)
-        return dict(watched.cluster.starts)
-    while not the_go() and not watched.ended >= watched.everybody:
-        watched.rest()
-        watched.read_on()
+    if not monitor.start.gated:
+        gather(monitor)
+        return dict(monitor.cluster.starts)
+    while not the_go() and not monitor.ended >= monitor.everybody:
+        monitor.rest()
+        monitor.read_on()
     return {int(number): times for number, times in the_go().get("starts", {}).items()}
 
 
-def see_end(watched: Watched, starts: "dict[int, int]") -> None:
+def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
     """Wait for all clients' ends."""
     go = the_go().get("go_wall_ns", time.time() * 1e9) / 1e9  # without a gate now
-    watched.moving.begin()
+    monitor.moving.begin()
     beside = Beside(Path())
     while True:
-        watched.look()
+        monitor.look()
         beside.look()
-        restarted = [job for job, times in sorted(watched.cluster.starts.items()) if times > starts.get(job, 1)]
+        restarted = [job for job, times in sorted(monitor.cluster.starts.items()) if times > starts.get(job, 1)]
         if restarted:
-            raise CalledOff(f"{clients(restarted)} began anew, on {watched.cluster.slots[restarted[0]]}")
-        left = sorted(watched.everybody - watched.ended)
+            raise CalledOff(f"{clients(restarted)} began anew, on {monitor.cluster.slots[restarted[0]]}")
+        left = sorted(monitor.everybody - monitor.ended)
         if not left:
             return
-        reading = sorted(watched.reading)
+        reading = sorted(monitor.reading)
         if not reading:
-            watched.moving.begin()  # nothing has to move between two clients
+            monitor.moving.begin()  # nothing has to move between two clients
         who = clients(reading or left)
-        if time.time() - go > watched.limits.end_s:
+        if time.time() - go > monitor.limits.end_s:
             raise CalledOff(
-                f"{who} had not ended {watched.limits.end_s} s after the go: neither the time limit of"
-                f" {watched.limits.read_s} s nor anything else has ended the reading"
+                f"{who} had not ended {monitor.limits.end_s} s after the go: neither the time limit of"
+                f" {monitor.limits.read_s} s nor anything else has ended the reading"
             )
-        still = watched.still_s()
-        if still > watched.limits.stall_s:
+        still = monitor.still_s()
+        if still > monitor.limits.stall_s:
             # A worker that was lost before is the cause, and not the storage.
-            cause = f"{watched.absent}; since then " if watched.absent else ""
+            cause = f"{monitor.absent}; since then " if monitor.absent else ""
             raise CalledOff(
                 f"{cause}the storage has moved nothing for {still:.0f} s while {who} read{state_of_servers()}"
             )
-        watched.tell(f"the storage to move anything while {who} read", still)
-        watched.rest()
+        monitor.tell(f"the storage to move anything while {who} read", still)
+        monitor.rest()
 
 
 def stop_services() -> None:

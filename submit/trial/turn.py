@@ -26,12 +26,12 @@ import sys
 import time
 from pathlib import Path
 
-from tierbench.submit.trial.alone import alone
+from tierbench.condition_state import wait_until_settled
+from tierbench.files import locked
 from tierbench.submit.trial.dagman import at_work
-from tierbench.submit.trial.held import wait_until_settled
+from tierbench.submit.trial.disk_reserve import hold_reserve, wait_for_room
 from tierbench.submit.trial.joblog import Cluster
-from tierbench.submit.trial.room import hold_reserve, wait_for_room
-from tierbench.submit.trial.sparing import BEGUN, NOT_NEEDED, TURN_LOCK, is_spared
+from tierbench.submit.trial.skip_repeats import BEGUN, NOT_NEEDED, TURN_LOCK, is_spared
 from tierbench.trials import Sampler, Trial, read_trial
 from tierbench.wrappers.host import clock_bounds
 
@@ -165,7 +165,7 @@ class Turn:
 
     def _looking(self) -> "contextlib.AbstractContextManager[None]":
         """One at a time looks at the turn and changes it."""
-        return alone(self.file.with_name(TURN_LOCK))
+        return locked(self.file.with_name(TURN_LOCK), math.inf)
 
     def _holder(self) -> str:
         return read(self.file)

@@ -186,7 +186,7 @@ def test_who_holds_slots_goes_first(gone: Trials) -> None:
     """Even before the one that was tried again, for that one may need those slots."""
     assert may_start(gone, "second")
     Turn(gone["first"]).pass_on()
-    (gone["first"] / names.SERVED).unlink()  # as fresh.py does
+    (gone["first"] / names.SERVED).unlink()  # as reset_trial.py does
     assert not may_take(gone, "first")
     assert may_take(gone, "second")
 

@@ -15,7 +15,7 @@ from tests.unit.gate_process import LIMITS, WHEN, Gate, wait_until
 from tests.unit.shipped import PYTHON
 from tierbench import names
 from tierbench.dags.graphs import CALLED_OFF
-from tierbench.submit.trial import watched
+from tierbench.submit.trial import trial_monitor
 
 
 @pytest.fixture
@@ -209,4 +209,4 @@ def test_without_a_gate_the_stop_watches_how_the_clients_begin(trial: Gate) -> N
 
 
 def test_those_who_watch_have_the_exit_status_that_dagman_looks_for() -> None:
-    assert watched.CALLED_OFF == CALLED_OFF
+    assert trial_monitor.CALLED_OFF == CALLED_OFF

@@ -21,7 +21,7 @@ from tierbench.dags.start import Start
 from tierbench.site_configs.site import Kerberos, Site
 
 TRIAL_DAG = r"""
-# In this directory: ../../scripts/fresh.py && condor_submit_dag trial.dag
+# In this directory: ../../scripts/reset_trial.py && condor_submit_dag trial.dag
 # Each step is there when the trial's turn has come, and goes on when it has what it waits for.
 CONFIG ../../trial.config
 
@@ -112,7 +112,7 @@ def test_when_its_turn_has_come_a_trial_is_flushed_sampled_read_and_finished(
     assert trial_dag(site, quick, trial).text() == f"# {trial.name}" + TRIAL_DAG.format(**LONG_WORDS)
 
 
-def test_trials_come_by_priority_each_after_the_one_before_and_are_tried_again_from_fresh(
+def test_trials_come_by_priority_each_after_the_one_before_and_are_tried_again_from_the_beginning(
     plan: Plan, quick: Experiment
 ) -> None:
     lines = list(experiment_dag(plan, quick).lines())
@@ -120,7 +120,7 @@ def test_trials_come_by_priority_each_after_the_one_before_and_are_tried_again_f
     for place, trial in enumerate(plan.trials):
         nodes.append(f"SUBDAG EXTERNAL {trial.id} trial.dag DIR trials/{trial.id}")
         nodes.append(f"PRIORITY {trial.id} {len(plan.trials) - place}")
-        scripts.append(f"SCRIPT PRE {trial.id} ../../scripts/fresh.py $RETRY $MAX_RETRIES{before}")
+        scripts.append(f"SCRIPT PRE {trial.id} ../../scripts/reset_trial.py $RETRY $MAX_RETRIES{before}")
         scripts.append(f"PRE_SKIP {trial.id} 3")
         before = f" {trial.id}"
     assert [line for line in lines if not line.startswith("#")] == [

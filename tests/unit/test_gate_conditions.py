@@ -68,7 +68,7 @@ def test_a_condition_that_is_undone_too_early_calls_the_trial_off(arranged: Gate
     says(arranged, "arranged", before="14", now="47")
     arranged.said()
     says(arranged, "restored", now="14")
-    assert arranged.why == "wan-rtt on wan was undone before the trial was over"
+    assert arranged.why == "wan-rtt on wan was restored before the trial was over"
 
 
 def test_a_condition_whose_job_ends_without_a_word_calls_the_trial_off(arranged: Gate) -> None:

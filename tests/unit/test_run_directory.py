@@ -16,7 +16,7 @@ from tierbench.dags.shipping import scripts
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
-from tierbench.submit.trial import dagman, fresh, room, turn
+from tierbench.submit.trial import dagman, disk_reserve, reset_trial, turn
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +97,8 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, plan: Plan, site: Site,
 
 
 def test_the_scripts_know_the_names_of_a_trials_files() -> None:
-    assert (fresh.WRITTEN, fresh.TRIES, fresh.AFTER) == (names.WRITTEN, names.TRIES, names.AFTER)
-    assert (fresh.ATTEMPT, dagman.CLAIM, room.RESERVE) == (names.ATTEMPT, names.CLAIM, names.RESERVE)
+    assert (reset_trial.WRITTEN, reset_trial.TRIES, reset_trial.AFTER) == (names.WRITTEN, names.TRIES, names.AFTER)
+    assert (reset_trial.ATTEMPT, dagman.CLAIM, disk_reserve.RESERVE) == (names.ATTEMPT, names.CLAIM, names.RESERVE)
     assert turn.FILLED == names.FILLED
 
 

@@ -23,8 +23,8 @@ from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import Site, find_site, load_site
 from tierbench.submit import copies, replication
-from tierbench.submit.trial import watched
-from tierbench.submit.trial.watched import OF_DISKS, OF_INTERFACES, Moving
+from tierbench.submit.trial import trial_monitor
+from tierbench.submit.trial.trial_monitor import OF_DISKS, OF_INTERFACES, Moving
 
 MBPS, SECONDS, JOBS = 400.0, 20, 4
 SIZE = round(MBPS * 1e6 / 8 * SECONDS / 1.02 / JOBS)  # what each client of a synthetic trial reads
@@ -189,7 +189,7 @@ def test_a_trial_on_a_disk_is_not_still_while_that_is_read(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     clock = Mock(return_value=0.0)
-    monkeypatch.setattr(watched, "time", Mock(wraps=watched.time, monotonic=clock))
+    monkeypatch.setattr(trial_monitor, "time", Mock(wraps=trial_monitor.time, monotonic=clock))
     moving = Moving([WORKER], counters)
     (tmp_path / "samples").mkdir()
     for seconds in (0, 20):

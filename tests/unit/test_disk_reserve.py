@@ -12,24 +12,24 @@ from tierbench.dags.plan import expand
 from tierbench.errors import UnmetNeed
 from tierbench.site_configs.site import find_site
 from tierbench.submit import space
-from tierbench.submit.trial import room
+from tierbench.submit.trial import disk_reserve
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 
 
 def test_the_reserve_takes_up_room_and_gives_it_back(tmp_path: Path) -> None:
-    room.hold_reserve(tmp_path)
-    assert (tmp_path / room.RESERVE).stat().st_blocks * 512 >= room.RESERVE_BYTES
-    room.give_up_reserve(tmp_path)
-    room.give_up_reserve(tmp_path)
+    disk_reserve.hold_reserve(tmp_path)
+    assert (tmp_path / disk_reserve.RESERVE).stat().st_blocks * 512 >= disk_reserve.RESERVE_BYTES
+    disk_reserve.give_up_reserve(tmp_path)
+    disk_reserve.give_up_reserve(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_trial_waits_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    free = iter([0, room.LOW_BYTES, room.LOW_BYTES + room.RESERVE_BYTES])
-    monkeypatch.setattr(room, "free_bytes", lambda _: next(free))
-    monkeypatch.setattr(room, "POLL_SECONDS", 0)
-    assert room.wait_for_room(tmp_path)
+    free = iter([0, disk_reserve.LOW_BYTES, disk_reserve.LOW_BYTES + disk_reserve.RESERVE_BYTES])
+    monkeypatch.setattr(disk_reserve, "free_bytes", lambda _: next(free))
+    monkeypatch.setattr(disk_reserve, "POLL_SECONDS", 0)
+    assert disk_reserve.wait_for_room(tmp_path)
     assert next(free, None) is None
 
 
@@ -37,8 +37,8 @@ def test_a_disk_without_room_for_more_files_is_full(tmp_path: Path, monkeypatch:
     class Full:
         f_files, f_favail, f_bavail, f_frsize = 10**6, 10, 10**9, 4096
 
-    monkeypatch.setattr(room.os, "statvfs", lambda _: Full)
-    assert room.is_low(tmp_path)
+    monkeypatch.setattr(disk_reserve.os, "statvfs", lambda _: Full)
+    assert disk_reserve.is_low(tmp_path)
 
 
 def test_a_run_that_does_not_fit_is_refused_before_it_is_written(

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes a trial's directory as it was written, so that the trial runs whole and from the beginning.
 
-usage: fresh.py                          (in the trial's directory on the access point, by hand)
-       fresh.py RETRY RETRIES [BEFORE]   (DAGMan runs it before each try)
+usage: reset_trial.py                          (in the trial's directory on the access point, by hand)
+       reset_trial.py RETRY RETRIES [BEFORE]   (DAGMan runs it before each try)
 
 Whatever an earlier try has left is moved to tries/1, tries/2, ... Among it is DAGMan's rescue file,
 with which a second try would skip the flush. RETRY counts the tries from 0, BEFORE is the trial that has its
@@ -10,7 +10,7 @@ turn before this one. Of several DAGs of a run that hold the same trial one has 
 becomes of it; a trial that is complete is not done again. Waits while the disk is full.
 Shipped to the run directory; stdlib only, Python 3.6 or newer.
 
-exit status: 0 the directory is fresh; 1 it could not be made so, for instance since a DAGMan runs the trial;
+exit status: 0 the directory is as it was written; 1 it could not be reset, for instance since a DAGMan runs the trial;
 2 this is not the directory of a trial, or called wrongly; 3 the trial is done (DAGMan then skips it: PRE_SKIP)
 """
 
@@ -19,19 +19,20 @@ import os
 import subprocess
 import sys
 import time
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from tierbench.submit.trial.alone import alone
+from tierbench.files import locked
 from tierbench.submit.trial.dagman import CLAIM, at_work, claim
-from tierbench.submit.trial.room import give_up_reserve, wait_for_room
-from tierbench.submit.trial.sparing import NOT_NEEDED
+from tierbench.submit.trial.disk_reserve import give_up_reserve, wait_for_room
+from tierbench.submit.trial.skip_repeats import NOT_NEEDED
+from tierbench.trials import ALREADY_COMPLETE
 
 WRITTEN = ("trial.dag", "trial.json", "replicas.txt")
 TRIES = "tries"
 AFTER = "after"
 ATTEMPT = "attempt.json"
-DONE = 3
 POLL_SECONDS = 1.0
 
 
@@ -42,32 +43,32 @@ def main(arguments: "list[str]") -> int:
         return 2
     missing = [name for name in WRITTEN if not (trial / name).is_file()]
     if missing:
-        print(f"fresh: {trial} is not a trial's directory: it has no {missing[0]}", file=sys.stderr)
+        print(f"reset_trial: {trial} is not a trial's directory: it has no {missing[0]}", file=sys.stderr)
         return 2
     try:
         give_up_reserve(trial)  # that of a try which did not come to its end
         if not wait_for_room(trial):
-            print(f"fresh: the disk of {trial} has been full for a day", file=sys.stderr)
+            print(f"reset_trial: the disk of {trial} has been full for a day", file=sys.stderr)
             return 1
         while True:
-            with alone(trial.parent.parent / "claims.lock"):  # one DAG at a time looks at whose a trial is
+            with locked(trial.parent.parent / "claims.lock", inf):  # one DAG at a time looks at whose a trial is
                 if not arguments or may_run(trial):
-                    return made_fresh(trial, arguments)
+                    return reset(trial, arguments)
                 if is_done(trial):
-                    return DONE
+                    return ALREADY_COMPLETE
             time.sleep(POLL_SECONDS)
     except OSError as error:
-        print(f"fresh: {error}", file=sys.stderr)
+        print(f"reset_trial: {error}", file=sys.stderr)
         return 1
 
 
-def made_fresh(trial: Path, arguments: "list[str]") -> int:
+def reset(trial: Path, arguments: "list[str]") -> int:
     if at_work(trial):
-        print(f"fresh: {trial} is being run by another DAG; wait for its end", file=sys.stderr)
+        print(f"reset_trial: {trial} is being run by another DAG; wait for its end", file=sys.stderr)
         return 1
     # An earlier try may have ended without passing its turn on.
     subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
-    leftovers = [path for path in trial.iterdir() if is_left_over(path)]
+    leftovers = [path for path in trial.iterdir() if is_leftover(path)]
     if leftovers:
         put_aside(leftovers, trial / TRIES)
     (trial / AFTER).write_text("".join(arguments[2:]))
@@ -99,7 +100,7 @@ def outcome_of(trial: Path) -> "dict[str, Any]":
     return outcome if isinstance(outcome, dict) else {}
 
 
-def is_left_over(path: Path) -> bool:
+def is_leftover(path: Path) -> bool:
     """Whether something in the trial's directory comes from an earlier try."""
     return path.name not in (*WRITTEN, TRIES, AFTER, NOT_NEEDED, CLAIM)
 

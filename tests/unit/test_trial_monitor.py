@@ -9,8 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from tierbench.submit.trial import watched
-from tierbench.submit.trial.watched import OF_INTERFACES, Moving
+from tierbench.submit.trial import trial_monitor
+from tierbench.submit.trial.trial_monitor import OF_INTERFACES, Moving
 
 OFTEN = 3000
 MB = 10**6
@@ -28,10 +28,10 @@ MB = 10**6
 )
 def test_counters_that_fall_are_no_stillness(course: list[int], still_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Mock(return_value=0.0)
-    monkeypatch.setattr(watched, "time", Mock(wraps=watched.time, monotonic=clock))
+    monkeypatch.setattr(trial_monitor, "time", Mock(wraps=trial_monitor.time, monotonic=clock))
     moving = Moving(["oss.uf.test"], OF_INTERFACES)
     for megabytes in course:
-        monkeypatch.setattr(watched, "last_samples", lambda *_, sent=megabytes: [{"tx_bytes.eth0": sent * MB}])
+        monkeypatch.setattr(trial_monitor, "last_samples", lambda *_, sent=megabytes: [{"tx_bytes.eth0": sent * MB}])
         clock.return_value += 1
         moving.look()
     assert moving.still_s() == still_s
@@ -39,7 +39,7 @@ def test_counters_that_fall_are_no_stillness(course: list[int], still_s: int, mo
 
 def test_time_that_reading_the_samples_takes_is_no_stillness(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Mock(return_value=0.0)
-    monkeypatch.setattr(watched, "time", Mock(wraps=watched.time, monotonic=clock))
+    monkeypatch.setattr(trial_monitor, "time", Mock(wraps=trial_monitor.time, monotonic=clock))
 
     def read_for_a_minute(*_: object) -> list[dict[str, int]]:
         clock.return_value += 60
@@ -48,14 +48,14 @@ def test_time_that_reading_the_samples_takes_is_no_stillness(monkeypatch: pytest
     moving = Moving(["oss.uf.test"], OF_INTERFACES)
     moving.look()
     clock.return_value += 1
-    monkeypatch.setattr(watched, "last_samples", read_for_a_minute)
+    monkeypatch.setattr(trial_monitor, "last_samples", read_for_a_minute)
     moving.look()
     assert moving.still_s() == 1
 
 
 def write_often(number: int) -> None:
     for _ in range(OFTEN):
-        watched.write("waiting-for.json", json.dumps([number] * 100))
+        trial_monitor.write("waiting-for.json", json.dumps([number] * 100))
 
 
 def test_the_gate_and_who_stops_the_trial_may_write_the_same_file_at_once(

@@ -14,17 +14,13 @@ from tierbench.trials import Condition
 POLL_SECONDS = 0.1
 
 
-class Held:
-    """One host's condition: whether it is held as asked, why not, and whether it was undone."""
+class ConditionState:
+    """One host's condition: whether it is set as asked, why not, and whether it was restored."""
 
     def __init__(self, trial: Path, condition: Condition) -> None:
         self.condition = condition
         self.name = condition.condition + " on " + condition.host
         self.path = trial / "arranged" / f"{condition.name}.jsonl"
-
-    @property
-    def begun(self) -> bool:
-        return self.path.exists()
 
     @property
     def records(self) -> "dict[str, dict[str, Any]]":
@@ -102,7 +98,7 @@ class Held:
         return bool(self.records)
 
     @property
-    def undone(self) -> bool:
+    def restored(self) -> bool:
         """Whether nothing of it is left: it is restored, or was never changed."""
         records = self.records
         if "restored" in records:
@@ -111,23 +107,25 @@ class Held:
         return "arranged" not in records
 
 
-def held(trial: Path, conditions: "Iterable[Condition]") -> "list[Held]":
+def condition_states(trial: Path, conditions: "Iterable[Condition]") -> "list[ConditionState]":
     """All that is arranged for a trial."""
-    return [Held(trial, condition) for condition in conditions]
+    return [ConditionState(trial, condition) for condition in conditions]
 
 
 def wait_until_settled(trial: Path, conditions: "list[Condition]", seconds: float) -> None:
     """Return when each host has said how it went, or time is over: the gate judges."""
     deadline = time.monotonic() + seconds
-    while not all(one.settled for one in held(trial, conditions)) and time.monotonic() < deadline:
+    while not all(state.settled for state in condition_states(trial, conditions)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
 
 
-def wait_until_undone(trial: Path, conditions: "list[Condition]", seconds: float) -> "list[str]":
-    """Return when each host has undone its change, or time is over; in words, what was not undone."""
+def wait_until_restored(trial: Path, conditions: "list[Condition]", seconds: float) -> "list[str]":
+    """Return when each host has restored its change, or time is over; in words, what was not restored."""
     deadline = time.monotonic() + seconds
     while True:
-        left = [one for one in held(trial, conditions) if not one.undone]
+        left = [state for state in condition_states(trial, conditions) if not state.restored]
         if not left or time.monotonic() > deadline:
-            return [f"nothing says that {one.name} was restored: who asks for it next does that first" for one in left]
+            return [
+                f"nothing says that {state.name} was restored: who asks for it next does that first" for state in left
+            ]
         time.sleep(POLL_SECONDS)

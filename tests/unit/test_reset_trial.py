@@ -1,4 +1,4 @@
-"""A trial before each try: fresh.py, run as DAGMan runs it."""
+"""A trial before each try: reset_trial.py, run as DAGMan runs it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.site_configs.site import find_site
-from tierbench.submit.trial import dagman, fresh
+from tierbench.submit.trial import dagman
+from tierbench.trials import ALREADY_COMPLETE
 
 
 @pytest.fixture(scope="module")
@@ -44,74 +45,74 @@ def tried(run: Path, tmp_path: Path) -> Path:
     return directory
 
 
-def freshened(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    script = directory.parent.parent / names.SCRIPTS / names.FRESH
+def reset(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    script = directory.parent.parent / names.SCRIPTS / names.RESET_TRIAL
     return subprocess.run([PYTHON, script, *arguments], cwd=directory, capture_output=True, text=True, check=False)
 
 
 def test_a_trial_is_made_as_it_was_written(tried: Path) -> None:
-    assert freshened(tried).returncode == 0
+    assert reset(tried).returncode == 0
     assert {path.name for path in tried.iterdir()} == {*names.WRITTEN, names.TRIES, names.AFTER}
 
 
 def test_what_an_earlier_try_has_measured_is_kept(tried: Path) -> None:
-    freshened(tried)
+    reset(tried)
     assert (tried / names.TRIES / "1" / names.client_output(0)).read_text() == "{}"
 
 
 def test_every_try_has_a_folder_of_its_own(tried: Path) -> None:
-    freshened(tried)
+    reset(tried)
     (tried / names.OUTCOME).write_text("{}")
-    freshened(tried)
+    reset(tried)
     assert {path.name for path in (tried / names.TRIES).iterdir()} == {"1", "2"}
 
 
-def test_a_fresh_trial_stays_as_it_is(tried: Path) -> None:
-    freshened(tried)
+def test_a_trial_that_has_not_run_stays_as_it_is(tried: Path) -> None:
+    reset(tried)
     before = sorted(str(path) for path in tried.rglob("*"))
-    freshened(tried)
+    reset(tried)
     assert sorted(str(path) for path in tried.rglob("*")) == before
 
 
 def test_a_trial_that_a_dagman_runs_is_left_alone(tried: Path) -> None:
     with dagman_at_work(tried):
-        assert freshened(tried).returncode == 1
+        assert reset(tried).returncode == 1
     assert (tried / names.client_output(0)).exists()
 
 
-def test_a_trial_whose_dagmans_number_is_another_process_now_is_made_fresh(tried: Path) -> None:
+def test_a_trial_whose_dagmans_number_is_another_process_now_is_reset(tried: Path) -> None:
     with dagman_at_work(tried, begun=1):
-        assert freshened(tried).returncode == 0
+        assert reset(tried).returncode == 0
 
 
-def test_a_copy_of_a_trial_at_work_is_made_fresh(tried: Path, tmp_path: Path) -> None:
+def test_a_copy_of_a_trial_at_work_is_reset(tried: Path, tmp_path: Path) -> None:
     with dagman_at_work(tried):
         copy = tmp_path / "copy"
         subprocess.run(["cp", "-r", tmp_path / "run", copy], check=True)
-        assert freshened(copy / tried.relative_to(tmp_path / "run")).returncode == 0
+        assert reset(copy / tried.relative_to(tmp_path / "run")).returncode == 0
 
 
 def test_a_trial_that_is_complete_is_not_done_again_by_another_dag(tried: Path) -> None:
     (tried / names.OUTCOME).write_text('{"state": "complete"}')
-    assert freshened(tried, "0", "1").returncode == fresh.DONE
+    assert reset(tried, "0", "1").returncode == ALREADY_COMPLETE
     assert (tried / names.client_output(0)).exists()
 
 
 def test_by_hand_a_complete_trial_can_be_done_again(tried: Path) -> None:
     (tried / names.OUTCOME).write_text('{"state": "complete"}')
-    assert freshened(tried).returncode == 0
+    assert reset(tried).returncode == 0
     assert not (tried / names.OUTCOME).exists()
 
 
 def test_a_trial_knows_which_try_it_is(tried: Path) -> None:
-    freshened(tried, "1", "2", "another")
+    reset(tried, "1", "2", "another")
     attempt = json.loads((tried / names.ATTEMPT).read_text())
     assert (attempt["retry"], attempt["retries"], (tried / names.AFTER).read_text()) == (1, 2, "another")
 
 
 def test_a_dag_waits_for_a_trial_that_another_dag_has_and_takes_its_outcome(tried: Path) -> None:
     """The other DAG's DAGMan has it from its script before the trial until its outcome, also before its own begins."""
-    command = [PYTHON, str(tried.parent.parent / names.SCRIPTS / names.FRESH), "0", "1"]
+    command = [PYTHON, str(tried.parent.parent / names.SCRIPTS / names.RESET_TRIAL), "0", "1"]
     held = subprocess.Popen(  # a DAGMan, whose script has run and which goes on
         ["sh", "-c", 'cd "$1" && shift && "$@"; cd ../..; read -r end', "sh", tried, *command],
         stdin=subprocess.PIPE, cwd=tried,
@@ -122,13 +123,13 @@ def test_a_dag_waits_for_a_trial_that_another_dag_has_and_takes_its_outcome(trie
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(1.5)
         (tried / names.OUTCOME).write_text('{"state": "complete"}')
-        assert other.wait(120) == fresh.DONE
+        assert other.wait(120) == ALREADY_COMPLETE
     finally:
         held.communicate(b"\n")
 
 
 def test_a_trial_that_another_dag_has_given_up_is_tried(tried: Path) -> None:
-    freshened(tried, "0", "1")  # by this process, which lives on
+    reset(tried, "0", "1")  # by this process, which lives on
     (tried / names.OUTCOME).write_text('{"state": "incomplete", "again": false}')
     assert dagman.claim(tried, 1, given_up=True)
 
@@ -155,19 +156,19 @@ def dagman_at_work(trial: Path, begun: int | None = None) -> Iterator[None]:
 
 def test_no_other_directory_is_tidied(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    assert freshened(tmp_path).returncode == 2
+    assert reset(tmp_path).returncode == 2
     assert (tmp_path / "thesis.tex").exists()
 
 
 def test_an_earlier_trys_turn_is_given_up(tried: Path) -> None:
     turn = tried.parent.parent / names.TURN
     turn.write_text(tried.name)
-    freshened(tried)
+    reset(tried)
     assert not turn.exists()
 
 
 def test_another_trials_turn_is_left_alone(tried: Path) -> None:
     turn = tried.parent.parent / names.TURN
     turn.write_text("another")
-    freshened(tried)
+    reset(tried)
     assert turn.read_text() == "another"

@@ -5,12 +5,13 @@ seemed to be known may show that it is not. Shipped to the run directory; stdlib
 """
 
 import contextlib
+import math
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tierbench.submit.trial.alone import alone
+from tierbench.files import locked
 from tierbench.submit.trial.dagman import at_work
 
 NOT_NEEDED = "not-needed"
@@ -28,10 +29,10 @@ def look_again(trial: Path) -> None:
     """Mark the repetitions of a trial that has its tables as not needed, or as needed after all."""
     run, command = trial.parent.parent, tierbench()
     to_come = [other for other in others(trial) if not (other / BEGUN).exists()]
-    with alone(run / "enough.lock"):  # who looks last has seen the tables of all
+    with locked(run / "enough.lock", math.inf):  # who looks last has seen the tables of all
         if to_come and command:
             status = subprocess.call([command, "enough", str(run), to_come[0].name])
-            with alone(run / TURN_LOCK):
+            with locked(run / TURN_LOCK, math.inf):
                 for other in to_come:
                     mark(other, not_needed=status == 0)
         (trial / COUNTED).touch()

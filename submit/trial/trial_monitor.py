@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tierbench.condition_state import condition_states
 from tierbench.starts import begin_of
 from tierbench.submit.lastsamples import RECEIVED, SENT, counted, last_samples
-from tierbench.submit.trial.held import held
+from tierbench.submit.trial.disk_reserve import free_bytes, give_up_reserve, is_low
 from tierbench.submit.trial.joblog import HOLD, Cluster
-from tierbench.submit.trial.room import free_bytes, give_up_reserve, is_low
-from tierbench.submit.trial.sparing import BEGUN
+from tierbench.submit.trial.skip_repeats import BEGUN
 from tierbench.trials import Sampler, Trial, read_trial
 
 DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
@@ -37,7 +37,7 @@ class CalledOff(Exception):
     """Why the trial cannot go on."""
 
 
-def watch(step: "Callable[[Watched], None]") -> int:
+def watch(step: "Callable[[TrialMonitor], None]") -> int:
     """Run a step of the trial whose directory this is; if it cannot go on call the trial off. Its exit status."""
     try:
         trial = read_trial(Path())
@@ -46,48 +46,48 @@ def watch(step: "Callable[[Watched], None]") -> int:
         return NO_TRIAL
     while trial.ahead and not Path(BEGUN).exists():
         time.sleep(POLL_SECONDS)
-    watched = Watched(trial)
+    monitor = TrialMonitor(trial)
     try:
-        step(watched)
+        step(monitor)
     except CalledOff as reason:
-        call_off(watched, str(reason))
+        call_off(monitor, str(reason))
         return CALLED_OFF
     return DONE
 
 
-def gather(watched: "Watched") -> None:
+def gather(monitor: "TrialMonitor") -> None:
     """Wait until all is ready for the go, or all have ended; without a gate, until all have begun."""
     began = time.monotonic()
     all_ready = None  # type: float | None  # since when only samplers are waited for that can be done without
-    while not Path("go.json").exists() and not watched.ended >= watched.everybody:
-        watched.look()
-        unready = watched.unready()
-        lacking = watched.unsampled()
+    while not Path("go.json").exists() and not monitor.ended >= monitor.everybody:
+        monitor.look()
+        unready = monitor.unready()
+        lacking = monitor.unsampled()
         indispensable = [host for host, role in lacking if role == "storage"]
         now = time.monotonic()
         if not unready and not indispensable:
             all_ready = all_ready or now
-            if not lacking or now - all_ready > watched.limits.samplers_s:
+            if not lacking or now - all_ready > monitor.limits.samplers_s:
                 return
         waited = unready + ["samples of " + host for host, _ in lacking]
-        watched.tell(", ".join(first(waited)), now - began)
-        if now - began > watched.limits.ready_s:
-            raise CalledOff(f"not ready after {watched.limits.ready_s} s: {', '.join(first(waited))}")
-        watched.rest()
+        monitor.tell(", ".join(first(waited)), now - began)
+        if now - began > monitor.limits.ready_s:
+            raise CalledOff(f"not ready after {monitor.limits.ready_s} s: {', '.join(first(waited))}")
+        monitor.rest()
 
 
-def call_off(watched: "Watched", reason: str) -> None:
+def call_off(monitor: "TrialMonitor", reason: str) -> None:
     """Say why; clients that wait for the go learn it and end by themselves, the others DAGMan will remove."""
     print("called off: " + ascii(reason))
     write("called-off.json", json.dumps({"format": 1, "reason": reason}) + "\n")
     go = the_go()
-    if go and not watched.waiting:
+    if go and not monitor.waiting:
         return
     write("go.json", json.dumps({"format": 1, **go, "called_off": reason}))
-    deadline = time.monotonic() + watched.limits.stop_s
-    while watched.cluster.left & watched.cluster.starts.keys() and time.monotonic() < deadline:
-        watched.rest()
-        watched.read_on()
+    deadline = time.monotonic() + monitor.limits.stop_s
+    while monitor.cluster.left & monitor.cluster.starts.keys() and time.monotonic() < deadline:
+        monitor.rest()
+        monitor.read_on()
 
 
 def the_go() -> "dict[str, Any]":
@@ -103,7 +103,7 @@ def is_called_off() -> bool:
     return Path("called-off.json").exists()
 
 
-class Watched:
+class TrialMonitor:
     """The trial, as its files on the access point tell of it."""
 
     def __init__(self, trial: Trial) -> None:
@@ -111,7 +111,7 @@ class Watched:
         self.everybody = set(range(trial.jobs))
         self.cluster, self.flushes = Cluster(Path("clients.log")), Cluster(Path("flush.log"))
         self.outbox = Cluster(Path("outbox.log"))
-        self.held, self.arranging = held(Path(), trial.conditions), Cluster(Path("arrange.log"))
+        self.conditions, self.arranging = condition_states(Path(), trial.conditions), Cluster(Path("arrange.log"))
         self.samplers = {via: Cluster(Path(log)) for via, log in SAMPLER_LOGS.items()}
         self.records = Records(self.everybody)
         self.moving = Moving(trial.storage_hosts, OF_DISKS if trial.on_disk else OF_INTERFACES)
@@ -184,7 +184,7 @@ class Watched:
             *([clients([number for number in unready if number not in idle])] if len(idle) < len(unready) else []),
             *(["the flush on " + ", ".join(first(hosts))] if hosts else []),
             *(["the outbox"] if self.trial.writes and not made().get("status") else []),
-            *(one.name for one in self.held if not one.settled),
+            *(state.name for state in self.conditions if not state.settled),
         ]
 
     def unsampled(self) -> "list[tuple[str, str]]":
@@ -205,7 +205,7 @@ class Watched:
         """On a worker out of which jobs fall as soon as they come no trial begins, however often they are started."""
         named = [(self.flushes, ["the flush on " + host for host in self.trial.flushed])]
         named += [(self.cluster, [f"client {number}" for number in sorted(self.everybody)])]
-        named += [(self.outbox, ["the job of its outbox"]), (self.arranging, [one.name for one in self.held])]
+        named += [(self.outbox, ["the job of its outbox"]), (self.arranging, [state.name for state in self.conditions])]
         for via, log in self.samplers.items():  # of which the storage's cannot be done without
             hosts = [sampler for sampler in self.trial.samplers if sampler.via == via]
             named += [(log, ["the sampler on " + one.host if one.of_storage else "" for one in hosts])]
@@ -245,14 +245,14 @@ class Watched:
 
     def _check_conditions(self) -> None:
         """A trial under other conditions than it is said to be under would be worse than none."""
-        for one in self.held:
-            trouble = one.trouble()
+        for state in self.conditions:
+            trouble = state.trouble()
             if trouble:
                 raise CalledOff(trouble)
-            if "restored" in one.records:
-                raise CalledOff(f"{one.name} was undone before the trial was over")
+            if "restored" in state.records:
+                raise CalledOff(f"{state.name} was restored before the trial was over")
         for number, why in self.arranging.ended.items():
-            name = self.held[number].name
+            name = self.conditions[number].name
             raise CalledOff(f"{name} was let go before the trial was over: its job {why or 'ended'}; see arrange.log")
 
     def _check_samplers(self) -> None:
