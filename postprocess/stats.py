@@ -54,14 +54,11 @@ class Interval:
 
     def as_of(self, df: float | None, quantile: float) -> Interval:
         """The interval of a ratio whose 95 % interval this is, at another quantile of its distribution."""
-        if not self.value or not self.low or not self.high or not df:
+        if not self.value or not df or min(self.low or 0, self.high or 0) <= 0:  # or they have no logarithms
             return Interval(self.value)
         widened = quantile / student(df)
-        return Interval(
-            self.value,
-            self.value * (self.low / self.value) ** widened,
-            self.value * (self.high / self.value) ** widened,
-        )
+        low, high = (self.value * ((bound or 1) / self.value) ** widened for bound in (self.low, self.high))
+        return Interval(self.value, low, high)
 
 
 @dataclass(frozen=True)
