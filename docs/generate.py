@@ -7,12 +7,19 @@ experiments have found in papers-measured.toml, from which papers.md's tables ar
 from __future__ import annotations
 
 import argparse
+import json
 import re
+import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tierbench.dags.claims import read_claims, reference_of
 from tierbench.dags.clients import shipped_clients
+from tierbench.dags.experiment import SHIPPED
+from tierbench.postprocess.report import papers
+from tierbench.postprocess.tables.results import read_results
 from tierbench.postprocess.tables.schema import schema
 from tierbench.postprocess.verdict.rules import RULES
 
@@ -20,6 +27,12 @@ PAGES = Path(__file__).parent
 PART = re.compile(r"(?<=<!-- generated: )(.+?)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 LEVELS = ("trial", "configuration", "access", "workload", "jobs", "repeat")  # what rows begin with
 AVERAGED = ("", "_sd", "_low", "_high")
+MEASURED = PAGES / "papers-measured.toml"
+HEAD = (
+    "# What runs of the papers' experiments have found: docs/generate.py --record RUN writes it, make docs shows it.\n"
+)
+POSSIBLE = ("reproduced", "contradicted", "inconclusive", "not measured")
+ANSWERS = {papers.HOLDS: "reproduced", papers.FAILS: "contradicted"}
 
 
 def table(heads: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> str:
@@ -95,7 +108,62 @@ def _shown(default: Any) -> str:
     return f"{default:g}" if isinstance(default, (int, float)) else str(default or "")
 
 
-GENERATED = {"columns": columns, "levels": levels, "rules": rules, "clients": clients, "options": options}
+def findings(experiment: str) -> str:
+    """What a paper has found, and what was measured of it here."""
+    noted = tomllib.loads(MEASURED.read_text(encoding="utf-8")).get(experiment, {})
+    ours = {says: (ratio, answer) for says, ratio, answer in noted.get("findings", ())}
+    claims = read_claims([SHIPPED / f"{experiment}.toml"])
+    unknown = set(ours) - {str(claim.says) for claim in claims}
+    if unknown:
+        raise SystemExit(f"{MEASURED.name}: {experiment} has no claim {unknown.pop()!r}")
+    rows = ((c.says, c.source, papers.theirs(c), *ours.get(str(c.says), ("–", "not measured"))) for c in claims)
+    told = table(("finding", "source", "paper", "here (95 % interval)", "answer"), rows)
+    return told + (f"\nMeasured by {noted['run']} on {noted['date']}: {noted['trials']}.\n" if noted else "")
+
+
+def answers(_: str) -> str:
+    """How many findings of each experiment on papers.md have which answer."""
+    rows = []
+    for experiment in re.findall(r"generated: findings (\S+)", (PAGES / "papers.md").read_text(encoding="utf-8")):
+        lines = findings(experiment).split("\n\n")[0].splitlines()[2:]
+        given = [line.rsplit("|", 2)[1].strip() for line in lines]
+        rows.append((experiment, len(given), *(given.count(answer) or "" for answer in POSSIBLE)))
+    sums = ("all", *(sum(row[i] or 0 for row in rows) for i in range(1, 6)))
+    return table(("experiment", "findings", *POSSIBLE), iter([*rows, sums]))
+
+
+def record(run: Path) -> None:
+    """Note what a run of a paper's experiment has found in place of what was noted before."""
+    noted = tomllib.loads(MEASURED.read_text(encoding="utf-8"))
+    results = read_results(run, print)
+    name = str(results.experiment["name"])
+    stems = (name, name.removesuffix("-scaled"))
+    experiment = next((stem for stem in stems if reference_of(SHIPPED / f"{stem}.toml").is_file()), None)
+    if experiment is None:
+        raise SystemExit(f"{run}: {name} repeats no paper")
+    verdicts = [trial.verdict for trial in results.trials]
+    ended = max(trial.end_wall_ns or 0 for trial in results.trials)
+    noted[experiment] = {
+        "run": name,
+        "date": f"{datetime.fromtimestamp(ended / 1e9, UTC):%Y-%m-%d}",
+        "trials": ", ".join(f"{verdicts.count(one)} {one}" for one in dict.fromkeys(sorted(verdicts))),
+        "findings": [
+            [str(c.says), ratio, ANSWERS.get(answer, "inconclusive")] for c, ratio, answer in papers.findings(results)
+        ],
+    }
+    MEASURED.write_text(HEAD + "".join(_noted(*item) for item in noted.items()), encoding="utf-8")
+
+
+def _noted(experiment: str, content: dict[str, Any]) -> str:
+    def text(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    lines = [f"{key} = {text(content[key])}" for key in ("run", "date", "trials")]
+    listed = "".join(f"    {text(finding)},\n" for finding in content["findings"])
+    return "\n" + "\n".join([f"[{experiment}]", *lines, f"findings = [\n{listed}]\n"])
+
+
+GENERATED = {kind.__name__: kind for kind in (columns, levels, rules, clients, options, findings, answers)}
 
 
 def renewed(page: str) -> str:
@@ -115,7 +183,10 @@ def stale() -> list[Path]:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", metavar="RUN", type=Path, action="append", default=[], help="a run directory")
+    for run in parser.parse_args().record:
+        record(run)
     for path in stale():
         path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")
         print(f"{path.name} is new")

@@ -46,20 +46,25 @@ def _claims(results: Results) -> list[Claim]:
     return [build(Claim, claim, path, "claims") for claim in results.experiment.get("claims") or []]
 
 
+def findings(results: Results) -> Iterator[tuple[Claim, str, str]]:
+    """Each claim with our ratio in words, and the answer."""
+    for claim in _claims(results):
+        row = _measured(results, claim)
+        yield claim, _ours(results, claim, row), _verdict(results, claim, row)
+
+
 def papers_table(results: Results) -> Iterator[Markup]:
     """Each claim of the papers that the experiment repeats, with what our trials say to it."""
     claims = _claims(results)
     if not claims:
         return
     rows, papers = [], dict.fromkeys(str(claim.paper) for claim in claims)
-    for claim in claims:
-        row = _measured(results, claim)
-        verdict = _verdict(results, claim, row)
+    for claim, ours, verdict in findings(results):
         finding = element(
             "span", claim.says, " ", element("span", f"({claim.source})", class_="note"), class_="finding"
         )
         words = element("b", verdict) if verdict != OPEN else verdict
-        rows.append([finding, words, _theirs(claim), _ours(results, claim, row), _of(claim)])
+        rows.append([finding, words, theirs(claim), ours, _of(claim)])
     heads = ["finding", "", "paper", "here (95 % interval, all together)", "of"]
     yield element("p", NOTE, class_="note")
     yield table(heads, rows, words=2, caption=f"Findings of {listed(list(papers))}, and whether they hold here")
@@ -124,7 +129,8 @@ def judged(claim: Claim, low: float, high: float) -> str:
     return HOLDS if (low > 1) == (claim.found > 1) else FAILS
 
 
-def _theirs(claim: Claim) -> str:
+def theirs(claim: Claim) -> str:
+    """The paper's ratio, and what it is of."""
     first, second = claim.values
     if claim.of_equality:
         return f"1 ± {claim.within_pct:g}\N{NO-BREAK SPACE}%"

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tierbench.postprocess.tables.schema import FILES
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+MEASURED = tomllib.loads((ROOT / "docs/papers-measured.toml").read_text(encoding="utf-8"))
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
 FENCED = re.compile(r"^```.*?^```|^ {4}.*?$", re.DOTALL | re.MULTILINE)
 
@@ -30,6 +32,7 @@ def test_what_is_generated_is_what_the_code_declares():
     [
         ("tables.md", [f"columns {file}" for file in FILES]),
         ("verdicts.md", ["rules"]),
+        ("papers.md", [f"findings {name}" for name in MEASURED]),
         ("clients.md", ["clients", *(f"options {client}" for client in shipped_clients())]),
     ],
 )
