@@ -18,8 +18,8 @@ from tierbench import files
 from tierbench.checked_text import LocalFile, printable, shown
 from tierbench.errors import ConfigError
 from tierbench.spec import suggestion
+from tierbench.wrappers.child import UsageError
 from tierbench.wrappers.client import PACKAGE, Client, client_in
-from tierbench.wrappers.failure import UsageError
 
 FOLDER = Path(tierbench.wrappers.clients.__file__).parent
 NAME = re.compile(r"[a-z][a-z0-9_]*")

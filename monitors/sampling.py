@@ -1,6 +1,7 @@
 """Takes records at fixed deadlines, from the header to the trailer; docs/samples.md has the format."""
 
 import argparse
+import collections
 import json
 import os
 import platform
@@ -8,13 +9,13 @@ import select
 import signal
 import socket
 import threading
+import time
 from typing import Any
 
-from tierbench.monitors.output import Output
-from tierbench.monitors.record import Records
-from tierbench.monitors.software import mounts, packages
-from tierbench.monitors.source import first_line
-from tierbench.wrappers.host import mono_ns, wall_ns
+from tierbench.host import mono_ns, wall_ns
+from tierbench.monitors.host_facts import mounts, packages, tuning
+from tierbench.monitors.source import Refusal, first_line
+from tierbench.monitors.sources import SOURCES
 
 FORMAT = 1
 # The kernel is asked at each tick, and the records are made of several answers at once: between two ticks of 0.1 s
@@ -27,7 +28,7 @@ AT_ONCE = 10  # the first records, as a trial begins when they are there
 class Sampling:
     """Records at fixed deadlines on the monotonic clock, from the header to the trailer."""
 
-    def __init__(self, taking: Records, output: Output, period_s: float) -> None:
+    def __init__(self, taking: "Records", output: "Output", period_s: float) -> None:
         self.taking = taking
         self.output = output
         self.period_ns = round(period_s * 1e9)
@@ -127,3 +128,84 @@ class Sampling:
 def host_name() -> str:
     name = socket.gethostname()
     return name if "." in name else socket.getfqdn()
+
+
+class Output:
+    """A stream that never holds up a tick: what the pipe does not take at once waits here, in order."""
+
+    def __init__(self, fd: int, max_blocked_s: float) -> None:
+        self.fd = fd
+        self.max_blocked_s = max_blocked_s
+        self.waiting: collections.deque[bytes] = collections.deque()
+        self.blocked_since: float | None = None
+        self.writable = select.poll()
+        self.writable.register(fd, select.POLLOUT)
+
+    def put(self, data: bytes) -> None:
+        # A pipe that polls writable takes this much without blocking.
+        self.waiting.extend([data[i : i + select.PIPE_BUF] for i in range(0, len(data), select.PIPE_BUF)])
+        self._write(0)
+
+    def drain(self) -> None:
+        while self.waiting:
+            self._write(100)
+
+    def _write(self, patience_ms: int) -> None:
+        while self.waiting:
+            if not self.writable.poll(patience_ms):
+                self._blocked()
+                return
+            try:
+                written = os.write(self.fd, self.waiting[0])
+            except OSError as error:
+                raise Refusal(5, f"standard output failed: {error.strerror}") from None
+            self.blocked_since = None
+            if written < len(self.waiting[0]):
+                self.waiting[0] = self.waiting[0][written:]
+            else:
+                self.waiting.popleft()
+
+    def _blocked(self) -> None:
+        if self.blocked_since is None:
+            self.blocked_since = time.monotonic()
+        elif time.monotonic() - self.blocked_since > self.max_blocked_s:
+            raise Refusal(6, f"standard output took nothing for {self.max_blocked_s:g} s")
+
+
+class Records:
+    """What is read for each record, and said of it in the header."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.sources = [source(options) for source in SOURCES]
+        self.columns = [column for source in self.sources for column in source.columns]
+        self.format = "".join(f" %{column.width}d" for column in self.columns).encode() + b"\n"
+        self.bytes = sum(1 + column.width for column in self.columns) + 1
+
+    def header(self) -> "dict[str, Any]":
+        """The columns, and what the sources say of themselves."""
+        columns = [
+            dict(column._asdict(), source=type(source).__name__.lower())
+            for source in self.sources
+            for column in source.columns
+        ]
+        content = {"columns": columns, "record_bytes": self.bytes}  # type: dict[str, Any]
+        for source in self.sources:
+            content.update(source.header())
+        content["tuning"] = tuning(self.options.proc, self.options.sys, content["interfaces"][0]["name"])
+        return content
+
+    def look(self) -> "list[Any]":
+        """What each source sees now."""
+        return [source.look() for source in self.sources]
+
+    def record(self, seen: "list[Any]") -> bytes:
+        """The record of what they saw."""
+        values = ()  # type: tuple[int, ...]
+        for source, look in zip(self.sources, seen):  # noqa: B905 - Python 3.6 cannot be strict
+            values += source.values(look)
+        record = self.format % values
+        if len(record) != self.bytes:  # a driver's nonsense must not shift the columns
+            fits = [len(str(value)) <= self.columns[i].width for i, value in enumerate(values)]
+            record = self.format % tuple(value if fits[i] else -1 for i, value in enumerate(values))
+        return record

@@ -9,6 +9,14 @@ PIECE = 1 << 16
 SHORT = 2048  # the kernel hands out about a page a time, less a line at most: what is shorter than this is the rest
 
 
+class Refusal(Exception):
+    """Carries the exit code."""
+
+    def __init__(self, exit_code: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class Column(NamedTuple):
     """One number of a record: how wide it is written, and what it counts for whom."""
 

@@ -11,7 +11,7 @@ from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 from tierbench.submit.pool import have_command_on_path
 from tierbench.submit.trial.skip_repeats import tierbench
-from tierbench.wrappers.checksum import CHECKSUM
+from tierbench.wrappers.client import CHECKSUM
 
 SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")
 JSON_WEB_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.")

@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
+from tierbench.host import AccessPoint, NoChirp, in_job
 
 PAUSE_S = 0.3  # on average between two looks, each of which has the access point at work
 LEAST, MOST = 0.5, 1.5  # times that: jobs are not to look in step

@@ -26,8 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job, machine
-from tierbench.wrappers.host import now
+from tierbench.host import AccessPoint, NoChirp, in_job, machine, now
 
 HELPER = "/usr/local/sbin/tierbench-arrange"
 HELPER_S = 90  # the one before may still be restoring; a helper that needs more says so

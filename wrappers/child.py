@@ -1,24 +1,73 @@
-"""The process that does a client's work: started, held, released, watched, and counted from outside."""
+"""The process that does a client's work: started, held, released, watched, pinned, ended, and counted from outside."""
 
 import contextlib
 import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
-from tierbench.wrappers.failure import Failure
-from tierbench.wrappers.host import now, read_text
-from tierbench.wrappers.interrupts import Interrupts
+from tierbench.host import now, read_text
 
+PATIENCE_S = 15  # for one program's answer
 TELL_S = 0.25  # a line on standard output sets HTCondor to work; not while the other clients still begin
 # A child says "ready" when it needs but a line to begin; no line means that we are gone. Its standard output stays
 # open as descriptor 3 until it ends, which is how its end is noticed at once.
 HOLD = 'echo ready; read -r go || exit 125; exec "$@" 3>&1 >&2'
+USUAL_GRACE_S = 4
+CLAIM = "\0tierbench-core-{}"  # a socket without a file: one process of the host can have it, and it goes with that
+
+
+class Failure(Exception):
+    """Why the work was not done, in a status and in words; it becomes the record's end."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class UsageError(Exception):
+    """Something in the call cannot be used; nothing is recorded."""
+
+
+class Ended(NamedTuple):
+    """How a program ended; no status if it had to be left behind."""
+
+    status: "int | None"
+    output: str
+    patience_s: int = PATIENCE_S
+
+    @property
+    def last_words(self) -> str:
+        if self.status is None:
+            return f"no answer in {self.patience_s} s"
+        lines = self.output.strip().splitlines()
+        return lines[-1] if lines else f"exit status {self.status}"
+
+
+def run_program(*command: str, patience_s: int = PATIENCE_S, **more: Any) -> Ended:
+    """Run a program and take all that it says; raises OSError where there is no such program."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more
+    )  # fmt: skip
+    seconds = patience_s
+    while True:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            if seconds == 1:
+                return Ended(None, "", patience_s)
+            process.kill()
+            seconds = 1
+        else:
+            killed = seconds == 1
+            return Ended(None if killed else process.returncode, output.decode(errors="replace"), patience_s)
 
 
 def held(command: "list[str]") -> "list[str]":
@@ -61,7 +110,7 @@ class Child:
     """The process that does the work, held until it is released; in the end neither it nor its children are left."""
 
     def __init__(
-        self, command: "list[str]", folder: Path, environment: "dict[str, str]", interrupts: Interrupts
+        self, command: "list[str]", folder: Path, environment: "dict[str, str]", interrupts: "Interrupts"
     ) -> None:
         self.interrupts = interrupts
         self.stderr = folder / "stderr"
@@ -183,3 +232,95 @@ def cpu_of(pid: int) -> "tuple[float, float]":
     ticks = os.sysconf("SC_CLK_TCK")
     user, system, child_user, child_system = (int(field) / ticks for field in fields[11:15])
     return user + child_user, system + child_system
+
+
+class Interrupts:
+    """Turns a signal, or time being over, into an end of the child: a polite one, then a forced one."""
+
+    def __init__(self) -> None:
+        self.status = self.reason = ""
+        self.group = 0  # the child's process group
+        self.grace_s = USUAL_GRACE_S  # between the polite and the forced end; HTCondor itself gives a job 30 s or more
+        self.breaking = False  # whether whatever runs now must be broken off
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+        signal.signal(signal.SIGALRM, self._on_alarm)
+
+    def check(self) -> None:
+        if self.reason:
+            raise Failure(**self.outcome())
+
+    def outcome(self) -> "dict[str, str]":
+        """What the interrupt, if there was one, makes of the job."""
+        return {"status": self.status, "message": self.reason} if self.reason else {}
+
+    def ignore(self) -> None:
+        """From here on there is only the record to be finished."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+
+    def limit(self, seconds: int) -> None:
+        self.seconds = seconds
+        signal.alarm(seconds)
+        if self.reason:  # it came just before: what is left is the grace, not the whole time
+            signal.alarm(self.grace_s)
+
+    @contextlib.contextmanager
+    def breakable(self, seconds: int) -> "Iterator[None]":
+        """For code that would wait without end: a signal raises Failure in it, time being over OSError."""
+        self.breaking = True
+        signal.alarm(seconds)
+        try:
+            self.check()
+            yield
+        finally:
+            signal.alarm(0)
+            self.breaking = False
+
+    def _on_stop(self, number: int, _: "FrameType | None") -> None:
+        if not self.reason:
+            self.status, self.reason = "killed", f"ended by {signal.Signals(number).name}"
+        self._end_child(signal.SIGTERM)
+        if self.breaking:
+            self.check()
+
+    def _on_alarm(self, *_: Any) -> None:
+        if self.breaking:
+            raise OSError("no answer in time")
+        self._end_child(signal.SIGKILL if self.reason else signal.SIGTERM)
+        if not self.reason:
+            self.status, self.reason = "failed", f"no end after {self.seconds} s"
+
+    def _end_child(self, how: signal.Signals) -> None:
+        if self.group:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.group, how)
+            signal.alarm(self.grace_s)
+
+
+def take_core(index: int) -> socket.socket:
+    """Pin this process, and whatever it starts, to a core that nobody has claimed; the claim lasts until it is closed.
+
+    Clients begin to look at different cores, so that those of hosts that share a machine seldom meet.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    for place in range(len(allowed)):
+        core = allowed[(index + place) % len(allowed)]
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(CLAIM.format(core))
+        except OSError:
+            claim.close()
+            continue
+        os.sched_setaffinity(0, {core})
+        return claim
+    raise Failure("not-pinned", f"each of the {len(allowed)} cores that this job may use has a client already")
+
+
+def core_of(pid: int) -> "int | None":
+    """The one core that a process may run on, if there is but one."""
+    try:
+        cores = os.sched_getaffinity(pid)
+    except OSError:
+        return None
+    return next(iter(cores)) if len(cores) == 1 else None

@@ -1,4 +1,4 @@
-"""What a job shows the storage so as to be let in: a Kerberos ticket, a bearer token, a grid proxy.
+"""What a job shows the storage so as to be let in: a Kerberos ticket, a bearer token, a grid proxy, secret variables.
 
 A token or a proxy is a file: it came with the job, or is among what HTCondor's credential daemons give it. Its path
 alone goes on, to the reading process; nothing here tells what is in it.
@@ -10,14 +10,14 @@ import calendar
 import contextlib
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tierbench.wrappers.failure import Failure
-from tierbench.wrappers.patience import run_program
-from tierbench.wrappers.ticket import get_ticket
+from tierbench.host import machine
+from tierbench.wrappers.child import Failure, run_program
 
 CREDENTIALS = "_CONDOR_CREDS"  # the variable with the folder in which HTCondor keeps a job's
 OTHERS = 0o077  # what nobody else may do with such a file
@@ -161,3 +161,33 @@ class Credentials:
 def condors(name: str, environment: "Mapping[str, Any]") -> Path:
     """Where HTCondor keeps a token of its credentials for a job."""
     return Path(str(environment.get(CREDENTIALS, f"/no-{CREDENTIALS}"))) / f"{name}.use"
+
+
+def get_ticket(keytab: Path, principal: str, environment: "dict[str, str]") -> None:
+    """Put a ticket into this job's own cache, which goes with the scratch directory."""
+    name = principal.replace("{host}", machine()[0])
+    command = ["kinit", "-k", "-t", str(keytab), name]
+    try:
+        kinit = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failure("no-ticket", str(error)) from None
+    if kinit.returncode:
+        raise Failure("no-ticket", f"{' '.join(command)}: {kinit.stderr.decode(errors='replace').strip()}")
+
+
+def variables(told: "Mapping[str, Any]") -> "dict[str, str]":
+    """The values; one that is secret stands in a file that came with the job, or in the job's own environment."""
+    return {name: _secret(name, value) if isinstance(value, dict) else str(value) for name, value in told.items()}
+
+
+def _secret(name: str, place: "Mapping[str, str]") -> str:
+    if "from_file" in place:
+        try:
+            return Path(place["from_file"]).read_text().rstrip("\n")
+        except (OSError, ValueError) as error:
+            raise Failure("failed", f"variable {name}: {place['from_file']}: {type(error).__name__}") from None
+    if place.get("from_env") not in os.environ:
+        raise Failure("failed", f"variable {name}: jobs here have no {place.get('from_env')} in their environment")
+    return os.environ[place["from_env"]]

@@ -19,14 +19,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from tierbench.host import now
 from tierbench.starts import settling
-from tierbench.wrappers.arguments import CREW_FLAG, Replica
-from tierbench.wrappers.child import IO, Run, io_of
+from tierbench.wrappers.child import IO, Failure, Run, io_of
 from tierbench.wrappers.client import Client, Job, find_client
-from tierbench.wrappers.failure import Failure
-from tierbench.wrappers.host import now
 from tierbench.wrappers.startline import StartLine
-from tierbench.wrappers.work import Fetch, Tally, Work, shares
+from tierbench.wrappers.work import CREW_FLAG, Fetch, Replica, Tally, Work, shares
 
 TASK, RESULT, DONE = "crew.json", "crew-result.json", "crew-done"
 ROUNDING = 1e-6  # of a quotient of times

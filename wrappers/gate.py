@@ -4,11 +4,9 @@ import json
 import time
 from pathlib import Path
 
+from tierbench.host import AccessPoint, NoChirp, in_job, now, read_text
 from tierbench.starts import begin_of, begins_together, pause_between_looks, turns_away
-from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
-from tierbench.wrappers.failure import Failure
-from tierbench.wrappers.host import now, read_text
-from tierbench.wrappers.interrupts import Interrupts
+from tierbench.wrappers.child import Failure, Interrupts
 from tierbench.wrappers.record import Record
 
 PAUSE_S = pause_between_looks(1)

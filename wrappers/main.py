@@ -21,21 +21,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tierbench.host import AccessPoint, NoChirp, in_job, now
 from tierbench.starts import settling
-from tierbench.wrappers.arguments import CREW_FLAG, Replica, command_line, read_definition, replicas
-from tierbench.wrappers.child import Child, Run, held
+from tierbench.wrappers.child import Child, Failure, Interrupts, Run, UsageError, core_of, held, take_core
 from tierbench.wrappers.client import Client, Job, find_client
-from tierbench.wrappers.condor import AccessPoint, NoChirp, in_job
-from tierbench.wrappers.cores import core_of, take_core
-from tierbench.wrappers.credentials import Credentials
-from tierbench.wrappers.failure import Failure, UsageError
+from tierbench.wrappers.credentials import Credentials, variables
 from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
-from tierbench.wrappers.host import now
-from tierbench.wrappers.interrupts import Interrupts
 from tierbench.wrappers.mounts import places_of
 from tierbench.wrappers.record import Record
-from tierbench.wrappers.variables import variables
-from tierbench.wrappers.work import Work
+from tierbench.wrappers.work import CREW_FLAG, Replica, Work, command_line, read_definition, replicas
 
 CLOCK_READS = 4
 TO_TELL_S = 2  # what a crew needs to tell how it ended, once its processes have

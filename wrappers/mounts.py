@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from tierbench.wrappers.host import read_text
+from tierbench.host import read_text
 
 LIST = "/proc/self/mountinfo"
 KERNELS_OWN = ("/proc", "/sys", "/dev")

@@ -29,9 +29,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tierbench.wrappers.child import Failure, run_program
 from tierbench.wrappers.credentials import Credentials, add_arguments
-from tierbench.wrappers.failure import Failure
-from tierbench.wrappers.patience import run_program
 
 FORMAT = 1
 BLOCK = 1 << 20

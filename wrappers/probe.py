@@ -31,13 +31,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tierbench.monitors.refusal import Refusal
+from tierbench.host import machine
+from tierbench.monitors.source import Refusal
 from tierbench.monitors.sources.net import find_interfaces
+from tierbench.wrappers.child import PATIENCE_S, run_program
 from tierbench.wrappers.client import find_client
-from tierbench.wrappers.condor import machine
 from tierbench.wrappers.credentials import KINDS as CREDENTIALS
 from tierbench.wrappers.credentials import judged
-from tierbench.wrappers.patience import PATIENCE_S, run_program
 
 FORMAT = 1
 LISTEN_S = 5

@@ -6,9 +6,8 @@ import platform
 import sys
 from typing import Any
 
+from tierbench.host import condor_version, machine, now, read_text
 from tierbench.wrappers.child import Run
-from tierbench.wrappers.condor import condor_version, machine
-from tierbench.wrappers.host import now, read_text
 
 FORMAT = 1
 

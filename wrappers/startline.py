@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from tierbench.wrappers.failure import Failure
-from tierbench.wrappers.host import wall_ns
+from tierbench.host import wall_ns
+from tierbench.wrappers.child import Failure
 
 TIME = struct.Struct("q")
 CANNOT_RUN = 127  # a shell's exit status for a program that is not there

@@ -1,4 +1,4 @@
-"""The interface's counters, with the clocks that they belong to; so this source comes first in a record."""
+"""The interface's counters, with the clocks that they belong to, so that they come first in a record; and TCP's."""
 
 import argparse
 import operator
@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tierbench.monitors.refusal import Refusal
-from tierbench.monitors.source import Column, ProcFile, Source, first_line
-from tierbench.wrappers.host import mono_ns, wall_ns
+from tierbench.host import mono_ns, wall_ns
+from tierbench.monitors.source import Column, ProcFile, Refusal, Source, first_line
 
 REAL_KINDS = ("bond", "vlan", "team")  # their drivers state the speed of the cards below them
 MOST_BETWEEN_NS = 1000000  # more between the clocks and the counters: we were preempted
@@ -26,6 +25,8 @@ COUNTERS = (
     Column("tx_dropped", 14, "1", "counter", "interface"),
 )
 FIELDS = operator.itemgetter(0, 8, 1, 9, 3, 11)  # where /proc/net/dev has them
+LINE = b"\nTcp: "  # there are two: the names, the values
+COUNTED = (b"RetransSegs", b"InSegs", b"OutSegs")
 
 
 class Net(Source):
@@ -133,3 +134,26 @@ def default_interface(proc: Path) -> str:
         if int(destination, 16) == int(mask, 16) == 0 and int(flags, 16) & (up | reject) == up:
             routes.append((int(metric), name.decode()))
     return min(routes)[1] if routes else ""
+
+
+class Tcp(Source):
+    """What /proc/net/snmp says of TCP."""
+
+    columns = (
+        Column("tcp_retrans", 14, "1", "counter", "namespace"),
+        Column("tcp_in_segs", 16, "1", "counter", "namespace"),
+        Column("tcp_out_segs", 16, "1", "counter", "namespace"),
+    )
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.file = ProcFile(options.proc / "self/net/snmp")
+        names = self.file.read().partition(LINE)[2].partition(b"\n")[0].split()
+        self.places = [names.index(name) for name in COUNTED] if names else []
+
+    def look(self) -> bytes:
+        return self.file.read()
+
+    def values(self, text: bytes) -> "tuple[int, ...]":
+        begin = text.rfind(LINE) + len(LINE)
+        values = text[begin : text.find(b"\n", begin)].split()
+        return tuple([int(values[place]) for place in self.places]) if self.places and values else (-1, -1, -1)

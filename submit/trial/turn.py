@@ -28,12 +28,12 @@ from pathlib import Path
 
 from tierbench.condition_state import wait_until_settled
 from tierbench.files import locked
+from tierbench.host import clock_bounds
 from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.disk_reserve import hold_reserve, wait_for_room
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.skip_repeats import BEGUN, NOT_NEEDED, TURN_LOCK, is_spared
 from tierbench.trials import Sampler, Trial, read_trial
-from tierbench.wrappers.host import clock_bounds
 
 FILLED = ("clients", "samples", "flush", "arranged", "outbox")
 POLL_SECONDS = 0.1

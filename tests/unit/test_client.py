@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.client_process import PATIENCE_S, SIZE, URL, Job, events, is_running, until
 from tests.unit.shipped import PYTHON
-from tierbench.wrappers.interrupts import USUAL_GRACE_S, Interrupts
+from tierbench.wrappers.child import USUAL_GRACE_S, Interrupts
 
 # -- the record --------------------------------------------------------------------------------------------
 

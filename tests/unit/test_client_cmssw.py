@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.client_process import SIZE, URL, Job
-from tierbench.wrappers.jobreport import JobReport
+from tierbench.wrappers.clients.cmssw import JobReport
 
 JOB_REPORT = """<FrameworkJobReport>
 <ReadBranches></ReadBranches>

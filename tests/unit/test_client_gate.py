@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.client_process import PATIENCE_S, SIZE, Job, events, until
 from tierbench.starts import LOOKS_PER_S, lead, pause_between_looks
-from tierbench.wrappers.cores import CLAIM
+from tierbench.wrappers.child import CLAIM
 
 MOST_LATE_NS = 60e9  # of a busy machine; how late a quiet one is the testbed's tests tell
 

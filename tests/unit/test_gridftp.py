@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
-from tierbench.wrappers.arguments import Replica
-from tierbench.wrappers.child import Run
+from tierbench.wrappers.child import Run, UsageError
 from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.gridftp import Gridftp
 from tierbench.wrappers.crew import _Hand
-from tierbench.wrappers.failure import UsageError
-from tierbench.wrappers.work import Fetch
+from tierbench.wrappers.work import Fetch, Replica
 
 SAID = Path(__file__).parent / "data/gridftp"
 SOURCE, TO = "ftp://vmuf.uf.test:2811/extenci/tierbench/t", "ftp://dgt.fiu.test:2811/gridftp"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierbench.wrappers.patience import run_program
+from tierbench.wrappers.child import run_program
 
 
 @pytest.mark.filterwarnings("ignore:subprocess:ResourceWarning")  # even its death may take a busy machine too long

@@ -16,7 +16,7 @@ import pytest
 
 from tests.unit.sampler_process import ROOT, Samples, Start, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
-from tierbench.monitors import slice as cpu_slice
+from tierbench.monitors import sampler as cpu_slice
 from tierbench.monitors.source import ProcFile
 
 

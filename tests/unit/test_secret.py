@@ -22,8 +22,8 @@ from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
 from tierbench.spec import build
-from tierbench.wrappers.failure import Failure
-from tierbench.wrappers.variables import variables
+from tierbench.wrappers.child import Failure
+from tierbench.wrappers.credentials import variables
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 VALUE = "not-to-be-told"

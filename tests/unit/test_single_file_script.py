@@ -47,7 +47,7 @@ def test_its_help_is_the_entrys_with_the_exit_codes(client: Path) -> None:
 def test_a_trouble_in_a_part_names_the_part(client: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(client.read_text().replace("def wall_ns", "1 / 0\n\n\ndef wall_ns"))
-    assert 'File "tierbench/wrappers/host.py", line ' in run(*ISOLATED, broken, "--help").stderr
+    assert 'File "tierbench/host.py", line ' in run(*ISOLATED, broken, "--help").stderr
 
 
 def test_a_part_that_would_end_the_quotation_is_refused() -> None:

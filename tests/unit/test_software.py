@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from tierbench.monitors.software import mounts, packages
+from tierbench.monitors.host_facts import mounts, packages
 
 MOUNTS = """\
 /dev/vda1 / ext4 rw,relatime 0 0

@@ -3,10 +3,8 @@
 import re
 from typing import Any
 
-from tierbench.wrappers.checksum import CHECKSUM, FIRST_BLOCK, SummedClient
-from tierbench.wrappers.child import Run
-from tierbench.wrappers.client import Option
-from tierbench.wrappers.failure import Failure
+from tierbench.wrappers.child import Failure, Run
+from tierbench.wrappers.client import CHECKSUM, FIRST_BLOCK, Option, SummedClient
 
 
 class Dd(SummedClient):

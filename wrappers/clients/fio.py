@@ -5,10 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tierbench.wrappers.checksum import FIRST_BLOCK
-from tierbench.wrappers.child import Run
-from tierbench.wrappers.client import Client, Option
-from tierbench.wrappers.failure import Failure
+from tierbench.wrappers.child import Failure, Run
+from tierbench.wrappers.client import FIRST_BLOCK, Client, Option
 
 PAGE = 4096
 FIO, IOZONE = "fio", "iozone"

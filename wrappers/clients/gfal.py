@@ -4,9 +4,8 @@ import re
 import socket
 from typing import Any
 
-from tierbench.wrappers.child import Run
+from tierbench.wrappers.child import Run, run_program
 from tierbench.wrappers.client import Client, Option
-from tierbench.wrappers.patience import run_program
 
 PLUGINS = {"srm": "srm", "gridftp": "gridftp", "xrootd": "xrootd", "webdav": "http"}  # gfal2's names for them
 HOUSEKEEPING = 64 * 1024  # what it says to the server counts as written, too

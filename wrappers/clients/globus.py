@@ -5,9 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from tierbench.wrappers.child import Run
+from tierbench.wrappers.child import Failure, Run
 from tierbench.wrappers.client import Client, Option
-from tierbench.wrappers.failure import Failure
 
 SCHEME = "globus://"
 MOST_FILES = 10_000  # in one task

@@ -6,9 +6,8 @@ import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierbench.wrappers.child import Run
+from tierbench.wrappers.child import Failure, Run
 from tierbench.wrappers.client import Client, Option
-from tierbench.wrappers.failure import Failure
 
 MOST_FILES = 2000  # that one process is given
 SCHEMES = ("ftp://", "gsiftp://")

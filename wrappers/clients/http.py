@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tierbench.wrappers.child import Run
+from tierbench.wrappers.child import Failure, Run, run_program
 from tierbench.wrappers.client import Client, Option
 from tierbench.wrappers.credentials import KINDS
-from tierbench.wrappers.failure import Failure
-from tierbench.wrappers.patience import run_program
 
 AT_ONCE = 100  # files that one process fetches over its connection, before another one is started
 OLDEST = (7, 63)  # can write of each fetch as it ends

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from tierbench.wrappers.checksum import FIRST_BLOCK
 from tierbench.wrappers.child import Run
-from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.client import FIRST_BLOCK, Client, Option
 
 USUAL_PORT = 5201
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tierbench.wrappers.child import Run
+from tierbench.wrappers.child import Run, run_program
 from tierbench.wrappers.client import Client, Option
-from tierbench.wrappers.patience import run_program
 
 HERE = Path(__file__).resolve().parent  # the programs lie beside, whether in the package or in a job
 # The paths are the ones in the command; a program that cannot find ROOT's libraries here gives way to its macro.

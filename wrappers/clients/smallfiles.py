@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tierbench.wrappers.child import Run
+from tierbench.wrappers.child import Failure, Run
 from tierbench.wrappers.client import Client, Option
-from tierbench.wrappers.failure import Failure
 
 LONGEST_KB = 64
 BRANCHES = 8  # directories in a directory: 20,000 of them are five deep

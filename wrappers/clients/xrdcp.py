@@ -4,11 +4,8 @@ import contextlib
 import re
 from typing import Any
 
-from tierbench.wrappers.checksum import CHECKSUM, FIRST_BLOCK, SummedClient
-from tierbench.wrappers.child import Run
-from tierbench.wrappers.client import Option
-from tierbench.wrappers.failure import Failure
-from tierbench.wrappers.patience import run_program
+from tierbench.wrappers.child import Failure, Run, run_program
+from tierbench.wrappers.client import CHECKSUM, FIRST_BLOCK, Option, SummedClient
 
 HOUSEKEEPING = 64 * 1024  # it writes some hundred bytes to its own event descriptors
 SIZE = re.compile(r"^Size: +(\d+)$", re.MULTILINE)

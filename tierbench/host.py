@@ -1,4 +1,7 @@
-"""HTCondor's side of a job: what its machine ad says of this host, and the access point, which chirp reaches."""
+"""What every shipped script asks of its host and of HTCondor: clocks, names, small files, the access point by chirp.
+
+Stdlib only, Python 3.6 or newer.
+"""
 
 import importlib
 import os
@@ -9,11 +12,49 @@ import types
 from pathlib import Path
 from typing import Any
 
-from tierbench.wrappers.host import mono_ns, read_text, wall_ns
-
+CLOCK_SECONDS = 0.03  # three steps of /proc/uptime
 CLOCK_READS = 12
 CLOCK_PATIENCE_NS = 10**9  # far from the access point fewer reads have to do: others wait for them
 CLOCK_PAUSE_S = 0.003  # another moment between two steps of the access point's uptime
+
+
+def wall_ns() -> int:
+    """The wall clock; Python 3.6 has it as a float only, good to a quarter of a microsecond."""
+    return int(time.time() * 1e9)
+
+
+def mono_ns() -> int:
+    """The monotonic clock, good to some nanoseconds."""
+    return int(time.monotonic() * 1e9)
+
+
+def now() -> "tuple[int, int]":
+    """Wall clock and monotonic clock, read together."""
+    return wall_ns(), mono_ns()
+
+
+def clock_bounds() -> "dict[str, int | str]":
+    """Between which bounds this wall clock is ahead of the uptime, which has steps of 10 ms, and the uptime itself."""
+    low, high = [], []  # type: list[int], list[int]
+    began = time.monotonic()
+    while not low or time.monotonic() < began + CLOCK_SECONDS:  # the more reads, the nearer to a step of the uptime
+        before = wall_ns()
+        uptime = round(float(Path("/proc/uptime").read_text().split()[0]) * 100) * 10**7
+        low.append(before - uptime - 10**7)
+        high.append(wall_ns() - uptime)
+    return {"low_ns": max(low), "high_ns": min(high), "uptime_ns": uptime, "boot_id": boot_id()}
+
+
+def boot_id() -> str:
+    return read_text("/proc/sys/kernel/random/boot_id").strip()
+
+
+def read_text(path: str) -> str:
+    """The text of a file, or nothing if it cannot be read."""
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 class NoChirp(Exception):
