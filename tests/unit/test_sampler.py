@@ -16,7 +16,7 @@ import pytest
 
 from tests.unit.sampler_process import ROOT, Samples, Start, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
-from tierbench.monitors import sampler as cpu_slice
+from tierbench.monitors import sampler
 from tierbench.monitors.source import ProcFile
 
 
@@ -72,9 +72,9 @@ class TestBusyHost:
         self, monkeypatch: pytest.MonkeyPatch, allowed: bool
     ) -> None:
         asked = Mock(side_effect=None if allowed else PermissionError)
-        monkeypatch.setattr(cpu_slice.os, "setpriority", asked)
-        cpu_slice.go_first()
-        asked.assert_called_once_with(os.PRIO_PROCESS, 0, cpu_slice.NICE)
+        monkeypatch.setattr(sampler.os, "setpriority", asked)
+        sampler.go_first()
+        asked.assert_called_once_with(os.PRIO_PROCESS, 0, sampler.NICE)
 
 
 class TestEnd:
