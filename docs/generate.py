@@ -18,6 +18,7 @@ from typing import Any
 from tierbench.dags.claims import read_claims, reference_of
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import SHIPPED
+from tierbench.monitors.sources import SOURCES
 from tierbench.postprocess.report import papers
 from tierbench.postprocess.tables.results import read_results
 from tierbench.postprocess.tables.schema import schema
@@ -69,6 +70,12 @@ def columns(file: str) -> str:
 def levels(_: str) -> str:
     first = {c["name"]: c for file in schema()["files"].values() for c in file["columns"]}
     return table(("column", "meaning"), ((f"`{name}`", first[name]["meaning"]) for name in LEVELS))
+
+
+def samples(_: str) -> str:
+    """The columns of a sample file, of a host with one interface."""
+    rows = ((f"`{c.name}`", c.width, c.unit, c.kind, c.scope) for source in SOURCES for c in source.columns)
+    return table(("column", "width", "unit", "kind", "scope"), rows)
 
 
 def rules(_: str) -> str:
@@ -163,7 +170,7 @@ def _noted(experiment: str, content: dict[str, Any]) -> str:
     return "\n" + "\n".join([f"[{experiment}]", *lines, f"findings = [\n{listed}]\n"])
 
 
-GENERATED = {kind.__name__: kind for kind in (columns, levels, rules, clients, options, findings, answers)}
+GENERATED = {kind.__name__: kind for kind in (columns, levels, samples, rules, clients, options, findings, answers)}
 
 
 def renewed(page: str) -> str:

@@ -31,6 +31,7 @@ def test_what_is_generated_is_what_the_code_declares():
     ("page", "parts"),
     [
         ("tables.md", [f"columns {file}" for file in FILES]),
+        ("samples.md", ["samples"]),
         ("verdicts.md", ["rules"]),
         ("papers.md", [f"findings {name}" for name in MEASURED]),
         ("clients.md", ["clients", *(f"options {client}" for client in shipped_clients())]),
