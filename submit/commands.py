@@ -18,27 +18,21 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, from_json
 from tierbench.dags.write import write_run
 from tierbench.definitions import NAMED
-from tierbench.errors import BusyError, ConfigError, TierbenchError, UnmetNeed
+from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit import copies, credentials, pool
+from tierbench.submit import copies, pool
 from tierbench.submit import replication as replica_files
-from tierbench.submit.beforehand import (
-    checksums_without_catalogue,
-    refuse_without_catalogue,
-    secrets_in_the_open,
-    without_tables,
-)
 from tierbench.submit.calibration import leave_ceilings
-from tierbench.submit.definitions import asked_experiment
-from tierbench.submit.expansion import expanded, ship_programs
+from tierbench.submit.estimates import run_bytes
 from tierbench.submit.output import Quiet, document, say, show, warn
-from tierbench.submit.pool import PoolError
-from tierbench.submit.preview import as_content, missing, preview
+from tierbench.submit.planning import asked_experiment, expanded, ship_programs
+from tierbench.submit.pool import PoolError, have_command_on_path
+from tierbench.submit.preflight import preflight, refuse, stopping
+from tierbench.submit.preview import as_content, preview
 from tierbench.submit.progress import FIRST, Run
-from tierbench.submit.space import check as check_space
-from tierbench.submit.space import needed_bytes, too_little
 from tierbench.submit.status import lost
+from tierbench.submit.trial.skip_repeats import tierbench
 from tierbench.submit.watch import ObjectView, PatientQueue, View, watch
 
 REMOVAL_SECONDS = 120  # jobs that do not end are given up by the trial's last step before that
@@ -126,20 +120,21 @@ def _asked(arguments: argparse.Namespace) -> str:
 def _plan(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
     plan, slots = expanded(site, experiment)
-    lacking = [f"missing: {line}" for line in checksums_without_catalogue(plan, experiment)]
-    lacking += _of_credentials(plan, site, experiment)
-    needed = needed_bytes(plan, site, experiment)
-    trouble = too_little(needed, Path("runs"))
-    if trouble:
-        lacking.append(f"missing: room: {trouble}")
+    findings, needed = preflight(plan, site, experiment, slots, _asked(arguments)), run_bytes(plan, site, experiment)
     if arguments.json:
-        lacking = [*missing(plan, site, experiment, slots, _asked(arguments)), *lacking]
-        print(document("plan", {**as_content(plan, site, experiment, slots, lacking), "run_bytes": needed}))
+        print(document("plan", {**as_content(plan, site, experiment, slots, findings), "run_bytes": needed}))
         return 0
-    show("\n".join([*preview(plan, site, experiment, slots, _asked(arguments)), *lacking, *without_tables("RUN")]))
-    if not trouble:
-        show(f"the run directory takes up to {needed / 1e6:.0f} MB")
+    show("\n".join([*preview(plan, site, experiment, slots, findings), *without_tables("RUN")]))
+    show(f"the run directory takes up to {needed / 1e6:.0f} MB")
     return 0
+
+
+def without_tables(run: str) -> list[str]:
+    """That DAGs which are submitted from here make no tables, and how these are made."""
+    have_command_on_path()
+    if tierbench():
+        return []
+    return [f"tierbench is not on the PATH here, so DAGs make no tables by themselves: `tierbench tables {run}` does"]
 
 
 def _write(arguments: argparse.Namespace) -> int:
@@ -156,23 +151,16 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     site, experiment = _definitions(arguments)
     plan, slots = expanded(site, experiment)
     _check_number(plan, arguments)
-    lacking = [*missing(plan, site, experiment, slots, _asked(arguments)), *_of_credentials(plan, site, experiment)]
-    for line in lacking:
-        warn(line)
-    if not incomplete and any(line.startswith("missing:") for line in lacking):
-        raise UnmetNeed(
-            "nothing was submitted, since something is missing; --anyway runs what is asked for all the same"
-        )
-    refuse_without_catalogue(plan, experiment)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    check_space(needed_bytes(plan, site, experiment), directory)
+    findings = preflight(plan, site, experiment, slots, _asked(arguments), directory)
+    stops = stopping(findings, anyway=incomplete)
+    for finding in findings:
+        if finding not in stops:
+            warn(finding.line)
+    refuse(stops, "" if incomplete else "; nothing was submitted, --anyway does where it can be done")
     write_run(plan, site, experiment, directory)
     ship_programs(experiment, directory, say)
     return Run(directory)
-
-
-def _of_credentials(plan: Plan, site: Site, experiment: Experiment) -> list[str]:
-    return [*credentials.doubts(plan, site, experiment), *secrets_in_the_open(site, experiment)]
 
 
 def _check_number(plan: Plan, arguments: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,18 @@ from tierbench.dags.plan import expand
 from tierbench.dags.submission import problems as submission_problems
 from tierbench.definitions import NAMED
 from tierbench.site_configs.site import Site, Submission, find_site
-from tierbench.submit import catalogue, credentials, pool, probes
+from tierbench.submit import catalogue, pool, probes
 from tierbench.submit.catalogue import Catalogue
-from tierbench.submit.definitions import asked_experiment
-from tierbench.submit.findings import STATES, Finding, lines
+from tierbench.submit.estimates import run_bytes, run_s
 from tierbench.submit.links import links
 from tierbench.submit.output import document, say, show
+from tierbench.submit.planning import asked_experiment
 from tierbench.submit.pool import PoolError, Slots
-from tierbench.submit.preview import FEWER
+from tierbench.submit.preflight import MORE_SLOTS, STATES, Finding, credentials, disk_space, table
 from tierbench.submit.probes import Report
 from tierbench.submit.questions import Visit, asked_conditions, contents, pools_of, used_accesses, visits
-from tierbench.submit.space import needed_bytes, too_little
 
+SHOWN = ("state", "thing", "seen", "remedy", "host")  # of a finding, as JSON
 COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
 LET_IN = "where a pool does not let you in, above all one older than the bindings, `condor_token_fetch` helps"
 
@@ -57,10 +56,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
     for section in _sections(site, experiment, given, arguments.quick, arguments.patience):
         states.update(finding.state for finding in section)
         found += section
-        for line in lines(section) if not arguments.json else ():
+        for line in table(section) if not arguments.json else ():
             show(line)
     if arguments.json:
-        content = {"findings": [asdict(finding) for finding in found]}
+        content = {"findings": [{key: getattr(finding, key) for key in SHOWN} for finding in found]}
         print(document("doctor", {"site": site.name, **content, "states": {**dict.fromkeys(STATES, 0), **states}}))
     else:
         show(f"{states['good']} good, {states['doubtful']} doubtful, {states['bad']} bad")
@@ -72,12 +71,14 @@ def _sections(
 ) -> Iterator[list[Finding]]:
     """The findings, part by part, each as soon as it is known."""
     yield list(_scheduler())
+    needed_s = 0.0
     known = {folder: catalogue.fetched(site, folder) for folder in experiment.used_replicas} if experiment else {}
     if experiment:
         yield list(_replicas(site, experiment, given, known))
-        yield [_space(site, experiment)]
-    needed_s = credentials.needed_s(expand(site, experiment, {}), site, experiment) if experiment else 0.0
-    yield list(credentials.findings(used_accesses(site, experiment), needed_s))
+        plan = expand(site, experiment, {})
+        needed_s = run_s(plan, site, experiment)
+        yield [disk_space(run_bytes(plan, site, experiment), Path("runs"))]
+    yield list(credentials(used_accesses(site, experiment), needed_s))
     yield list(clocks_not_compared(site, experiment))
     yield [Finding("bad", "the site's file", problem) for problem in submission_problems(site)]
     yield [
@@ -145,7 +146,7 @@ def _workers(site: Site, experiment: Experiment | None, name: str, slots: Slots)
         )
         plan = expand(site, experiment, {name: slots.machines}) if experiment else None
         problems = slot_problems(site, experiment, plan, {name: slots.cores}) if experiment and plan else ()
-        yield from (Finding("bad", thing, problem, FEWER) for problem in problems)
+        yield from (Finding("bad", thing, problem, MORE_SLOTS) for problem in problems)
     listed: set[str] = set(offer.workers)
     for host in sorted(listed.difference(slots.machines)):
         yield Finding("bad", thing, "in the site's list, but not in the pool", "is its startd up?", host)
@@ -173,16 +174,6 @@ def _replicas(
             yield Finding("bad", thing, f"{listed} of {replicas.count} files are catalogued", f"{make} makes more")
         else:
             yield Finding("good", thing, f"{listed} files in the catalogue, in {where}")
-
-
-def _space(site: Site, experiment: Experiment) -> Finding:
-    """Whether the disk that this is called on holds a run."""
-    needed, thing = needed_bytes(expand(site, experiment, {}), site, experiment), "disk"
-    trouble = too_little(needed, Path("runs"))
-    good = f"there is room for a run directory of up to {needed / 1e6:.0f} MB"
-    return Finding(
-        "bad" if trouble else "good", thing, trouble or good, "make room, or run it on another disk (--into)"
-    )
 
 
 def _present(asked: Mapping[str, Visit]) -> tuple[list[Visit], list[Finding]]:

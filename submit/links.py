@@ -11,8 +11,8 @@ from typing import Any
 from tierbench import json_files
 from tierbench.site_configs.site import Site, Submission
 from tierbench.submit import probes
-from tierbench.submit.findings import Finding
 from tierbench.submit.pool import PoolError
+from tierbench.submit.preflight import Finding
 from tierbench.submit.probes import Jobs, Report
 from tierbench.submit.questions import Visit
 

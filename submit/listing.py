@@ -12,7 +12,7 @@ from tierbench.dags.experiment import SHIPPED, Experiment, shipped_experiments
 from tierbench.dags.levels import Level, level_text
 from tierbench.definitions import NAMED, find
 from tierbench.site_configs.site import Site, find_site, known_sites
-from tierbench.submit.definitions import asked_experiment
+from tierbench.submit.planning import asked_experiment
 
 SCALED = "-scaled"
 LEAST_COLUMNS = 30  # for the text beside a name

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.hosts import slot_problems
-from tierbench.dags.levels import PAIR, level_text
-from tierbench.dags.placement import places
+from tierbench.dags.levels import level_text
 from tierbench.dags.plan import Plan, Trial
 from tierbench.dags.repeats import Until, most
-from tierbench.dags.start import Every
-from tierbench.postprocess.verdict.rules import BY_NAME
 from tierbench.site_configs.site import Site
-from tierbench.starts import IN_TURN
+from tierbench.submit.estimates import run_s, trial_s
 from tierbench.submit.pool import Slots
+from tierbench.submit.preflight import Finding
 
-# Seconds of a trial in which nothing is read: flush, start, gate, tables.
-OVERHEAD_S = 4.5
-FEWER = "make the batches smaller, or have the workers advertise more (NUM_CPUS)"
 MAKE_MBPS = 1500.0  # of `tierbench replicas`: random numbers come at 160 to 280 MB/s
-TURN_S = 2.0  # from a client's end to the next one's begin, where they take turns
 
 
-def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, asked: str) -> Iterator[str]:
-    """Lines of text; `slots` are the live pool's, or why it could not be asked; `asked` is what the user gave."""
+def preview(
+    plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, findings: Sequence[Finding]
+) -> Iterator[str]:
+    """Lines of text; `slots` are the live pool's, or why it could not be asked"""
     yield f"{plan.experiment} at {plan.site}" + (f" (rates 1:{1 / plan.scale:g})" if plan.scale != 1 else "")
     yield plan.question
     yield ""
@@ -42,7 +36,7 @@ def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
         )
     once = [trial for trial in plan.trials if trial.work.for_s is None]
     total = sum(trial.bytes or trial.nominal_bytes for trial in once)
-    seconds = sum(estimate_s(plan, site, experiment, trial) for trial in plan.trials)
+    seconds = run_s(plan, site, experiment)
     yield ""
     read = f"{len(once)} trials move {total / 1e9:.2f} GB"
     if len(once) < len(plan.trials):
@@ -56,11 +50,11 @@ def preview(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slo
     yield from _sets(plan, site)
     yield from _pools(plan, site, slots)
     yield ""
-    yield from list(missing(plan, site, experiment, slots, asked)) or ["nothing is missing"]
+    yield from [finding.line for finding in findings] or ["nothing is missing"]
 
 
 def as_content(
-    plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, lacking: Sequence[str]
+    plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, findings: Sequence[Finding]
 ) -> dict[str, Any]:
     """The same for programs."""
     return {
@@ -73,7 +67,7 @@ def as_content(
             {
                 "id": trial.id, "trial": trial.name, "levels": trial.levels, "repeat": trial.repeat,
                 "replicas": trial.replicas, "bytes": trial.bytes, "nominal_bytes": trial.nominal_bytes,
-                "least_s": round(estimate_s(plan, site, experiment, trial), 3),
+                "least_s": round(trial_s(plan, site, experiment, trial), 3),
             }
             for trial in plan.trials
         ],
@@ -86,7 +80,7 @@ def as_content(
             for name, workers in plan.pools.items()
         },
         "left_out": plan.left_out,
-        "lacking": list(lacking),
+        "lacking": [finding.line for finding in findings],
     }  # fmt: skip
 
 
@@ -110,22 +104,6 @@ def _megabytes(trial: Trial) -> str:
     if trial.bytes is None:
         return f"~{trial.nominal_bytes / 1e6:>9.1f}"
     return f"{trial.bytes / 1e6:>10.1f}"
-
-
-def estimate_s(plan: Plan, site: Site, experiment: Experiment, trial: Trial) -> float:
-    """A lower bound: what the slowest link that is known takes for the trial's bytes."""
-    own, pool = experiment.at(trial.configuration.levels), plan.pools[trial.configuration.pool]
-    placed = set(places(own.placement, pool, trial.jobs))
-    workers = 1 if own.start == IN_TURN else min(len(placed or pool) or trial.jobs, trial.jobs)
-    ceilings = [rate for rate in (site.links.wan, site.links.storage) if rate]
-    if site.links.worker:
-        ceilings.append(site.links.worker * workers)
-    work_s = (trial.bytes or trial.nominal_bytes) * 8 / 1e6 / min(ceilings) if ceilings else 0.0
-    if trial.work.for_s is not None:
-        work_s = trial.work.for_s * (trial.jobs if own.start == IN_TURN else 1)
-    if isinstance(own.start, Every):
-        return OVERHEAD_S + max(work_s, (trial.jobs - 1) * own.start.every_s + (trial.work.for_s or 0.0))
-    return OVERHEAD_S + work_s + (TURN_S * (trial.jobs - 1) if own.start == IN_TURN else 0.0)
 
 
 def _span(seconds: float) -> str:
@@ -152,58 +130,3 @@ def _pools(plan: Plan, site: Site, slots: dict[str, Slots] | str) -> Iterator[st
         else:
             machines = ", ".join(slots[name].machines) or "none"
             yield f"       matched now by {slots[name].total} cores on {machines}"
-
-
-def missing(plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, asked: str) -> Iterator[str]:
-    """What would have to be there, and what could not be looked at."""
-    if isinstance(slots, str):
-        yield f"not checked: the live pool ({slots})"
-    else:
-        cores = {name: slots[name].cores for name in plan.pools}
-        yield from (f"missing: {problem}; {FEWER}" for problem in slot_problems(site, experiment, plan, cores))
-    yield from too_short(plan, site, experiment)
-    yield from alone(plan)
-    for name, replicas in plan.replicas.items():
-        if replicas.sizes is None and replicas.lies_ready:
-            yield (
-                f"missing: the catalogue of replicas {name} in {replicas.directory}; where the storage is mounted,"
-                f" `tierbench replicas {asked}` makes the {replicas.count} files"
-            )
-
-
-def alone(plan: Plan) -> Iterator[str]:
-    """That no trial has another one to be compared with."""
-    lines, panels = plan.report.lines, (*plan.report.panels, plan.report.x)
-    seen: dict[tuple[object, ...], set[object]] = {}
-    for trial in plan.trials:
-        levels: dict[str, object] = {**trial.levels, PAIR: (trial.configuration.access, trial.configuration.workload)}
-        seen.setdefault(tuple(levels[name] for name in panels), set()).add(levels[lines])
-    if all(len(compared) == 1 for compared in seen.values()):
-        yield (
-            f"doubtful: nothing will be compared: nowhere do trials differ in {lines} alone; give the experiment"
-            " another access, or say in [report] what the lines are"
-        )
-
-
-def too_short(plan: Plan, site: Site, experiment: Experiment) -> Iterator[str]:
-    """Trials that, as far as the links tell, are over before enough samples are taken.
-
-    Of a scale model the links do not tell it: there clients wait more for other things.
-    """
-    few = BY_NAME["few samples"]
-    if plan.scale != 1 or experiment.measure == "operations" or few.suspect is None:
-        return
-    shares = []
-    for trial in plan.trials:
-        reading_s = estimate_s(plan, site, experiment, trial) - OVERHEAD_S
-        period_s = experiment.at(trial.configuration.levels).sample_period_s
-        if 0 < reading_s < 100 * period_s / few.suspect:
-            shares.append((100 * period_s / reading_s, reading_s, period_s))
-    if shares:
-        share, reading_s, period_s = max(shares)
-        yield (
-            f"doubtful: at the links' full rate {len(shares)} trials are too short:"
-            f" the shortest reads for {reading_s:.1f} s,"
-            f" of which a sampling period of {period_s:g} s is {share:.0f} % (verdict: {few.name}, {few.suspect:g} %);"
-            f" make size_mb {math.ceil(share / few.suspect)} times as large, or sample_period_s shorter"
-        )

@@ -12,7 +12,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.errors import ConfigError, HostError
 from tierbench.interrupts import ASKING
 from tierbench.site_configs.site import load_site
-from tierbench.submit.definitions import asked_experiment
+from tierbench.submit.planning import asked_experiment
 from tierbench.testbed import terminal
 from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
 from tierbench.testbed.demands import check_demands, demands, with_demands

@@ -16,12 +16,12 @@ from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.history.store import default_place
 from tierbench.site_configs.site import find_site
-from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.nightly import crontab, systemd, webhook
 from tierbench.submit.nightly.calendar import asked_calendar
 from tierbench.submit.nightly.control import check_floors, control, variant
 from tierbench.submit.nightly.definition import Nightly, Say, Terms, new_nightly
 from tierbench.submit.nightly.lock import alone
+from tierbench.submit.planning import asked_experiment
 
 SCHEDULERS: dict[str, ModuleType] = {"condor": crontab, "systemd": systemd}
 # What a night needs to know of whoever has set it up; HTCondor and systemd start it with next to nothing.

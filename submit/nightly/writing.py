@@ -11,19 +11,14 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.night import night_dag, repetition_dags
 from tierbench.dags.plan import Configuration, Plan
 from tierbench.dags.write import write_run
-from tierbench.errors import UnmetNeed
 from tierbench.postprocess.history.mark import OfNight, leave
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit.beforehand import refuse_without_catalogue
-from tierbench.submit.definitions import asked_experiment
-from tierbench.submit.expansion import expanded, ship_programs
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.definition import Nightly, Say
 from tierbench.submit.nightly.record import Night
+from tierbench.submit.planning import asked_experiment, expanded, ship_programs
 from tierbench.submit.pool import PoolError
-from tierbench.submit.preview import missing
-from tierbench.submit.space import check as check_space
-from tierbench.submit.space import needed_bytes
+from tierbench.submit.preflight import preflight, refuse, stopping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +37,8 @@ def prepared(nightly: Nightly, night: Night, shift: int = 0) -> Prepared:
     plan, slots = expanded(site, experiment)
     if isinstance(slots, str):
         raise PoolError(slots)
-    lacking = [line for line in missing(plan, site, experiment, slots, nightly.name) if line.startswith("missing:")]
-    if lacking:
-        raise UnmetNeed("; ".join(lacking))
-    refuse_without_catalogue(plan, experiment)
-    check_space(needed_bytes(plan, site, experiment), record.folder(nightly, night))
+    given, folder = f"{nightly.experiment} --site {nightly.terms.site}", record.folder(nightly, night)
+    refuse(stopping(preflight(plan, site, experiment, slots, given, folder)))
     return Prepared(site, experiment, plan)
 
 

@@ -24,7 +24,7 @@ from tierbench.errors import ConfigError
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit.pool import Slots
-from tierbench.submit.preview import missing
+from tierbench.submit.preflight import enough_slots
 from tierbench.submit.progress import Stage, progress
 from tierbench.submit.trial.beside import Beside
 from tierbench.submit.trial.turn import Turn
@@ -107,7 +107,9 @@ def test_htcondor_lets_them_wait_for_all_tries_of_the_trial_before(site: Site, a
 def test_the_plan_says_that_slots_for_two_trials_are_missing(site: Site, ahead: Experiment, plan: Plan) -> None:
     def told(experiment: Experiment, cores: int) -> str:
         slots = {name: Slots(dict.fromkeys(POOL[name], cores)) for name in plan.pools}
-        return "\n".join(line for line in missing(plan, site, experiment, slots, "quick") if "pool private" in line)
+        return "\n".join(
+            found.seen for found in enough_slots(plan, site, experiment, slots) if "pool private" in found.seen
+        )
 
     assert "and as many for the next trial (ahead = true)" in told(ahead, 15)
     assert told(dataclasses.replace(ahead, ahead=False), 15) == ""

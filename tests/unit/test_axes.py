@@ -17,7 +17,7 @@ from tierbench.dags.plan import Plan, expand, from_json, to_json
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit.cli import main
-from tierbench.submit.expansion import expanded
+from tierbench.submit.planning import asked_experiment
 from tierbench.submit.preview import preview
 
 CACHES = """
@@ -79,10 +79,11 @@ def planned(load: Load, site: Site, text: str) -> Plan:
     return expand(site, load(text), {})
 
 
-def test_a_factor_has_a_column_of_its_own(load: Load, site: Site) -> None:
-    named = load(LATENCY.replace("[axes.rtt_ms]", "[axes.program]"))
-    with pytest.raises(ConfigError, match=r"axes\.program: is the name of another column"):
-        expanded(site, named)
+def test_a_factor_has_a_column_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(LATENCY.replace("[axes.rtt_ms]", "[axes.program]"))
+    with pytest.raises(ConfigError, match=r"axes\.program: the tables have a column of that name already"):
+        asked_experiment(str(path))
 
 
 def test_every_repetition_holds_the_whole_product_once(load: Load, site: Site) -> None:
@@ -197,7 +198,7 @@ def test_an_experiment_of_which_nothing_is_left_is_refused(load: Load, site: Sit
 
 def test_the_plan_shows_the_product_and_its_cost(load: Load, site: Site) -> None:
     experiment = load(LATENCY + '[[except]]\nwhere = { jobs = 6, rtt_ms = 47 }\nbecause = "too slow"\n')
-    text = "\n".join(preview(expand(site, experiment, {}), site, experiment, "no pool", ""))
+    text = "\n".join(preview(expand(site, experiment, {}), site, experiment, "no pool", []))
     assert "rtt_ms: 0.1, 5, 47; the site arranges it\n15 points, 2 times each: 30 trials\n" in text
     assert "the report compares cache_mb along jobs, a panel for each workload and rtt_ms\n" in text
     assert "left out: 3 points (too slow)" in text

@@ -30,7 +30,7 @@ def test_nothing_is_run_where_something_is_missing(tmp_path: Path, capsys: pytes
     status = cli.main(["run", "quick", "--site", "testbed", "--into", str(tmp_path / "run")])
     told = capsys.readouterr().err
     assert status == 3
-    assert "missing: pool private has 0 cores" in told
+    assert "missing: slots: pool private has 0 cores" in told
     assert "--anyway" in told
     assert not (tmp_path / "run").exists()
 

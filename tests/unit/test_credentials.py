@@ -29,9 +29,9 @@ from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import SHIPPED, GridProxy, Site, Submission, Token, find_site, load_site
-from tierbench.submit.beforehand import secrets_in_the_open
 from tierbench.submit.cli import main
-from tierbench.submit.credentials import doubts, findings
+from tierbench.submit.preflight import credentials as findings
+from tierbench.submit.preflight import open_secrets, preflight
 from tierbench.submit.questions import visits
 from tierbench.trials import read_trial
 
@@ -293,11 +293,17 @@ def test_a_run_is_refused_whose_token_is_over_and_doubted_whose_token_will_be(
         assert told.format(WAY) in capsys.readouterr().out
 
 
+def doubts(site: Site, experiment: Experiment) -> list[str]:
+    plan = expand(site, experiment, WORKERS)
+    found = preflight(plan, site, experiment, "no pool", "quick")
+    return [finding.line for finding in found if finding.thing.startswith("access ")]
+
+
 def test_how_long_a_token_is_needed_is_how_long_the_run_takes(tmp_path: Path) -> None:
     site, experiment = going(**by_file(token(tmp_path / "t", HOUR)))
-    assert list(doubts(expand(site, experiment, WORKERS), site, experiment)) == []
+    assert doubts(site, experiment) == []
     longer = dataclasses.replace(experiment, repeats=1000)
-    assert "expires in" in next(doubts(expand(site, longer, WORKERS), site, longer))
+    assert "expires in" in doubts(site, longer)[0]
 
 
 def test_workers_show_the_token_when_their_door_is_tried(tmp_path: Path) -> None:
@@ -319,6 +325,6 @@ def test_a_worker_tells_of_the_token_that_it_got(tmp_path: Path) -> None:
 
 def test_a_token_in_the_open_in_a_sites_file_is_doubted() -> None:
     site, experiment = going(environment={"BEARER_TOKEN": Value("abc")})
-    (line,) = secrets_in_the_open(site, experiment)
+    line = next(open_secrets(site, experiment)).line
     assert f"access.{WAY}.environment.BEARER_TOKEN: is a secret by its looks" in line
     assert "token = { file" in line

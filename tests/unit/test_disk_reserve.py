@@ -11,7 +11,8 @@ from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.errors import UnmetNeed
 from tierbench.site_configs.site import find_site
-from tierbench.submit import space
+from tierbench.submit import preflight
+from tierbench.submit.estimates import run_bytes
 from tierbench.submit.trial import disk_reserve
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
@@ -44,9 +45,9 @@ def test_a_disk_without_room_for_more_files_is_full(tmp_path: Path, monkeypatch:
 def test_a_run_that_does_not_fit_is_refused_before_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(space, "free_bytes", lambda _: 10**6)
+    monkeypatch.setattr(preflight, "free_bytes", lambda _: 10**6)
     with pytest.raises(UnmetNeed, match=r"takes up to 100 MB and 1 MB are free .*; make room"):
-        space.check(100 * 10**6, tmp_path / "runs" / "new")
+        preflight.refuse([preflight.disk_space(100 * 10**6, tmp_path / "runs" / "new")])
 
 
 def test_a_shorter_period_needs_more_room() -> None:
@@ -54,4 +55,4 @@ def test_a_shorter_period_needs_more_room() -> None:
     quick = find_experiment("quick")
     often, seldom = (dataclasses.replace(quick, sample_period_s=period_s) for period_s in (0.1, 1.0))
     plan = expand(site, quick, POOL)
-    assert space.needed_bytes(plan, site, often) > 1.1 * space.needed_bytes(plan, site, seldom)
+    assert run_bytes(plan, site, often) > 1.1 * run_bytes(plan, site, seldom)

@@ -23,9 +23,9 @@ from tierbench.site_configs.site import SHIPPED, Access, Kerberos, Links, find_s
 from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.doctor import clocks, clocks_not_compared, findings_of
-from tierbench.submit.findings import Finding, lines
 from tierbench.submit.links import judged
 from tierbench.submit.pool import PoolError
+from tierbench.submit.preflight import Finding, table
 from tierbench.submit.probes import Clock, Report, clock, read_report, script
 from tierbench.submit.questions import Question, Visit, contents, visits
 
@@ -331,13 +331,13 @@ def test_a_host_without_an_answer_is_bad() -> None:
 
 
 def test_what_is_the_same_on_several_hosts_is_said_once() -> None:
-    assert list(lines([Finding("good", "flush", "is fine", host=host) for host in "ab"])) == [
+    assert list(table([Finding("good", "flush", "is fine", host=host) for host in "ab"])) == [
         "good      flush (a, b): is fine"
     ]
 
 
 def test_all_hosts_that_need_something_done_are_named() -> None:
-    line, _ = lines([Finding("bad", "flush", "is not", "repair it", host) for host in "abcdefgh"])
+    line, _ = table([Finding("bad", "flush", "is not", "repair it", host) for host in "abcdefgh"])
     assert "(a, b, c, d, e, f, g, h)" in line
 
 

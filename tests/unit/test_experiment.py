@@ -18,7 +18,7 @@ from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
 from tierbench.spec import build
-from tierbench.submit.definitions import asked_experiment
+from tierbench.submit.planning import asked_experiment
 from tierbench.wrappers.client import find_client
 
 EXPERIMENT = """

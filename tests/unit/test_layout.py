@@ -10,7 +10,7 @@ from tierbench.dags.levels import Factor, Level
 from tierbench.dags.plan import expand, from_json, to_json
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
-from tierbench.submit.preview import alone
+from tierbench.submit.preflight import comparison
 
 WAYS, ROOT, BATCHES = ("direct", "lan-xrootd"), ("root",), (4, 8)
 
@@ -101,7 +101,7 @@ def test_accesses_with_clients_of_their_own_are_compared_as_pairs(tmp_path: Path
     plan = expand(find_site("testbed"), load_experiment(path), {})
     assert plan.report == expected
     assert from_json(to_json(plan)) == plan
-    assert bool(list(alone(plan))) == (expected.lines == "access")
+    assert bool(list(comparison(plan))) == (expected.lines == "access")
 
 
 def test_the_plan_has_the_layout_and_keeps_it() -> None:

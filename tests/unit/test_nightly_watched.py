@@ -13,12 +13,12 @@ from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value,
 from tierbench.postprocess.history.store import History
 from tierbench.site_configs.site import find_site
 from tierbench.submit import cli
-from tierbench.submit.definitions import asked_experiment
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.changes import changes
 from tierbench.submit.nightly.control import check_floors
 from tierbench.submit.nightly.definition import Nightly, Terms
 from tierbench.submit.nightly.standing import standing
+from tierbench.submit.planning import asked_experiment
 
 WAY = "direct/root ×4"  # noqa: RUF001 -- as trials are named
 DAY_NS = 86_400 * 10**9

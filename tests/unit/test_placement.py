@@ -22,7 +22,7 @@ from tierbench.postprocess.verdict.begun import findings
 from tierbench.postprocess.verdict.judge import INVALID, VALID, of_finding
 from tierbench.site_configs.site import find_site
 from tierbench.submit.pool import Slots
-from tierbench.submit.preview import missing
+from tierbench.submit.preflight import enough_slots
 
 WORKERS = ("wn1.example", "wn2.example", "wn3.example")
 POOL = {"private": ["a.example", "b.example"], "public": list(WORKERS)}
@@ -102,7 +102,7 @@ def test_a_pool_that_cannot_hold_it_is_told_before_anything_runs(tmp_path, text,
 def test_slots_that_a_trial_would_wait_for_in_vain_are_missing(tmp_path, text, cores, problem):
     experiment = load(tmp_path, text)
     slots = {"public": Slots(dict.fromkeys(WORKERS, cores))}
-    lines = list(missing(planned(experiment), find_site("testbed"), experiment, slots, "placed"))
+    lines = [finding.seen for finding in enough_slots(planned(experiment), find_site("testbed"), experiment, slots)]
     assert [line for line in lines if "cores for" in line and problem in line] or not problem
     assert problem or not [line for line in lines if "cores for" in line]
 

@@ -277,7 +277,7 @@ def test_the_recipe_for_a_site_with_cmssw_can_be_planned(tmp_path: Path, site: S
 
 
 def test_a_plan_says_what_room_and_time_its_files_take(site: Site, quick: Experiment) -> None:
-    text = "\n".join(preview(expand(site, quick, {}), site, quick, "no pool", "quick"))
+    text = "\n".join(preview(expand(site, quick, {}), site, quick, "no pool", []))
     assert re.search(r"replicas root-tree-\w+: 24 files, 1\.54 GB of room, about 15 s or more to make", text)
 
 

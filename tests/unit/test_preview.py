@@ -11,7 +11,7 @@ from tierbench.dags.experiment import Experiment, find_experiment, load_experime
 from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Links, Site, find_site
-from tierbench.submit.preview import missing, too_short
+from tierbench.submit.preflight import long_enough, preflight
 
 REAL = find_site("fiu-uf-2014")
 QUICK = find_experiment("quick")
@@ -23,14 +23,14 @@ def larger(size_mb: float) -> Experiment:
 
 
 def told(site: Site, experiment: Experiment) -> list[str]:
-    return list(too_short(expand(site, experiment, {}), site, experiment))
+    return [finding.line for finding in long_enough(expand(site, experiment, {}), site, experiment)]
 
 
 def test_trials_that_are_too_short_at_a_real_sites_rates_are_doubted() -> None:
     (line,) = told(REAL, QUICK)
     assert "24 trials are too short: the shortest reads for 0.6 s, of which a sampling period of 0.2 s is 34 %" in line
     assert "make size_mb 4 times as large" in line
-    assert line in missing(expand(REAL, QUICK, {}), REAL, QUICK, "no pool", "quick")
+    assert line in [found.line for found in preflight(expand(REAL, QUICK, {}), REAL, QUICK, "no pool", "quick")]
 
 
 def test_what_is_advised_is_enough() -> None:

@@ -75,7 +75,7 @@ def test_a_plan_holds_the_most_repetitions(load):
 
 def test_the_plan_says_that_not_all_may_be_needed(load):
     experiment, site = load("{ within_pct = 5, at_most = 4 }"), find_site("testbed")
-    text = "\n".join(preview(expand(site, experiment, {}), site, experiment, "no pool", ""))
+    text = "\n".join(preview(expand(site, experiment, {}), site, experiment, "no pool", []))
     assert "until the mean rate is known to ±5 %, 3 … 4 times" in text
 
 

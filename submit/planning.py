@@ -1,4 +1,4 @@
-"""From definitions to a run directory, with what the live pool, the storage and compilers have to say."""
+"""From the names that a user gives to a plan and its run, with what the pool, the storage and compilers have to say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tierbench import names
-from tierbench.dags.experiment import Experiment
+from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.plan import Plan, expand
 from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.columns import places
@@ -16,30 +16,32 @@ from tierbench.submit import pool, programs
 from tierbench.submit.catalogue import catalogues
 from tierbench.submit.pool import PoolError, Slots
 
-
-def expanded(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots] | str]:
-    """The plan, with all that the live pool and the storage can tell; and the pool's slots, or why not."""
-    _check_factors(experiment)
-    slots: dict[str, Slots] | str
-    try:
-        slots = {name: pool.matching_slots(offer.requirements) for name, offer in site.pools.items()}
-        workers = {name: found.machines for name, found in slots.items()}
-        cores = {host: number for found in slots.values() for host, number in found.cores.items()}
-    except PoolError as error:
-        slots, workers, cores = str(error), {}, {}
-    return expand(site, experiment, workers, catalogues(site, experiment), cores), slots
+COLUMNS = {name for _, table in FILES.values() for name in places(table)}
 
 
-def _check_factors(experiment: Experiment) -> None:
-    """That each has a column of its own in every table."""
-    taken = {column for _, table in FILES.values() for column in places(table)}
+def asked_experiment(name_or_path: str) -> Experiment:
+    """An experiment whose axes can be columns of its tables."""
+    experiment = find_experiment(name_or_path)
     problems = [
-        f"axes.{axis.name}: is the name of another column of the tables"
+        f"{name_or_path}: axes.{axis.name}: the tables have a column of that name already; call the axis otherwise"
         for axis in experiment.axes
-        if axis.name in taken
+        if axis.name in COLUMNS
     ]
     if problems:
         raise ConfigError("\n".join(problems))
+    return experiment
+
+
+def expanded(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots] | str]:
+    """The plan, with all that the live pool and the storage can tell; and the pool's slots, or why not."""
+    slots: dict[str, Slots] | str
+    try:
+        slots = {name: pool.matching_slots(offer.requirements) for name, offer in site.pools.items()}
+        workers = {name: matching.machines for name, matching in slots.items()}
+        cores = {host: number for matching in slots.values() for host, number in matching.cores.items()}
+    except PoolError as error:
+        slots, workers, cores = str(error), {}, {}
+    return expand(site, experiment, workers, catalogues(site, experiment), cores), slots
 
 
 def ship_programs(experiment: Experiment, directory: Path, say: Callable[[str], None]) -> None:

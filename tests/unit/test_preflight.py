@@ -61,6 +61,6 @@ def test_checksums_that_nothing_can_be_compared_with_are_refused_before_a_run(
     asked = [experiment(tmp_path, CHECKED), "--site", "testbed"]
     assert main(["plan", *asked]) == 0
     assert "missing: workloads.root: checksum = true compares with the catalogue" in capsys.readouterr().out
-    assert main(["write", *asked, "--into", str(tmp_path / "run")]) == 2
+    assert main(["write", *asked, "--into", str(tmp_path / "run")]) == 3
     assert "make them first, or leave it out" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
