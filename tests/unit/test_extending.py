@@ -58,7 +58,7 @@ def test_an_experiment_is_a_file(tmp_path: Path) -> None:
     assert levels == {(access, cache) for access in ("lan-xrootd", "direct") for cache in ("default", 30, "off")}
 
 
-# A way of access, with a client for it
+# An access method, with a client for it
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def web(tmp_path: Path) -> Iterator[int]:
 @pytest.fixture
 def fetched(tmp_path: Path, web: int) -> tuple[Site, Path]:
     """A site with the way, and a folder with experiment and client, of which a run is written."""
-    access, client, experiment = texts("A way of access, with a client for it")
+    access, client, experiment = texts("An access method, with a client for it")
     (tmp_path / "fetch.py").write_text(client)
     (tmp_path / "fetched.toml").write_text(experiment)
     site = site_with(tmp_path, access.replace("{port}", str(web)))
