@@ -20,8 +20,8 @@ from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import SHIPPED
 from tierbench.monitors.sources import SOURCES
 from tierbench.postprocess.report import papers
-from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.schema import schema
+from tierbench.postprocess.schema.tables import schema
+from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.verdict.rules import RULES
 
 PAGES = Path(__file__).parent

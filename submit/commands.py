@@ -330,7 +330,7 @@ def _show_tables(directory: Path, *, as_json: bool = False) -> bool:
     """Make and show them; whether any trial is usable."""
     try:
         from tierbench.postprocess.report.answer import answers
-        from tierbench.postprocess.tables.results import read_results
+        from tierbench.postprocess.tables.load_run import read_results
         from tierbench.postprocess.tables.terminal import as_text, tables_content
         from tierbench.postprocess.tables.write import tables
         from tierbench.postprocess.verdict.counted import counts

@@ -57,8 +57,8 @@ def _compared(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history import compare
     from tierbench.postprocess.history.queries import chronicle
     from tierbench.postprocess.history.store import History
-    from tierbench.postprocess.tables.across import SUMMARISED
-    from tierbench.postprocess.tables.results import read_results
+    from tierbench.postprocess.schema.run_rows import SUMMARISED
+    from tierbench.postprocess.tables.load_run import read_results
     from tierbench.submit.output import say
 
     if bool(arguments.second) == bool(arguments.baseline):

@@ -10,7 +10,7 @@ from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.plan import Plan, expand
 from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.columns import places
-from tierbench.postprocess.tables.schema import FILES
+from tierbench.postprocess.schema.tables import FILES
 from tierbench.site_configs.site import Site
 from tierbench.submit import pool, programs
 from tierbench.submit.catalogue import catalogues

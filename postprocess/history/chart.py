@@ -10,7 +10,7 @@ from tierbench.postprocess.history.alarms import DAY_NS, Finding, control_of
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
 from tierbench.postprocess.report.markup import Markup, element
-from tierbench.postprocess.report.words import figures
+from tierbench.postprocess.wording import figures
 
 T = TypeVar("T")
 

@@ -26,11 +26,11 @@ from tierbench.postprocess.history.sentences import percent
 from tierbench.postprocess.report.changes import changes, left_out
 from tierbench.postprocess.report.compare import check_common, incomparable
 from tierbench.postprocess.report.differences import Difference, differences
-from tierbench.postprocess.report.words import counted, figures
 from tierbench.postprocess.stats import student
-from tierbench.postprocess.tables.points import batch_name
-from tierbench.postprocess.tables.results import Results, Say, read_results
+from tierbench.postprocess.tables.factors import batch_name
+from tierbench.postprocess.tables.load_run import Results, Say, read_results
 from tierbench.postprocess.verdict import counted as verdicts
+from tierbench.postprocess.wording import counted, figures
 
 SAME, CANNOT_TELL = "same", "cannot tell"
 LESS_IS_BETTER = re.compile(r"(?<!_per)_s$|_ms$|volatility|amplification|round_trips_per_")  # of such columns

@@ -12,8 +12,8 @@ from tierbench import files, names
 from tierbench.postprocess.history.rows import Environment, Link
 from tierbench.postprocess.report.differences import NOISE, alike
 from tierbench.postprocess.report.provenance import conditions
-from tierbench.postprocess.report.words import NOTHING, listed
-from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.wording import NOTHING, listed
 
 SITE, WORKERS, BOOT = "site file", "workers of pool ", "boot"
 EXPERIMENT = "experiment: "  # and one of its keys

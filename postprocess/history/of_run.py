@@ -12,10 +12,10 @@ from tierbench.postprocess.history.mark import night_mark
 from tierbench.postprocess.history.rows import FAILED, MEASURED, Link, Measured, Night, Value, Verdicts
 from tierbench.postprocess.measures.ceilings import measured_links
 from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.schema.run_rows import SUMMARISED
 from tierbench.postprocess.stats import mean_interval
-from tierbench.postprocess.tables.across import SUMMARISED
-from tierbench.postprocess.tables.points import batch_name
-from tierbench.postprocess.tables.results import Results, Say, read_results
+from tierbench.postprocess.tables.factors import batch_name
+from tierbench.postprocess.tables.load_run import Results, Say, read_results
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID, valid, values_of, verdict
 
 

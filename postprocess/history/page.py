@@ -14,12 +14,11 @@ from tierbench.postprocess.history.chart import chart
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
-from tierbench.postprocess.plots.canvas import page_colors
-from tierbench.postprocess.plots.style import looks
+from tierbench.postprocess.plots.canvas import looks, page_colors
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.page import document, sections
-from tierbench.postprocess.report.words import NOTHING, counted, figures
 from tierbench.postprocess.report.write import writing
+from tierbench.postprocess.wording import NOTHING, counted, figures
 
 LISTED = 60  # nights in the table; the export has all
 

@@ -13,7 +13,7 @@ from tierbench.json_files import Damaged
 from tierbench.postprocess.history.of_run import night_of
 from tierbench.postprocess.history.rows import Night
 from tierbench.postprocess.history.store import DamagedHistory, History
-from tierbench.postprocess.tables.results import Say
+from tierbench.postprocess.tables.load_run import Say
 
 
 def add(history: History, run: Path, say: Say, nightly: str = "", control: str = "") -> Night:

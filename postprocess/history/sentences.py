@@ -9,7 +9,7 @@ from tierbench.postprocess.history.alarms import DAY_NS, DRIFT, FLOOR, LOST, SIN
 from tierbench.postprocess.history.environment import altered, altered_links
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
-from tierbench.postprocess.report.words import counted, figures, listed
+from tierbench.postprocess.wording import counted, figures, listed
 
 MINUS = "\N{MINUS SIGN}"
 THIS_MONTH = 27  # nights within which a day of the month says it all

@@ -9,7 +9,7 @@ from tierbench.postprocess.history.alarms import Watch, control_of, findings
 from tierbench.postprocess.history.queries import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night, Value
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
-from tierbench.postprocess.report.words import NOTHING, counted, figures, moment
+from tierbench.postprocess.wording import NOTHING, counted, figures, moment
 
 BARS, GAP = "▁▂▃▄▅▆▇█", "·"
 MOST = 60  # nights in a line

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.records.jobs import Place
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.verdict.rules import Evidence
+from tierbench.postprocess.wording import abridged
 from tierbench.wrappers.mounts import point_of
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.records.caches import COLD, SoftwareCache
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.verdict.rules import Evidence
+from tierbench.postprocess.wording import abridged
 
 LOADED = "root_library"  # in a client's detail: the file that ROOT was loaded from
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
-from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Missing, Picture
-from tierbench.postprocess.plots.knee import knee_plot
+from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Picture
 from tierbench.postprocess.plots.ladder import (
     Plot,
     Series,
@@ -17,22 +16,19 @@ from tierbench.postprocess.plots.ladder import (
     ladder_of,
     left_out,
     metric_ladder,
+    metric_strip,
+    scaling_plot,
 )
-from tierbench.postprocess.plots.scaling import scaling_plot
-from tierbench.postprocess.plots.skew import start_skew
-from tierbench.postprocess.plots.slope import gain_ladder, slope_ladder
-from tierbench.postprocess.plots.strip import metric_strip
-from tierbench.postprocess.plots.style import Look
-from tierbench.postprocess.plots.timeline import Course, timelines, typical
-from tierbench.postprocess.plots.utilisation import bottleneck_chart, uses
+from tierbench.postprocess.plots.single_trials import Course, bottleneck_chart, start_skew, timelines, typical, uses
+from tierbench.postprocess.plots.steps import gain_ladder, knee_plot, slope_ladder
 from tierbench.postprocess.schema import rows as tables
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.tables.across import KneeRow, SummaryRow
-from tierbench.postprocess.tables.direction import worded
+from tierbench.postprocess.schema.run_rows import KneeRow, SummaryRow
+from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
+from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.tables.over_time import read_over_time
-from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
-from tierbench.postprocess.tables.results import Results
 from tierbench.postprocess.verdict.counted import counts
+from tierbench.postprocess.wording import worded
 
 FEW, MANY = 4, 12  # panels of a workload: those that all have their trials over time, and those that share a figure
 ALIKE = 4  # workloads whose highest values are within this factor are drawn to one scale, in one figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -15,12 +15,23 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tierbench.dags.levels import JOBS, Factor, level_text
-from tierbench.postprocess.plots.canvas import MEAN, canvas, legend, trial_marks, verdict_handles
-from tierbench.postprocess.plots.style import HEIGHT_IN, MUTED, Look
+from tierbench.postprocess.plots.canvas import (
+    HEIGHT_IN,
+    MEAN,
+    MUTED,
+    PAPER,
+    Look,
+    canvas,
+    legend,
+    line_handle,
+    trial_marks,
+    verdict_handles,
+)
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.tables.across import Mean, SummaryRow
-from tierbench.postprocess.tables.points import level_of
+from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, MEASURED, Mean, ScalingRow, SummaryRow
+from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
+from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counted import counts, verdict
 
 TALLEST = 1.5  # of the highest mean or trial; what error bars reach beyond it is cut off, so that they hide no data
@@ -32,9 +43,15 @@ BESIDE_EACH_OTHER, MOST_TICKS = 2, 6  # small figures in a row, if their axes ha
 SMALL_IN, TITLE_ROW_IN = 1.85, 0.17  # a small figure's height, and what each line of its title adds
 TITLE_LETTERS = 26  # on a line, where two figures are side by side
 LABEL_LETTERS = 17  # on a line along a small figure's height
-
 INTERVAL = "95 % interval of the mean over the trials of a batch"
 SPREAD = "standard deviation over the trials of a batch"
+ROW_IN, FRAME_IN, TITLE_IN = 0.34, 0.55, 0.3
+BELOW = 0.24  # of a row: where the trials are
+ROW_LABEL_LETTERS = 22
+RIGHT_ROOM = 1.06  # to the right of what is farthest there
+GUESSED = Line2D(
+    [], [], linestyle=":", color=MUTED, marker="o", markersize=MEAN, markerfacecolor=PAPER, label="extrapolated"
+)
 
 
 @dataclass(frozen=True)
@@ -247,3 +264,85 @@ def left_out(trials: Sequence[TrialRow]) -> str:
 def called_batch(text: str, along: str) -> str:
     """A caption's words about batches, as they are along another factor."""
     return text if along == JOBS else text.replace("batch", "point")
+
+
+def metric_strip(plots: Sequence[Plot], metric: str, label: str, bars: str) -> Figure:
+    """A pair of axes for each plot, all to one scale."""
+    rows = [len(plot.series) for plot in plots]
+    titles = TITLE_IN * len(plots) if len(plots) > 1 else 0.0
+    figure, panels = canvas(
+        FRAME_IN + titles + ROW_IN * sum(rows),
+        rows=len(plots),
+        sharex=True,
+        height_ratios=[count + 0.4 for count in rows],
+    )
+    farthest_mark = farthest_bar = 0.0
+    for axes, plot in zip(panels, plots, strict=True):
+        for place, one in enumerate(plot.series):
+            for row in one.summary:
+                mean = row.means[metric]
+                if mean.value is None:
+                    continue
+                below, above = reach(mean, bars)
+                axes.errorbar(
+                    [mean.value], [place], xerr=[[below], [above]], color=one.look.color, marker=one.look.marker,
+                    markersize=MEAN, elinewidth=1.2, label=one.label,
+                )  # fmt: skip
+                farthest_mark, farthest_bar = max(farthest_mark, mean.value), max(farthest_bar, mean.value + above)
+            marks = [(trial, trial[metric], place + BELOW) for trial in one.trials if trial[metric] is not None]
+            trial_marks(axes, one.label, one.look, marks)
+            farthest_mark = max([farthest_mark, *(value for _, value, _ in marks)])
+        axes.set_yticks(range(len(plot.series)), [_row_label(one.label) for one in plot.series])
+        axes.set_ylim(len(plot.series) - 0.45, -0.55)
+        axes.grid(axis="y", visible=False)
+        if len(plots) > 1:
+            axes.set_title(plot.title, loc="left", pad=3)
+    if farthest_mark > 0:
+        panels[0].set_xlim(0, min(max(farthest_bar, farthest_mark) * RIGHT_ROOM, TALLEST * farthest_mark))
+    panels[-1].set_xlabel(label)
+    legend(figure, verdict_handles({verdict(trial) for plot in plots for trial in plot.trials}))
+    return figure
+
+
+def _row_label(label: str) -> str:
+    return textwrap.fill(label, ROW_LABEL_LETTERS, break_long_words=False)
+
+
+def scaling_plot(results: Results, looks: Mapping[str, Look]) -> Figure:
+    """A pair of axes for each panel that has such points."""
+    lines, along = results.layout.lines, results.scaling[0].factor
+    panels = [panel for panel in results.panels if rows_at(results.scaling, _without(panel, along))]
+    figure, several = canvas(HEIGHT_IN * (0.9 if len(panels) == 1 else 0.55) * len(panels), rows=len(panels))
+    shown = [line for line in results.compared.texts if rows_at(results.scaling, {lines: line})]
+    for axes, panel in zip(several, panels, strict=True):
+        for line in shown:
+            rows = rows_at(results.scaling, {**_without(panel, along), lines: line})
+            _draw_scaling(axes, sorted(rows, key=lambda row: float(level_of(row, along))), along, looks[line])
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("taken in [Mb/s]")
+        axes.set_title(panel.name, loc="left", pad=3)
+    several[-1].set_xlabel(results.factors[along].label or along)
+    guessed = [GUESSED] if any(row.kind == EXTRAPOLATED for row in results.scaling) else []
+    legend(figure, [*(line_handle(level_name(lines, line), looks[line]) for line in shown), *guessed])
+    return figure
+
+
+def _without(panel: Panel, along: str) -> dict[str, str]:
+    return {name: text for name, text in panel.levels.items() if name != along}
+
+
+def _draw_scaling(axes: Axes, rows: Sequence[ScalingRow], along: str, look: Look) -> None:
+    places = [float(level_of(row, along)) for row in rows]
+    values = [row.delivered.value or 0.0 for row in rows]
+    measured = [number for number, row in enumerate(rows) if row.kind == MEASURED]
+    if len(measured) < len(rows):
+        axes.plot(places, values, linestyle=":", color=look.color)
+    axes.plot([places[n] for n in measured], [values[n] for n in measured], color=look.color)
+    for place, value, row in zip(places, values, rows, strict=True):
+        guessed = row.kind == EXTRAPOLATED
+        below, above = row.delivered.reach
+        axes.errorbar(
+            [place], [value], yerr=[[below], [above]], color=look.color, marker=look.marker, markersize=MEAN,
+            elinewidth=1.2, gid=row.kind, markerfacecolor=PAPER if guessed else look.color,
+        )  # fmt: skip
+    axes.set_xticks(sorted(set(places)))

@@ -6,22 +6,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
-from tierbench.postprocess.report.against import shares_of_baseline
-from tierbench.postprocess.report.eachfile import each_files_time
-from tierbench.postprocess.report.knee import knee_notes
-from tierbench.postprocess.report.roundtrips import round_trips
-from tierbench.postprocess.report.scaling import scaling_of
-from tierbench.postprocess.report.turns import shares_of_alone
-from tierbench.postprocess.report.waste import waste
-from tierbench.postprocess.report.words import between, counted, factor, figures, listed, span
+from tierbench.postprocess.report.notes import (
+    amplification_notes,
+    each_files_time,
+    knee_notes,
+    round_trips,
+    scaling_of,
+    shares_of_alone,
+    shares_of_baseline,
+)
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, TrialRow
+from tierbench.postprocess.schema.run_rows import RatioRow, SummaryRow
 from tierbench.postprocess.stats import Interval
-from tierbench.postprocess.tables.across import RatioRow, SummaryRow
-from tierbench.postprocess.tables.direction import worded
-from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
-from tierbench.postprocess.tables.results import Results, why
-from tierbench.postprocess.tables.summary import strays
+from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
+from tierbench.postprocess.tables.load_run import Results, why
+from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, UNJUDGED, counts, verdict
+from tierbench.postprocess.wording import between, counted, factor, figures, listed, span, worded
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
 WALL_TIME = "wall_time_s"
@@ -74,7 +75,7 @@ def answer(results: Results, panel: Panel) -> Answer:
     notes = [
         *round_trips(results, panel),
         *each_files_time(results, panel),
-        *waste(results, ranked),
+        *amplification_notes(results, ranked),
         *_over_the_ladder(results, panel, x),
         *_along(results, panel),
         *knee_notes(results, panel),

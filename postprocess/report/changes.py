@@ -9,8 +9,8 @@ from tierbench.dags.levels import ACCESS, WORKLOAD
 from tierbench.postprocess import stats
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import Interval
-from tierbench.postprocess.tables.points import batch_name, level_of
-from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.factors import batch_name, level_of
+from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counted import SUSPECT, counts, verdict
 
 Point = frozenset[tuple[str, str]]

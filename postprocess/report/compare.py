@@ -10,19 +10,18 @@ import numpy as np
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Factor
 from tierbench.errors import ConfigError
-from tierbench.postprocess.plots.canvas import SHOWN, Picture
+from tierbench.postprocess.plots.canvas import LINES, SHOWN, Picture, looks
 from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, as_the_papers, ladder_picture, sheets_of
 from tierbench.postprocess.plots.ladder import Plot, Series
-from tierbench.postprocess.plots.style import LINES, looks
 from tierbench.postprocess.report.changes import METHOD, Change, changes, left_out
 from tierbench.postprocess.report.differences import Difference
-from tierbench.postprocess.report.knee import held_predictions
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.page import Drawn, caveat, document, gallery, relative, scale_note, sections
-from tierbench.postprocess.report.words import NOTHING, between, counted, factor, figures, listed, moment
-from tierbench.postprocess.tables.points import Panel, level_name
-from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.report.page_tables import held_predictions
+from tierbench.postprocess.tables.factors import Panel, level_name
+from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counted import INVALID, verdict
+from tierbench.postprocess.wording import NOTHING, between, counted, factor, figures, listed, moment
 
 
 def run_names(runs: Sequence[Results]) -> list[str]:

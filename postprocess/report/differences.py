@@ -9,9 +9,9 @@ from typing import Any
 from tierbench.postprocess.measures.ceilings import measured_links
 from tierbench.postprocess.records.roles import by_role
 from tierbench.postprocess.report.provenance import Headers, conditions, headers
-from tierbench.postprocess.report.words import NOTHING, listed
-from tierbench.postprocess.tables.points import batch_name
-from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.factors import batch_name
+from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.wording import NOTHING, listed
 
 VERSIONS = ("kernel", "python")
 CLIENTS = {  # what clients have recorded, how it is called, and whether it keeps from comparing

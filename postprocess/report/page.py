@@ -9,25 +9,35 @@ from importlib import resources
 from pathlib import Path
 
 from tierbench import names
-from tierbench.postprocess.plots.canvas import FOLDED, PAPERS, SHOWN, Missing, Saved, inline, page_colors
-from tierbench.postprocess.plots.style import KNOWN, OTHERS, Look
+from tierbench.postprocess.plots.canvas import (
+    FOLDED,
+    KNOWN,
+    OTHERS,
+    PAPERS,
+    SHOWN,
+    Look,
+    Missing,
+    Saved,
+    inline,
+    page_colors,
+)
 from tierbench.postprocess.report.answer import Answer, answers
-from tierbench.postprocess.report.knee import knee_table
 from tierbench.postprocess.report.markup import Markup, element, joined, unbroken
-from tierbench.postprocess.report.papers import papers_table
-from tierbench.postprocess.report.provenance import provenance
-from tierbench.postprocess.report.scaling import scaling_table
-from tierbench.postprocess.report.tabulated import (
+from tierbench.postprocess.report.page_tables import (
     bottleneck_table,
+    knee_table,
     link_table,
     ratio_table,
+    scaling_table,
     summary_table,
     volatility_table,
 )
+from tierbench.postprocess.report.papers import papers_table
+from tierbench.postprocess.report.provenance import provenance
 from tierbench.postprocess.report.trials import badge, trial_list
-from tierbench.postprocess.report.words import counted, moment
-from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counted import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
+from tierbench.postprocess.wording import counted, moment
 
 FILES = (
     names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV, names.SCALING_CSV, names.KNEE_CSV,

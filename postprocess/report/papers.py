@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from tierbench import names
 from tierbench.dags.claims import LEAST, MOST, Claim
 from tierbench.dags.levels import JOBS, WORKLOAD, level_text
-from tierbench.postprocess.plots.canvas import PAPERS, Picture
-from tierbench.postprocess.plots.shapes import Shape, shapes_plot
+from tierbench.postprocess.plots.canvas import INK, MEAN, MUTED, PAPER, PAPERS, Picture, canvas, legend
 from tierbench.postprocess.report.markup import Markup, element, table
-from tierbench.postprocess.report.words import between, factor, figures, listed
+from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, RatioRow
 from tierbench.postprocess.stats import Interval, student
-from tierbench.postprocess.tables.across import EXTRAPOLATED, RatioRow
-from tierbench.postprocess.tables.points import Point, level_of, rows_at
-from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.factors import Point, level_of, rows_at
+from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.wording import between, factor, figures, listed
 from tierbench.spec import build
 
 HOLDS, FAILS, OPEN = "holds here", "does not hold here", "cannot tell"
-
 NOTE = (
     "Rates of another site say nothing here. What can be compared is a shape: by which factor one row is ahead of"
     " another."
@@ -28,6 +32,13 @@ NOTE = (
     " all of the interval is so near to 1, and does not if all of it is beyond. Where some of our trials are SUSPECT,"
     " the VALID ones alone have to say the same."
 )  # fmt: skip
+ROW_IN, FRAME_IN = 0.48, 0.55
+LABEL_LETTERS, LABEL_LINES = 30, 2
+ASIDE = 0.16  # of a row: theirs above, ours below
+STEPS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000)
+ROOM = 1.25
+THEIRS: dict[str, Any] = {"color": MUTED, "marker": "D", "markerfacecolor": PAPER, "markersize": MEAN - 1}
+OURS: dict[str, Any] = {"color": INK, "marker": "o", "markersize": MEAN}
 
 
 def papers_picture(results: Results) -> Iterator[Picture]:
@@ -165,3 +176,45 @@ def _guessed(results: Results, claim: Claim) -> str:
     if not claim.levels or len(guesses) != 1 or guesses[0].scale.value is None:
         return ""
     return f"not measured; extrapolated by {factor(guesses[0].scale.value)}, that of {guesses[0].by}"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A finding: the paper's factor, and ours with its interval as far as it was measured."""
+
+    says: str
+    theirs: float
+    ours: Interval
+
+
+def shapes_plot(shapes: Sequence[Shape]) -> Figure:
+    """A row for each finding."""
+    figure, (axes,) = canvas(FRAME_IN + ROW_IN * max(len(shapes), 2))
+    axes.axvline(1, color=INK, linewidth=0.9)
+    for row, shape in enumerate(shapes):
+        axes.plot([shape.theirs], [row - ASIDE], linestyle="none", gid="paper", **THEIRS)
+        if shape.ours.value is not None:
+            below, above = shape.ours.reach
+            axes.errorbar([shape.ours.value], [row + ASIDE], xerr=[[below], [above]], elinewidth=1.2, **OURS)
+    axes.set_xscale("log")
+    ends = [end for shape in shapes for end in (shape.theirs, shape.ours.value, *(shape.ours.interval or ())) if end]
+    low, high = min([*ends, 0.8]) / ROOM, max([*ends, 1.25]) * ROOM
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_locator(FixedLocator([step for step in STEPS if low <= step <= high]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_yticks(range(len(shapes)), [_short_claim(shape.says) for shape in shapes], fontsize=8.5)
+    axes.set_ylim(len(shapes) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("factor between two rows (1: no difference)")
+    handles = [
+        Line2D([], [], linestyle="none", label="the paper", **THEIRS),
+        Line2D([], [], label="here, 95 % interval", **OURS),
+    ]
+    legend(figure, handles)
+    return figure
+
+
+def _short_claim(says: str) -> str:
+    lines = textwrap.wrap(says, LABEL_LETTERS, max_lines=LABEL_LINES, placeholder=" …", break_long_words=True)
+    return "\n".join(lines)

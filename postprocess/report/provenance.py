@@ -10,10 +10,9 @@ from typing import Any
 import tierbench
 from tierbench import files, json_files, names
 from tierbench.json_files import Damaged
-from tierbench.postprocess.abridged import SHOWN, abridged
 from tierbench.postprocess.report.markup import Markup, element, joined, table
-from tierbench.postprocess.report.words import NOTHING, counted, listed, moment
-from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.wording import NOTHING, SHOWN, abridged, counted, listed, moment
 
 HEADER_BYTES = 65_536  # none is longer
 KINDS = 5  # columns of hosts beside each other, so that a printed page holds them

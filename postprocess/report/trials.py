@@ -1,27 +1,26 @@
-"""The trials of a run, each with its verdict, its bottleneck and its course over time."""
+"""The trials of a run, each with its verdict, its bottleneck and a chart, small enough for hundreds on a page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from tierbench.dags.levels import BUILT_IN, WORKLOAD
-from tierbench.postprocess.measures.over_time import OverTime
-from tierbench.postprocess.plots.style import Look
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries
+from tierbench.postprocess.plots.canvas import Look
 from tierbench.postprocess.report.markup import Markup, element, joined
-from tierbench.postprocess.report.sparks import chart, spark
-from tierbench.postprocess.report.words import counted, figures, moment, percent
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.tables.direction import worded
+from tierbench.postprocess.tables.factors import level_of
+from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.over_time import read_over_time
-from tierbench.postprocess.tables.points import level_of
-from tierbench.postprocess.tables.results import Results, why
 from tierbench.postprocess.verdict.counted import values_of, verdict
+from tierbench.postprocess.wording import counted, figures, moment, percent, worded
 
 STEPS, SPARK_STEPS = 160, 66
 FULLY, FEWEST = 200, 32  # so many trials have charts of all these steps; of more each has fewer, so that a page loads
-
 FACTS = (
     ("window", "window_s", "s"),
     ("wall time", "wall_time_s", "s"),
@@ -54,6 +53,10 @@ SHARES = (
     ("all active for", "all_active_share"),
     ("CPU of the clients", "cpu_efficiency"),
 )
+SPARK = (132, 26)
+CHART = (640, 150)
+LEFT, RIGHT, TOP, BASE = 52, 632, 10, 128  # the chart's frame
+DASHES = (None, "5 3", "1.5 2.5", "8 2 2 2")
 
 
 def trial_list(results: Results, looks: Mapping[str, Look]) -> Iterator[Markup]:
@@ -104,13 +107,13 @@ def _trial(results: Results, trial: TrialRow, look: Look, top: float, steps: int
     return element(
         "details",
         head,
-        joined(_body(results, trial, found.thinned(steps), color)),
+        joined(_trial_body(results, trial, found.thinned(steps), color)),
         id=anchor(trial),
         class_=f"trial {word.lower()}",
     )
 
 
-def _body(results: Results, trial: TrialRow, found: OverTime, color: str) -> Iterator[Markup]:
+def _trial_body(results: Results, trial: TrialRow, found: OverTime, color: str) -> Iterator[Markup]:
     if trial.limit.bottleneck_evidence:
         yield element("p", element("b", trial.limit.bottleneck or "bottleneck"), ": ", trial.limit.bottleneck_evidence)
     if found.hosts:
@@ -136,3 +139,117 @@ def _body(results: Results, trial: TrialRow, found: OverTime, color: str) -> Ite
     if trial.trial_id:
         facts.append(("folder", f"trials/{trial.trial_id}"))
     yield element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts))
+
+
+def spark(rate: TimeSeries, top: float, color: str) -> Markup:
+    """A trial's course in one line of text."""
+    width, height = SPARK
+    x = (rate.edges - rate.edges[0]) / (rate.edges[-1] - rate.edges[0]) * width
+    y = height - 1 - rate.values / (top or 1.0) * (height - 2)
+    line = element("path", d=_steps(x, y), style=f"stroke:var({color})")
+    return element("svg", line, viewBox=f"0 0 {width} {height}", class_="spark", aria_hidden="true")
+
+
+def chart(found: OverTime, trial: TrialRow, color: str) -> Markup:
+    """A trial over time: what its jobs took in, what hosts sent, the window, and the steady state if it is known."""
+    taken = found.taken_in
+    ordered = sorted(found.hosts, key=lambda host: (host.role != "storage", host.host))
+    frame = _Frame.around([*(host.mbps for host in ordered), *([taken] if taken else [])])
+    lines = [_line(host, _dashes(number, host), frame, color) for number, host in enumerate(ordered)]
+    if taken:
+        path = _steps(frame.x(taken.edges), frame.y(taken.values))
+        lines.insert(0, element("path", d=path, style="stroke:var(--ink)"))
+    parts = [*_steady(trial, frame), *_edges(trial, frame), *reversed(lines), *_scales(trial, frame)]
+    drawing = element("svg", *parts, viewBox=f"0 0 {CHART[0]} {CHART[1]}", class_="chart", aria_hidden="true")
+    return element("figure", drawing, element("figcaption", *_key(ordered, taken is not None, color, trial.direction)))
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where a time and a rate are in the chart."""
+
+    begin: float
+    end: float
+    top: float
+
+    @classmethod
+    def around(cls, series: Sequence[TimeSeries]) -> _Frame:
+        highest = max((float(np.nanmax(one.values, initial=0)) for one in series), default=0.0)
+        return cls(float(series[0].edges[0]), float(series[0].edges[-1]), highest or 1.0)
+
+    def x(self, times: Numbers) -> Numbers:
+        inside: Numbers = LEFT + (times - self.begin) / (self.end - self.begin) * (RIGHT - LEFT)
+        return inside
+
+    def at(self, time: float) -> float:
+        return round(float(self.x(np.array([time]))[0]), 1)
+
+    def y(self, rates: Numbers) -> Numbers:
+        inside: Numbers = BASE - rates / self.top * (BASE - TOP)
+        return inside
+
+
+def _line(host: HostSeries, dashes: str | None, frame: _Frame, color: str) -> Markup:
+    path = _steps(frame.x(host.mbps.edges), frame.y(host.mbps.values))
+    return element("path", d=path, style=f"stroke:{_shade(host, color)}", stroke_dasharray=dashes)
+
+
+def _steady(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
+    begin, end = trial.slices.steady_begin_s, trial.slices.steady_end_s
+    if begin is not None and end is not None:
+        width = round(frame.at(end) - frame.at(begin), 1)
+        yield element("rect", x=frame.at(begin), y=TOP, width=width, height=BASE - TOP, class_="steady")
+
+
+def _edges(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
+    yield element("path", d=f"M{LEFT} {TOP}H{RIGHT}M{LEFT} {BASE}H{RIGHT}", class_="frame")
+    for edge in (0.0, trial.window_s or 0.0):
+        yield element("path", d=f"M{frame.at(edge)} {TOP}V{BASE}", class_="edge")
+
+
+def _scales(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
+    for word, y in ((figures(frame.top), TOP + 4), ("Mb/s", (TOP + BASE) / 2 + 4), ("0", BASE + 4)):
+        yield element("text", word, x=LEFT - 6, y=y, text_anchor="end")
+    for word, edge in (("0", 0.0), (figures(trial.window_s, "s"), trial.window_s or 0.0)):
+        yield element("text", word, x=frame.at(edge), y=CHART[1] - 5, text_anchor="middle")
+
+
+def _key(hosts: Sequence[HostSeries], delivered: bool, color: str, direction: str) -> Iterator[Markup]:
+    if delivered:
+        line = element("path", d="M0 4H22", style="stroke:var(--ink)")
+        drawn = element("svg", line, viewBox="0 0 22 8", class_="key", aria_hidden="true")
+        yield element("span", drawn, worded(" taken in by the jobs", [direction]), class_="item")
+    yield Markup(worded("Sent by ", [direction]) if all(host.role == "storage" for host in hosts) else "On its way at ")
+    for number, host in enumerate(hosts):
+        line = element(
+            "path", d="M0 4H22", style=f"stroke:{_shade(host, color)}", stroke_dasharray=_dashes(number, host)
+        )
+        drawn = element("svg", line, viewBox="0 0 22 8", class_="key", aria_hidden="true")
+        yield element("span", drawn, f" {host.host} ({host.role})", class_="item")
+    yield Markup("Upright lines: the window’s begin and end.")
+
+
+def _shade(host: HostSeries, color: str) -> str:
+    return f"var({color})" if host.role == "storage" else "var(--muted)"
+
+
+def _dashes(number: int, host: HostSeries) -> str | None:
+    return None if host.role == "storage" else DASHES[1 + (number - 1) % (len(DASHES) - 1)]
+
+
+def _steps(x: Numbers, y: Numbers) -> str:
+    """A path of steps between edges, with a gap where the value is not known; as short as it can be told."""
+    path, level = [], ""
+    for number, value in enumerate(y):
+        before, level = level, _short(value) if np.isfinite(value) else ""
+        if level and level != before:
+            path.append(f"V{level}" if before else f"M{_short(x[number])} {level}")
+        if level:
+            if level == before:
+                path.pop()
+            path.append(f"H{_short(x[number + 1])}")
+    return "".join(path)
+
+
+def _short(place: float) -> str:
+    return f"{place:.1f}".removesuffix(".0")

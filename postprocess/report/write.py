@@ -9,14 +9,13 @@ from pathlib import Path
 
 from tierbench import files
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.plots.canvas import Missing, Picture, Saved, save, style
+from tierbench.postprocess.plots.canvas import Missing, Picture, Saved, looks, save, style
 from tierbench.postprocess.plots.gallery import pictures
-from tierbench.postprocess.plots.style import looks
 from tierbench.postprocess.report.compare import check_common, comparison_page, comparison_pictures, run_names
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.page import run_page
 from tierbench.postprocess.report.papers import papers_picture
-from tierbench.postprocess.tables.results import Say, read_results
+from tierbench.postprocess.tables.load_run import Say, read_results
 
 PAGE, PLOTS = "report.html", "plots"
 

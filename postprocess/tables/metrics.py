@@ -19,7 +19,6 @@ import numpy as np
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.dags.measure import Measure
-from tierbench.postprocess.abridged import separated
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.edges import mean_error_mbps
@@ -37,6 +36,7 @@ from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import JobRow, Sampling, TrialRow
 from tierbench.postprocess.tables.factors import levels_on_axes
 from tierbench.postprocess.verdict.counted import RUNNING
+from tierbench.postprocess.wording import separated
 
 CLIENTS_NAMED = 8
 

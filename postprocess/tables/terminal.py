@@ -12,8 +12,8 @@ from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.read import plain_rows, read_rows
 from tierbench.postprocess.schema.rows import RATE, SUMMED, TrialRow
-from tierbench.postprocess.tables.across import SummaryRow
-from tierbench.postprocess.tables.direction import worded
+from tierbench.postprocess.schema.run_rows import SummaryRow
+from tierbench.postprocess.wording import worded
 from tierbench.starts import IN_TURN
 
 INTERVAL = "interval"  # of the mean rate, where there is one

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
 from tierbench.postprocess.schema.rows import Limit, TrialRow
 from tierbench.postprocess.verdict.counted import counts, values_of
 from tierbench.postprocess.verdict.rules import Evidence
+from tierbench.postprocess.wording import abridged
 from tierbench.starts import IN_TURN
 
 FEWEST = 3  # repetitions; of two nobody knows which one is odd

@@ -7,10 +7,10 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator
 
-from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Evidence
+from tierbench.postprocess.wording import abridged
 from tierbench.starts import settling
 
 

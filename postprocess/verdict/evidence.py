@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.measures import closure, mounted, proxies, software
 from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS, idle_rates
 from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
@@ -20,6 +19,7 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.metrics import uncovered
 from tierbench.postprocess.verdict import begun
 from tierbench.postprocess.verdict.rules import BY_NAME, OF_BYTES, Evidence
+from tierbench.postprocess.wording import abridged
 
 OWN_BYTES = 1_000_000  # that a process may take in beside its file's
 STARTING_S = 1.0  # a job takes to be started: its shadow, starter and files before HTCondor tells of it, Python after

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tierbench.postprocess.abridged import abridged, separated
 from tierbench.postprocess.measures import idle
 from tierbench.postprocess.records import clocks, conditions
 from tierbench.postprocess.records.trial import TrialData
@@ -15,6 +14,7 @@ from tierbench.postprocess.verdict import alike
 from tierbench.postprocess.verdict.counted import INVALID, RUNNING, SUSPECT, VALID
 from tierbench.postprocess.verdict.evidence import findings
 from tierbench.postprocess.verdict.rules import BY_NAME, Evidence
+from tierbench.postprocess.wording import abridged, separated
 
 
 def judge(data: TrialData, row: TrialRow) -> TrialRow:

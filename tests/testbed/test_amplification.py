@@ -9,8 +9,8 @@ import pytest
 
 from tests.testbed.runs import AccessPoint, Ran, sent_again
 from tierbench.postprocess.report.answer import answer
-from tierbench.postprocess.tables.points import Panel
-from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.factors import Panel
+from tierbench.postprocess.tables.load_run import read_results
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import filesystem
 from tierbench.testbed.services.filesystem import MOUNT_POINT

@@ -32,7 +32,7 @@ from tests.testbed.runs import (
 )
 from tierbench import names
 from tierbench.postprocess.schema.columns import columns_of
-from tierbench.postprocess.tables.schema import FILES
+from tierbench.postprocess.schema.tables import FILES
 from tierbench.testbed.namespaces import wait_until
 
 DOCUMENT = Path(__file__).parents[2] / "docs/runs.md"

@@ -8,7 +8,7 @@ from tests.unit.synthetic_report import Shape, write_run
 from tierbench.dags.experiment import load_experiment
 from tierbench.errors import ConfigError
 from tierbench.postprocess.report.answer import answer
-from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.load_run import read_results
 
 FLAVOURS = Shape(
     rates={"near": 400.0},

@@ -9,10 +9,10 @@ from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.test_uncertainty import ratio_of, trial
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.tables.factors import Panel
+from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.metrics import trial_row
-from tierbench.postprocess.tables.points import Panel
-from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
+from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 
 WORKER = "wn01.private.fiu.test"
 READ_MBPS = 400 / 1.02  # what the four synthetic clients read together in their window of 20 s

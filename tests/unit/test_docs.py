@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tierbench.dags.clients import shipped_clients
-from tierbench.postprocess.tables.schema import FILES
+from tierbench.postprocess.schema.tables import FILES
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])

@@ -15,12 +15,11 @@ from tierbench.dags.scaling import Scaling
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.changes import Change, changes
 from tierbench.postprocess.report.compare import comparison_page
-from tierbench.postprocess.report.roundtrips import round_trips
+from tierbench.postprocess.report.notes import round_trips
 from tierbench.postprocess.schema.rows import RATE, TrialRow
-from tierbench.postprocess.tables.points import Panel
-from tierbench.postprocess.tables.results import Results, read_results
-from tierbench.postprocess.tables.scaling import scaling_rows
-from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
+from tierbench.postprocess.tables.factors import Panel
+from tierbench.postprocess.tables.load_run import Results, read_results
+from tierbench.postprocess.tables.run_tables import ratio_rows, scaling_rows, summary_rows
 
 REPEATS = (0.99, 1.0, 1.01)
 

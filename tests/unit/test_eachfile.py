@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.postprocess.report.answer import answer
-from tierbench.postprocess.tables.results import Results, read_results
-from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
+from tierbench.postprocess.tables.load_run import Results, read_results
+from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 
 SHAPE = Shape(
     rates={"gridftp": 100.0}, batches=(1,), axes={"session": {"one": 1.0, "each": 0.1}},

@@ -11,10 +11,10 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench import names
-from tierbench.postprocess.tables import kept, write
+from tierbench.postprocess.schema.tables import FILES
+from tierbench.postprocess.tables import cache, write
 from tierbench.postprocess.tables.factors import axes_of_run
-from tierbench.postprocess.tables.rates import further_columns
-from tierbench.postprocess.tables.schema import FILES
+from tierbench.postprocess.tables.samples_csv import further_columns
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 
@@ -135,7 +135,7 @@ def test_a_file_that_comes_or_goes_counts(run, computed):
 def test_other_code_computes_all_again(run, computed, monkeypatch):
     tables(run, silent)
     computed.clear()
-    monkeypatch.setattr(kept, "_code", lambda: b"of another version")
+    monkeypatch.setattr(cache, "_code", lambda: b"of another version")
     tables(run, silent)
     assert len(computed) == 2
 
@@ -146,7 +146,7 @@ def test_all_that_is_loaded_to_make_tables_counts_as_code():
         "print(*(m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'tierbench'), sep='\\n')"
     )
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    counted = {path.resolve() for _, path in kept.code_files()}
+    counted = {path.resolve() for _, path in cache.code_files()}
     loaded_files = {path for path in map(Path, loaded.split()) if path.name != "__init__.py"}
     assert {path.resolve() for path in loaded_files} - counted == set()
 
@@ -154,7 +154,7 @@ def test_all_that_is_loaded_to_make_tables_counts_as_code():
 def test_code_of_commands_and_reports_does_not_count():
     """A nightly's words are changed without each trial of each run being computed anew."""
     folders = {
-        path.resolve().relative_to(Path(kept.__file__).resolve().parents[2]).parts for _, path in kept.code_files()
+        path.resolve().relative_to(Path(cache.__file__).resolve().parents[2]).parts for _, path in cache.code_files()
     }
     assert not {("postprocess", "report"), ("postprocess", "history")} & {f[:2] for f in folders}
     assert "submit" not in {folder[0] for folder in folders}
@@ -192,7 +192,7 @@ def watch(event, arguments):
 
 sys.addaudithook(watch)
 from tierbench.postprocess.tables.factors import axes_of_run
-from tierbench.postprocess.tables.rates import further_columns
+from tierbench.postprocess.tables.samples_csv import further_columns
 from tierbench.postprocess.tables.write import trial_tables
 folders = sorted((run / "trials").iterdir())
 axes, further = axes_of_run(run, print), further_columns(folders)
@@ -210,18 +210,18 @@ def test_a_trials_tables_read_nothing_that_is_not_in_the_digest(run):
     folder = sorted((run / names.TRIALS).iterdir())[0]
     assert any(path.suffix == ".samples" for path in paths)
     outside = [path for path in paths if folder not in (path, *path.parents)]
-    allowed = {run / name for name in kept.OF_RUN} | {run / names.TRIALS}
+    allowed = {run / name for name in cache.OF_RUN} | {run / names.TRIALS}
     definitions = {path for path in outside if path.name == names.TRIAL or path.parent == run / names.TRIALS}
     assert set(outside) - definitions <= allowed
 
 
 def test_the_runs_columns_and_pools_are_in_the_digest(run):
     axes, further = axes_of_run(run, silent), further_columns((run / names.TRIALS).iterdir())
-    shared = kept.Shared.of(run, axes, further)
+    shared = cache.Shared.of(run, axes, further)
     path = sorted(run.glob(f"trials/*/{names.TRIAL}"))[0]
     trial = json.loads(path.read_text())
     path.write_text(json.dumps({**trial, "pool": "another", "workers": ["wn99.test"]}))
-    assert kept.Shared.of(run, axes, further) != shared
+    assert cache.Shared.of(run, axes, further) != shared
     path.write_text(json.dumps(trial))
-    assert kept.Shared.of(run, axes, further) == shared
-    assert kept.Shared.of(run, axes, FILES[names.JOBS_CSV][1].__dataclass_fields__) != shared
+    assert cache.Shared.of(run, axes, further) == shared
+    assert cache.Shared.of(run, axes, FILES[names.JOBS_CSV][1].__dataclass_fields__) != shared

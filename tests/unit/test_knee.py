@@ -12,9 +12,8 @@ from tierbench import names
 from tierbench.postprocess.measures.knee import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.write import comparison, run_report
-from tierbench.postprocess.tables.knee import knee_rows
-from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.summary import summary_rows
+from tierbench.postprocess.tables.load_run import read_results
+from tierbench.postprocess.tables.run_tables import knee_rows, summary_rows
 
 COMMON = {1: 1.0, 2: 1.03, 3: 0.98, 4: 0.99, 5: 1.01}  # what all trials of a repetition have alike
 

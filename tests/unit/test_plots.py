@@ -11,14 +11,13 @@ from matplotlib.colors import to_hex
 from tests.unit.synthetic_report import RATES, Shape, write_run
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.plots import canvas, gallery
+from tierbench.postprocess.plots.canvas import KNOWN, OTHERS, PAPER, looks
 from tierbench.postprocess.plots.ladder import INTERVAL, SPREAD, Ladder, error_bars, metric_ladder
-from tierbench.postprocess.plots.slope import linear, slopes
-from tierbench.postprocess.plots.style import KNOWN, OTHERS, PAPER, looks
-from tierbench.postprocess.plots.timeline import typical
-from tierbench.postprocess.plots.utilisation import uses
+from tierbench.postprocess.plots.single_trials import typical, uses
+from tierbench.postprocess.plots.steps import linear, slopes
 from tierbench.postprocess.schema.rows import ResourceRow
-from tierbench.postprocess.tables.points import Panel
-from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.factors import Panel
+from tierbench.postprocess.tables.load_run import read_results
 
 ROOT = Panel({"workload": "root"})
 INVALID = "direct.root.x008.r1"

@@ -14,14 +14,14 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.report_page import SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench import names
-from tierbench.postprocess.abridged import abridged
 from tierbench.postprocess.measures.over_time import HostSeries, TimeSeries, busiest
 from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.markup import element, table
 from tierbench.postprocess.report.provenance import provenance
 from tierbench.postprocess.report.trials import steps_of
 from tierbench.postprocess.report.write import run_report
-from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.load_run import read_results
+from tierbench.postprocess.wording import abridged
 
 HOSTILE = "<script>alert('&amp;')</script>\"x"
 

@@ -3,8 +3,8 @@
 from tests.unit.report_page import SMALL, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.postprocess.report.answer import answer, answers
-from tierbench.postprocess.tables.points import Panel
-from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.factors import Panel
+from tierbench.postprocess.tables.load_run import read_results
 
 
 def said(run, shape, workload="root"):

@@ -10,12 +10,12 @@ from tests.unit.synthetic_report import Shape, write_run
 from tests.unit.test_plots import by_name
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.plots import canvas, gallery
-from tierbench.postprocess.plots.style import looks
+from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.changes import changes
-from tierbench.postprocess.report.tabulated import bottleneck_table, summary_table
+from tierbench.postprocess.report.page_tables import bottleneck_table, summary_table
 from tierbench.postprocess.report.write import comparison, run_report
-from tierbench.postprocess.tables.results import read_results
+from tierbench.postprocess.tables.load_run import read_results
 
 NBSP = "\N{NO-BREAK SPACE}"
 CACHE = Shape(rates={"lan-xrootd": 350.0}, batches=(2, 6), samples=False, axes={"cache_mb": {0: 1, 30: 1.25}})

@@ -12,15 +12,15 @@ from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.test_papers import BASE, silent
 from tierbench.dags.levels import Factor
 from tierbench.dags.scaling import Scaling, scaling_problems
-from tierbench.postprocess.plots.scaling import scaling_plot
-from tierbench.postprocess.plots.style import looks
+from tierbench.postprocess.plots.canvas import looks
+from tierbench.postprocess.plots.ladder import scaling_plot
+from tierbench.postprocess.report.notes import scaling_of
+from tierbench.postprocess.report.page_tables import scaling_table
 from tierbench.postprocess.report.papers import papers_table
-from tierbench.postprocess.report.scaling import scaling_of, scaling_table
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.tables.across import EXTRAPOLATED, MEASURED
-from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.scaling import scaling_rows
-from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
+from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, MEASURED
+from tierbench.postprocess.tables.load_run import read_results
+from tierbench.postprocess.tables.run_tables import ratio_rows, scaling_rows, summary_rows
 
 AXES = (Factor("dataset", ("medium", "large")),)
 ASKED = Scaling(along="jobs", by={"dataset": "medium"})

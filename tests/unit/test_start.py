@@ -20,8 +20,8 @@ from tierbench.postprocess.measures.stalls import longest_stall
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.metrics import trial_row
-from tierbench.postprocess.tables.results import read_results
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict.begun import findings

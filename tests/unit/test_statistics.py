@@ -6,7 +6,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
-from tierbench.postprocess.tables.summary import summary_rows
+from tierbench.postprocess.tables.run_tables import summary_rows
 
 MB = 1e6 / 8
 

@@ -11,8 +11,8 @@ from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import Fetches
-from tierbench.postprocess.tables.results import read_results
-from tierbench.postprocess.tables.schema import FILES
+from tierbench.postprocess.schema.tables import FILES
+from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables, trial_tables
 

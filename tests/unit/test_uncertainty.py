@@ -11,7 +11,7 @@ from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.schema.columns import row_of
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import blocks, changes, held_together, mean_interval, tukey
-from tierbench.postprocess.tables.summary import ratio_rows, summary_rows
+from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.tables.write import tables
 
 # The totals of the thesis' Table 2-1: iperf from groups of ten worker nodes to the object storage server.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierbench.postprocess.tables.direction import worded
+from tierbench.postprocess.wording import worded
 
 
 @pytest.mark.parametrize(

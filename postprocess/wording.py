@@ -1,15 +1,22 @@
-"""Numbers and lists as a reader likes them."""
+"""Words and numbers as a reader likes them; what moves in a run is sent and taken in, or received and written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from tierbench.dags.measure import RECEIVED, SENT
 from tierbench.postprocess.stats import Interval
 
 NOTHING = "–"
 TIMES = "\N{MULTIPLICATION SIGN}"
 TO = "–"
+OF_READING = {"sent": "sent", "taken in": "taken in", "took in": "took in"}
+OF_WRITING = {"sent": "received", "taken in": "delivered", "took in": "delivered"}  # to a disk, or just to the far end
+OF_BOTH = {"sent": "carried", "taken in": "moved", "took in": "moved"}
+SPOKEN = re.compile(r"\b(" + "|".join(OF_READING) + r")\b(?! again)", re.IGNORECASE)
+SHOWN = 8
 
 
 def figures(value: float | None, unit: str = "") -> str:
@@ -55,3 +62,25 @@ def counted(number: int, noun: str) -> str:
 def moment(wall_ns: int) -> str:
     """A time in UTC, to the second."""
     return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def worded(text: str, directions: Iterable[str]) -> str:
+    """A text in the words for trials of these directions; of records that say none the trials read."""
+    found = {direction or SENT for direction in directions}
+    words = OF_READING if found <= {SENT} else OF_WRITING if found == {RECEIVED} else OF_BOTH
+
+    def instead(match: re.Match[str]) -> str:
+        word = words[match[0].lower()]
+        return word.capitalize() if match[0][0].isupper() else word
+
+    return SPOKEN.sub(instead, text)
+
+
+def abridged(words: Sequence[str], most: int = SHOWN) -> list[str]:
+    """The first words, and how many more there are."""
+    return [*words[:most], f"{len(words) - most} more"] if len(words) > most else list(words)
+
+
+def separated(reasons: Iterable[str]) -> str:
+    """Reasons as a table has them, separated by semicolons: one that has such in it is one reason still."""
+    return "; ".join(reason.replace("; ", ", ") for reason in reasons)

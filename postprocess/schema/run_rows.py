@@ -1,4 +1,4 @@
-"""What is told over several trials, column by column: means, ratios, scaling and knees, with their intervals."""
+"""What the tables over several trials hold: means, ratios, scaling and knees, with their intervals."""
 
 from __future__ import annotations
 

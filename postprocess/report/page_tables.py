@@ -1,9 +1,9 @@
-"""The tables of the page: the summary, the ratios, and those that the thesis has."""
+"""The tables of the page: the summary, the ratios, scaling, saturation, and those that the thesis has."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
@@ -11,12 +11,13 @@ from tierbench.postprocess.plots.gallery import interval_words, volatility_colum
 from tierbench.postprocess.records.roles import by_role
 from tierbench.postprocess.report.answer import conditions, deciding_place, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
-from tierbench.postprocess.report.words import NOTHING, TIMES, between, factor, figures, percent, span
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SENT, SUMMED
-from tierbench.postprocess.tables.across import RatioRow, SummaryRow
-from tierbench.postprocess.tables.points import Panel, level_name, level_of, rows_at
-from tierbench.postprocess.tables.results import Results
+from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, RatioRow, ScalingRow, SummaryRow
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.factors import Panel, batch_name, level_name, level_of, rows_at
+from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, counts, verdict
+from tierbench.postprocess.wording import NOTHING, TIMES, between, factor, figures, percent, span
 
 TAKEN = {
     RATE: "what the jobs took in, all together and each",
@@ -32,6 +33,17 @@ REST = (
     "client_mbps", "mean_mbps", "amplification", "volatility_mbps", "peak_mbps", "window_s", "wall_time_s",
     "events_per_s",
 )  # fmt: skip
+KNEE_CAPTION = (
+    "Where a ladder of batches is full: the number of jobs at which the straight line, on which each job brings its"
+    " share, meets the plateau, with 95 % intervals; < and > where the ladder bounds it on one side only. What one"
+    " further job brings is the gain of the last step over its jobs. The prediction is of the mean of the next larger"
+    " batch over as many repetitions, for another run to be held against."
+)
+SCALING_CAPTION = (
+    "Rate taken in by the jobs, and the scale factor: the rate over that at the least {along}, over the one {along}"
+    " over the other; 1 where twice as many bring twice as much. In italics, after ≈: extrapolated, nothing of it was"
+    " measured."
+)
 
 
 def summary_table(results: Results) -> Markup:
@@ -46,7 +58,7 @@ def summary_table(results: Results) -> Markup:
         mean = row.means[results.rate]
         spread = span(mean) if bounded else figures(mean.sd)
         rest = (row.means[name].value for name in REST)
-        cells = [*_levels(results, row), _trials(results, row), figures(mean.value)]
+        cells = [*_levels(results, row), _trial_numbers(results, row), figures(mean.value)]
         cells += [spread or NOTHING, *([_valid_alone(row)] if doubted else [])]
         rows.append([*cells, *map(figures, rest)])
     caption = (
@@ -177,7 +189,7 @@ def _levels(results: Results, row: SummaryRow) -> list[str]:
     return [level_of(row, name) for name in _factors(results)]
 
 
-def _trials(results: Results, row: SummaryRow) -> str:
+def _trial_numbers(results: Results, row: SummaryRow) -> str:
     """How many trials count, and what the others are."""
     point = {name: level_of(row, name) for name in results.factors}
     verdicts = [verdict(trial) for trial in results.trials_at(point)]
@@ -199,3 +211,85 @@ def _volatility(row: SummaryRow, mean: str, spread: str) -> tuple[str, str, str]
     value, deviation = row.means[mean].value, row.means[spread].value
     share = deviation / value if value and deviation is not None else None
     return figures(value), figures(deviation), percent(share)
+
+
+def knee_table(results: Results) -> Markup | None:
+    """Each ladder's knee, plateau, what a job brings before and beyond, and the prediction."""
+    if not results.knees:
+        return None
+    names = [name for name in results.factors if name != JOBS and results.factors[name].several]
+    heads = [*names, "", "full with jobs", "plateau Mb/s", "each job", "one further", "next batch", "predicted Mb/s"]
+    rows = []
+    for row in results.knees:
+        cells = [_knee_cell(one) for one in (row.knee, row.plateau, row.each, row.further)]
+        later = [str(row.predicted_jobs or NOTHING), _knee_cell(row.predicted)]
+        said = f"{row.state}: {row.why}" if row.why else row.state
+        rows.append([*(level_of(row, name) for name in names), element("span", said, class_="finding"), *cells, *later])
+    return table(heads, rows, words=len(names) + 1, caption=KNEE_CAPTION)
+
+
+def _knee_cell(bounded: Interval) -> str:
+    if bounded.value is None:
+        one_sided = [f"> {figures(bounded.low)}" if bounded.low is not None else ""]
+        one_sided += [f"< {figures(bounded.high)}" if bounded.high is not None else ""]
+        return " ".join(filter(None, one_sided)) or NOTHING
+    if bounded.interval:
+        return f"{figures(bounded.value)} ({span(bounded)})"
+    if bounded.low is not None:
+        return f"> {figures(bounded.low)}"
+    return f"< {figures(bounded.high)}" if bounded.high is not None else figures(bounded.value)
+
+
+def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Iterator[Markup]:
+    """What earlier runs predicted of batches that later ones have measured."""
+    rows = []
+    for number, before in enumerate(runs):
+        for prediction in before.knees:
+            point = {name: level_of(prediction, name) for name in before.factors} | {
+                JOBS: str(prediction.predicted_jobs)
+            }
+            for name, after in zip(called[number + 1 :], runs[number + 1 :], strict=True):
+                for row in rows_at(after.summary, point):
+                    mean, interval = row.means[RATE], prediction.predicted.interval
+                    if mean.value is None or interval is None or (row.trials or 0) < (prediction.repeats or 0):
+                        continue  # it is the interval of the mean of as many
+                    held = interval[0] <= mean.value <= interval[1]
+                    verdict = element("b", "held" if held else "did not hold")
+                    rows.append(
+                        [
+                            batch_name(row.levels),
+                            called[number],
+                            name,
+                            verdict,
+                            _knee_cell(prediction.predicted),
+                            _knee_cell(mean),
+                        ]
+                    )
+    if rows:
+        heads = ["", "predicted by", "measured by", "", "predicted Mb/s", "measured Mb/s"]
+        caption = "What a run predicted of the next larger batch, and what another measured there."
+        yield table(heads, rows, words=4, caption=caption)
+
+
+def scaling_table(results: Results) -> Iterator[Markup]:
+    """Each point along the factor, measured or extrapolated."""
+    if not results.scaling:
+        return
+    along = results.scaling[0].factor
+    axes = [name for name in results.factors if name not in BUILT_IN]
+    columns = [ACCESS, WORKLOAD, *axes, JOBS]
+    columns = [name for name in columns if name != along and results.factors[name].several]
+    rows = []
+    for row in sorted(results.scaling, key=lambda row: [_place(results, row, name) for name in (*columns, along)]):
+        guessed = row.kind == EXTRAPOLATED
+        cells = [figures(row.delivered.value), span(row.delivered) or NOTHING]
+        cells += [factor(row.scale.value), between(*row.scale.interval) if row.scale.interval else NOTHING]
+        marked = [element("i", f"≈ {cell}") if guessed and cell != NOTHING else cell for cell in cells]
+        how = element("i", f"extrapolated by {row.by}") if guessed else row.kind
+        rows.append([*(level_of(row, name) for name in columns), level_of(row, along), how, *marked])
+    heads = [*columns, along, "", "Mb/s", "95 % interval", "scale factor", "95 % interval"]
+    yield table(heads, rows, words=len(columns) + 2, caption=SCALING_CAPTION.format(along=along))
+
+
+def _place(results: Results, row: ScalingRow, name: str) -> int:
+    return results.factors[name].in_order.texts.index(level_of(row, name))

@@ -8,10 +8,9 @@ from typing import Any
 from tierbench import names
 from tierbench.postprocess.schema.columns import Column, Row, columns_of
 from tierbench.postprocess.schema.rows import JobRow, ResourceRow, SampleRow, TrialRow
-from tierbench.postprocess.tables.across import KneeRow, RatioRow, ScalingRow, SummaryRow
+from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
 
 SCHEMA_VERSION = 5
-
 FILES: dict[str, tuple[str, type[Row]]] = {
     names.SAMPLES_CSV: ("host, interface and sample", SampleRow),
     names.JOBS_CSV: ("client", JobRow),

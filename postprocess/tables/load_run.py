@@ -16,16 +16,14 @@ from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_te
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.read import read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, UNITS, ResourceRow, TrialRow
+from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
+from tierbench.postprocess.schema.tables import SCHEMA_VERSION
 from tierbench.postprocess.stats import Interval, tukey
-from tierbench.postprocess.tables.across import KneeRow, RatioRow, ScalingRow, SummaryRow
-from tierbench.postprocess.tables.direction import worded
-from tierbench.postprocess.tables.factors import layout_of, run_factors
-from tierbench.postprocess.tables.points import Panel, Point, level_of, rows_at
-from tierbench.postprocess.tables.schema import SCHEMA_VERSION
+from tierbench.postprocess.tables.factors import Panel, Point, layout_of, level_of, rows_at, run_factors
+from tierbench.postprocess.wording import worded
 from tierbench.starts import IN_TURN
 
 Say = Callable[[str], None]
-
 NEEDED = (names.TRIALS_CSV, names.SUMMARY_CSV)
 
 

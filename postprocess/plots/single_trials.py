@@ -1,0 +1,189 @@
+"""What single trials were like: over time, the resources that they used, and how far apart their jobs began."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from tierbench.dags.levels import Factor
+from tierbench.postprocess.measures.over_time import TimeSeries
+from tierbench.postprocess.plots.canvas import (
+    GRID,
+    HEIGHT_IN,
+    INK,
+    MEAN,
+    MUTED,
+    Look,
+    canvas,
+    legend,
+    line_handle,
+    trial_marks,
+    verdict_handles,
+)
+from tierbench.postprocess.plots.ladder import Plot, Series, ladder_of
+from tierbench.postprocess.schema.rows import ResourceRow, TrialRow
+from tierbench.postprocess.tables.factors import level_name, level_of
+from tierbench.postprocess.verdict.counted import counts, verdict
+from tierbench.postprocess.wording import worded
+
+COURSE_IN = 1.3
+ROLES = ("storage", "metadata", "door", "wan", "gateway", "worker", "client", "machine")  # from the data to the jobs
+IDLE = 0.05  # what no trial used more of than this is left out
+RESOURCE_IN = 0.33
+DODGE, ROOM = 0.17, 0.75  # of a row: from line to line at most, and for all of them
+PANELS = {"natural_skew_ms": "processes started", "start_skew_ms": "began to read"}
+LEAST_MS = 0.01  # so that a skew of nothing has a place on a logarithmic axis
+
+
+@dataclass(frozen=True)
+class Course:
+    """One trial over time: what the storage moved, and what was delivered where that is known."""
+
+    trial: TrialRow
+    look: Look
+    moved: TimeSeries
+    delivered: TimeSeries | None = None
+
+
+def typical(trials: Sequence[TrialRow]) -> TrialRow | None:
+    """Of the trials that count, the one whose rate is nearest their median."""
+    rates = [(trial, trial.delivered_mbps) for trial in trials if counts(trial) and trial.delivered_mbps is not None]
+    if not rates:
+        return None
+    median = float(np.median([rate for _, rate in rates]))
+    return min(rates, key=lambda pair: (abs(pair[1] - median), pair[0].repeat))[0]
+
+
+def timelines(courses: Sequence[Course]) -> Figure:
+    """A panel for each trial, all to one scale."""
+    figure, panels = canvas(0.5 + COURSE_IN * len(courses), rows=len(courses), sharex=True, sharey=True)
+    for axes, course in zip(panels, courses, strict=True):
+        trial, moved, taken = course.trial, course.moved, course.delivered
+        begin, end = trial.slices.steady_begin_s, trial.slices.steady_end_s
+        if begin is not None and end is not None:
+            axes.axvspan(begin, end, color=GRID, alpha=0.55, linewidth=0, gid="steady")
+        axes.stairs(moved.values, moved.edges, color=MUTED, linewidth=0.8, baseline=None)
+        if taken is not None:
+            axes.stairs(taken.values, taken.edges, color=course.look.color, linewidth=1.4, baseline=None)
+        for edge in (0.0, trial.window_s):
+            if edge is not None:
+                axes.axvline(edge, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
+        if trial.delivered_mbps is not None:
+            window_s = trial.window_s or float(moved.edges[-1])
+            axes.plot([0, window_s], [trial.delivered_mbps] * 2, color=INK, linewidth=1.1)
+        axes.set_title(trial.trial, loc="left", pad=3)
+        axes.set_ylim(bottom=0)
+    panels[-1].set_xlabel("time since the window began [s]")
+    figure.supylabel("rate [Mb/s]", fontsize=10)
+    by_storage = worded("sent by the storage", [course.trial.direction for course in courses])
+    handles = [
+        Line2D([], [], color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label="first begin, last end"),
+        Line2D([], [], color=INK, linewidth=1.1, label="mean delivered"),
+        Line2D(
+            [],
+            [],
+            color=MUTED,
+            linewidth=0.8,
+            label=by_storage,
+        ),
+    ]
+    if any(course.trial.slices.steady_end_s is not None for course in courses):
+        handles.append(Patch(color=GRID, alpha=0.55, linewidth=0, label="steady state"))  # type: ignore[arg-type]
+    legend(figure, handles)
+    return figure
+
+
+@dataclass(frozen=True)
+class Use:
+    """How much of a resource the trials of one line used: the mean over them (of the busiest host), and each."""
+
+    place: str
+    line: str
+    mean: float
+    trials: tuple[float, ...]
+
+
+def uses(resources: Sequence[ResourceRow], lines: str) -> list[Use]:
+    """The use of each resource with a known ceiling, in the order in which data meets it.
+
+    Hosts of the same role are one place on the way, whose use is that of the busiest of them.
+    """
+    busiest: dict[tuple[str, str], dict[str, float]] = {}
+    for row in sorted(resources, key=_along):
+        if row.utilisation is None or row.on_the_way == "no":
+            continue
+        trials = busiest.setdefault((f"{row.role}: {row.resource}", level_of(row, lines)), {})
+        trials[row.trial] = max(row.utilisation, trials.get(row.trial, 0.0))
+    top: dict[str, float] = {}
+    for (place, _), trials in busiest.items():
+        top[place] = max(top.get(place, 0.0), *trials.values())
+    return [
+        Use(place, line, float(np.mean(list(trials.values()))), tuple(trials.values()))
+        for (place, line), trials in busiest.items()
+        if top[place] > IDLE
+    ]
+
+
+def bottleneck_chart(resources: Sequence[ResourceRow], lines: str, looks: Mapping[str, Look]) -> Figure:
+    """A row for each resource along the way, a mark for each line."""
+    used = uses(resources, lines)
+    places = list(dict.fromkeys(use.place for use in used))
+    levels = [level for level in looks if any(use.line == level for use in used)]
+    figure, (axes,) = canvas(0.6 + RESOURCE_IN * max(len(places), 2))
+    axes.axvline(100, color=INK, linewidth=0.9)
+    for use in used:
+        look = looks[use.line]
+        aside = (levels.index(use.line) - (len(levels) - 1) / 2) * min(DODGE, ROOM / len(levels))
+        row = places.index(use.place) + aside
+        spread = [100 * trial for trial in use.trials]
+        axes.plot([min(spread), max(spread)], [row, row], color=look.color, linewidth=1.2)
+        axes.plot([100 * use.mean], [row], linestyle="none", color=look.color, marker=look.marker, markersize=MEAN - 1)
+    axes.set_yticks(range(len(places)), places)
+    axes.set_ylim(len(places) - 0.4, -0.6)
+    highest = max((100 * trial for use in used for trial in use.trials), default=100)
+    axes.set_xlim(0, max(104, 1.05 * highest))
+    axes.set_xlabel("in use [% of its ceiling]")
+    axes.grid(axis="y", visible=False)
+    for edge in np.arange(0.5, len(places) - 1):
+        axes.axhline(edge, color=INK, linewidth=0.25)
+    legend(figure, [line_handle(level_name(lines, level), looks[level]) for level in levels])
+    return figure
+
+
+def _along(row: ResourceRow) -> tuple[int, str]:
+    return (ROLES.index(row.role) if row.role in ROLES else len(ROLES), row.role)
+
+
+def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Mapping[str, Look]) -> Figure:
+    """Both skews of each trial, to one logarithmic scale."""
+    figure, panels = canvas(HEIGHT_IN - 0.3, columns=2, sharey=True)
+    there = {level_of(trial, lines) for trial in trials}
+    levels = [level for level in looks if level in there]
+    ladder = ladder_of([Plot(along, [Series("", looks[levels[0]], [], trials)])])
+    for axes, (metric, title) in zip(panels, PANELS.items(), strict=True):
+        for number, level in enumerate(levels):
+            of_level = [one for one in trials if level_of(one, lines) == level and one[metric] is not None]
+            marks = [(one, ladder.dodged(one, number, len(levels)), max(one[metric], LEAST_MS)) for one in of_level]
+            trial_marks(axes, level, looks[level], marks)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(numticks=12))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set_title(title, loc="left")
+        ladder.mark(axes)
+        axes.set_xlabel(along.label or along.name)
+    panels[0].set_ylabel("first to last job of a batch [ms]")
+    legend(
+        figure,
+        [
+            *(line_handle(level_name(lines, level), looks[level]) for level in levels),
+            *verdict_handles({verdict(trial) for trial in trials}),
+        ],
+    )
+    return figure
