@@ -51,9 +51,9 @@ def always(meaning: str) -> int:
 def factor_levels() -> Mapping[str, Any]:
     """The levels of the factors, those that are built in and the run's axes, of which only its header knows."""
     built_in: dict[Path, Column] = {
-        (ACCESS,): Column(ACCESS, "text", "", "way of access"),
+        (ACCESS,): Column(ACCESS, "text", "", "access method"),
         (WORKLOAD,): Column(WORKLOAD, "text", "", "what the clients did"),
-        (JOBS,): Column(JOBS, "integer", "1", "clients in the batch"),
+        (JOBS,): Column(JOBS, "integer", "1", "number of simultaneous jobs"),
     }
     return inner(built_in, dict)
 

@@ -17,7 +17,7 @@ EVENTS, OPERATIONS = "events_per_s", "operations_per_s"
 RATE_OF = {"bytes": RATE, "events": EVENTS, "operations": OPERATIONS}
 UNITS = {RATE: "Mb/s", SUMMED: "Mb/s", EVENTS: "events/s", OPERATIONS: "operations/s"}
 
-CONFIGURATION = "way of access and workload, as access/workload, and the level of each axis"
+CONFIGURATION = "access/workload, and the level of each axis"
 
 Count = int | None
 Amount = float | None
@@ -30,7 +30,7 @@ class OfTrial(Row):
     trial: str = text("human name of the trial")
     configuration: str = text(CONFIGURATION)
     levels: Mapping[str, Any] = factor_levels()
-    repeat: int = always("which repetition of this configuration and batch")
+    repeat: int = always("number of the repetition")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,10 @@ class SampleRow(OfTrial):
     role: str = text("what the host does on the path: storage, gateway, door, worker, metadata")
     interface: str = text("network interface whose counters are given")
     wall_ns: Count = count("sampler's wall clock, since 1970 UTC", "ns")
-    time_s: Amount = number("s", "time since the window began (go, or the first client's begin without a gate)", 6)
-    interval_s: Amount = number("s", "time since the previous sample, by the monotonic clock; the rates are over it", 6)
-    rx_bytes: Count = count("interface's counter of received bytes, as the kernel gave it", "B")
-    tx_bytes: Count = count("interface's counter of sent bytes, as the kernel gave it", "B")
+    time_s: Amount = number("s", "time since the window began", 6)
+    interval_s: Amount = number("s", "since the previous sample; the rates are over it", 6)
+    rx_bytes: Count = count("the kernel's counter of received bytes", "B")
+    tx_bytes: Count = count("the kernel's counter of sent bytes", "B")
     rx_mbps: Amount = number("Mb/s", "received")
     tx_mbps: Amount = number("Mb/s", "sent")
     rx_packets_per_s: Amount = number("1/s", "packets received", 1)
@@ -74,17 +74,16 @@ class Fetches:
 
     fetches: Count = count("readings of a file that went well")
     fetch_failures: Count = count("readings of a file that did not")
-    fetches_cut: Count = count("readings that were under way when the given time was over")
-    fetches_overdue: Count = count("readings that were to begin by the timetable before the time was over, and did not")
+    fetches_cut: Count = count("readings under way when the time was over")
+    fetches_overdue: Count = count("readings due by the timetable that had not begun")
     fetches_per_s: Amount = number("1/s", "fetches over the time that they took together")
     latency_p50_s: Amount = number(
         "s",
-        "median time of a fetch, from when it was meant to begin; those overdue took longer than any other, those cut"
-        " than they had by then",
+        "median time of a fetch from when it was due; overdue ones count as slowest, cut ones as slower than so far",
         6,
     )
-    latency_p95_s: Amount = number("s", "time within which 95 % of the fetches were done", 6)
-    latency_p99_s: Amount = number("s", "time within which 99 % of the fetches were done", 6)
+    latency_p95_s: Amount = number("s", "95th percentile of that time", 6)
+    latency_p99_s: Amount = number("s", "99th percentile of that time", 6)
     latency_max_s: Amount = number("s", "longest time of a fetch", 6)
 
 
@@ -116,7 +115,7 @@ class JobRow(OfTrial):
     bytes_source: str = text("who counted bytes_client")
     bytes_disk: Count = count("of what its process read, fetched from a disk by the worker's kernel", "B")
     rate_mbps: Amount = number("Mb/s", "bytes_app over run_s")
-    processes: Count = count("processes at once, and the next ones: empty for a job that reads one file once")
+    processes: Count = count("processes at once; empty for a job that reads one file once, as are the next ones")
     files: Count = count("files that were read whole, each counted once")
     last_begin_after_go_ms: Amount = number("ms", "begin of the last of its processes relative to the go time")
     fetched: Fetches = part(Fetches)
@@ -137,21 +136,17 @@ class JobRow(OfTrial):
 class Slices:
     """The parts of a window that are looked at by themselves."""
 
-    steady_begin_s: Amount = number(
-        "s", "the steady-state slice begins, since the window began; empty where there is none"
-    )
-    steady_end_s: Amount = number("s", "the steady-state slice ends")
-    steady_from: str = text(
-        "in which rates the slice was found: delivered, or the storage's direction where no interface tells the others"
-    )
-    steady_delivered_mbps: Amount = number("Mb/s", "moved by the jobs over the steady-state slice")
-    steady_mbps: Amount = number("Mb/s", "carried by the storage servers over the steady-state slice")
+    steady_begin_s: Amount = number("s", "begin of the steady slice, since the window began; empty: none")
+    steady_end_s: Amount = number("s", "end of the steady slice")
+    steady_from: str = text("rates in which the slice was found: delivered, sent or received")
+    steady_delivered_mbps: Amount = number("Mb/s", "delivered throughput in the steady slice")
+    steady_mbps: Amount = number("Mb/s", "storage throughput in the steady slice")
     steady_volatility_mbps: Amount = number("Mb/s", "sample standard deviation of that rate, of its single samples")
     steady_peak_mbps: Amount = number("Mb/s", "highest rate carried in a single sample in that slice")
-    all_active_s: Amount = number("s", "last client's begin to first client's end; 0 if they were never all active")
+    all_active_s: Amount = number("s", "last begin to first end; 0: never all active")
     all_active_share: Amount = number("1", "all_active_s over window_s", 4)
-    all_active_delivered_mbps: Amount = number("Mb/s", "moved by the jobs while all clients were active")
-    all_active_mbps: Amount = number("Mb/s", "carried by the storage servers while all clients were active")
+    all_active_delivered_mbps: Amount = number("Mb/s", "delivered throughput while all clients were active")
+    all_active_mbps: Amount = number("Mb/s", "storage throughput while all clients were active")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +166,7 @@ class Sampling:
 class Limit:
     """What limited a trial."""
 
-    bottleneck: str = text("what limited the trial, by the rules of docs/bottlenecks.md")
+    bottleneck: str = text("what limited the trial (docs/bottlenecks.md)")
     bottleneck_evidence: str = text("why, with the numbers")
     ceiling_mbps: Amount = number("Mb/s", "tightest known ceiling of the trial's way")
     ceiling_from: str = text("what has that ceiling, and whether it was measured or stated")
@@ -188,43 +183,36 @@ class TrialRow(OfTrial):
     reasons: str = text("why it is incomplete, in words, separated by semicolons")
     pool: str = text("pool of workers")
     protocol: str = text("protocol by which the clients read or write")
-    direction: str = text("what the storage's interfaces do with the trial's bytes: sent, or received")
-    counted_by: str = text(
-        "what of the storage counts them: interfaces; disks of the workers' machines; own disks, of each"
-    )
-    servers: str = text("the storage servers that the way leads to; empty: all of them, or none but the workers' disks")
+    direction: str = text("sent or received: what the storage does with the trial's bytes")
+    counted_by: str = text("what counts them: interfaces; disks of the workers' machines; own disks")
+    servers: str = text("storage servers of the access method; empty: all, or the workers' own disks")
     program: str = text("kind of client")
-    arranged: str = text("what the site has changed for the trial, on which host, as it was read back")
-    started: str = text("how the clients began: together, natural, every so many seconds, or in-turn")
-    placed: str = text("which workers the clients were meant for, and whether each was pinned to a core")
+    arranged: str = text("conditions set for the trial, by host, as read back")
+    started: str = text("start: together, natural, every so many seconds, or in-turn")
+    placed: str = text("placement of the clients, and whether each was pinned to a core")
     clients_by_worker: str = text("how many clients ran on each worker, as JSON")
     jobs_ok: Count = count("clients that ended ok")
     jobs_failed: Count = count("clients that did not, for whatever reason")
-    submit_wall_ns: Count = count("clients submitted, by the job event log, since 1970 UTC", "ns")
-    go_wall_ns: Count = count(
-        "the window begins: go time of the gate (the first one), or the first client's begin", "ns"
-    )
+    submit_wall_ns: Count = count("clients submitted, since 1970 UTC", "ns")
+    go_wall_ns: Count = count("the window begins: start signal, or the first client's begin", "ns")
     end_wall_ns: Count = count("the window ends: last client's end", "ns")
     window_s: Amount = number("s", "the window: go to last end")
     wall_time_s: Amount = number("s", "submission to last end, the thesis' wall time")
     wall_time_error_s: Amount = number(
         "s",
-        "by how much that may be wrong: half of what the job event log's stamps tell, and what a comparison of clocks"
-        " leaves open",
+        "by how much that may be wrong, for the log's stamps and the clocks",
         4,
     )
     natural_skew_ms: Amount = number("ms", "first to last client's process start")
-    start_skew_ms: Amount = number(
-        "ms", "from least to most by which clients began after their go times; without a gate, first to last begin"
-    )
-    delivered_mbps: Amount = number("Mb/s", "moved by the jobs over the window")
-    client_mbps: Amount = number("Mb/s", "moved by a client over its own run time, mean over the clients with work")
-    summed_mbps: Amount = number("Mb/s", "the sum of what each client moved over its own run time")
-    mean_mbps: Amount = number("Mb/s", "carried by the storage servers over the window, the thesis' measure")
+    start_skew_ms: Amount = number("ms", "first to last begin, each from its own start time")
+    delivered_mbps: Amount = number("Mb/s", "delivered throughput: moved by the jobs over the window")
+    client_mbps: Amount = number("Mb/s", "rate of a client over its own run time, mean over clients")
+    summed_mbps: Amount = number("Mb/s", "the sum of the clients' own rates")
+    mean_mbps: Amount = number("Mb/s", "storage throughput over the window, the thesis' measure")
     mean_error_mbps: Amount = number(
         "Mb/s", "most by which mean_mbps may be wrong for what moved near the window's edges"
     )
-    amplification: Amount = number("1", "bytes_server over what the jobs moved", 4)
+    amplification: Amount = number("1", "read amplification: bytes_server over what the jobs moved", 4)
     volatility_mbps: Amount = number("Mb/s", "sample standard deviation of that rate, of single samples in the window")
     volatility_5s_mbps: Amount = number("Mb/s", "the same of the rates over 5 s each, as in the thesis")
     peak_mbps: Amount = number("Mb/s", "highest rate carried in a single sample in the window")
@@ -233,31 +221,28 @@ class TrialRow(OfTrial):
     bytes_app: Count = count("moved by the applications", "B")
     bytes_client: Count = count("moved by the processes or client libraries", "B")
     bytes_server: Count = count("carried by the storage servers' interfaces over the window", "B")
-    bytes_by_server: str = text(
-        "what each storage server carried over the window, and each machine's disks where they are it, as JSON"
-    )
+    bytes_by_server: str = text("what each storage server (or disk) carried in the window, as JSON")
     closure: Amount = number(
         "1",
-        "bytes_server over what the clients moved (bytes_client, unless their kind says bytes_app), less 1: excess",
+        "excess: bytes_server over what the clients moved, less 1",
         5,
     )
     job_files: Count = count("files of each job, which are its own")
     job_processes: Count = count("processes of each job")
-    job_for_s: Amount = number("s", "for so long each job reads its files again and again; empty: once")
-    job_order: str = text("listed; or shuffled: the files of each job in an order of its own")
+    job_for_s: Amount = number("s", "how long each job repeats its files; empty: once")
+    job_order: str = text("order of a job's files: listed or shuffled")
     job_fetch_every_s: Amount = number(
         "s", "each process is to begin a file so often; empty: when it has the one before"
     )
     fetched: Fetches = part(Fetches)
     fetch_s: Amount = number(
         "s",
-        "time of a file, with its share of logging in: for how long files were under way, added up, over fetches; empty"
-        " where that cannot be told",
+        "time of a file, with its share of logging in",
         4,
     )
     round_trips_per_fetch: Amount = number("1", "fetch_s over the round-trip time, where that is known", 2)
-    cached_share: Amount = number("1", "of what was read again and again, the share that the storage did not send", 4)
-    hit_share: Amount = number("1", "of the requests to Squid, the share served from its cache, by its counters", 4)
+    cached_share: Amount = number("1", "share of repeated reading that the storage did not send", 4)
+    hit_share: Amount = number("1", "share of requests that Squid served from its cache", 4)
     software_bytes: Count = count("taken in during the trial by the caches of software on the clients' workers", "B")
     reads: Count = count("read calls of all clients, where they tell")
     bytes_per_read: Amount = number("B", "bytes_client over reads", 0)
@@ -273,18 +258,16 @@ class TrialRow(OfTrial):
     sample_period_s: Amount = number("s", "period of the samplers")
     resolution_s: Amount = number(
         "s",
-        "how finely the storage servers' traffic is known: the period, or how often a driver refreshes its counters",
+        "the period, or how often the driver refreshes its counters",
     )
     sampling: Sampling = part(Sampling)
     resident_bytes: Count = count("bytes of the replicas still in the workers' page caches after the flush", "B")
-    bytes_late: Count = count(
-        "of what was written, received by the storage after the last end, beyond what it is at rest", "B"
-    )
-    looked_at: str = text("what of the files that were written was compared after the trial, and of how many")
-    left_behind: str = text("what the trial wrote and could not be removed; empty where nothing is left")
+    bytes_late: Count = count("of what was written, received after the last end", "B")
+    looked_at: str = text("what of the written files was compared after the trial")
+    left_behind: str = text("what the trial wrote and could not be removed")
     limit: Limit = part(Limit)
-    verdict: str = text("VALID, SUSPECT or INVALID, by the rules of docs/verdicts.md; running: not ended yet")
-    verdict_reasons: str = text("why it is not VALID, with what was measured, separated by semicolons")
+    verdict: str = text("VALID, SUSPECT or INVALID (docs/verdicts.md); or running")
+    verdict_reasons: str = text("why it is not VALID, separated by semicolons")
     idle_before_mbps: Amount = number(
         "Mb/s", "carried by the storage servers before the window, while the samplers ran"
     )
@@ -297,13 +280,13 @@ class TrialRow(OfTrial):
 class ResourceRow(OfTrial):
     """A resource along a trial's way."""
 
-    host: str = text("host whose it is; empty for a link, the clients and the machine that hosts share")
+    host: str = text("its host; empty for links, clients and shared machines")
     role: str = text("what the host does on the path; or wan, client, machine")
     resource: str = text("what was used")
-    interface: str = text("interface whose it is, of those of the host; empty for what is no interface's")
-    value: Amount = number("", "how much of it was used, in the mean, while all clients were at work", 4)
+    interface: str = text("its interface, if it is an interface's")
+    value: Amount = number("", "mean use while all clients were at work", 4)
     unit: str = text("unit of value and ceiling")
-    ceiling: Amount = number("", "the most that there is of it", 4)
+    ceiling: Amount = number("", "the most there is", 4)
     utilisation: Amount = number("1", "value over ceiling", 4)
-    ceiling_from: str = text("who says so: measured by iperf3, stated in [links], stated by the card, a CPU quota …")
-    on_the_way: str = text("yes: the trial's data passed there; no: sampled, but nothing to do with this trial")
+    ceiling_from: str = text("measured by iperf3, stated in [links], by the card, a CPU quota …")
+    on_the_way: str = text("yes: the trial's data passed there; or no")

@@ -66,8 +66,8 @@ class SummaryRow(Row):
 
     configuration: str = text(CONFIGURATION)
     levels: Mapping[str, Any] = factor_levels()
-    trials: Count = count("trials that count: complete and not INVALID; the rest is taken over them")
-    trials_left_out: Count = count("trials that do not count")
+    trials: Count = count("usable trials, complete and not INVALID; the rest is over these")
+    trials_left_out: Count = count("trials that are not usable")
     valid: Count = count("trials with the verdict VALID")
     suspect: Count = count("trials with the verdict SUSPECT")
     invalid: Count = count("trials with the verdict INVALID")
@@ -79,13 +79,13 @@ class SummaryRow(Row):
     )  # fmt: skip
     gain: Interval = bounded(
         "gain_mbps", "gain_", "Mb/s",
-        "delivered_mbps less that of the next smaller batch, over the repeats that both have",
+        "delivered_mbps less that of the next smaller number of jobs",
     )  # fmt: skip
     growth: Interval = bounded(
         "growth",
         "growth_",
         "1",
-        "delivered_mbps over that of the next smaller batch, as the thesis' rate of increase",
+        "the same as a ratio, the thesis' rate of increase",
         4,
     )
 
@@ -94,25 +94,25 @@ class SummaryRow(Row):
 class RatioRow(Row):
     """Two levels of a factor, all else being equal."""
 
-    factor: str = text("what is compared, all else being equal: access, workload, the pair of both, jobs, or an axis")
+    factor: str = text("what is compared: access, workload, the pair of both, jobs, or an axis")
     levels: Mapping[str, Any] = factor_levels()
-    against: str = text("the level of the factor that its level here is compared with")
+    against: str = text("level that this level is compared with")
     metric: str = text("column of trials.csv that is compared")
     ratio: Interval = bounded(
-        "ratio", "", "1", "level over against, without what a repeat does to all its trials", 4,
+        "ratio", "", "1", "level over against", 4,
         of="the ratio", single="; empty with a single trial of either",
     )  # fmt: skip
     more: Interval = bounded(
-        "difference", "difference_", "", "level less against, in the metric's unit: mean over the same pairs", 4,
+        "difference", "difference_", "", "level less against, in the metric's unit", 4,
         of="the difference", single="; empty with a single pair",
     )  # fmt: skip
     df: float | None = number("1", "degrees of freedom of the ratio's interval")
-    pairs: Count = count("repeats of which both trials count")
+    pairs: Count = count("repetitions of which both trials are usable")
     by_valid: Interval = bounded(
         "valid_ratio", "valid_", "1", "ratio by VALID trials alone; empty where all are", 4,
         single="; empty with a single trial of either",
     )  # fmt: skip
-    valid_pairs: Count = count("repeats of which both trials are VALID")
+    valid_pairs: Count = count("repetitions of which both trials are VALID")
     method: str = text("how the interval was made: moderated t")
 
     @property
@@ -137,11 +137,11 @@ class ScalingRow(Row):
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("the least level of the factor, all else being equal")
     kind: str = text("measured, or extrapolated: then nothing of this point was measured")
-    delivered: Interval = bounded("delivered_mbps", "delivered_", "Mb/s", "mean rate taken in by the jobs")
+    delivered: Interval = bounded("delivered_mbps", "delivered_", "Mb/s", "delivered throughput")
     scale: Interval = bounded(
         "scale_factor", "scale_", "1", "rate over that at the least level, over level over least level", 4
     )
-    pairs: Count = count("repeats by which the scale factor was found; empty where it was extrapolated with another's")
+    pairs: Count = count("repetitions behind the scale factor; empty: extrapolated")
     by: str = text("the point whose scale factor was used to extrapolate")
     method: str = text("how the scale factor's interval was made: moderated t")
 
@@ -154,7 +154,7 @@ class KneeRow(Row):
     state: str = text("full: within the ladder; full from the least batch; not full; cannot tell")
     why: str = text("why it cannot be told")
     knee: Interval = bounded(
-        "knee_jobs", "knee_", "1", "clients at which each one’s share, added up, comes to the plateau", 2,
+        "knee_jobs", "knee_", "1", "saturation point: where single clients' rates add up to the plateau", 2,
         single="; empty where the ladder does not bound it",
     )  # fmt: skip
     plateau: Interval = bounded(
@@ -162,18 +162,16 @@ class KneeRow(Row):
         single="; empty where the ladder does not bound it",
     )  # fmt: skip
     each: Interval = bounded(
-        "each_mbps", "each_", "Mb/s", "what each client brings while the way is not full",
+        "each_mbps", "each_", "Mb/s", "what each client brings below saturation",
         single="; empty where the ladder does not bound it",
     )  # fmt: skip
-    further: Interval = bounded(
-        "further_mbps", "further_", "Mb/s", "what one further client brings: the gain of the last step over its clients"
-    )
-    predicted_jobs: Count = count("next larger batch, of which the prediction is")
+    further: Interval = bounded("further_mbps", "further_", "Mb/s", "what one more client brings at the ladder's end")
+    predicted_jobs: Count = count("next larger number of jobs, which is predicted")
     predicted: Interval = bounded(
-        "predicted_mbps", "predicted_", "Mb/s", "delivered_mbps of that batch, mean over as many repetitions"
+        "predicted_mbps", "predicted_", "Mb/s", "predicted delivered_mbps, mean over as many repetitions"
     )
-    batches: Count = count("batches on the ladder that have trials which count; jobs is the largest of them")
-    repeats: Count = count("repetitions that have")
+    batches: Count = count("job counts with usable trials; jobs is the largest")
+    repeats: Count = count("repetitions with usable trials")
     method: str = text("how the intervals were made: profile, of the likelihood")
 
 
