@@ -1,9 +1,15 @@
-"""Who clients are to the storage by a way of access: what their jobs are told of it, and what travels with them."""
+"""Who clients are to the storage, and variables of secret value: what jobs are told, and what travels with them."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
+from tierbench.checked_text import AbsolutePath, Variable
+from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Access
 from tierbench.wrappers.credentials import KINDS
 
@@ -40,3 +46,45 @@ def variables(access: Access) -> dict[str, str]:
 def service(access: Access) -> str:
     """The service whose token HTCondor's credential daemons are to give to each job."""
     return str(access.token.condor) if access.token and access.token.condor else ""
+
+
+@dataclass(frozen=True)
+class Secret:
+    """Where a value is: in a file on the access point, which travels with each job, or in the job's environment."""
+
+    from_file: AbsolutePath | None = None
+    from_env: Variable | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.from_file) == bool(self.from_env):
+            raise ValueError(
+                "needs either from_file, a file on the access point, or from_env, a variable that jobs have already"
+            )
+
+    @property
+    def record(self) -> dict[str, str]:
+        """What trial.json tells the client: the file by the name that it has beside it."""
+        return {"from_file": PurePath(self.from_file).name} if self.from_file else {"from_env": str(self.from_env)}
+
+
+def secret_files(environment: Mapping[str, Any]) -> list[str]:
+    """The files that HTCondor brings to each client."""
+    return [str(value.from_file) for value in environment.values() if isinstance(value, Secret) and value.from_file]
+
+
+def problems(paths: Iterable[str], others: Iterable[str]) -> Iterator[str]:
+    """What keeps files of secrets from travelling beside others of these names."""
+    taken = set(others)
+    for path in dict.fromkeys(paths):
+        name = PurePath(path).name
+        if name in taken:
+            yield f"{path}: another file that travels with the clients is called {name} too; call this one otherwise"
+        taken.add(name)
+        if not os.access(path, os.R_OK):
+            yield f"{path}: is not there to be read, but a trial's clients need it; write the run where it is"
+
+
+def refuse(found: Iterable[str], key: str) -> None:
+    complaints = [f"{key}: {problem}" for problem in found]
+    if complaints:
+        raise ConfigError("\n".join(complaints))

@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from tierbench.checked_text import Key, Line, LocalFile, Name, printable
-from tierbench.dags.axes import (
+from tierbench.dags.claims import Claim, read_claims
+from tierbench.dags.clients import ClientFile, find_client_file, is_path, shipped_clients
+from tierbench.dags.layout import Report, Scaling, scaling_problems
+from tierbench.dags.layout import problems as report_problems
+from tierbench.dags.levels import (
+    PAIR,
     Axis,
     LeftOut,
+    Level,
+    Levels,
+    is_level,
+    named_levels,
     points,
     read_axes,
     read_left_out,
@@ -19,18 +28,21 @@ from tierbench.dags.axes import (
     unknown_factors,
     with_settings,
 )
-from tierbench.dags.claims import Claim, read_claims
-from tierbench.dags.clients import ClientFile, find_client_file, is_path, shipped_clients
-from tierbench.dags.layout import Report
-from tierbench.dags.layout import problems as report_problems
-from tierbench.dags.levels import PAIR, Level, Levels, is_level, named_levels
 from tierbench.dags.measure import MEASURES
-from tierbench.dags.placement import EVENLY, Dealt, Placement, Way
-from tierbench.dags.repeats import MOST, Until
 from tierbench.dags.replicas import KINDS, Replicas, WrittenFiles
-from tierbench.dags.scaling import Scaling, scaling_problems
-from tierbench.dags.start import Every, Kind
-from tierbench.dags.work import Work, WorkKeys, resolved
+from tierbench.dags.trial_settings import (
+    EVENLY,
+    MOST_REPEATS,
+    Dealt,
+    Every,
+    Placement,
+    PlacementName,
+    StartKind,
+    Until,
+    Work,
+    WorkKeys,
+    resolved_work,
+)
 from tierbench.dags.workloads import Workload, workload_class
 from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
@@ -51,14 +63,14 @@ class Experiment(WorkKeys):
     question: Line
     access: tuple[Key, ...]
     batches: tuple[int, ...]
-    repeats: int | Until = field(default=3, metadata={"bounds": (1, MOST)})
+    repeats: int | Until = field(default=3, metadata={"bounds": (1, MOST_REPEATS)})
     seed: int = 1
     sample_period_s: float = bounded(1.0, 0.05, 60)
     scale: float | None = bounded(None, 0.000001, 1_000_000)  # of the site's rates, where not as the site says
-    start: Kind | Every = "together"
+    start: StartKind | Every = "together"
     ahead: bool = False
     pool: Key | None = None  # whose workers are the clients', where not those of the way
-    placement: Way | Dealt = EVENLY
+    placement: PlacementName | Dealt = EVENLY
     cores: Literal["free", "pinned"] = "free"
     flush: bool = True
     retries: int = bounded(1, 0, 100)
@@ -88,7 +100,7 @@ class Experiment(WorkKeys):
 
     def work_of(self, workload: str) -> Work:
         """What each of its jobs works through."""
-        return resolved(self.workloads[workload], self)
+        return resolved_work(self.workloads[workload], self)
 
     def replicas_of(self, workload: str) -> Replicas:
         """What a workload reads, or writes."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tierbench import names
-from tierbench.dags import credentials, secret
-from tierbench.dags.ahead import awaited_s, waiting
+from tierbench.dags import credentials
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushes, ways_to_sample
-from tierbench.dags.limits import limits
+from tierbench.dags.limits import awaited_s, limits, waiting
 from tierbench.dags.nodes import (
     AbortOn,
+    After,
     AtOnce,
     Before,
     Dag,
@@ -26,7 +26,7 @@ from tierbench.dags.nodes import (
     SubDag,
 )
 from tierbench.dags.plan import Configuration, Plan, Trial
-from tierbench.dags.start import has_gate, kind_of
+from tierbench.dags.trial_settings import has_gate, start_kind
 from tierbench.dags.workloads import Workload
 from tierbench.site_configs.site import Access, Site
 from tierbench.starts import EVERY, IN_TURN, TOGETHER
@@ -69,6 +69,9 @@ DAGMAN = (
     ),
 )
 IN_ORDER = ("DAGMAN_MAX_PRE_SCRIPTS = 1", "or the trial whose script ends first would run first, whatever its priority")
+STARTER = f"../../{names.NIGHTLY_STARTER}"  # from a night's directory
+NOTHING_TO_CONFIRM = 3
+DONE = "/bin/true"
 
 
 def dagman_config() -> str:
@@ -160,7 +163,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
     samplers = [part for node in _samplers(site, experiment, trial) for part in begin(node, *arranged)]
     yield Step("sampling: counters are read along the way, until the stop", samplers)
     if has_gate(experiment.start):  # it waits for all of the above
-        purpose = GATE[kind_of(experiment.start)]
+        purpose = GATE[start_kind(experiment.start)]
         yield Step(purpose, _watching("gate", gate_s, begin))
     clients = _clients(site, experiment, trial)
     purpose = "clients: one cluster, each with a replica of its own"
@@ -272,7 +275,7 @@ def _waits(experiment: Experiment, trial: Trial) -> dict[str, int]:
 
 def _secrets(access: Access, workload: Workload) -> list[str]:
     """The files of the access point that travel with each client, and whose content nobody else may learn."""
-    return list(dict.fromkeys([*credentials.files(access), *secret.files(workload.environment)]))
+    return list(dict.fromkeys([*credentials.files(access), *credentials.secret_files(workload.environment)]))
 
 
 def _travelling(macro: str, paths: Sequence[str]) -> dict[str, str]:
@@ -303,3 +306,40 @@ def _script(name: str) -> str:
 
 def _submit(kind: str) -> str:
     return f"{RUN_DIRECTORY}/{names.SUBMIT}/{kind}.sub"
+
+
+def night_dag(plan: Plan) -> Dag:
+    """Each repetition's trials with a look at the links before it, and one after the last.
+
+    A repetition with a trial that is not complete fails, and the night goes on all the same.
+    """
+    usage = [
+        f"A night of {plan.experiment} at site {plan.site}.",
+        f"`tierbench nightly` submits it, once; the trials' own DAGs are in {names.NIGHT_RUN}.",
+    ]
+    return Dag(usage, f"{names.NIGHT_RUN}/{names.DAGMAN_CONFIG}", list(_night_parts(plan)))
+
+
+def repetitions(plan: Plan) -> list[int]:
+    return sorted({trial.repeat for trial in plan.trials})
+
+
+def repetition_dags(plan: Plan, experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """The run's files that a night's DAG names."""
+    for repeat in repetitions(plan):
+        yield names.repetition_dag(repeat), repetition_dag(plan, experiment, repeat).text()
+
+
+def _night_parts(plan: Plan) -> Iterator[Part]:
+    nodes = [f"repetition-{repeat}" for repeat in repetitions(plan)]
+    for repeat, node in zip(repetitions(plan), nodes, strict=True):
+        yield SubDag(node, names.repetition_dag(repeat), names.NIGHT_RUN, priority=0)
+        yield Before(node, f"../{STARTER}", ["links", ".."])
+        yield After(node, DONE)
+    yield SubDag("again", names.EXPERIMENT_DAG, names.NIGHT_AGAIN, priority=0)
+    yield Before("again", f"../{STARTER}", ["judge", ".."])
+    yield SkipIf("again", NOTHING_TO_CONFIRM)
+    yield After("again", DONE)
+    for before, after in zip(nodes, [*nodes[1:], "again"], strict=True):
+        yield Edge([before], [after])
+    yield Final("books", STARTER, ("close", "."))

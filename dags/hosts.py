@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tierbench import names
-from tierbench.dags.ahead import trials_in_slots, twice
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.language import item
 from tierbench.dags.levels import level_text
-from tierbench.dags.placement import EVENLY, place_lines, places
+from tierbench.dags.limits import trials_in_slots, twice
 from tierbench.dags.plan import Configuration, Plan, Trial
+from tierbench.dags.trial_settings import EVENLY, place_lines, places
 from tierbench.site_configs.site import Condition, Sampler, Site
 
 

@@ -1,12 +1,18 @@
-"""Factors and their levels: a level is a number, a word or yes and no; and how it stands in names."""
+"""Factors and their levels, how they stand in names; the axes that an experiment declares, and their product."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
+
+from tierbench.checked_text import Key, Line, Setting, printable
+from tierbench.definitions import unknown
+from tierbench.errors import ConfigError
+from tierbench.spec import build
 
 Level = str | int | float | bool
 Levels = Mapping[str, Level]
@@ -16,6 +22,27 @@ PAIR = "pair"  # an access with its workload, as access/workload: lines where no
 SIMULTANEOUS = "simultaneous jobs"
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
+CONDITIONS = "conditions"
+# What is the same for all trials of an experiment, so that no axis can set it.
+COMMON = (
+    "name",
+    "question",
+    "access",
+    "batches",
+    "repeats",
+    "seed",
+    "retries",
+    "axes",
+    "except",
+    "report",
+    "scaling",
+    "extends",
+    "without",
+    "measure",
+)
+
+Tables = dict[str, Any]
 
 
 def is_level(value: Any) -> TypeGuard[Level]:
@@ -62,3 +89,154 @@ class Factor:
 def named_levels(levels: Levels) -> list[str]:
     """Levels with their factors, as names have them: rtt_ms=14."""
     return [f"{factor}={level_text(level)}" for factor, level in levels.items()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """A factor: for each of its levels, by the text that names it, the keys of the experiment that it sets."""
+
+    name: str
+    levels: tuple[Level, ...]
+    settings: tuple[Mapping[str, Any], ...]
+    label: Line = Line("")
+
+    @property
+    def arranged(self) -> bool:
+        """Whether it changes what the site is like, which takes time and so is done as seldom as can be."""
+        return any(key.startswith(f"{CONDITIONS}.") for settings in self.settings for key in settings)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Points of the product that make no sense: those that have one of the levels named of each factor named."""
+
+    where: dict[str, Any]
+    because: Line
+
+    def matches(self, levels: Levels) -> bool:
+        return all(factor in levels and levels[factor] in _listed(allowed) for factor, allowed in self.where.items())
+
+
+@dataclass(frozen=True)
+class _Written:
+    """An axis as a file has it, unless its values are a table."""
+
+    values: tuple[Any, ...]
+    sets: Setting | None = None
+    arranges: Key | None = None
+    label: Line = Line("")
+
+
+@dataclass(frozen=True)
+class _Named:
+    """An axis whose levels have names, and each a table of what it sets."""
+
+    values: dict[str, Any]
+    label: Line = Line("")
+
+
+def read_axes(table: Any, source: str) -> tuple[Axis, ...]:
+    """The [axes] of an experiment's file."""
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{source}: axes: must be tables like [axes.cache_mb]")
+    axes, problems = [], []
+    for name, axis in table.items():
+        try:
+            axes.append(_axis(name, axis, source))
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return tuple(axes)
+
+
+def read_left_out(table: Any, source: str) -> tuple[LeftOut, ...]:
+    """The [[except]] tables of an experiment's file."""
+    if not isinstance(table, list):
+        raise ConfigError(f"{source}: except: must be tables like [[except]]")
+    return tuple(build(LeftOut, entry, source, f"except[{number}]") for number, entry in enumerate(table))
+
+
+def points(axes: Sequence[Axis]) -> Iterator[tuple[Levels, Tables]]:
+    """Every combination of the axes' levels, with all that it sets; one without any where there are no axes."""
+    choices = [list(zip(axis.levels, axis.settings, strict=True)) for axis in axes]
+    for chosen in itertools.product(*choices):
+        levels = {axis.name: level for axis, (level, _) in zip(axes, chosen, strict=True)}
+        yield levels, {key: value for _, settings in chosen for key, value in settings.items()}
+
+
+def with_settings(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> Tables:
+    """An experiment's tables with some of its keys set anew; a key is a path like workloads.root.options.cache_mb."""
+    changed = dict(tables)
+    for path, value in settings.items():
+        first, *others = path.split(".")
+        below = changed.get(first)
+        rest = ".".join(others)
+        changed[first] = with_settings(below if isinstance(below, Mapping) else {}, {rest: value}) if rest else value
+    return changed
+
+
+def unknown_factors(left_out: Sequence[LeftOut], factors: Mapping[str, Sequence[Level]]) -> Iterator[str]:
+    """What is wrong with the points that are left out: factors and levels that the experiment does not have."""
+    for number, entry in enumerate(left_out):
+        for factor, levels in entry.where.items():
+            key = f"except[{number}].where"
+            if factor not in factors:
+                yield unknown(key, factor, factors)
+                continue
+            for level in _listed(levels):
+                if level not in factors[factor]:
+                    yield unknown(f"{key}.{factor}", level_text(level), map(level_text, factors[factor]))
+
+
+def _axis(name: str, table: Any, source: str) -> Axis:
+    key = f"axes.{printable(name)}"
+    if not NAME.fullmatch(name):
+        raise ConfigError(f'{source}: {key}: a factor is named by small letters, digits and "_", like cache_mb')
+    if isinstance(table, Mapping) and isinstance(table.get("values"), Mapping):
+        named = build(_Named, table, source, key)
+        levels, settings, label = tuple(named.values), tuple(named.values.values()), named.label
+    else:
+        written = build(_Written, table, source, key)
+        if bool(written.sets) == bool(written.arranges):
+            raise ConfigError(
+                f"{source}: {key}: needs either sets, a key like workloads.root.options.cache_mb, or arranges,"
+                f" a condition of the site; or values with a table for each level"
+            )
+        path = written.sets or f"{CONDITIONS}.{written.arranges}"
+        levels, label = written.values, written.label
+        settings = tuple({path: level} for level in levels)
+    problems = [f"{source}: {key}.{problem}" for problem in _problems(levels, settings)]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return Axis(name=name, levels=levels, settings=settings, label=label)
+
+
+def _problems(levels: Sequence[Any], settings: Sequence[Any]) -> Iterator[str]:
+    if not levels:
+        yield "values: must not be empty"
+    for level in levels:
+        if not is_level(level):
+            yield f"values: must be numbers, true or false, or texts of letters, digits and . _ -, not {level!r}"
+    texts = [level_text(level) for level in levels if is_level(level)]
+    yield from (f"values: has {text} twice" for text in sorted(set(texts)) if texts.count(text) > 1)
+    for level, table in zip(levels, settings, strict=True):
+        if not isinstance(table, Mapping) or not table:
+            named = printable(str(level))
+            yield f'values.{named}: must be a table of what it sets, like {{ "replicas.files.size_mb" = 8 }}'
+            continue
+        for path in table:
+            if path.split(".")[0] in COMMON:
+                yield f"values: {printable(path)} is the same for all trials, no axis can set it"
+
+
+def _listed(levels: Any) -> Sequence[Any]:
+    return levels if isinstance(levels, list) else [levels]
+
+
+def settable(key: str, tables: Mapping[str, Any]) -> str | None:
+    """What is wrong with a path into tables whose names are the user's; None if it leads into one that is there."""
+    first, *others = key.split(".")
+    if first in ("workloads", "replicas") and others and others[0] not in tables.get(first, {}):
+        return unknown(key, others[0], tables.get(first, {}))
+    return None

@@ -1,4 +1,4 @@
-"""How long anything of a trial is waited for: said once here, and in each trial.json for all that runs it.
+"""How long anything of a trial is waited for, said once here and in each trial.json; and what is started ahead of it.
 
 Each wait has a limit inside, where the reason is known best, and a longer one outside, which needs nobody's consent:
 a client ends its own reading, then the gate ends the trial, then HTCondor removes the job, then the turn is taken away.
@@ -6,15 +6,21 @@ a client ends its own reading, then the gate ends the trial, then HTCondor remov
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Iterator
 
+from tierbench import names
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.start import Every
+from tierbench.dags.nodes import Job
+from tierbench.dags.trial_settings import Every, Until, has_gate
 from tierbench.starts import IN_TURN
 from tierbench.trials import Limits
 
 PREPARE_S = 600  # from a slot to READY: files sent, a ticket, ROOT or CMSSW set up
 GRACE_S = 60  # by so much what stands outside is more patient than what stands inside
+ASKED = "ahead = true: jobs of the next trial are there while one measures"
+CHIRP = "htchirp.py"  # HTCondor's, which clients and samplers have beside them anyway
 
 
 def limits(experiment: Experiment, jobs: int) -> Limits:
@@ -44,3 +50,42 @@ def _last_begin_s(experiment: Experiment, jobs: int) -> int:
     if isinstance(experiment.start, Every):
         return math.ceil((jobs - 1) * experiment.start.every_s)
     return (jobs - 1) * (experiment.time_limit_s + GRACE_S) if experiment.start == IN_TURN else 0
+
+
+def ahead_problems(experiment: Experiment) -> Iterator[str]:
+    """Why trials cannot be started ahead; of a run in which one is, none may do what its jobs must not meet."""
+    points = [point.experiment for point in experiment.points]
+    if not any(point.ahead for point in points):
+        return
+    if any(point.conditions for point in points):
+        yield f"{ASKED}, under its conditions and on its mounts; leave the conditions out, or ahead"
+    if isinstance(experiment.repeats, Until):
+        yield f"{ASKED}, so it must be known that it will be needed; make repeats a number, or leave ahead out"
+    if any(use.replicas.is_written for use in experiment.uses()):
+        yield f"{ASKED}, and may hold the slot in which what this one wrote is looked through; leave ahead out"
+    if any(point.ahead and not has_gate(point.start) for point in points):
+        yield f'{ASKED}, and wait for its gate; choose a start other than "natural", or leave ahead out'
+
+
+def trials_in_slots(experiment: Experiment) -> int:
+    """How many trials have slots of the pool at once."""
+    return 2 if any(point.experiment.ahead for point in experiment.points) else 1
+
+
+def twice(experiment: Experiment | None) -> str:
+    """What is to be added where slots are too few, if a trial needs them twice."""
+    return ", and as many for the next trial (ahead = true)" if experiment and trials_in_slots(experiment) > 1 else ""
+
+
+def awaited_s(experiment: Experiment, jobs: int) -> int:
+    """For so long HTCondor lets a job of a trial wait for the one before, with all of its tries."""
+    return (1 + experiment.retries) * limits(experiment, jobs).turn_s if experiment.ahead else 0
+
+
+def waiting(job: Job, script: str, *, brings_chirp: bool) -> Job:
+    """The same node with jobs that wait for their trial's turn where they run, and become the script then."""
+    beside = [script] if brings_chirp else [CHIRP, script]
+    travelling = ", ".join(f"../../{names.SCRIPTS}/{name}" for name in beside)
+    macros = {"program": names.STARTED_AHEAD, "then": f"{names.BEGUN} ./{script}"}
+    macros |= {"held": f", {travelling}"} if brings_chirp else {"held": travelling, "chirp": "True"}
+    return dataclasses.replace(job, macros={**job.macros, **macros})

@@ -17,15 +17,13 @@ from typing import Any, TypeVar
 
 from tierbench import json_files, names
 from tierbench.checked_text import shown
-from tierbench.dags.ahead import problems as ahead_problems
 from tierbench.dags.experiment import Experiment, Use, shipped_experiments
 from tierbench.dags.layout import Layout, layout
 from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, level_text, named_levels
-from tierbench.dags.placement import Placement, placement_problems
-from tierbench.dags.repeats import most
+from tierbench.dags.limits import ahead_problems as ahead_problems
 from tierbench.dags.replicas import Entry, StreamedBytes, WrittenFiles
-from tierbench.dags.submission import problems as submission_problems
-from tierbench.dags.work import Work
+from tierbench.dags.shipping import submission_problems as submission_problems
+from tierbench.dags.trial_settings import Placement, Work, most_repeats, placement_problems
 from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
@@ -368,7 +366,7 @@ def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, R
     chance = random.Random(experiment.seed)  # noqa: S311
     position = {folder: chance.randrange(own.count) if own.lies_ready else 0 for folder, own in sets.items()}
     index = 0
-    for repeat in range(1, most(experiment.repeats) + 1):
+    for repeat in range(1, most_repeats(experiment.repeats) + 1):
         for cell in _shuffled(cells, chance):
             replicas = sets[cell.replicas]
             offset = position[cell.replicas]

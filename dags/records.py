@@ -1,27 +1,29 @@
-"""What a trial's own files say: trial.json, from which all that runs and all that reads takes it, and replicas.txt."""
+"""What a trial's own files say: trial.json, from which all that runs and reads takes it, replicas.txt, outcome.json."""
 
 from __future__ import annotations
 
 import dataclasses
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from tierbench import names
+from tierbench import json_files, names
 from tierbench.dags import credentials
+from tierbench.dags.credentials import Secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
 from tierbench.dags.language import rows
 from tierbench.dags.limits import limits
-from tierbench.dags.placement import EVENLY, placement_text, places
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
-from tierbench.dags.repeats import Until
-from tierbench.dags.secret import Secret
-from tierbench.dags.start import start_record
+from tierbench.dags.trial_settings import EVENLY, SKIPPED, Until, placement_text, places, start_record
 from tierbench.dags.workloads import Workload
+from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Access, Site
 
 FORMAT = 1
+DAMAGED = "damaged"
 
 
 def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, run: str = "") -> dict[str, Any]:
@@ -177,8 +179,34 @@ def _lines(access: Access, replicas: ReplicaSet, client: int) -> list[str]:
 
 def _options(name: str, workload: Workload, access: Access) -> Mapping[str, Any]:
     environment = dict(access.environment) | {
-        variable: value.told if isinstance(value, Secret) else value for variable, value in workload.environment.items()
+        variable: value.record if isinstance(value, Secret) else value
+        for variable, value in workload.environment.items()
     }
     options = {**dataclasses.asdict(workload.options), "environment": environment}
     files = {option: names.option_file(name, path) for option, path in workload.option_files.items() if path}
     return options | files  # which travel with the programs
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """outcome.json: complete or not, and why."""
+
+    state: str = "complete"
+    reasons: list[str] = field(default_factory=list)
+    again: bool = False  # it will be tried once more
+    left: list[str] = field(default_factory=list)  # of what it wrote, what could not be removed
+
+    @property
+    def well(self) -> bool:
+        """Whether the trial has been measured, or need not be."""
+        return self.state in ("complete", SKIPPED)
+
+
+def read_outcome(trial: Path) -> Outcome | None:
+    """The outcome of the trial in this folder; None where it has none yet."""
+    try:
+        return json_files.read_as(Outcome, trial / names.OUTCOME, names.OUTCOME)
+    except FileNotFoundError:
+        return None
+    except Damaged as error:
+        return Outcome(DAMAGED, [str(error)])

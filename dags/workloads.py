@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 from tierbench import checked_text
 from tierbench.checked_text import Key, Kind, LocalFile, Value, Variable, shown
 from tierbench.dags.clients import ClientFile
-from tierbench.dags.secret import Secret
-from tierbench.dags.work import WorkKeys
+from tierbench.dags.credentials import Secret
+from tierbench.dags.trial_settings import WorkKeys
 from tierbench.errors import ConfigError
 from tierbench.spec import bounded
 from tierbench.wrappers.client import Client, Option

@@ -11,14 +11,14 @@ from secrets import token_hex
 from typing import Any
 
 from tierbench import names
-from tierbench.dags import credentials, secret
+from tierbench.dags import credentials
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
 from tierbench.dags.hosts import crowded, host_lists, place_lists
-from tierbench.dags.placement import AS_MATCHED, EVENLY
 from tierbench.dags.plan import Plan, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.shipping import shipped_files
+from tierbench.dags.trial_settings import AS_MATCHED, EVENLY
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 
@@ -103,10 +103,10 @@ def _copy_shipped(site: Site, experiment: Experiment, run: Path) -> None:
     travelling = [names.TRIAL, names.REPLICAS, *(path.name for path in (run / names.SCRIPTS).rglob("*"))]
     for use in experiment.uses():
         access = site.access[use.access]
-        secret.refuse(secret.problems(credentials.files(access), travelling), f"access.{use.access}")
+        credentials.refuse(credentials.problems(credentials.files(access), travelling), f"access.{use.access}")
         beside = [*travelling, *(PurePath(path).name for path in credentials.files(access))]
-        found = secret.problems(secret.files(use.workload.environment), beside)
-        secret.refuse(found, f"workloads.{use.name}.environment")
+        found = credentials.problems(credentials.secret_files(use.workload.environment), beside)
+        credentials.refuse(found, f"workloads.{use.name}.environment")
 
 
 def _json(definition: Any) -> str:

@@ -12,7 +12,7 @@ from tierbench.dags.clients import ClientFile
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import slot_problems
 from tierbench.dags.plan import expand
-from tierbench.dags.submission import problems as submission_problems
+from tierbench.dags.shipping import submission_problems as submission_problems
 from tierbench.definitions import NAMED
 from tierbench.site_configs.site import Site, Submission, find_site
 from tierbench.submit import catalogue, pool, probes

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import sampled_hosts
-from tierbench.dags.placement import places
 from tierbench.dags.plan import Plan, Trial
-from tierbench.dags.start import Every
+from tierbench.dags.trial_settings import Every, places
 from tierbench.site_configs.site import Site
 from tierbench.starts import IN_TURN
 from tierbench.submit.trial.disk_reserve import LOW_BYTES, RESERVE_BYTES

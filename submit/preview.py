@@ -8,7 +8,7 @@ from typing import Any
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.levels import level_text
 from tierbench.dags.plan import Plan, Trial
-from tierbench.dags.repeats import Until, most
+from tierbench.dags.trial_settings import Until, most_repeats
 from tierbench.site_configs.site import Site
 from tierbench.submit.estimates import run_s, trial_s
 from tierbench.submit.pool import Slots
@@ -44,7 +44,7 @@ def preview(
         read = f"{read}, {timed}" if once else timed
     yield f"{read}; at the links' full rate that takes {_span(seconds)}"
     if isinstance(experiment.repeats, Until):
-        yield f"repeated {experiment.repeats}; the plan holds the most of them, of which not all may be needed"
+        yield f"repeated {experiment.repeats}; the plan holds the most_repeats of them, of which not all may be needed"
         yield "(all are run of a DAG that is submitted by hand where no tierbench on the PATH can tell what is enough)"
     yield ""
     yield from _sets(plan, site)
@@ -90,7 +90,7 @@ def _product(plan: Plan, experiment: Experiment) -> Iterator[str]:
         arranged = "; the site arranges it" if factor.arranged else ""
         yield f"{factor.name}: {', '.join(level_text(level) for level in factor.levels)}{arranged}"
     points = len({(trial.configuration.id, trial.jobs) for trial in plan.trials})
-    yield f"{points} points, {most(experiment.repeats)} times each: {len(plan.trials)} trials"
+    yield f"{points} points, {most_repeats(experiment.repeats)} times each: {len(plan.trials)} trials"
     panels = f", a panel for each {' and '.join(plan.report.panels)}" if plan.report.panels else ""
     yield f"the report compares {plan.report.lines} along {plan.report.x}{panels}"
     yield from (f"left out: {number} points ({because})" for because, number in plan.left_out.items())

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from tierbench import files, json_files, names
-from tierbench.dags.outcome import Outcome, read_outcome
-from tierbench.dags.repeats import SKIPPED
+from tierbench.dags.records import Outcome, read_outcome
+from tierbench.dags.trial_settings import SKIPPED
 from tierbench.errors import ConfigError
 from tierbench.json_files import Damaged
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SUMMED, UNITS

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from tierbench import names
 from tierbench.checked_text import printable
-from tierbench.dags.repeats import SKIPPED
+from tierbench.dags.trial_settings import SKIPPED
 from tierbench.submit.lastsamples import SENT, counted, last_samples
 from tierbench.submit.output import coloured, object_line
 from tierbench.submit.pool import PoolError

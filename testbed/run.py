@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from tierbench import names
-from tierbench.dags.bundle import bundle
 from tierbench.dags.clients import digest_of
 from tierbench.dags.experiment import Experiment
+from tierbench.dags.shipping import bundle
 from tierbench.errors import ConfigError, HostError
 from tierbench.interrupts import ASKING
 from tierbench.site_configs.site import load_site

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench import json_files, names
-from tierbench.dags.repeats import Repeats, Until
+from tierbench.dags.trial_settings import Repeats, Until
 from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.read import read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, TrialRow

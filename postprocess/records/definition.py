@@ -8,7 +8,7 @@ from typing import Any
 
 from tierbench import json_files
 from tierbench.dags.measure import MEASURES, Measure
-from tierbench.dags.work import Work
+from tierbench.dags.trial_settings import Work
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.beginning import Beginning, Placement
 from tierbench.postprocess.records.roles import role_of

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from tierbench import files, json_files, names
 from tierbench.condition_state import ConditionState, condition_states
 from tierbench.dags.measure import OF_OWN_DISKS, RECEIVED, SENT, Measure
-from tierbench.dags.outcome import Outcome, read_outcome
-from tierbench.dags.repeats import SKIPPED
+from tierbench.dags.records import Outcome, read_outcome
+from tierbench.dags.trial_settings import SKIPPED
 from tierbench.json_files import Damaged
 from tierbench.postprocess.measures.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.records.beginning import Beginning

@@ -16,8 +16,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from tierbench.dags.layout import Scaling
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, Factor, level_text
-from tierbench.dags.scaling import Scaling
 from tierbench.postprocess.measures.knee import FLAT, RISING, Knee, Rung, knee
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.rows import RATE, TrialRow

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tierbench import files, json_files, names
+from tierbench.dags.layout import Scaling
 from tierbench.dags.levels import Factor
-from tierbench.dags.scaling import Scaling
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.measures.bottleneck import resource_rows
 from tierbench.postprocess.measures.over_time import over_time

@@ -14,7 +14,7 @@ from typing import Any
 
 from tierbench import names
 from tierbench.checked_text import printable
-from tierbench.dags.night import NOTHING_TO_CONFIRM
+from tierbench.dags.graphs import NOTHING_TO_CONFIRM
 from tierbench.definitions import NAMED
 from tierbench.errors import TierbenchError
 from tierbench.submit.nightly import adding, books, record

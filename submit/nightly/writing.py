@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tierbench import names
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.night import night_dag, repetition_dags
+from tierbench.dags.graphs import night_dag, repetition_dags
 from tierbench.dags.plan import Configuration, Plan
 from tierbench.dags.write import write_run
 from tierbench.postprocess.history.mark import OfNight, leave

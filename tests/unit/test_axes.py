@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.dags.axes import COMMON
 from tierbench.dags.experiment import Experiment, load_experiment
+from tierbench.dags.levels import COMMON
 from tierbench.dags.plan import Plan, expand, from_json, to_json
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site

@@ -17,7 +17,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_dag
 from tierbench.dags.nodes import Job
 from tierbench.dags.plan import Plan
-from tierbench.dags.start import Start
+from tierbench.dags.trial_settings import Start
 from tierbench.site_configs.site import Kerberos, Site
 
 TRIAL_DAG = r"""

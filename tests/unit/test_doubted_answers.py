@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_report as synthetic
-from tierbench.dags.layout import Layout
+from tierbench.dags.layout import Layout, Scaling
 from tierbench.dags.levels import Factor
-from tierbench.dags.scaling import Scaling
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.changes import Change, changes
 from tierbench.postprocess.report.compare import comparison_page

@@ -10,7 +10,7 @@ import pytest
 
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.limits import limits
-from tierbench.dags.start import Every
+from tierbench.dags.trial_settings import Every
 from tierbench.trials import Limits
 
 

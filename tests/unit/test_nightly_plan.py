@@ -10,7 +10,7 @@ import pytest
 
 from tierbench import names
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
-from tierbench.dags.night import night_dag, repetition_dags
+from tierbench.dags.graphs import night_dag, repetition_dags
 from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site

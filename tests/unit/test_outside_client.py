@@ -14,10 +14,10 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.shipped import PYTHON
-from tierbench.dags.bundle import bundle
 from tierbench.dags.clients import digest_of, find_client_file
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.plan import expand
+from tierbench.dags.shipping import bundle
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.tables.write import trial_tables

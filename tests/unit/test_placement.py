@@ -11,9 +11,9 @@ from tierbench import names
 from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import flushed_hosts, place_lists
-from tierbench.dags.placement import Dealt, place_lines, places
 from tierbench.dags.plan import expand
 from tierbench.dags.records import trial_record
+from tierbench.dags.trial_settings import Dealt, place_lines, places
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.records.trial import read_trial

@@ -8,7 +8,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
-from tierbench.dags.repeats import Until
+from tierbench.dags.trial_settings import Until
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.measures.enough import enough, enough_without

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.report_page import Page
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.test_papers import BASE, silent
+from tierbench.dags.layout import Scaling, scaling_problems
 from tierbench.dags.levels import Factor
-from tierbench.dags.scaling import Scaling, scaling_problems
 from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.plots.ladder import scaling_plot
 from tierbench.postprocess.report.notes import scaling_of

@@ -15,9 +15,9 @@ import pytest
 
 from tierbench import names
 from tierbench.checked_text import AbsolutePath, Variable
+from tierbench.dags.credentials import Secret
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.plan import expand
-from tierbench.dags.secret import Secret
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
@@ -108,7 +108,7 @@ def test_a_secret_is_in_one_place(table: dict[str, str]) -> None:
 def test_a_client_gets_the_values(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(token.parent)
     monkeypatch.setenv("GIVEN_BY_THE_POOL", VALUE)
-    told = {"A": Secret(from_env=Variable("GIVEN_BY_THE_POOL")).told, "B": {"from_file": "token"}, "C": "plain"}
+    told = {"A": Secret(from_env=Variable("GIVEN_BY_THE_POOL")).record, "B": {"from_file": "token"}, "C": "plain"}
     assert variables(told) == {"A": VALUE, "B": VALUE, "C": "plain"}
 
 

@@ -14,7 +14,7 @@ from tierbench.dags.graphs import trial_dag
 from tierbench.dags.layout import Report, layout
 from tierbench.dags.levels import Factor
 from tierbench.dags.plan import expand
-from tierbench.dags.start import Every
+from tierbench.dags.trial_settings import Every
 from tierbench.errors import ConfigError
 from tierbench.postprocess.measures.stalls import longest_stall
 from tierbench.postprocess.records.trial import read_trial

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tierbench.dags import axes
+from tierbench.dags import levels
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.levels import Level
@@ -142,8 +142,8 @@ def _tagged(table: Any) -> type | None:
 
 def axis_fields(tables: dict[str, Any]) -> Iterator[TextField]:
     """An experiment's axes are read by a module of their own."""
-    yield from _walk(Experiment, axes._Written, tables["axes"]["rtt_ms"], ("axes", "rtt_ms"))
-    yield from _walk(Experiment, axes.LeftOut, tables["except"][0], ("except", 0))
+    yield from _walk(Experiment, levels._Written, tables["axes"]["rtt_ms"], ("axes", "rtt_ms"))
+    yield from _walk(Experiment, levels.LeftOut, tables["except"][0], ("except", 0))
     yield TextField(Experiment, ("axes", "flavour", "values", 0), Level)
     yield TextField(Experiment, ("conditions", "other"), Level)
 

@@ -1,0 +1,194 @@
+"""Keys of an experiment that have values of their own: how clients begin, what each does, where, and how often.
+
+What kinds of start there are is said where those that run on workers read it, too: tierbench/starts.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tierbench.checked_text import Host
+from tierbench.dags.language import item
+from tierbench.spec import bounded
+from tierbench.starts import EVERY, NATURAL
+
+# What these are is said where those that run on the access point and on workers read it, too: tierbench/starts.py
+StartKind = Literal["together", "natural", "in-turn"]
+MOST_FILES, MOST_PROCESSES, LONGEST_S = 100_000, 10_000, 86_400
+PlacementName = Literal["evenly", "as-matched", "one-worker", "in-turn"]
+EVENLY: PlacementName = "evenly"  # where they divide; else as matched
+AS_MATCHED: PlacementName = "as-matched"
+IN_TURN: PlacementName = "in-turn"
+ANYWHERE = "true"  # the requirement of a client that no worker is meant for
+# A worker that is full of others' jobs is not waited for: the trial goes on, and is told from its repetitions.
+MEANT_FOR_S = 120
+OR_LATER_ANYWHERE = f"time() - QDate > {MEANT_FOR_S}"
+MOST_REPEATS = 1000
+SKIPPED = "skipped"  # the state of a trial that was not needed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Every:
+    """Client k begins so many seconds after client k - 1, whatever has become of that."""
+
+    every_s: float = field(metadata={"bounds": (0.05, 86_400)})
+
+    @property
+    def kind(self) -> str:
+        return EVERY
+
+
+Start = StartKind | Every
+
+
+def start_kind(start: Start) -> str:
+    return start.kind if isinstance(start, Every) else start
+
+
+def has_gate(start: Start) -> bool:
+    """Whether clients wait until they are told to begin."""
+    return start != NATURAL
+
+
+def start_record(start: Start) -> dict[str, Any]:
+    """What trial.json says of it."""
+    return {"kind": start_kind(start), "every_s": start.every_s if isinstance(start, Every) else 0.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkKeys:
+    """The keys of a work, in an experiment or in a workload where its own differs."""
+
+    files_per_job: int | None = bounded(None, 1, MOST_FILES)
+    processes: int | None = bounded(None, 1, MOST_PROCESSES)
+    for_s: float | None = bounded(None, 1, LONGEST_S)
+    order: Literal["listed", "shuffled"] | None = None
+    fetch_every_s: float | None = bounded(None, 0.01, LONGEST_S)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What each job of a trial does; its files are its own."""
+
+    files_per_job: int = 1
+    processes: int = 1
+    for_s: float | None = None  # None: until each file was read once
+    order: str = "listed"
+    fetch_every_s: float | None = None  # None: each process begins its next file when it has the one before
+
+    def __str__(self) -> str:
+        return ", ".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        if self.files_per_job > 1:
+            yield f"{self.files_per_job} files a job" + (f", {self.order}" if self.order != "listed" else "")
+        if self.processes > 1:
+            yield f"{self.processes} processes a job"
+        if self.for_s is not None:
+            yield f"for {self.for_s:g} s"
+        if self.fetch_every_s is not None:
+            yield f"each process every {self.fetch_every_s:g} s"
+
+    def problems(self, time_limit_s: int) -> Iterator[str]:
+        """What of it cannot be done."""
+        if self.for_s is None and self.processes > self.files_per_job:
+            yield (
+                f"processes: {self.processes} processes of a job have {self.files_per_job} files between them; make"
+                f" files_per_job {self.processes} or more, or say for_s, for how long they read them again and again"
+            )
+        if self.for_s is not None and self.for_s >= time_limit_s:
+            yield f"for_s: must be less than time_limit_s, after which a client is ended, and not {self.for_s:g}"
+
+
+def resolved_work(*said: WorkKeys) -> Work:
+    """The work that several say, the first one's keys first."""
+    keys = [field.name for field in dataclasses.fields(WorkKeys)]
+    values = {key: next((value for one in said if (value := getattr(one, key)) is not None), None) for key in keys}
+    return Work(**{key: value for key, value in values.items() if value is not None})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dealt:
+    """So many clients on each worker, one worker after the other; or dealt round to hosts that are named."""
+
+    per_worker: int | None = field(default=None, metadata={"bounds": (1, 100_000)})
+    hosts: tuple[Host, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.per_worker is None) == (self.hosts is None):
+            raise ValueError("needs per_worker, a number, or hosts, a list of workers, and not both")
+        if self.hosts is not None and not 0 < len(self.hosts) == len(set(self.hosts)):
+            raise ValueError("hosts: must name at least one worker, and none twice")
+
+
+Placement = PlacementName | Dealt
+
+
+def places(placement: Placement, workers: Sequence[str], jobs: int) -> list[str]:
+    """The worker of each client of a trial, of the workers of its pool; none where HTCondor chooses."""
+    if placement == AS_MATCHED or not workers or (placement == EVENLY and jobs % len(workers)):
+        return []
+    if placement in (IN_TURN, EVENLY):
+        return [workers[client % len(workers)] for client in range(jobs)]
+    if not isinstance(placement, Dealt):
+        return [workers[0]] * jobs
+    if placement.hosts is not None:
+        return [placement.hosts[client % len(placement.hosts)] for client in range(jobs)]
+    return [workers[client // (placement.per_worker or 1)] for client in range(jobs)]
+
+
+def placement_problems(placement: Placement, pool: str, workers: Sequence[str], jobs: int) -> Iterator[str]:
+    """Why the workers of a pool, as far as they are known, cannot be those of a trial of so many clients."""
+    if not isinstance(placement, Dealt) or not workers:
+        return
+    for host in placement.hosts or ():
+        if host not in workers:
+            yield f"placement.hosts: {host} is no worker of pool {pool} ({', '.join(workers)})"
+    if placement.per_worker is not None and jobs > placement.per_worker * len(workers):
+        yield (
+            f"placement.per_worker: {placement.per_worker} on each of the {len(workers)} workers of pool {pool} are"
+            f" too few for a batch of {jobs}"
+        )
+
+
+def placement_text(placement: Placement) -> str:
+    """How it stands in tables and reports."""
+    if not isinstance(placement, Dealt):
+        return placement
+    return f"{placement.per_worker} per worker" if placement.hosts is None else f"on {', '.join(placement.hosts)}"
+
+
+def place_lines(where: Sequence[str], jobs: int, placement: Placement = IN_TURN) -> str:
+    """The list that clients are queued from: what each one's worker has to be."""
+    if not where:
+        return f"{ANYWHERE}\n" * jobs
+    otherwise = f" || {OR_LATER_ANYWHERE}" if placement == EVENLY else ""
+    lines = {host: item(f'Machine == "{host}"{otherwise}') for host in set(where)}
+    return "".join(lines[host] for host in where)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Until:
+    """Repeat until the 95 % interval of a batch's mean rate is within ± so many per cent of it."""
+
+    within_pct: float = dataclasses.field(metadata={"bounds": (0.1, 100)})
+    at_least: int = bounded(3, 2, MOST_REPEATS)
+    at_most: int = bounded(10, 2, MOST_REPEATS)
+
+    def __post_init__(self) -> None:
+        if self.at_most < self.at_least:
+            raise ValueError(f"at_most is {self.at_most}, which is less than at_least, {self.at_least}")
+
+    def __str__(self) -> str:
+        return f"until the mean rate is known to ±{self.within_pct:g} %, {self.at_least} … {self.at_most} times"
+
+
+Repeats = int | Until
+
+
+def most_repeats(repeats: Repeats) -> int:
+    """How many repetitions a plan has to hold."""
+    return repeats.at_most if isinstance(repeats, Until) else repeats
