@@ -4,16 +4,20 @@ import re
 import runpy
 import tomllib
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from tierbench.dags.clients import shipped_clients
+from tierbench.dags.experiment import load_experiment
 from tierbench.postprocess.schema.tables import FILES
+from tierbench.site_configs.site import load_site
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 MEASURED = tomllib.loads((ROOT / "docs/papers-measured.toml").read_text(encoding="utf-8"))
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+EXAMPLE = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```|^ {4}.*?$", re.DOTALL | re.MULTILINE)
 
 
@@ -50,3 +54,19 @@ def test_its_links_lead_somewhere(page):
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(f"{file}#{anchor}")
     assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "load"),
+    [
+        ("sites.md", "my-site", load_site),
+        ("experiments.md", "two-doors", load_experiment),
+        ("faq.md", "no-root", load_experiment),
+    ],
+)
+def test_whole_files_that_it_shows_can_be_used(page, name, load, tmp_path):
+    blocks = EXAMPLE.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    (text,) = (dedent(block) for block in blocks if re.search(rf'^ {{4}}name +?= "{name}"', block, re.MULTILINE))
+    path = tmp_path / f"{name}.toml"
+    path.write_text(text, encoding="utf-8")
+    assert load(path).name == name
