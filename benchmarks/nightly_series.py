@@ -81,7 +81,7 @@ class Series:
         return [json.loads(file.read_text()) for file in files]
 
     def ended(self) -> list[dict[str, object]]:
-        return [night for night in self.nights() if night["told"] or night["outcome"] == "missed"]
+        return [night for night in self.nights() if night["deliveries"] or night["outcome"] == "missed"]
 
     def posted(self) -> list[dict[str, object]]:
         text = (self.directory.parent.parent / "posted.jsonl").read_text()

@@ -25,12 +25,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.unit import synthetic_run as synthetic
 from tierbench import names
 from tierbench.postprocess.history.alarms import Finding, findings, suspected
-from tierbench.postprocess.history.mark import OfNight, leave
-from tierbench.postprocess.history.queries import Chronicle, chronicle
-from tierbench.postprocess.history.rebuild import add
-from tierbench.postprocess.history.rows import MEASURED, MISSED, Night, Value
+from tierbench.postprocess.history.database import Chronicle, History, chronicle
+from tierbench.postprocess.history.rows import MEASURED, MISSED, Night, NightMark, Value, write_night_mark
+from tierbench.postprocess.history.runs import add_run
 from tierbench.postprocess.history.sentences import sentence, unmeasured
-from tierbench.postprocess.history.store import History
 from tierbench.postprocess.schema.rows import RATE
 
 # Logarithms of single VALID trials' rates over the mean of those like them, each run's own means taken out.
@@ -79,7 +77,7 @@ def write_night(
     ]}  # fmt: skip
     for name, content in ((names.PLAN, plan), (names.SITE, {"name": "synthetic"}), (names.EXPERIMENT, {})):
         (run / name).write_text(json.dumps(content), encoding="utf-8")
-    leave(run, OfNight("nights", FIRST_NS + number * DAY_NS, control=f"{CONTROL}/{BATCH}"))
+    write_night_mark(run, NightMark("nights", FIRST_NS + number * DAY_NS, control=f"{CONTROL}/{BATCH}"))
 
 
 def measured(
@@ -94,7 +92,7 @@ def measured(
                 continue
             run = Path(folder) / f"night-{number:03d}"
             write_night(run, number, factor, noise, chance, newer)
-            add(history, run, lambda _: None)
+            add_run(history, run, lambda _: None)
         return chronicle(history, "nights")
 
 

@@ -55,8 +55,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _compared(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history import compare
-    from tierbench.postprocess.history.queries import chronicle
-    from tierbench.postprocess.history.store import History
+    from tierbench.postprocess.history.database import History, chronicle
     from tierbench.postprocess.schema.run_rows import SUMMARISED
     from tierbench.postprocess.tables.load_run import read_results
     from tierbench.submit.output import say

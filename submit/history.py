@@ -63,14 +63,14 @@ def register(subcommands: Any) -> None:
 
 def _opened(arguments: argparse.Namespace) -> Any:
     try:
-        from tierbench.postprocess.history.store import History
+        from tierbench.postprocess.history.database import History
     except ImportError as error:
         raise UnmetNeed(f"the history needs numpy and scipy: {error}") from None
     return History(arguments.history)
 
 
 def _chronicle(arguments: argparse.Namespace, nightly: str) -> Any:
-    from tierbench.postprocess.history.queries import chronicle
+    from tierbench.postprocess.history.database import chronicle
 
     with _opened(arguments) as history:
         return chronicle(history, nightly)
@@ -86,8 +86,8 @@ def _watch(name: str) -> Any:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history.queries import nightlies
-    from tierbench.postprocess.history.terminal import overview
+    from tierbench.postprocess.history.database import nightlies
+    from tierbench.postprocess.history.sentences import overview
 
     with _opened(arguments) as history:
         there = nightlies(history)
@@ -101,7 +101,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history.terminal import night_lines
+    from tierbench.postprocess.history.sentences import night_lines
 
     known = _chronicle(arguments, arguments.nightly)
     wanted = arguments.night or known.nights[-1].day
@@ -125,8 +125,8 @@ def _page(arguments: argparse.Namespace) -> int:
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history.rebuild import rebuild
-    from tierbench.postprocess.history.store import default_place
+    from tierbench.postprocess.history.database import default_place
+    from tierbench.postprocess.history.runs import rebuild
     from tierbench.submit.output import say
 
     place = arguments.history or default_place()
@@ -148,8 +148,8 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _gc(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history import gc
-    from tierbench.postprocess.history.queries import nightlies, nights
+    from tierbench.postprocess.history.database import nightlies, nights
+    from tierbench.postprocess.history.runs import nights_with_samples, remove_samples
 
     age = AGE.fullmatch(arguments.keep_samples)
     if not age:
@@ -158,10 +158,10 @@ def _gc(arguments: argparse.Namespace) -> int:
     total = 0
     with _opened(arguments) as history:
         known = [night for name in nightlies(history) for night in nights(history, name)]
-    for old in gc.old_nights(known, before):
+    for old in nights_with_samples(known, before):
         total += old.bytes
         print(f"{old.night.directory}: {len(old.files)} files, {old.bytes / 1e6:.1f} MB")
         if not arguments.dry_run:
-            gc.collect(old)
+            remove_samples(old)
     print(f"{total / 1e6:.1f} MB {'would be' if arguments.dry_run else 'were'} removed; tables and history stay")
     return 0

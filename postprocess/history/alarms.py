@@ -26,7 +26,7 @@ import numpy as np
 
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.history.changepoints import Course, Rule, Segment, Single, course, line, tame
-from tierbench.postprocess.history.queries import Chronicle
+from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import Acknowledgement, Night
 
 WORSE, BETTER = "worse", "better"

@@ -19,9 +19,9 @@ import numpy as np
 from tierbench.errors import ConfigError
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.history.alarms import BETTER, WORSE, baseline
-from tierbench.postprocess.history.of_run import values
-from tierbench.postprocess.history.queries import Chronicle
+from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import Night
+from tierbench.postprocess.history.runs import values
 from tierbench.postprocess.history.sentences import percent
 from tierbench.postprocess.report.changes import changes, left_out
 from tierbench.postprocess.report.compare import check_common, incomparable

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.errors import TierbenchError, UnmetNeed
-from tierbench.postprocess.history.queries import Chronicle
+from tierbench.postprocess.history.database import Chronicle
 
 TEXT, WHOLE, REAL, TRUTH = "string", "int64", "float64", "bool"  # as Arrow calls them
 COLUMNS = {

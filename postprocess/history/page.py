@@ -1,17 +1,18 @@
-"""The page of a nightly: what has changed, each configuration over the nights, and every night in a table."""
+"""The page of a nightly: what has changed, each configuration over the nights as a drawing, every night in a table."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tierbench import files
 from tierbench.dags.levels import ACCESS
-from tierbench.postprocess.history.alarms import Watch, control_of, findings, history_of
+from tierbench.postprocess.history.alarms import DAY_NS, Finding, Watch, control_of, findings, history_of
 from tierbench.postprocess.history.changepoints import LEAST_IN_ALL
-from tierbench.postprocess.history.chart import chart
-from tierbench.postprocess.history.queries import Chronicle
+from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
 from tierbench.postprocess.plots.canvas import looks, page_colors
@@ -117,3 +118,159 @@ def _beside(known: Chronicle, night: Night) -> str:
     if night.outcome != MEASURED or not before:
         return ""
     return "; ".join(what_else(known, before[-1], night, beside=0))
+
+
+T = TypeVar("T")
+
+WIDTH, HEIGHT = 960, 210
+LEFT, RIGHT, TOP, BASE = 56, 946, 16, 168
+STRIP = 176  # where the marks of nights stand that have something to say besides the rate
+ROOM = 0.08  # above and below what is drawn
+FEW = 120  # nights up to which each has its dot and its interval as a bar; of more, a line in a band
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a night and a rate are in the drawing."""
+
+    first_ns: int
+    last_ns: int
+    low: float
+    high: float
+
+    def x(self, night: Night) -> float:
+        span = max(self.last_ns - self.first_ns, DAY_NS)
+        return round(LEFT + 8 + (night.planned_ns - self.first_ns) / span * (RIGHT - LEFT - 16), 1)
+
+    def y(self, rate: float) -> float:
+        share = (min(max(rate, self.low), self.high) - self.low) / (self.high - self.low)
+        return round(BASE - share * (BASE - TOP), 1)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A night's rate with its interval, and what the control has then, brought to the same scale."""
+
+    night: Night
+    rate: float
+    low: float
+    high: float
+    control: float | None
+
+
+def chart(known: Chronicle, configuration: str, color: str, changes: Sequence[Finding]) -> Markup:
+    """The drawing; `changes` are numbered as they stand in the list below it."""
+    dots = _dots(known, configuration, changes[0].since.planned_ns if changes else None)
+    frame = _frame(known, dots)
+    parts = [
+        *_scales(known, frame),
+        *_gaps(known, configuration, frame),
+        *_changes(changes, frame),
+        *_line([(dot.night, dot.control) for dot in dots if dot.control], frame, "var(--muted)", "4 3"),
+        *_intervals(dots, frame, color),
+        *_line([(dot.night, dot.rate) for dot in dots], frame, f"var({color})", None),
+        *(_dot(dot, frame, color, known.measured[-1].unit) for dot in dots if len(dots) <= FEW),
+    ]
+    return element("svg", *parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", class_="chart nights", role="img",
+                   aria_label=f"{configuration} over the nights")  # fmt: skip
+
+
+def _dots(known: Chronicle, configuration: str, until_ns: int | None) -> list[Dot]:
+    """The nights; the control is brought to the mean of those before the first change."""
+    control = control_of(known)
+    pairs = [(night, known.value(night, configuration), known.value(night, control)) for night in known.measured]
+    there = [(night, value, reference) for night, value, reference in pairs if value]
+    of_both = [
+        (value.mean, reference.mean)
+        for night, value, reference in there
+        if reference and (until_ns is None or night.planned_ns < until_ns)
+    ]
+    scale = sum(one for one, _ in of_both) / sum(other for _, other in of_both) if of_both else 0.0
+    drawn = configuration != control
+    return [
+        Dot(night, value.mean, _or(value.low, value.mean), _or(value.high, value.mean),
+            reference.mean * scale if reference and drawn else None)
+        for night, value, reference in there
+    ]  # fmt: skip
+
+
+def _or(bound: float | None, value: float) -> float:
+    return value if bound is None else bound
+
+
+def _frame(known: Chronicle, dots: Sequence[Dot]) -> Frame:
+    """All rates have room, intervals of few trials as far as they are no larger than that twice over."""
+    rates = [rate for dot in dots for rate in (dot.rate, dot.control) if rate] or [0.0, 1.0]
+    span = max(max(rates) - min(rates), 0.1 * max(rates))
+    low = max(min(rates) - 0.5 * span, 0.0)
+    return Frame(known.nights[0].planned_ns, known.nights[-1].planned_ns, low, max(rates) + (0.5 + ROOM) * span)
+
+
+def _scales(known: Chronicle, frame: Frame) -> Iterator[Markup]:
+    yield element("path", d=f"M{LEFT} {TOP}H{RIGHT}M{LEFT} {BASE}H{RIGHT}", class_="frame")
+    unit = known.measured[-1].unit
+    for word, y in ((figures(frame.high), TOP + 4), (unit, (TOP + BASE) / 2 + 4), (figures(frame.low), BASE + 4)):
+        yield element("text", word, x=LEFT - 6, y=y, text_anchor="end")
+    nights = known.nights
+    marks = sorted({0, len(nights) // 3, 2 * len(nights) // 3, len(nights) - 1})
+    for mark in marks:
+        anchor = "start" if mark == 0 else "end" if mark == len(nights) - 1 and mark else "middle"
+        yield element("text", nights[mark].day, x=frame.x(nights[mark]), y=HEIGHT - 6, text_anchor=anchor)
+
+
+def _gaps(known: Chronicle, configuration: str, frame: Frame) -> Iterator[Markup]:
+    """A night without a rate is a shaded stripe; one whose trials were not all VALID has a mark below."""
+    width = max((RIGHT - LEFT - 16) / max((frame.last_ns - frame.first_ns) / DAY_NS, 1), 1.5)
+    for night in known.nights:
+        title = element("title", f"{night.day}: {night.outcome}{f', {night.reason}' if night.reason else ''}")
+        if night.outcome != MEASURED or known.value(night, configuration) is None:
+            x = round(frame.x(night) - width / 2, 1)
+            yield element("rect", title, x=x, y=TOP, width=round(width, 1), height=BASE - TOP, class_="steady")
+        counted = next((row for row in known.verdicts.get(night.id, []) if row.configuration == configuration), None)
+        if counted and counted.valid < counted.trials:
+            told = f"{night.day}: {counted.valid} of {counted.trials} trials VALID"
+            x = frame.x(night)
+            mark = f"M{x - 2.5} {STRIP}L{x + 2.5} {STRIP + 5}M{x + 2.5} {STRIP}L{x - 2.5} {STRIP + 5}"
+            yield element("path", element("title", told), d=mark, style="stroke:var(--ink)")
+
+
+def _changes(changes: Sequence[Finding], frame: Frame) -> Iterator[Markup]:
+    for number, found in enumerate(changes, start=1):
+        x = round((frame.x(found.last) + frame.x(found.since)) / 2, 1)
+        yield element("path", d=f"M{x} {TOP - 3}V{BASE}", class_="edge")
+        yield element("text", number, x=x, y=TOP - 5, text_anchor="middle")
+
+
+def _intervals(dots: Sequence[Dot], frame: Frame, color: str) -> Iterator[Markup]:
+    if len(dots) <= FEW:
+        bars = "".join(f"M{frame.x(dot.night)} {frame.y(dot.low)}V{frame.y(dot.high)}" for dot in dots)
+        yield element("path", d=bars, style=f"stroke:var({color})", opacity="0.45")
+        return
+    for part in _unbroken([(dot.night, dot) for dot in dots]):
+        up = "L".join(f"{frame.x(night)} {frame.y(dot.high)}" for night, dot in part)
+        down = "L".join(f"{frame.x(night)} {frame.y(dot.low)}" for night, dot in reversed(part))
+        yield element("path", d=f"M{up}L{down}Z", style=f"fill:var({color});stroke:none", opacity="0.22")
+
+
+def _line(points: Sequence[tuple[Night, float]], frame: Frame, color: str, dashes: str | None) -> Iterator[Markup]:
+    parts = ["L".join(f"{frame.x(night)} {frame.y(rate)}" for night, rate in part) for part in _unbroken(points)]
+    yield element("path", d="".join(f"M{part}" for part in parts), style=f"stroke:{color}", stroke_dasharray=dashes)
+
+
+def _unbroken(points: Sequence[tuple[Night, T]]) -> list[list[tuple[Night, T]]]:
+    """The points in pieces, a new one behind each gap of more than a night and a half."""
+    pieces: list[list[tuple[Night, T]]] = []
+    for point in points:
+        if pieces and point[0].planned_ns - pieces[-1][-1][0].planned_ns <= 1.5 * DAY_NS:
+            pieces[-1].append(point)
+        else:
+            pieces.append([point])
+    return pieces
+
+
+def _dot(dot: Dot, frame: Frame, color: str, unit: str) -> Markup:
+    told = f"{dot.night.day}{', a rerun' if dot.night.rerun else ''}: {figures(dot.rate, unit)}"
+    told += f" ({figures(dot.low)}…{figures(dot.high)})" if dot.high > dot.low else ""
+    return element(
+        "circle", element("title", told), cx=frame.x(dot.night), cy=frame.y(dot.rate), r=2.4, style=f"fill:var({color})"
+    )

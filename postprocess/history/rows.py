@@ -1,10 +1,14 @@
-"""What the history holds, as rows that know nothing of the database."""
+"""What the history holds, as rows that know nothing of the database; and a run's own note of its night."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
+
+from tierbench import json_files, names
 
 MEASURED, MISSED, RUNNING, FAILED = "measured", "missed", "running", "failed"
 
@@ -87,7 +91,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Acknowledgement:
-    """Somebody has seen what changed in a configuration (all of them: empty) since a night; nobody is told of it again.
+    """Somebody has seen what changed in a configuration (all of them: empty) since a night; it is reported no more.
 
     `accepted` says besides that it is to stay: the baseline begins anew at that night.
     """
@@ -112,3 +116,26 @@ class Message:
     text: str
     at_ns: int
     delivered: bool
+
+
+@dataclass(frozen=True)
+class NightMark:
+    """night.json of a run directory: which night it is, and what is its control."""
+
+    nightly: str
+    planned_wall_ns: int
+    format: int = 1
+    rerun: bool = False
+    control: str = ""
+
+
+def write_night_mark(run: Path, mark: NightMark) -> None:
+    """Say in the run directory which night it is."""
+    (run / names.NIGHT).write_text(json.dumps(asdict(mark), indent=1) + "\n", encoding="utf-8")
+
+
+def read_night_mark(run: Path, nightly: str, control: str) -> NightMark:
+    try:
+        return json_files.read_as(NightMark, run / names.NIGHT)
+    except FileNotFoundError:
+        return NightMark(nightly, 0, control=control)

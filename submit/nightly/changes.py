@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.definition import Nightly, Say
@@ -17,15 +16,14 @@ from tierbench.submit.nightly.record import Night
 
 if TYPE_CHECKING:  # numpy and scipy are loaded where they are needed, which takes a second
     from tierbench.postprocess.history.alarms import Finding, Watch
-    from tierbench.postprocess.history.queries import Chronicle
-    from tierbench.postprocess.history.store import History
+    from tierbench.postprocess.history.database import Chronicle, History
 
 CRITICAL_RATIO = 0.75  # of what a way had
 
 
 @dataclass(frozen=True)
 class Change:
-    """Something of which an admin is told once."""
+    """Something that an admin is notified of once."""
 
     direction: str
     level: str  # OK, WARNING or CRITICAL
@@ -52,39 +50,37 @@ class Change:
         }
 
 
-def take_in(nightly: Nightly, night: Night, run: Path | None, say: Say) -> None:
-    """Put a night into the history, by its run or as one without; and the gaps that it does not know yet."""
-    from tierbench.postprocess.history import of_run, rows
+def record_in_history(nightly: Nightly, night: Night, measured: list[Path], say: Say) -> None:
+    """Put a night into the history, with its runs; and the nights without a run that it does not have yet."""
+    from tierbench.postprocess.history import rows, runs
 
     with _history(nightly) as history:
-        if run is not None:
-            history.record(*of_run.night_of(run, say=say))
-        for one in [*record.nights(nightly), night]:
-            if one.outcome in ("failed", "missed", "still-running") and not _has_run(nightly, one):
-                outcome = rows.FAILED if one.outcome == "failed" else rows.MISSED
-                planned = int(one.planned_wall_s * 1e9)
-                history.record(rows.Night(nightly.name, planned, outcome, reason=one.reason))
+        for run in measured:
+            history.record(*runs.night_of(run, say=say))
+        for each in [*record.nights(nightly), night]:
+            if each.outcome in ("failed", "missed", "still-running") and not record.run_directories(
+                record.folder(nightly, each)
+            ):
+                outcome = rows.FAILED if each.outcome == "failed" else rows.MISSED
+                planned = int(each.planned_wall_s * 1e9)
+                history.record(rows.Night(nightly.name, planned, outcome, reason=each.reason))
 
 
-def note_message(nightly: Nightly, night: Night, state: str, text: str, told: dict[str, bool]) -> None:
+def note_message(nightly: Nightly, night: Night, state: str, text: str, deliveries: dict[str, bool]) -> None:
     """Keep in the history what was said of a night by which channel, and whether it arrived."""
     from tierbench.postprocess.history.rows import Message
 
     with _history(nightly) as history:
-        for channel, delivered in told.items():
+        for channel, delivered in deliveries.items():
             planned = round(night.planned_wall_s * 1e9)
             history.note_message(Message(nightly.name, planned, channel, state, text, time.time_ns(), delivered))
 
 
 def _history(nightly: Nightly) -> History:
     """Where its nights are, whoever asks: a monitoring system is another user, with a home of its own."""
-    from tierbench.postprocess.history.store import History
+    from tierbench.postprocess.history.database import History
 
     return History(Path(nightly.terms.history) if nightly.terms.history else None)
-
-
-def _has_run(nightly: Nightly, night: Night) -> bool:
-    return (record.folder(nightly, night) / names.NIGHT_RUN / names.PLAN).exists()
 
 
 def suspected(nightly: Nightly) -> list[str]:
@@ -138,7 +134,7 @@ def _level(found: Finding, watch: Watch) -> str:
 
 def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
     """What the history knows of a nightly, once it has measured anything."""
-    from tierbench.postprocess.history.queries import chronicle, nightlies
+    from tierbench.postprocess.history.database import chronicle, nightlies
 
     with _history(nightly) as history:
         known = chronicle(history, nightly.name, watched) if nightly.name in nightlies(history) else None

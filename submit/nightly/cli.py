@@ -17,14 +17,13 @@ from tierbench.checked_text import printable
 from tierbench.dags.graphs import NOTHING_TO_CONFIRM
 from tierbench.definitions import NAMED
 from tierbench.errors import TierbenchError
-from tierbench.submit.nightly import adding, books, record
-from tierbench.submit.nightly.calendar import here
+from tierbench.submit.nightly import record, setup
 from tierbench.submit.nightly.changes import Change, acknowledge, changes, rates
-from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly, home
-from tierbench.submit.nightly.lock import alone
-from tierbench.submit.nightly.opening import begin, settle, take_note
-from tierbench.submit.nightly.plugin import line
-from tierbench.submit.nightly.standing import STATUS, standing
+from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly, home, locked
+from tierbench.submit.nightly.finish_night import finish, measure_links, needs_confirmation
+from tierbench.submit.nightly.monitoring import STATUS, health, plugin_line
+from tierbench.submit.nightly.schedule import SCHEDULERS, local_zone
+from tierbench.submit.nightly.start_night import finish_dead_nights, record_missed, start
 
 DESCRIPTION = """\
 Measure a small experiment every night, by HTCondor's own schedule or systemd's, and hear of it when a
@@ -69,7 +68,7 @@ def register(subcommands: Any) -> None:
         "--at", required=True, metavar="HH:MM", help="by this machine's clock; or */MINUTES, to try it out"
     )
     new.add_argument("--days", default="", metavar="DAY,…", help="mon,tue,… (default: every day)")
-    new.add_argument("--by", choices=sorted(adding.SCHEDULERS), default="condor", help="who begins it (%(default)s)")
+    new.add_argument("--by", choices=sorted(SCHEDULERS), default="condor", help="who begins it (%(default)s)")
     new.add_argument("--name", help="what it is called (default: as the experiment)")
     new.add_argument("--control", default="", metavar="ACCESS", help="way of access, or configuration, to compare with")
     new.add_argument("--mail", default="", metavar="ADDRESS", help="who gets a mail, by the pool's own mailer")
@@ -122,7 +121,7 @@ def _add(arguments: argparse.Namespace) -> int:
     watched = {"size_pct": arguments.size, "floors": dict(arguments.floor)}
     terms = Terms(arguments.site, arguments.at, arguments.days, arguments.by, "", 0.0, **told, **watched)
     name = arguments.name or Path(arguments.experiment).stem
-    adding.add(name, arguments.experiment, arguments.control, terms, print)
+    setup.add(name, arguments.experiment, arguments.control, terms, print)
     return 0
 
 
@@ -142,50 +141,50 @@ def _list(_: argparse.Namespace) -> int:
         for night in record.nights(nightly)[-3:]:
             counts = ", ".join(f"{number} {verdict}" for verdict, number in night.counts.items())
             why = "; ".join(filter(None, [counts, *(night.sentences or [night.reason])]))
-            print(f"  {night.called}  {night.outcome}" + (f": {printable(' '.join(why.split()))}" if why else ""))
+            print(f"  {night.label}  {night.outcome}" + (f": {printable(' '.join(why.split()))}" if why else ""))
     return 0
 
 
 def _next(nightly: Nightly, now: datetime) -> str:
     if nightly.terms.paused:
         return "paused"
-    zone = here()
+    zone = local_zone()
     due = next(nightly.calendar.due(now, now + timedelta(days=9), zone))
     return f"next {due.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
 def _trouble(nightly: Nightly) -> str:
     try:
-        return str(adding.scheduler(nightly).trouble(nightly))
+        return str(setup.scheduler(nightly).problem(nightly))
     except TierbenchError as error:
         return str(error)
 
 
 def _look(nightly: Nightly, now: datetime) -> None:
     """Whoever looks at a nightly leaves a record of the nights that did not come, if he may write there."""
-    with contextlib.suppress(TierbenchError, OSError), alone(nightly, patience_s=0):  # who is at work sees to it
-        take_note(nightly, now - nightly.calendar.window)
-        settle(nightly, lambda _: None)
+    with contextlib.suppress(TierbenchError, OSError), locked(nightly, patience_s=0):  # who is at work sees to it
+        record_missed(nightly, now - nightly.calendar.window)
+        finish_dead_nights(nightly, lambda _: None)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    night = begin(find_nightly(arguments.nightly), True, say)
+    night = start(find_nightly(arguments.nightly), True, say)
     return 0 if night and night.outcome == "running" else 1
 
 
 def _pause(arguments: argparse.Namespace) -> int:
-    adding.pause(find_nightly(arguments.nightly))
+    setup.pause(find_nightly(arguments.nightly))
     return 0
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    adding.resume(find_nightly(arguments.nightly))
+    setup.resume(find_nightly(arguments.nightly))
     return 0
 
 
 def _remove(arguments: argparse.Namespace) -> int:
     nightly = find_nightly(arguments.nightly)
-    adding.remove(nightly)
+    setup.remove(nightly)
     print(f"{nightly.name}: no more nights; what was measured is in {nightly.directory}/{names.NIGHTS}")
     return 0
 
@@ -200,11 +199,11 @@ def _check(arguments: argparse.Namespace) -> int:
             found, trouble = list(changes(nightly)), ""
         except TierbenchError as error:
             found, trouble = [], str(error)
-        seen = standing(nightly, found, now)
+        seen = health(nightly, found, now)
         if trouble and seen.state == "OK":
             print(f"TIERBENCH UNKNOWN - {nightly.name}: {' '.join(trouble.split())}")
             return STATUS["UNKNOWN"]
-        print(line(nightly, seen, rates(nightly), now))
+        print(plugin_line(nightly, seen, rates(nightly), now))
         return seen.status
     except (TierbenchError, OSError) as error:
         print(f"TIERBENCH UNKNOWN - {' '.join(printable(str(error)).split())}")
@@ -230,15 +229,15 @@ def _step(arguments: argparse.Namespace) -> int:
     folder = arguments.folder.absolute().resolve()
     try:
         if arguments.step == "begin":
-            night = begin(nightly, False, say)
+            night = start(nightly, False, say)
             return 1 if night and night.outcome == "failed" else 0
         if arguments.step == "close":
-            books.close(nightly, folder, say)
+            finish(nightly, folder, say)
             return 0
         if arguments.step == "links":
-            books.measure_links(nightly, folder, say)
+            measure_links(nightly, folder, say)
             return 0
-        return 0 if books.judge(nightly, folder, say) else NOTHING_TO_CONFIRM
+        return 0 if needs_confirmation(nightly, folder, say) else NOTHING_TO_CONFIRM
     except (TierbenchError, OSError) as error:
         say(f"{arguments.step}: {error}")
         return {"judge": NOTHING_TO_CONFIRM, "links": 0}.get(arguments.step, 1)

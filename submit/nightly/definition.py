@@ -1,4 +1,4 @@
-"""A nightly: which experiment is measured when at which site, beside which control, and who is told."""
+"""A nightly: which experiment is measured when at which site, beside which control, who is notified; and its lock."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tierbench import json_files, names
+from tierbench import files, json_files, names
 from tierbench.checked_text import Key
 from tierbench.definitions import unknown
-from tierbench.errors import ConfigError
-from tierbench.submit.nightly.calendar import Calendar, calendar
+from tierbench.errors import BusyError, ConfigError
+from tierbench.submit.nightly.schedule import Calendar, parse_calendar
 
 HOME_VARIABLE = "TIERBENCH_NIGHTS"
 
@@ -57,7 +58,7 @@ class Nightly:
 
     @property
     def calendar(self) -> Calendar:
-        return calendar(self.terms.at, self.terms.days)
+        return parse_calendar(self.terms.at, self.terms.days)
 
     @property
     def experiment(self) -> Path:
@@ -69,9 +70,8 @@ class Nightly:
 
     def change(self, terms: Terms) -> None:
         """Write the terms, whole or not at all."""
-        unfinished = self.directory / f".{names.NIGHTLY}.{os.getpid()}"
-        unfinished.write_text(json.dumps({"format": 1, **dataclasses.asdict(terms)}, indent=1) + "\n", encoding="utf-8")
-        unfinished.replace(self.directory / names.NIGHTLY)
+        content = {"format": 1, **dataclasses.asdict(terms)}
+        files.replace(self.directory / names.NIGHTLY, json.dumps(content, indent=1) + "\n")
         self.__dict__.pop("terms", None)
 
 
@@ -101,3 +101,37 @@ def new_nightly(name: str) -> Nightly:
         raise ConfigError(f"{name}: is there already, in {nightly.directory}; `tierbench nightly remove {name}` first")
     nightly.directory.mkdir(parents=True, exist_ok=True)
     return nightly
+
+
+@contextmanager
+def locked(nightly: Nightly, patience_s: float = 30.0) -> Iterator[None]:
+    """The nightly's lock, so that one process at a time starts, finishes or changes a night."""
+    busy = f"{nightly.name}: another `tierbench nightly` is starting or finishing a night"
+    with _lock(nightly.directory / names.NIGHTLY_LOCK, patience_s, busy):
+        yield
+
+
+@contextmanager
+def start_lock() -> Iterator[None]:
+    """The lock of all nightlies of this user, which is held for a moment as a night is put on record."""
+    with _lock(home() / names.NIGHTLY_LOCK, 30.0, f"{home()}: another nightly hangs as it starts a night"):
+        yield
+
+
+def is_locked(nightly: Nightly) -> bool:
+    """Whether a process is starting or finishing a night of it."""
+    try:
+        with locked(nightly, patience_s=0.0):
+            return False
+    except BusyError:
+        return True
+
+
+@contextmanager
+def _lock(path: Path, patience_s: float, busy: str) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(path, patience_s))
+        except BlockingIOError:
+            raise BusyError(busy) from None
+        yield

@@ -1,27 +1,24 @@
-"""What is left of each night, in a file of its own that no damaged database takes along: a gap is a record, too."""
+"""The record of each night, in a file of its own that does not depend on the database; a missed night has one, too."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
-from tierbench import json_files, names
+from tierbench import files, json_files, names
 from tierbench.json_files import Damaged
 from tierbench.submit.nightly.definition import Nightly
 
-Outcome = Literal["running", "measured", "failed", "missed", "still-running"]
+RENAMED = {"told": "deliveries", "said": "reported"}  # in records of an older version
 
 
 @dataclass(frozen=True)
-class Said:
-    """A change that its admin was told of."""
+class Reported:
+    """A change that a message has reported."""
 
     direction: str
     configuration: str
@@ -32,7 +29,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Night:
-    """A night as it was planned, and what became of it."""
+    """A night as it was planned, and its outcome: running, measured, failed, missed or still-running."""
 
     planned_wall_s: float
     outcome: str
@@ -42,9 +39,9 @@ class Night:
     cluster: int | None = None  # of its DAG
     asked_for: bool = False  # by hand, at no time of the calendar's
     counts: dict[str, int] = field(default_factory=dict)  # of its trials, by their verdicts
-    sentences: list[str] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)  # the changes in them
-    told: dict[str, str] = field(default_factory=dict)  # how each way to tell somebody went
+    sentences: list[str] = field(default_factory=list)  # of its message
+    reported: list[Reported] = field(default_factory=list)  # the changes in them
+    deliveries: dict[str, str] = field(default_factory=dict)  # by channel, "delivered" or what went wrong
 
     @property
     def planned(self) -> datetime:
@@ -56,7 +53,7 @@ class Night:
         return self.planned.strftime("%Y%m%dT%H%M%SZ" if self.asked_for else "%Y%m%dT%H%MZ")
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """As its admin knows it, by the clock on the wall."""
         return self.planned.astimezone().strftime("%Y-%m-%d %H:%M")
 
@@ -68,40 +65,39 @@ def folder(nightly: Nightly, night: Night) -> Path:
     return nightly.directory / names.NIGHTS / night.folder_name
 
 
+def run_directories(directory: Path) -> list[Path]:
+    """The runs that were written in a night's folder: its own, and the one that confirms it."""
+    return [
+        directory / name for name in (names.NIGHT_RUN, names.NIGHT_AGAIN) if (directory / name / names.PLAN).exists()
+    ]
+
+
 def write(nightly: Nightly, night: Night) -> Night:
-    """Keep what is known of a night, whole or as it was."""
     directory = folder(nightly, night)
     directory.mkdir(parents=True, exist_ok=True)
-    unfinished = directory / f".{names.NIGHT_RECORD}.{os.getpid()}"
     content = {"format": 1, **dataclasses.asdict(night)}
-    try:
-        unfinished.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        unfinished.replace(directory / names.NIGHT_RECORD)
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+    files.replace(directory / names.NIGHT_RECORD, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return night
 
 
 def read(directory: Path) -> Night:
-    return json_files.read_as(Night, directory / names.NIGHT_RECORD)
+    path = directory / names.NIGHT_RECORD
+    content = {RENAMED.get(name, name): value for name, value in json_files.read_table(path).items()}
+    return json_files.typed(Night, content, str(path))
 
 
 def nights(nightly: Nightly) -> list[Night]:
     """All nights on record, in their order."""
-    return sorted(_found(nightly), key=lambda night: night.planned_wall_s)
+    return sorted(_read_all(nightly), key=lambda night: night.planned_wall_s)
 
 
-def _found(nightly: Nightly) -> Iterator[Night]:
-    for path in sorted((nightly.directory / names.NIGHTS).glob(f"*/{names.NIGHT_RECORD}")):
+def _read_all(nightly: Nightly) -> Iterator[Night]:
+    for path in (nightly.directory / names.NIGHTS).glob(f"*/{names.NIGHT_RECORD}"):
         try:
             yield read(path.parent)
-        except Damaged as error:  # its runs may be whole; that it cannot be told of is told
-            yield Night(_named(path.parent), "failed", f"{error}")
+        except Damaged as error:  # its runs may be whole; the message and `list` say that its record is not
+            stamp = path.parent.name.removesuffix("Z").ljust(15, "0")
+            planned = datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+            yield Night(planned.timestamp(), "failed", f"{error}")
         except FileNotFoundError:
             continue
-
-
-def _named(directory: Path) -> float:
-    stamp = directory.name.removesuffix("Z")
-    return datetime.strptime(stamp.ljust(15, "0"), "%Y%m%dT%H%M%S").replace(tzinfo=UTC).timestamp()

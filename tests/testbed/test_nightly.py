@@ -73,7 +73,7 @@ def night(nightly: Callable[..., tuple[int, str]], folder: Path, testbed: Testbe
 
     def ended() -> Any:
         nights = [content(path) for path in sorted(folder.glob(f"{names.NIGHTS}/*/{names.NIGHT_RECORD}"))]
-        return nights if all(one["told"] for one in nights) else None
+        return nights if all(one["deliveries"] for one in nights) else None
 
     first, second = until(ended, "the night did not end")
     assert second["outcome"] == "still-running"

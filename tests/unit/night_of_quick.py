@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
-from tierbench.postprocess.history.mark import OfNight, leave
-from tierbench.submit.nightly import books, message, record
+from tierbench.postprocess.history.rows import NightMark, write_night_mark
+from tierbench.submit.nightly import finish_night, messages, record
 from tierbench.submit.nightly.changes import Change
 from tierbench.submit.nightly.definition import Nightly, Terms
 from tierbench.submit.nightly.record import Night
@@ -30,8 +30,8 @@ def in_utc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / "nights"))
     monkeypatch.setenv("TIERBENCH_HISTORY", str(tmp_path / "history.sqlite"))
-    monkeypatch.setattr(message, "PATIENCE_S", 120.0)  # a busy machine takes its time to answer
-    monkeypatch.setattr(books, "_make_report", lambda _: None)  # which takes many seconds, and is tested elsewhere
+    monkeypatch.setattr(messages, "PATIENCE_S", 120.0)  # a busy machine takes its time to answer
+    monkeypatch.setattr(finish_night, "_make_report", lambda _: None)  # which takes many seconds
 
 
 def definer(tmp_path: Path) -> Define:
@@ -57,12 +57,12 @@ def measured(nightly: Nightly, planned: datetime = LAST, run: bool = True, **cha
     night = record.write(nightly, night.now(**changes))
     if run:
         directory = write_run(record.folder(nightly, night) / names.NIGHT_RUN, SHAPE)
-        leave(directory, OfNight("quick", int(planned.timestamp() * 1e9)))
+        write_night_mark(directory, NightMark("quick", int(planned.timestamp() * 1e9)))
     return night
 
 
 def close(nightly: Nightly, night: Night) -> Night:
-    return books.close(nightly, record.folder(nightly, night), silent)
+    return finish_night.finish(nightly, record.folder(nightly, night), silent)
 
 
 def fails(why: str) -> Callable[..., None]:

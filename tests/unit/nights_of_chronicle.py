@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tierbench.postprocess.history.queries import Chronicle
+from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, MISSED, Link, Night, Value, Verdicts
 
 DAY_NS = 86_400 * 10**9

@@ -13,10 +13,9 @@ import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.errors import BusyError, ConfigError
-from tierbench.postprocess.history import queries, schema
+from tierbench.postprocess.history import database
+from tierbench.postprocess.history.database import DamagedHistory, History
 from tierbench.postprocess.history.environment import altered
-from tierbench.postprocess.history.mark import OfNight, leave
-from tierbench.postprocess.history.rebuild import add, rebuild
 from tierbench.postprocess.history.rows import (
     FAILED,
     MEASURED,
@@ -26,10 +25,12 @@ from tierbench.postprocess.history.rows import (
     Measured,
     Message,
     Night,
+    NightMark,
     Value,
+    write_night_mark,
 )
+from tierbench.postprocess.history.runs import add_run, rebuild
 from tierbench.postprocess.history.sentences import what_else
-from tierbench.postprocess.history.store import DamagedHistory, History
 
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
 DAY_NS = 86_400 * 10**9
@@ -47,7 +48,9 @@ def night(number=0, **changes):
 
 def run_of(folder, number=0, shape=SHAPE, **changes):
     run = write_run(folder / f"night-{number:03d}", shape)
-    leave(run, OfNight("quick", FIRST_NS + number * DAY_NS, control="direct/root \N{MULTIPLICATION SIGN}8", **changes))
+    write_night_mark(
+        run, NightMark("quick", FIRST_NS + number * DAY_NS, control="direct/root \N{MULTIPLICATION SIGN}8", **changes)
+    )
     return run
 
 
@@ -69,8 +72,8 @@ def test_an_edited_experiment_is_the_first_thing_that_was_otherwise(history, tmp
     edited(runs[1], seed=77, of_a_newer_version=True)
     edited(runs[2], seed=78, sample_period_s=5.0)
     for run in runs:
-        add(history, run, silent)
-    known = queries.chronicle(history, "quick")
+        add_run(history, run, silent)
+    known = database.chronicle(history, "quick")
     first, second, third = known.nights
     assert what_else(known, first, second, beside=0) == []
     assert what_else(known, second, third, beside=0) == ["the experiment had been edited (sample_period_s)"]
@@ -81,8 +84,8 @@ def test_an_edited_experiment_is_the_first_thing_that_was_otherwise(history, tmp
 
 def test_a_night_has_the_means_of_its_valid_trials(history, tmp_path):
     doubtful = {"lan-xrootd.root.x008.r1": ("SUSPECT", "late"), "lan-xrootd.root.x008.r2": ("INVALID", "lost")}
-    add(history, run_of(tmp_path, shape=Shape(SHAPE.rates, batches=(8,), samples=False, verdicts=doubtful)), silent)
-    told = queries.chronicle(history, "quick")
+    add_run(history, run_of(tmp_path, shape=Shape(SHAPE.rates, batches=(8,), samples=False, verdicts=doubtful)), silent)
+    told = database.chronicle(history, "quick")
     (only,) = told.nights
     assert (only.outcome, only.metric, only.unit) == (MEASURED, "delivered_mbps", "Mb/s")
     value = told.value(only, LAN)
@@ -95,8 +98,8 @@ def test_a_night_has_the_means_of_its_valid_trials(history, tmp_path):
 def test_a_night_is_there_once_however_often_it_is_added(history, tmp_path):
     run = run_of(tmp_path)
     for _ in range(3):
-        add(history, run, silent)
-    told = queries.chronicle(history, "quick")
+        add_run(history, run, silent)
+    told = database.chronicle(history, "quick")
     assert len(told.nights) == 1
     assert len(told.values[told.nights[0].id]) == len({(v.configuration, v.metric) for v in told.values[1]})
 
@@ -104,23 +107,23 @@ def test_a_night_is_there_once_however_often_it_is_added(history, tmp_path):
 def test_a_night_without_a_valid_trial_failed_and_says_why(history, tmp_path):
     verdicts = {f"direct.root.x008.r{n}": ("INVALID", "caches were warm; late") for n in (1, 2, 3)}
     run = run_of(tmp_path, shape=Shape({"direct": 400.0}, batches=(8,), samples=False, verdicts=verdicts))
-    added = add(history, run, silent)
+    added = add_run(history, run, silent)
     assert (added.outcome, added.reason) == (FAILED, "none of its 3 trials is VALID: caches were warm")
-    assert queries.chronicle(history, "quick").verdicts[1][0].invalid == 3
+    assert database.chronicle(history, "quick").verdicts[1][0].invalid == 3
 
 
 def test_what_was_missed_gives_way_to_a_run_and_takes_no_runs_place(history):
     history.record(night(outcome=MISSED, reason="the machine was off"))
     history.record(night(outcome=RUNNING, run="late"))
     history.record(night(outcome=MISSED))
-    assert [(one.outcome, one.run) for one in queries.nights(history, "quick")] == [(RUNNING, "late")]
+    assert [(one.outcome, one.run) for one in database.nights(history, "quick")] == [(RUNNING, "late")]
 
 
 def test_a_rerun_stands_behind_the_night_that_it_confirms(history):
     history.record(night(run="b", rerun=True))
     history.record(night(run="c"))
     history.record(night(1, run="a"))
-    assert [one.run for one in queries.nights(history, "quick")] == ["c", "b", "a"]
+    assert [one.run for one in database.nights(history, "quick")] == ["c", "b", "a"]
 
 
 def test_a_rebuild_from_run_directories_gives_the_same_and_keeps_what_only_the_history_knows(tmp_path):
@@ -132,12 +135,12 @@ def test_a_rebuild_from_run_directories_gives_the_same_and_keeps_what_only_the_h
         history.record(night(3, outcome=MISSED))
         history.acknowledge(Acknowledgement("quick", LAN, FIRST_NS, "admin", FIRST_NS))
         history.note_message(Message("quick", FIRST_NS, "mail", "worse", "text", FIRST_NS, True))
-        before = queries.chronicle(history, "quick")
+        before = database.chronicle(history, "quick")
     assert rebuild(place, [tmp_path / "runs"], silent) == 3
     with History(place) as history:
-        assert queries.chronicle(history, "quick") == before
+        assert database.chronicle(history, "quick") == before
         assert [one.outcome for one in before.nights] == [MEASURED] * 3 + [MISSED]
-        assert [one.delivered for one in queries.messages(history, "quick")] == [True]
+        assert [one.delivered for one in database.messages(history, "quick")] == [True]
 
 
 def test_a_damaged_history_is_told_and_put_aside_by_a_rebuild(tmp_path):
@@ -146,7 +149,7 @@ def test_a_damaged_history_is_told_and_put_aside_by_a_rebuild(tmp_path):
     rebuild(place, [tmp_path / "runs"], silent)
     place.write_bytes(b"not a database, and long enough not to be taken for an empty one" * 40)
     with pytest.raises(DamagedHistory, match="history rebuild"), History(place) as history:
-        queries.nightlies(history)
+        database.nightlies(history)
     assert rebuild(place, [tmp_path / "runs"], silent) == 1
     assert [path.name.split("-")[0] for path in tmp_path.glob("history.sqlite.damaged*")] == ["history.sqlite.damaged"]
 
@@ -174,7 +177,7 @@ def test_who_finds_the_history_locked_is_told_so(tmp_path):
 def test_an_unknown_nightly_is_told_with_those_that_there_are(history):
     history.record(night())
     with pytest.raises(ConfigError, match="has: quick"):
-        queries.chronicle(history, "quack")
+        database.chronicle(history, "quack")
 
 
 def test_two_that_open_a_new_history_at_once_make_it_once(tmp_path):
@@ -192,15 +195,15 @@ def test_two_that_open_a_new_history_at_once_make_it_once(tmp_path):
     for thread in threads:
         thread.join()
     assert failures == []
-    with sqlite3.connect(place) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+    with sqlite3.connect(place) as opened_again:
+        assert opened_again.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
 
 
 WRITER = """
 import sys
 from pathlib import Path
 from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value
-from tierbench.postprocess.history.store import History
+from tierbench.postprocess.history.database import History
 place, name, first = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 with History(place) as history:
     for number in range(first, 10**6):
@@ -229,7 +232,7 @@ def test_writers_that_are_killed_leave_whole_nights_and_all_that_they_said_was_w
             writer.stdout.close()
     with History(place) as history:
         assert history.rows("PRAGMA integrity_check") == [("ok",)]
-        told = queries.chronicle(history, "quick")
+        told = database.chronicle(history, "quick")
     assert {len(values) for values in told.values.values()} == {50}
     assert len(told.values) == len(told.nights)
     for name, last in said.items():
@@ -249,6 +252,6 @@ def test_a_damaged_night_file_is_left_out_and_told(tmp_path):
 def test_values_are_replaced_and_not_added_to(history):
     for mean in (1.0, 2.0):
         history.record(night(run="r", metric="m"), Measured((Value(LAN, "m", mean, None, None, 3),)))
-    told = queries.chronicle(history, "quick")
+    told = database.chronicle(history, "quick")
     assert told.value(told.nights[0], LAN).mean == 2.0
     assert Path(history.path).is_file()

@@ -13,11 +13,10 @@ from tests.unit.synthetic_report import Shape, write_run
 from tests.unit.test_history import DAY_NS, FIRST_NS
 from tierbench.postprocess.history.alarms import BETTER, WORSE
 from tierbench.postprocess.history.compare import CANNOT_TELL, SAME, judgement
+from tierbench.postprocess.history.database import History, chronicle
 from tierbench.postprocess.history.export import COLUMNS, rows, write_parquet
-from tierbench.postprocess.history.mark import OfNight, leave
-from tierbench.postprocess.history.queries import chronicle
-from tierbench.postprocess.history.rebuild import rebuild
-from tierbench.postprocess.history.store import History
+from tierbench.postprocess.history.rows import NightMark, write_night_mark
+from tierbench.postprocess.history.runs import rebuild
 from tierbench.submit.cli import main
 
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
@@ -127,7 +126,7 @@ def nights(tmp_path_factory):
         rates = {name: rate * factor for name, rate in SHAPE.rates.items()}
         run = write_run(folder / "runs" / f"night-{number}", dataclasses.replace(SHAPE, rates=rates))
         control = "direct/root \N{MULTIPLICATION SIGN}8"
-        leave(run, OfNight("quick", FIRST_NS + number * DAY_NS, control=control))
+        write_night_mark(run, NightMark("quick", FIRST_NS + number * DAY_NS, control=control))
     rebuild(folder / "history", [folder / "runs"], lambda _: None)
     return folder
 
@@ -156,7 +155,7 @@ def of_their_own(tmp_path, nights):
 def test_a_rerun_of_the_doubtful_ways_alone_takes_no_way_out_of_the_baseline(tmp_path, of_their_own, capsys):
     runs, against = of_their_own
     rerun = write_run(runs / "again", dataclasses.replace(SHAPE, rates={"direct": 400.0}))
-    leave(rerun, OfNight("quick", FIRST_NS + 4 * DAY_NS, rerun=True))
+    write_night_mark(rerun, NightMark("quick", FIRST_NS + 4 * DAY_NS, rerun=True))
     assert main(["compare", without_lan(tmp_path / "lost"), *against()]) == 3
     told = capsys.readouterr().out
     assert "1 configuration without usable trials" in told
@@ -166,7 +165,7 @@ def test_a_rerun_of_the_doubtful_ways_alone_takes_no_way_out_of_the_baseline(tmp
 def test_what_the_latest_night_has_lost_too_is_not_the_same(tmp_path, of_their_own):
     runs, against = of_their_own
     without_lan(runs / "night-5")
-    leave(runs / "night-5", OfNight("quick", FIRST_NS + 5 * DAY_NS))
+    write_night_mark(runs / "night-5", NightMark("quick", FIRST_NS + 5 * DAY_NS))
     assert main(["compare", without_lan(tmp_path / "lost"), *against()]) == 3
 
 
@@ -241,7 +240,7 @@ def test_parquet_that_cannot_be_written_is_told_without_a_traceback(nights, tmp_
 
 def test_old_samples_go_and_tables_stay_and_are_never_made_of_nothing(tmp_path, capsys):
     run = write_run(tmp_path / "runs" / "night", dataclasses.replace(SHAPE, samples=True))
-    leave(run, OfNight("quick", FIRST_NS))
+    write_night_mark(run, NightMark("quick", FIRST_NS))
     rebuild(tmp_path / "history", [run], lambda _: None)
     shown = (run / "trials.csv").read_bytes()
     database = ["history", "--history", str(tmp_path / "history")]

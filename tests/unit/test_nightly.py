@@ -19,14 +19,12 @@ from tests.unit.synthetic_report import write_run
 from tests.unit.webhook_receiver import Receiver, receiving
 from tierbench import names
 from tierbench.errors import BusyError
-from tierbench.postprocess.history.mark import OfNight, leave
-from tierbench.postprocess.history.queries import chronicle
-from tierbench.postprocess.history.store import History
+from tierbench.postprocess.history.database import History, chronicle
+from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.submit import pool
 from tierbench.submit.cli import main
-from tierbench.submit.nightly import books, opening, record, systemd
-from tierbench.submit.nightly.definition import Nightly
-from tierbench.submit.nightly.lock import alone
+from tierbench.submit.nightly import finish_night, record, schedule, start_night
+from tierbench.submit.nightly.definition import Nightly, locked
 from tierbench.submit.nightly.record import Night
 
 LATE, LATE_WHY = "direct.root.x008.r1", ("SUSPECT", "the sampler was late")
@@ -53,7 +51,7 @@ def test_systemd_accepts_the_units(define: Define, tmp_path: Path) -> None:
     nightly = define(by="systemd")
     nightly.starter.write_text("#!/bin/sh\n")
     nightly.starter.chmod(0o755)
-    systemd.write(nightly, tmp_path / "units")
+    schedule.SystemdTimer().write(nightly, tmp_path / "units")
     units = [str(path) for path in (tmp_path / "units").iterdir()]
     told = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
     assert (told.returncode, [line for line in told.stderr.splitlines() if "tierbench" in line]) == (0, [])
@@ -62,32 +60,32 @@ def test_systemd_accepts_the_units(define: Define, tmp_path: Path) -> None:
 
 def test_nights_that_nothing_began_are_on_record_as_missed_once(define: Define) -> None:
     nightly = define()
-    new = opening.take_note(nightly, NOW)
-    assert [(night.called, night.outcome) for night in new] == [
+    new = start_night.record_missed(nightly, NOW)
+    assert [(night.label, night.outcome) for night in new] == [
         ("2026-06-09 02:30", "missed"),
         ("2026-06-10 02:30", "missed"),
     ]
-    assert opening.take_note(nightly, NOW) == []
+    assert start_night.record_missed(nightly, NOW) == []
 
 
 def test_a_gap_is_in_the_history_as_soon_as_a_night_is_measured(define: Define) -> None:
     nightly = define()
-    opening.take_note(nightly, LAST)
+    start_night.record_missed(nightly, LAST)
     close(nightly, measured(nightly))
     with History() as history:
         assert [night.outcome for night in chronicle(history, "quick").nights] == ["missed", "measured"]
 
 
 def test_no_night_is_expected_while_it_is_paused(define: Define) -> None:
-    assert opening.take_note(define(paused=True), NOW) == []
+    assert start_night.record_missed(define(paused=True), NOW) == []
 
 
 def test_a_night_begins_once_though_the_scheduler_means_it_twice(
     define: Define, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nightly = define(patience_s=0.0)
-    monkeypatch.setattr(opening, "prepared", fails("the storage cannot be reached"))
-    began = [opening.begin(nightly, False, silent) for _ in range(2)]
+    monkeypatch.setattr(start_night, "prepare", fails("the storage cannot be reached"))
+    began = [start_night.start(nightly, False, silent) for _ in range(2)]
     assert [night and night.outcome for night in began] == ["failed", None]
     assert len([night for night in record.nights(nightly) if night.outcome == "failed"]) == 1
 
@@ -99,12 +97,12 @@ def test_two_begin_nights_in_turn_and_who_dies_keeps_no_lock(define: Define) -> 
         stdout=subprocess.PIPE,
     )
     assert held.stdout and held.stdout.readline() == b"held\n"
-    with pytest.raises(BusyError), alone(nightly, patience_s=0):
+    with pytest.raises(BusyError), locked(nightly, patience_s=0):
         pass
     subprocess.run(["pkill", "-KILL", "-P", str(held.pid)], check=True)  # what it started, by its parent
     held.wait()
     held.stdout.close()
-    with alone(nightly, patience_s=60):
+    with locked(nightly, patience_s=60):
         pass
 
 
@@ -114,7 +112,7 @@ def test_the_night_before_still_at_work_is_a_record_and_no_second_night(
     nightly = define()
     record.write(nightly, Night((LAST - timedelta(days=1)).timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster == 7)
-    night = opening.begin(nightly, False, silent)
+    night = start_night.start(nightly, False, silent)
     assert night and night.outcome == "still-running"
     assert "still at work, as job 7" in night.sentences[0]
 
@@ -137,18 +135,18 @@ def test_no_night_begins_while_another_nightly_measures_at_its_site(
     other.change(dataclasses.replace(nightly.terms, site=site))
     record.write(other, Night(LAST.timestamp(), "running", cluster=cluster))
     monkeypatch.setattr(pool, "in_queue", lambda _: queued)
-    monkeypatch.setattr(opening, "prepared", lambda *_: None)
-    monkeypatch.setattr(opening, "_submitted", lambda *_: 8)
-    night = opening.begin(nightly, False, silent)
+    monkeypatch.setattr(start_night, "prepare", lambda *_: None)
+    monkeypatch.setattr(start_night, "_submitted", lambda *_: 8)
+    night = start_night.start(nightly, False, silent)
     assert night and night.outcome == outcome
     assert outcome == "running" or "the nightly other measures at the same site" in night.reason
 
 
 def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define: Define, monkeypatch: pytest.MonkeyPatch) -> None:
     nightly = define()
-    monkeypatch.setattr(alone.__wrapped__, "__defaults__", (0.0,))  # type: ignore[attr-defined]
-    with alone(nightly):
-        night = opening.begin(nightly, False, silent)
+    monkeypatch.setattr(locked.__wrapped__, "__defaults__", (0.0,))  # type: ignore[attr-defined]
+    with locked(nightly):
+        night = start_night.start(nightly, False, silent)
     assert night and night.outcome == "still-running"
     assert "another `tierbench nightly`" in night.sentences[0]
 
@@ -156,7 +154,7 @@ def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define: Define, mo
 def test_who_looks_while_a_night_begins_does_not_take_it_for_dead(define: Define) -> None:
     nightly = define()
     night = record.write(nightly, Night(LAST.timestamp(), "running"))  # not submitted yet
-    with alone(nightly):
+    with locked(nightly):
         main(["nightly", "check", "quick"])
     assert record.read(record.folder(nightly, night)).outcome == "running"
 
@@ -166,7 +164,7 @@ def test_a_night_without_room_for_its_record_is_told_all_the_same(
 ) -> None:
     nightly = define(webhook=receiver.url)
     monkeypatch.setattr(record, "write", _full)
-    opening.begin(nightly, False, silent)
+    start_night.start(nightly, False, silent)
     assert "No space left on device" in str(receiver.bodies[0]["text"])
 
 
@@ -180,7 +178,7 @@ def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(
     nightly = define()
     record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda _: False)
-    assert opening.settle(nightly, silent) is None
+    assert start_night.finish_dead_nights(nightly, silent) is None
     (night,) = record.nights(nightly)
     assert (night.outcome, night.reason.split(" before")[0]) == ("failed", "its DAG was gone from the queue")
 
@@ -193,9 +191,9 @@ def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(
     removed: list[int] = []
     monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster not in removed)
     monkeypatch.setattr(pool, "forget", removed.append)
-    measured(nightly, run=False, cluster=7, told={"nobody": ""})
+    measured(nightly, run=False, cluster=7, deliveries={"nobody": ""})
     running = record.write(nightly, Night((LAST + timedelta(days=1)).timestamp(), "running", cluster=8))
-    assert opening.settle(nightly, silent) == running
+    assert start_night.finish_dead_nights(nightly, silent) == running
     assert removed == [7]
 
 
@@ -203,9 +201,9 @@ def test_a_pool_that_is_down_is_one_record_and_one_message(
     define: Define, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
 ) -> None:
     nightly = define(webhook=receiver.url, patience_s=0.0)
-    monkeypatch.setattr(opening, "prepared", fails("cannot ask the pool for its slots: no collector"))
-    opening.begin(nightly, False, silent)
-    assert opening.begin(nightly, False, silent) is None
+    monkeypatch.setattr(start_night, "prepare", fails("cannot ask the pool for its slots: no collector"))
+    start_night.start(nightly, False, silent)
+    assert start_night.start(nightly, False, silent) is None
     (body,) = receiver.bodies
     assert body["state"] == "UNKNOWN"
     assert "cannot ask the pool for its slots" in str(body["text"])
@@ -215,7 +213,7 @@ def test_a_night_without_a_valid_trial_has_failed_for_the_reason_that_most_of_th
     define: Define, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
 ) -> None:
     nightly = define(webhook=receiver.url, since=LAST - timedelta(minutes=1))
-    monkeypatch.setattr(books, "_make_tables", lambda *_: None)  # they are there
+    monkeypatch.setattr(finish_night, "_make_tables", lambda *_: None)  # they are there
     night = record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
     why = "kinit: Client's credentials have been revoked"
     verdicts = {f"{way}.root.x008.r{n}": ("INVALID", why) for way in SHAPE.rates for n in (1, 2, 3)}
@@ -223,7 +221,7 @@ def test_a_night_without_a_valid_trial_has_failed_for_the_reason_that_most_of_th
         record.folder(nightly, night) / names.NIGHT_RUN,
         dataclasses.replace(SHAPE, verdicts={**verdicts, LATE: LATE_WHY}),
     )
-    leave(run, OfNight("quick", int(LAST.timestamp() * 1e9)))
+    write_night_mark(run, NightMark("quick", int(LAST.timestamp() * 1e9)))
     night = close(nightly, night)
     assert (night.outcome, night.counts) == ("failed", {"INVALID": 5, "SUSPECT": 1})
     assert "site.json is damaged" in night.reason  # the synthetic run's, of which it is told beside

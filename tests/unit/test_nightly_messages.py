@@ -15,14 +15,14 @@ import pytest
 from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, Define, close, definer, fails, in_utc, measured
 from tests.unit.webhook_receiver import Receiver, receiving
 from tierbench import names
-from tierbench.postprocess.history.queries import messages
-from tierbench.postprocess.history.store import History
+from tierbench.postprocess.history.database import History
+from tierbench.postprocess.history.database import messages as messages_of
 from tierbench.submit import pool
-from tierbench.submit.nightly import books, message, record, webhook
+from tierbench.submit.nightly import finish_night, messages, record
 from tierbench.submit.nightly.changes import Change
 from tierbench.submit.nightly.definition import Terms
+from tierbench.submit.nightly.monitoring import health
 from tierbench.submit.nightly.record import Night
-from tierbench.submit.nightly.standing import standing
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def receiver() -> Iterator[Receiver]:
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Change]:
     """What the history says has changed."""
     those: list[Change] = []
-    monkeypatch.setattr(books, "changes", lambda _: those)
+    monkeypatch.setattr(finish_night, "changes", lambda _: those)
     return those
 
 
@@ -100,7 +100,7 @@ def test_nobody_is_told_of_a_night_in_which_nothing_has_changed(
     nightly = define(webhook=receiver.url)
     night = close(nightly, measured(nightly))
     assert (found, receiver.bodies) == ([], [])
-    assert night.told == {"nobody": "there was nothing to tell"}
+    assert night.deliveries == {"nobody": "there was nothing to tell"}
 
 
 def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_report(
@@ -118,7 +118,7 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert len(receiver.bodies) == 1
     with History() as history:
-        kept = [(one.channel, one.text, one.delivered) for one in messages(history, "quick")]
+        kept = [(one.channel, one.text, one.delivered) for one in messages_of(history, "quick")]
     assert kept == [("webhook 127.0.0.1", WORSE.sentence, True), ("admin@site.example", WORSE.sentence, True)]
 
 
@@ -135,10 +135,10 @@ def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_messag
     found.append(WORSE)
     nightly = define(webhook=silence)
     with monkeypatch.context() as impatient:
-        impatient.setattr(message, "PATIENCE_S", 0.5)
+        impatient.setattr(messages, "PATIENCE_S", 0.5)
         night = close(nightly, measured(nightly))
-    assert night.told == {"webhook 127.0.0.1": "timed out"}
-    state = standing(nightly, [], LAST + timedelta(hours=1))
+    assert night.deliveries == {"webhook 127.0.0.1": "timed out"}
+    state = health(nightly, [], LAST + timedelta(hours=1))
     assert (state.state, "not delivered" in state.summary) == ("WARNING", True)
     nightly.change(Terms(**{**vars(nightly.terms), "webhook": receiver.url}))
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
@@ -151,22 +151,22 @@ def test_a_webhook_is_told_of_by_its_host_alone(
 ) -> None:
     found.append(WORSE)
     nightly = define(webhook="127.0.0.1")
-    webhook.keep(nightly, f"{receiver.url}/T000/secret")
+    messages.write_webhook(nightly, f"{receiver.url}/T000/secret")
     said: list[str] = []
-    night = books.close(nightly, record.folder(nightly, measured(nightly)), said.append)
-    assert (night.told, len(receiver.bodies)) == ({"webhook 127.0.0.1": "delivered"}, 1)
-    assert "told webhook 127.0.0.1: delivered" in said
+    night = finish_night.finish(nightly, record.folder(nightly, measured(nightly)), said.append)
+    assert (night.deliveries, len(receiver.bodies)) == ({"webhook 127.0.0.1": "delivered"}, 1)
+    assert "message to webhook 127.0.0.1: delivered" in said
     holding = [path for path in tmp_path.rglob("*") if path.is_file() and b"T000" in path.read_bytes()]
     assert holding == [nightly.directory / names.WEBHOOK]
 
 
 def test_an_older_record_that_names_a_webhook_by_its_url_shows_its_host(define: Define) -> None:
     nightly = define()
-    before = {"sentences": ["Worse."], "told": {"https://chat.example/T000/secret": "timed out"}}
+    before = {"sentences": ["Worse."], "deliveries": {"https://chat.example/T000/secret": "timed out"}}
     measured(nightly, run=False, **before)
-    summary = standing(nightly, [], LAST + timedelta(hours=1)).summary
+    summary = health(nightly, [], LAST + timedelta(hours=1)).summary
     next_night = Night((LAST + timedelta(days=1)).timestamp(), "measured")
-    for text in (summary, message.Message.of(nightly, next_night, [], []).text):
+    for text in (summary, messages.Message.of(nightly, next_night, [], []).text):
         assert ("webhook chat.example" in text, "T000" in text) == (True, False)
 
 
@@ -195,11 +195,11 @@ def test_a_webhook_that_cannot_be_asked_keeps_neither_the_mail_nor_the_record_no
     found.append(WORSE)
     nightly = define(webhook=url or babble, mail="admin@site.example", textfile=str(tmp_path))
     night = close(nightly, measured(nightly))
-    how, mailed = night.told.values()
-    assert (how != message.DELIVERED, mailed, "data" in smtp) == (True, message.DELIVERED, True)
+    how, mailed = night.deliveries.values()
+    assert (how != messages.DELIVERED, mailed, "data" in smtp) == (True, messages.DELIVERED, True)
     assert record.nights(nightly) == [night]
     assert (tmp_path / "tierbench_nightly_quick.prom").exists()
-    assert standing(nightly, [], LAST + timedelta(hours=1)).state == "WARNING"
+    assert health(nightly, [], LAST + timedelta(hours=1)).state == "WARNING"
 
 
 def test_a_configuration_of_htcondor_that_cannot_be_read_is_told_in_the_nights_record(
@@ -209,7 +209,7 @@ def test_a_configuration_of_htcondor_that_cannot_be_read_is_told_in_the_nights_r
     nightly = define(mail="admin@site.example")
     monkeypatch.setattr(pool, "setting", fails("cannot read the setting MAIL_FROM"))
     night = close(nightly, measured(nightly))
-    assert night.told == {"admin@site.example": "cannot read the setting MAIL_FROM"}
+    assert night.deliveries == {"admin@site.example": "cannot read the setting MAIL_FROM"}
     assert record.nights(nightly) == [night]
 
 
@@ -221,7 +221,7 @@ def test_a_mailer_that_fails_is_told_in_the_nights_record(
     monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
     htcondor2.reload_config()
     nightly = define(mail="admin@site.example")
-    assert close(nightly, measured(nightly)).told == {"admin@site.example": "/bin/false ended with 1: "}
+    assert close(nightly, measured(nightly)).deliveries == {"admin@site.example": "/bin/false ended with 1: "}
 
 
 def test_what_did_not_arrive_is_quoted_once_however_many_nights_follow(define: Define, found: list[Change]) -> None:
@@ -237,7 +237,7 @@ def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(
     define: Define, found: list[Change], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found.append(WORSE)
-    monkeypatch.setattr(message, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(messages, "PATIENCE_S", 1.0)
     over = threading.Event()
 
     def drip(server: socket.socket) -> None:
@@ -254,7 +254,7 @@ def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(
         nightly = define(webhook=f"http://127.0.0.1:{server.getsockname()[1]}/")
         night = close(nightly, measured(nightly))
         over.set()
-    assert night.told == {"webhook 127.0.0.1": "it took longer than 2 s"}
+    assert night.deliveries == {"webhook 127.0.0.1": "it took longer than 2 s"}
 
 
 @pytest.mark.parametrize(("ratio", "since_days", "told"), [(0.5, 2, 2), (0.88, 2, 1), (0.5, 0, 1)])

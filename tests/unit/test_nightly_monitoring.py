@@ -16,15 +16,14 @@ import pytest
 from tests.unit.night_of_quick import LAST, NOW, WORSE, Define, close, definer, in_utc, measured
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
 from tierbench import names
+from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.rows import Measured
-from tierbench.postprocess.history.store import History
 from tierbench.submit import cli
 from tierbench.submit.cli import main
-from tierbench.submit.nightly import plugin, record
+from tierbench.submit.nightly import monitoring, record
 from tierbench.submit.nightly.changes import Change, Rate, changes, suspected
+from tierbench.submit.nightly.monitoring import health, write_textfile
 from tierbench.submit.nightly.record import Night
-from tierbench.submit.nightly.standing import standing
-from tierbench.submit.nightly.textfile import leave_textfile
 
 
 @pytest.fixture(autouse=True)
@@ -74,24 +73,26 @@ def test_two_nights_are_an_alarm_until_it_is_acknowledged(define: Define) -> Non
 )
 def test_the_state(define: Define, after: timedelta, outcome: str | None, changes: list[Change], expected: str) -> None:
     nightly = define()
-    measured(nightly, run=False, told={"nobody": ""})
+    measured(nightly, run=False, deliveries={"nobody": ""})
     if outcome:
         night = Night((LAST + timedelta(days=1)).timestamp(), outcome, "all INVALID", counts={"INVALID": 6})
         record.write(nightly, night)
-    assert standing(nightly, changes, LAST + timedelta(minutes=10) + after).state == expected
+    assert health(nightly, changes, LAST + timedelta(minutes=10) + after).state == expected
 
 
 def test_a_nightly_that_has_never_measured_anything_is_critical_after_26_hours(define: Define) -> None:
     nightly = define(since=NOW - timedelta(hours=27))
-    assert standing(nightly, [], NOW - timedelta(hours=2)).state == "UNKNOWN"
-    assert standing(nightly, [], NOW).state == "CRITICAL"
+    assert health(nightly, [], NOW - timedelta(hours=2)).state == "UNKNOWN"
+    assert health(nightly, [], NOW).state == "CRITICAL"
 
 
 def test_the_line_is_as_monitoring_plugins_want_it(define: Define) -> None:
     nightly = define()
     measured(nightly, run=False)
     rates = [Rate("it's a|way/root =1", 131.26, "Mb/s")]
-    told = plugin.line(nightly, standing(nightly, [WORSE], LAST + timedelta(hours=1)), rates, LAST + timedelta(hours=1))
+    told = monitoring.plugin_line(
+        nightly, health(nightly, [WORSE], LAST + timedelta(hours=1)), rates, LAST + timedelta(hours=1)
+    )
     text, _, data = told.partition(" | ")
     assert (told.count("\n"), told.count("|"), text.split(" - ")[0]) == (0, 1, "TIERBENCH WARNING")
     number = r"-?\d+(\.\d+)?"
@@ -132,7 +133,7 @@ def test_who_may_only_read_can_open_the_history(define: Define, tmp_path: Path) 
 def test_prometheus_reads_the_text_file(define: Define, tmp_path: Path) -> None:
     nightly = define(textfile=str(tmp_path))
     night = close(nightly, measured(nightly))
-    leave_textfile(nightly, [WORSE])
+    write_textfile(nightly, [WORSE])
     text = (tmp_path / "tierbench_nightly_quick.prom").read_text()
     at = f'tierbench_nightly_last_success_timestamp_seconds{{nightly="quick",site="testbed"}} {night.ended_wall_s!r}\n'
     assert at in text

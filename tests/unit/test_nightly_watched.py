@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from tierbench.errors import ConfigError
+from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value, Verdicts
-from tierbench.postprocess.history.store import History
 from tierbench.site_configs.site import find_site
 from tierbench.submit import cli
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.changes import changes
-from tierbench.submit.nightly.control import check_floors
 from tierbench.submit.nightly.definition import Nightly, Terms
-from tierbench.submit.nightly.standing import standing
+from tierbench.submit.nightly.monitoring import health
+from tierbench.submit.nightly.setup import check_floors
 from tierbench.submit.planning import asked_experiment
 
 WAY = "direct/root ×4"  # noqa: RUF001 -- as trials are named
@@ -61,7 +61,7 @@ def test_a_way_without_a_valid_trial_is_an_alarm_though_its_nights_have_measured
     nightly = without_valid_trials(nightly_of(tmp_path, [100.0] * 9, floors=floors), range(20_009, 20_012))
     planned = datetime.fromtimestamp(20_011 * 86_400, UTC)
     record.write(nightly, record.Night(planned.timestamp(), "measured", ended_wall_s=planned.timestamp() + 60))
-    found = standing(nightly, changes(nightly), planned + timedelta(hours=1))
+    found = health(nightly, changes(nightly), planned + timedelta(hours=1))
     assert found.state == state
     assert "No VALID trial since the night of " in found.summary
 

@@ -1,15 +1,19 @@
-"""Makes a night of a run directory, from its tables and its night.json; which is all that a rebuild needs."""
+"""Runs as nights of the history: read from their tables, all taken in again, and the samples of old ones removed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.json_files import Damaged
+from tierbench.postprocess.history.database import DamagedHistory, History
 from tierbench.postprocess.history.environment import environment
-from tierbench.postprocess.history.mark import night_mark
-from tierbench.postprocess.history.rows import FAILED, MEASURED, Link, Measured, Night, Value, Verdicts
+from tierbench.postprocess.history.rows import FAILED, MEASURED, Link, Measured, Night, Value, Verdicts, read_night_mark
 from tierbench.postprocess.measures.ceilings import measured_links
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.schema.run_rows import SUMMARISED
@@ -21,7 +25,7 @@ from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID, valid
 
 def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) -> tuple[Night, Measured]:
     """The night that a run directory is; of a run that no nightly has started, under the name that is given."""
-    of = night_mark(run, nightly, control)
+    of = read_night_mark(run, nightly, control)
     name, directory = run.resolve().name, str(run.resolve())
     try:
         results = read_results(run, say)
@@ -94,3 +98,96 @@ def _why_none(results: Results) -> str:
 def _written_ns(run: Path) -> int:
     """When the plan was written, which is as near as one gets to when a run that left nothing else was meant."""
     return (run / names.PLAN).stat().st_mtime_ns
+
+
+def add_run(history: History, run: Path, say: Say, nightly: str = "", control: str = "") -> Night:
+    """One run's night; as often as one likes."""
+    night, measured = night_of(run, nightly, control, say)
+    history.record(night, measured)
+    return night
+
+
+def rebuild(place: Path, directories: Sequence[Path], say: Say, nightly: str = "", control: str = "") -> int:
+    """Put all runs at or below these directories into the history; one that is damaged is put aside first.
+
+    What only the history knows (missed nights, acknowledgements, what was sent) stays, unless it was damaged.
+    """
+    runs = [run for directory in directories for run in _runs(directory)]
+    if not runs:
+        raise ConfigError(f"{', '.join(map(str, directories))}: no run directory there (none has a {names.PLAN})")
+    count = 0
+    with _opened(place, say) as history:
+        for run in sorted(runs):
+            try:
+                night = add_run(history, run, say, nightly, control)
+            except (ConfigError, Damaged) as error:
+                say(f"left out: {error}")
+            else:
+                count += 1
+                say(f"{run}: {night.outcome}, {night.nightly} of {night.day}")
+    return count
+
+
+def _runs(directory: Path) -> Iterator[Path]:
+    if (directory / names.PLAN).is_file():
+        yield directory
+    else:
+        yield from (path.parent for path in directory.glob(f"*/{names.PLAN}"))
+
+
+def _opened(place: Path, say: Say) -> History:
+    try:
+        history = History(place)
+        if (said := history.rows("PRAGMA quick_check(1)")) != [("ok",)]:
+            history.database.close()
+            raise DamagedHistory(f"{place}: {said[0][0]}")
+    except DamagedHistory as error:
+        aside = put_aside(place)
+        say(f"{error}; it is {aside} now")
+        return History(place)
+    return history
+
+
+def put_aside(place: Path) -> Path:
+    """Give a damaged database another name, with what SQLite keeps beside it."""
+    aside = place.with_name(f"{place.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+    try:
+        place.rename(aside)
+        for suffix in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                place.with_name(place.name + suffix).rename(aside.with_name(aside.name + suffix))
+    except OSError as error:
+        raise TierbenchError(f"{place}: cannot be put aside: {error.strerror}") from None
+    return aside
+
+
+LARGE = (f"{names.TRIALS}/*/{names.SAMPLES}/*.samples", f"{names.TRIALS}/*/{names.SAMPLES_CSV}", names.SAMPLES_CSV)
+
+
+@dataclass(frozen=True)
+class OldNight:
+    """A night whose samples can go."""
+
+    night: Night
+    files: tuple[Path, ...]
+    bytes: int
+
+
+def nights_with_samples(nights: list[Night], before_ns: int) -> Iterator[OldNight]:
+    """The measured nights that ended before a time, with what is left of their samples."""
+    for night in nights:
+        directory = Path(night.directory)
+        ended = night.ended_ns or night.planned_ns
+        whole = (directory / names.NIGHT).is_file() and (directory / names.TRIALS_CSV).is_file()
+        if night.outcome != MEASURED or ended >= before_ns or not night.directory or not whole:
+            continue
+        files = tuple(path for pattern in LARGE for path in directory.glob(pattern) if path.is_file())
+        if files:
+            yield OldNight(night, files, sum(path.stat().st_size for path in files))
+
+
+def remove_samples(old: OldNight) -> None:
+    """Remove them; the run says first that it has none, so that nobody makes its tables anew of nothing."""
+    (Path(old.night.directory) / names.NO_SAMPLES).touch()
+    for path in old.files:
+        path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a night measures: its run and DAG, and the run that is to confirm a change."""
+"""What a night will measure, its needs checked: its run and DAG, and the run that is to confirm a change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import night_dag, repetition_dags
 from tierbench.dags.plan import Configuration, Plan
 from tierbench.dags.write import write_run
-from tierbench.postprocess.history.mark import OfNight, leave
+from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.definition import Nightly, Say
@@ -30,7 +30,7 @@ class Prepared:
     plan: Plan
 
 
-def prepared(nightly: Nightly, night: Night, shift: int = 0) -> Prepared:
+def prepare(nightly: Nightly, night: Night, shift: int = 0) -> Prepared:
     """The night's plan, in an order of its own."""
     site, experiment = find_site(nightly.terms.site), asked_experiment(str(nightly.experiment))
     experiment = dataclasses.replace(experiment, seed=experiment.seed + int(night.planned_wall_s / 60) + shift)
@@ -55,9 +55,9 @@ def write_night(nightly: Nightly, night: Night, ready: Prepared, say: Say) -> Pa
     return dag
 
 
-def write_again(nightly: Nightly, night: Night, configurations: Sequence[str], say: Say) -> None:
+def write_confirmation(nightly: Nightly, night: Night, configurations: Sequence[str], say: Say) -> None:
     """A run of these configurations and the control alone, or of all (""), to see whether they have changed."""
-    ready = prepared(nightly, night, shift=1)
+    ready = prepare(nightly, night, shift=1)
     wanted = {*configurations, nightly.terms.control}
     every = "" in set(configurations)
     trials = [trial for trial in ready.plan.trials if every or point(trial.configuration, trial.jobs) in wanted]
@@ -73,7 +73,7 @@ def _write(nightly: Nightly, night: Night, ready: Prepared, run: Path, say: Say)
     write_run(ready.plan, ready.site, ready.experiment, run)
     ship_programs(ready.experiment, run, say)
     planned, rerun = int(night.planned_wall_s * 1e9), run.name == names.NIGHT_AGAIN
-    leave(run, OfNight(nightly.name, planned, rerun=rerun, control=nightly.terms.control))
+    write_night_mark(run, NightMark(nightly.name, planned, rerun=rerun, control=nightly.terms.control))
 
 
 def point(configuration: Configuration, jobs: int) -> str:

@@ -15,7 +15,7 @@ from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
 from tierbench.submit.calibration import with_rounds_before
-from tierbench.submit.nightly.control import control, variant
+from tierbench.submit.nightly.setup import choose_control, variant
 
 SITE = find_site("testbed")
 QUICK = find_experiment("quick")
@@ -26,17 +26,17 @@ def only(way: str) -> Experiment:
 
 
 def test_the_control_is_the_way_with_the_fewest_servers_on_it() -> None:
-    assert control(SITE, QUICK, "").name == "direct/root \N{MULTIPLICATION SIGN}8"
+    assert choose_control(SITE, QUICK, "").name == "direct/root \N{MULTIPLICATION SIGN}8"
 
 
 def test_a_control_that_is_asked_for_is_taken() -> None:
-    assert control(SITE, QUICK, "lan-xrootd").name == "lan-xrootd/root \N{MULTIPLICATION SIGN}8"
+    assert choose_control(SITE, QUICK, "lan-xrootd").name == "lan-xrootd/root \N{MULTIPLICATION SIGN}8"
     with pytest.raises(ConfigError, match="--control"):
-        control(SITE, QUICK, "lan-xrotd")
+        choose_control(SITE, QUICK, "lan-xrotd")
 
 
 def test_an_experiment_of_one_way_is_measured_beside_another_one(tmp_path: Path) -> None:
-    chosen = control(SITE, only("lan-xrootd"), "")
+    chosen = choose_control(SITE, only("lan-xrootd"), "")
     assert chosen.added and chosen.added != ("lan-xrootd",)
     (tmp_path / "base.toml").write_text('extends = "quick"\nname = "base"\naccess = ["lan-xrootd"]\n')
     lines = variant("mine", str(tmp_path / "base.toml"), only("lan-xrootd"), chosen.added)

@@ -10,16 +10,16 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tierbench.errors import ConfigError
-from tierbench.submit.nightly.calendar import asked_calendar, calendar
+from tierbench.submit.nightly.schedule import checked_calendar, parse_calendar
 
 BERLIN = ZoneInfo("Europe/Berlin")
-NIGHTLY = calendar("02:30", "")
+NIGHTLY = parse_calendar("02:30", "")
 
 
 def due(at: str, after: str, until: str, days: str = "") -> list[str]:
     """By the clock on the wall, with its distance from UTC."""
     first, last = (datetime.fromisoformat(text).replace(tzinfo=BERLIN) for text in (after, until))
-    return [f"{one.astimezone(BERLIN):%a %d %H:%M%z}" for one in calendar(at, days).due(first, last, BERLIN)]
+    return [f"{one.astimezone(BERLIN):%a %d %H:%M%z}" for one in parse_calendar(at, days).due(first, last, BERLIN)]
 
 
 def test_a_time_that_the_clock_leaps_over_comes_once_an_hour_later() -> None:
@@ -54,12 +54,16 @@ def test_a_late_one_means_the_night_before_and_not_the_next() -> None:
 
 def test_silence_becomes_an_alarm_after_26_hours_or_after_the_longest_gap_of_the_week() -> None:
     assert NIGHTLY.patience == timedelta(hours=26)
-    assert calendar("02:30", "mon,tue,wed,thu,fri").patience == timedelta(days=3, hours=2)
-    assert calendar("02:30", "sun").patience == timedelta(days=7, hours=2)
+    assert parse_calendar("02:30", "mon,tue,wed,thu,fri").patience == timedelta(days=3, hours=2)
+    assert parse_calendar("02:30", "sun").patience == timedelta(days=7, hours=2)
 
 
 def test_htcondor_is_told_the_days_as_cron_counts_them() -> None:
-    assert calendar("02:05", "sun,mon").crontab == {"cron_minute": "5", "cron_hour": "2", "cron_day_of_week": "1,0"}
+    assert parse_calendar("02:05", "sun,mon").crontab == {
+        "cron_minute": "5",
+        "cron_hour": "2",
+        "cron_day_of_week": "1,0",
+    }
 
 
 @pytest.mark.parametrize(
@@ -68,23 +72,29 @@ def test_htcondor_is_told_the_days_as_cron_counts_them() -> None:
 )
 def test_what_is_no_time_or_day_is_refused(at: str, days: str) -> None:
     with pytest.raises(ConfigError, match=r"--(at|days)"):
-        calendar(at, days)
+        parse_calendar(at, days)
 
 
 @pytest.mark.parametrize("at", ["02:30Z", "02:30+05:00", "02:30:45"])
 def test_what_would_be_passed_over_of_a_time_is_refused_when_it_is_asked_for(at: str) -> None:
     with pytest.raises(ConfigError, match=r"--at .* as 02:30"):
-        asked_calendar(at, "")
-    assert calendar(at, "") == NIGHTLY  # of one that was added before, which goes on
+        checked_calendar(at, "")
+    assert parse_calendar(at, "") == NIGHTLY  # of one that was added before, which goes on
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze here")
 @pytest.mark.parametrize("at,days", [("02:30", ""), ("23:05", "mon,wed,sun"), ("*/5", "")])
 def test_systemd_finds_the_same_next_night(at: str, days: str) -> None:
     base = datetime(2026, 6, 2, 23, 30, tzinfo=UTC)
-    mine = next(calendar(at, days).due(base, base + timedelta(days=9), UTC))
+    mine = next(parse_calendar(at, days).due(base, base + timedelta(days=9), UTC))
     told = subprocess.run(
-        ["systemd-analyze", "calendar", "--base-time", f"{base:%Y-%m-%d %H:%M:%S} UTC", calendar(at, days).on_calendar],
+        [
+            "systemd-analyze",
+            "calendar",
+            "--base-time",
+            f"{base:%Y-%m-%d %H:%M:%S} UTC",
+            parse_calendar(at, days).on_calendar,
+        ],
         capture_output=True,
         text=True,
         check=True,

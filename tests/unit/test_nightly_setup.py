@@ -10,7 +10,7 @@ import pytest
 from tierbench import names
 from tierbench.errors import ConfigError
 from tierbench.submit import pool
-from tierbench.submit.nightly import adding, webhook
+from tierbench.submit.nightly import messages, setup
 from tierbench.submit.nightly.definition import Nightly, Terms
 
 
@@ -34,7 +34,7 @@ BAD_URLS = (
 @pytest.mark.parametrize("url", BAD_URLS)
 def test_a_webhook_to_which_nothing_can_be_posted_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="--webhook"):
-        adding.add("nights", "quick", "", terms(webhook=url), print)
+        setup.add("nights", "quick", "", terms(webhook=url), print)
 
 
 @pytest.fixture
@@ -42,10 +42,10 @@ def added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Nightly:
     """A nightly that was added from a directory to which everything was named relatively."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "collected").mkdir()
-    for variable, value in {**dict.fromkeys(adding.PLACES, "there"), "X509_USER_PROXY": ""}.items():
+    for variable, value in {**dict.fromkeys(setup.PATHS, "there"), "X509_USER_PROXY": ""}.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.setattr(pool, "submit", lambda _: 7)
-    return adding.add("nights", "quick", "", terms(textfile="collected", webhook=URL), print)
+    return setup.add("nights", "quick", "", terms(textfile="collected", webhook=URL), print)
 
 
 def exported(nightly: Nightly) -> dict[str, str]:
@@ -57,24 +57,24 @@ def exported(nightly: Nightly) -> dict[str, str]:
 
 
 def test_a_night_finds_its_places_wherever_it_is_started(added: Nightly, tmp_path: Path) -> None:
-    places = {name: value for name, value in exported(added).items() if name in adding.PLACES}
-    assert places == {**dict.fromkeys(adding.PLACES, str(tmp_path / "there")), "X509_USER_PROXY": ""}
+    places = {name: value for name, value in exported(added).items() if name in setup.PATHS}
+    assert places == {**dict.fromkeys(setup.PATHS, str(tmp_path / "there")), "X509_USER_PROXY": ""}
     assert added.directory == tmp_path / "there" / "nights"
     assert added.terms.textfile == str(tmp_path / "collected")
 
 
 def test_htcondors_word_for_no_configuration_file_is_no_place(monkeypatch: pytest.MonkeyPatch, added: Nightly) -> None:
     monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
-    assert "export CONDOR_CONFIG=ONLY_ENV" in adding.starter_lines(added)
+    assert "export CONDOR_CONFIG=ONLY_ENV" in setup.starter_lines(added)
 
 
 def test_the_url_of_a_webhook_is_for_its_owner_alone(added: Nightly) -> None:
     (place,) = [path for path in added.directory.iterdir() if "T000" in path.read_text()]
     assert (place.name, place.stat().st_mode & 0o777) == (names.WEBHOOK, 0o600)
-    assert (webhook.url(added), added.terms.webhook) == (URL, "hooks.slack.com")
+    assert (messages.webhook_url(added), added.terms.webhook) == (URL, "hooks.slack.com")
 
 
 def test_the_url_of_a_webhook_goes_with_its_nightly(monkeypatch: pytest.MonkeyPatch, added: Nightly) -> None:
     monkeypatch.setattr(pool, "act", lambda *_: None)
-    adding.remove(added)
+    setup.remove(added)
     assert not (added.directory / names.WEBHOOK).exists()

@@ -1,0 +1,394 @@
+"""The database of the history: its tables, what is written and what is read; docs/history.md explains them."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, fields
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tierbench.errors import BusyError, ConfigError, TierbenchError
+from tierbench.postprocess.history.rows import (
+    MEASURED,
+    Acknowledgement,
+    Environment,
+    Link,
+    Measured,
+    Message,
+    Night,
+    Value,
+    Verdicts,
+)
+
+TABLES = """
+CREATE TABLE night (
+    id INTEGER PRIMARY KEY,
+    nightly TEXT NOT NULL,
+    planned_ns INTEGER NOT NULL,
+    run TEXT NOT NULL DEFAULT '',
+    directory TEXT NOT NULL DEFAULT '',
+    outcome TEXT NOT NULL CHECK (outcome IN ('measured', 'missed', 'running', 'failed')),
+    reason TEXT NOT NULL DEFAULT '',
+    rerun INTEGER NOT NULL DEFAULT 0,
+    started_ns INTEGER,
+    ended_ns INTEGER,
+    control TEXT NOT NULL DEFAULT '',
+    metric TEXT NOT NULL DEFAULT '',
+    unit TEXT NOT NULL DEFAULT '',
+    environment TEXT NOT NULL DEFAULT '',
+    UNIQUE (nightly, planned_ns, run)
+);
+CREATE TABLE value (
+    night INTEGER NOT NULL REFERENCES night (id) ON DELETE CASCADE,
+    configuration TEXT NOT NULL,
+    metric TEXT NOT NULL,
+    mean REAL NOT NULL,
+    low REAL,
+    high REAL,
+    n INTEGER NOT NULL CHECK (n > 0),
+    PRIMARY KEY (night, configuration, metric)
+) WITHOUT ROWID;
+CREATE INDEX value_of ON value (configuration, metric);
+CREATE TABLE verdicts (
+    night INTEGER NOT NULL REFERENCES night (id) ON DELETE CASCADE,
+    configuration TEXT NOT NULL,
+    valid INTEGER NOT NULL,
+    suspect INTEGER NOT NULL,
+    invalid INTEGER NOT NULL,
+    PRIMARY KEY (night, configuration)
+) WITHOUT ROWID;
+CREATE TABLE link (
+    night INTEGER NOT NULL REFERENCES night (id) ON DELETE CASCADE,
+    line TEXT NOT NULL,
+    mbps REAL,
+    rtt_ms REAL,
+    PRIMARY KEY (night, line)
+) WITHOUT ROWID;
+CREATE TABLE environment (
+    digest TEXT NOT NULL,
+    host TEXT NOT NULL,
+    setting TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (digest, host, setting)
+) WITHOUT ROWID;
+CREATE TABLE acknowledgement (
+    nightly TEXT NOT NULL,
+    configuration TEXT NOT NULL,
+    since_ns INTEGER NOT NULL,
+    "by" TEXT NOT NULL,
+    at_ns INTEGER NOT NULL,
+    note TEXT NOT NULL DEFAULT '',
+    accepted INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (nightly, configuration, since_ns)
+) WITHOUT ROWID;
+CREATE TABLE message (
+    id INTEGER PRIMARY KEY,
+    nightly TEXT NOT NULL,
+    planned_ns INTEGER NOT NULL,
+    channel TEXT NOT NULL,
+    state TEXT NOT NULL,
+    text TEXT NOT NULL,
+    at_ns INTEGER NOT NULL,
+    delivered INTEGER NOT NULL
+);
+CREATE INDEX message_of ON message (nightly, planned_ns);
+"""
+
+# Each makes a database of one version into one of the next; never changed once it has been released.
+MIGRATIONS = (TABLES,)
+VERSION = len(MIGRATIONS)
+
+
+PLACE = "TIERBENCH_HISTORY"  # in the environment: where the database is
+WAIT_S = 60.0
+
+OF_NIGHT = [field.name for field in fields(Night) if field.name != "id"]
+KEY = ("nightly", "planned_ns", "run")
+SAME_TIME = "nightly = ? AND planned_ns = ?"
+
+
+class DamagedHistory(TierbenchError):
+    """The database is none any more; it can be made again from the run directories."""
+
+
+def default_place() -> Path:
+    """Where the history is unless somebody says so."""
+    return Path(os.environ.get(PLACE) or Path.home() / ".local/share/tierbench/history.sqlite")
+
+
+class History:
+    """An open database; `with History(path) as history`."""
+
+    def __init__(self, path: Path | None = None, wait_s: float = WAIT_S) -> None:
+        self.path = path or default_place()
+        self._wait_s = wait_s
+        with self._explained():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.database = sqlite3.connect(self.path, timeout=wait_s, isolation_level=None)
+        try:
+            with self._explained():
+                self._prepare()
+        except BaseException:
+            self.database.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.database.close()
+
+    def _prepare(self) -> None:
+        self.database.execute("PRAGMA foreign_keys = ON")
+        version = self._version()
+        with suppress(sqlite3.OperationalError):  # another process is at it, or this user may only read
+            if self.rows("PRAGMA journal_mode") == [("wal",)]:  # which who may only read cannot
+                self.database.execute("PRAGMA journal_mode = DELETE")
+        if version == VERSION:
+            return
+        if version > VERSION:
+            raise ConfigError(
+                f"{self.path}: is of version {version}, and this tierbench knows up to {VERSION}; use a newer tierbench"
+            )
+        with self.transaction():
+            for script in MIGRATIONS[self._version() :]:  # asked again: another process may have been faster
+                for statement in filter(str.strip, script.split(";")):
+                    self.database.execute(statement)
+            self.database.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _version(self) -> int:
+        return int(self.database.execute("PRAGMA user_version").fetchone()[0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written within is there in the end, or nothing of it."""
+        with self._explained():
+            self.database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self.database.execute("ROLLBACK")
+                raise
+            self.database.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What SQLite says, as what to do about it."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                raise BusyError(
+                    f"{self.path}: another program has been writing to it for {self._wait_s:.0f} s;"
+                    " `fuser` says which one"
+                ) from None
+            raise TierbenchError(
+                f"{self.path}: {error}; is there room, and may you write there? {PLACE} puts it elsewhere"
+            ) from None
+        except sqlite3.DatabaseError as error:
+            raise DamagedHistory(
+                f"{self.path}: is damaged ({error}); `tierbench history rebuild` puts it aside and makes it again"
+            ) from None
+        except OSError as error:
+            raise TierbenchError(f"{error.filename}: {error.strerror}; {PLACE} puts the history elsewhere") from None
+
+    def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._explained():
+            return self.database.execute(statement, values).fetchall()
+
+    # -- what is written -----------------------------------------------------------------------------------
+
+    def record(self, night: Night, measured: Measured | None = None) -> int:
+        """A night, in place of what was there of it; with what it measured, or leaving that as it is. Returns its id.
+
+        What was said of a night while it had no run, such as that it was missed, gives way to its run.
+        """
+        with self.transaction():
+            number = self._put(night, measured)
+            if measured:
+                self._fill(number, measured)
+        return number
+
+    def _put(self, night: Night, measured: Measured | None) -> int:
+        if not night.run:
+            ran = self._number(night, "run != ''")
+            if ran:  # so it was not missed
+                return ran
+        else:
+            self.database.execute(f"DELETE FROM night WHERE {SAME_TIME} AND run = ''", _time(night))  # noqa: S608
+        content = {name: getattr(night, name) for name in OF_NIGHT}
+        content["rerun"] = int(night.rerun)
+        if measured:
+            content["environment"] = digest(measured.environment)
+        kept = [name for name in OF_NIGHT if name not in KEY and (measured or name != "environment")]
+        self.database.execute(
+            f"INSERT INTO night ({', '.join(content)}) VALUES ({', '.join('?' * len(content))})"  # noqa: S608
+            f" ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in kept)}",
+            list(content.values()),
+        )
+        return self._number(night, "run = ?", night.run)
+
+    def _number(self, night: Night, which: str, *values: str) -> int:
+        statement = f"SELECT id FROM night WHERE {SAME_TIME} AND {which} ORDER BY id LIMIT 1"  # noqa: S608
+        found = self.database.execute(statement, [*_time(night), *values]).fetchone()
+        return int(found[0]) if found else 0
+
+    def _fill(self, night: int, measured: Measured) -> None:
+        for table, rows in (("value", measured.values), ("verdicts", measured.verdicts), ("link", measured.links)):
+            self.database.execute(f"DELETE FROM {table} WHERE night = ?", [night])  # noqa: S608
+            for row in rows:
+                content = (night, *astuple(row))
+                self.database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(content))})", content)  # noqa: S608
+        of = digest(measured.environment)
+        for (host, setting), value in measured.environment.items():
+            self.database.execute("INSERT OR IGNORE INTO environment VALUES (?, ?, ?, ?)", [of, host, setting, value])
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        with self.transaction():
+            self.database.execute(
+                "INSERT OR REPLACE INTO acknowledgement VALUES (?, ?, ?, ?, ?, ?, ?)", astuple(acknowledgement)
+            )
+
+    def note_message(self, message: Message) -> None:
+        with self.transaction():
+            names = [field.name for field in fields(message)]
+            self.database.execute(
+                f"INSERT INTO message ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",  # noqa: S608
+                astuple(message),
+            )
+
+    def forget(self, nightly: str) -> None:
+        """All nights of a nightly; what was acknowledged and sent stays."""
+        with self.transaction():
+            self.database.execute("DELETE FROM night WHERE nightly = ?", [nightly])
+
+
+def _time(night: Night) -> list[str | int]:
+    return [night.nightly, night.planned_ns]
+
+
+def digest(environment: Environment) -> str:
+    """Letters that are the same for the same settings; none for none."""
+    lines = "\n".join(f"{host}\t{setting}\t{value}" for (host, setting), value in sorted(environment.items()))
+    return sha256(lines.encode()).hexdigest()[:16] if lines else ""
+
+
+T = TypeVar("T")
+
+ORDER = "ORDER BY planned_ns, rerun, run"
+
+
+@dataclass(frozen=True)
+class Chronicle:
+    """All that is known of a nightly: its nights in order, and by their ids what they measured."""
+
+    nightly: str
+    nights: list[Night]
+    values: dict[int, list[Value]]
+    verdicts: dict[int, list[Verdicts]]
+    links: dict[int, list[Link]]
+    environments: dict[str, Environment]  # by their digests
+    acknowledgements: list[Acknowledgement]
+
+    @property
+    def measured(self) -> list[Night]:
+        return [night for night in self.nights if night.outcome == MEASURED]
+
+    @cached_property
+    def metric(self) -> str:
+        """What is watched: what the latest night goes by, of all nights, so that like is held against like."""
+        return self.measured[-1].metric if self.measured else ""
+
+    @property
+    def configurations(self) -> list[str]:
+        """Each that was ever measured by what is watched, in the order in which they came."""
+        return list(
+            dict.fromkeys(
+                value.configuration
+                for night in self.measured
+                for value in self.values.get(night.id, [])
+                if value.metric == self.metric
+            )
+        )
+
+    def value(self, night: Night, configuration: str, metric: str = "") -> Value | None:
+        """What a night measured of a configuration, by what is watched or another metric."""
+        wanted = (configuration, metric or self.metric)
+        of_night = self.values.get(night.id, [])
+        return next((value for value in of_night if (value.configuration, value.metric) == wanted), None)
+
+    def environment(self, night: Night) -> Environment:
+        return self.environments.get(night.environment, {})
+
+
+def nightlies(history: History) -> list[str]:
+    """All nightlies that have a night."""
+    return [name for (name,) in history.rows("SELECT DISTINCT nightly FROM night ORDER BY nightly")]
+
+
+def nights(history: History, nightly: str) -> list[Night]:
+    """A nightly's nights in order; a rerun comes behind what it is to confirm."""
+    return _made(history, Night, "night", f"WHERE nightly = ? {ORDER}", nightly)
+
+
+def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicle:
+    """All of a nightly, or its watched values alone, which is much less; a name that nobody knows is told."""
+    mine = nights(history, nightly)
+    if not mine:
+        names = ", ".join(nightlies(history)) or "none yet"
+        raise ConfigError(f"{history.path}: has no nights of {nightly!r}; it has: {names}")
+    metric = next((night.metric for night in reversed(mine) if night.outcome == MEASURED), "")
+    return Chronicle(
+        nightly,
+        mine,
+        _by_night(history, Value, "value", nightly, *(["metric", metric] if watched else [])),
+        _by_night(history, Verdicts, "verdicts", nightly),
+        {} if watched else _by_night(history, Link, "link", nightly),
+        {} if watched else _environments(history, nightly),
+        acknowledgements(history, nightly),
+    )
+
+
+def acknowledgements(history: History, nightly: str) -> list[Acknowledgement]:
+    return _made(history, Acknowledgement, "acknowledgement", "WHERE nightly = ? ORDER BY since_ns", nightly)
+
+
+def messages(history: History, nightly: str) -> list[Message]:
+    """What was sent, the latest last."""
+    return _made(history, Message, "message", "WHERE nightly = ? ORDER BY id", nightly)
+
+
+def _made(history: History, kind: type[T], table: str, which: str, *values: object) -> list[T]:
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # each is a dataclass
+    columns = ", ".join(f'"{name}"' for name in names)
+    flags = [names.index(name) for name in ("rerun", "accepted", "delivered") if name in names]
+    found = history.rows(f"SELECT {columns} FROM {table} {which}", *values)  # noqa: S608
+    return [kind(*(bool(cell) if place in flags else cell for place, cell in enumerate(row))) for row in found]
+
+
+def _by_night(history: History, kind: type[T], table: str, nightly: str, *only: str) -> dict[int, list[T]]:
+    columns = ", ".join(field.name for field in fields(kind))  # type: ignore[arg-type]  # each is a dataclass
+    found: dict[int, list[T]] = defaultdict(list)
+    own = "night IN (SELECT id FROM night WHERE nightly = ?)" + (f" AND {only[0]} = ?" if only else "")  # noqa: S608
+    statement = f"SELECT night, {columns} FROM {table} WHERE {own} ORDER BY night"  # noqa: S608
+    for number, *content in history.rows(statement, nightly, *only[1:]):
+        found[number].append(kind(*content))
+    return dict(found)
+
+
+def _environments(history: History, nightly: str) -> dict[str, Environment]:
+    found: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
+    statement = (
+        "SELECT digest, host, setting, value FROM environment"
+        " WHERE digest IN (SELECT environment FROM night WHERE nightly = ?)"
+    )
+    for of, host, setting, value in history.rows(statement, nightly):
+        found[of][host, setting] = value
+    return dict(found)

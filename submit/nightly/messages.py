@@ -1,0 +1,271 @@
+"""The one message of a night: what it says, and how it is sent by webhook and mail.
+
+Whoever has a webhook's URL can post there, so that is in a file of its own, for its owner alone; what others may
+read, as a monitoring system does, names its host.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import smtplib
+import socket
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from email.message import EmailMessage
+from urllib.parse import urlsplit
+
+from tierbench import names
+from tierbench.errors import ConfigError
+from tierbench.submit import pool
+from tierbench.submit.nightly import record
+from tierbench.submit.nightly.changes import Change
+from tierbench.submit.nightly.definition import Nightly
+from tierbench.submit.nightly.record import Night, Reported
+
+SAME_CHANGE = 3  # nights
+PATIENCE_S = 15.0  # for each answer of a receiver, and twice that for all of it
+QUOTED = "The message of the night of"
+MOST_QUOTED = 5
+DELIVERED, NOBODY = "delivered", "nobody"
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a night has to say to its admin, or nothing."""
+
+    nightly: str
+    site: str
+    night: Night
+    changes: list[Change]
+    sentences: list[str]
+    report: str
+
+    @classmethod
+    def of(cls, nightly: Nightly, night: Night, changes: list[Change], problems: list[str]) -> Message:
+        """What is new: a night without a number, changes that no message has reported, and what else went wrong."""
+        others = [other for other in record.nights(nightly) if other.planned_wall_s != night.planned_wall_s]
+        size = nightly.terms.size_pct / 100
+        new = [change for change in changes if not change.acknowledged and not _was_reported(change, others, size)]
+        page = record.folder(nightly, night) / names.NIGHT_RUN / "report.html"
+        report = str(page) if page.exists() else str(record.folder(nightly, night))
+        sentences = [change.sentence for change in new]
+        if night.outcome != "measured":
+            why = f"Nothing was measured in the night of {night.label} ({night.outcome}): {night.reason}."
+            sentences.insert(0, why)
+        elif night.reason and _cause(night) not in [_cause(other) for other in others[-1:]]:
+            sentences.append(f"The night of {night.label} is not whole: {night.reason}.")
+        sentences += [f"The night of {gap.label} was missed: {gap.reason}" for gap in _unreported_gaps(others)]
+        sentences += list(_undelivered(others))[:MOST_QUOTED]
+        sentences += [f"Beside that, {problem}" for problem in problems]
+        return cls(nightly.name, nightly.terms.site, night, new, sentences, report)
+
+    @property
+    def state(self) -> str:
+        for level in ("CRITICAL", "WARNING"):
+            if any(change.level == level for change in self.changes):
+                return level
+        if self.night.outcome != "measured":
+            return "UNKNOWN"
+        return "OK" if len(self.changes) == len(self.sentences) else "WARNING"
+
+    @property
+    def subject(self) -> str:
+        more = f" (and {len(self.sentences) - 1} more)" if len(self.sentences) > 1 else ""
+        first = self.sentences[0] if len(self.sentences[0]) <= 120 else f"{self.sentences[0][:119]}…"
+        return f"tierbench nightly {self.nightly}: {self.state}: {first}{more}"
+
+    @property
+    def text(self) -> str:
+        hint = f"`tierbench nightly ack {self.nightly}` ends reminders."
+        return "\n".join([*self.sentences, "", f"Report: {self.report}", hint, ""])
+
+    @property
+    def content(self) -> dict[str, object]:
+        """As it is posted."""
+        return {
+            "format": 1,
+            "nightly": self.nightly,
+            "site": self.site,
+            "night": self.night.planned.isoformat(),
+            "outcome": self.night.outcome,
+            "state": self.state,
+            "text": "\n".join(self.sentences),
+            "sentences": self.sentences,
+            "changes": [change.content for change in self.changes],
+            "report": self.report,
+            "host": socket.getfqdn(),
+        }
+
+
+def _was_reported(change: Change, nights: list[Night], size: float) -> bool:
+    """Whether a message has reported it as it is now: not where it has gone further since, or become critical.
+
+    As more nights come the first that differs may turn out another one.
+    """
+    planned = [round(night.planned_wall_s * 1e9) for night in nights]
+
+    def covers(earlier: Reported, at_ns: int) -> bool:
+        first, last = sorted((earlier.since_ns, change.since_ns))
+        near = sum(first <= at < last for at in planned)
+        same = at_ns >= change.since_ns or near <= SAME_CHANGE
+        further = change.latest_ns > at_ns and 0 < change.ratio < earlier.ratio * (1 - size)
+        more = (earlier.level, change.level) == ("WARNING", "CRITICAL") or further
+        return (
+            (earlier.direction, earlier.configuration) == (change.direction, change.configuration) and same and not more
+        )
+
+    return any(covers(earlier, at) for night, at in zip(nights, planned, strict=True) for earlier in night.reported)
+
+
+def _undelivered(nights: list[Night]) -> Iterator[str]:
+    """What did not arrive since a message last did, each in its own words: no quotation of a quotation."""
+    for night in reversed(nights):
+        failed = [(channel, how) for channel, how in night.deliveries.items() if not was_delivered(channel, how)]
+        if night.sentences and not failed:
+            return
+        own = [sentence for sentence in night.sentences if not sentence.startswith(QUOTED)]
+        for channel, how in failed if own else ():
+            yield f"{QUOTED} {night.label} did not reach {shown_channel(channel)} ({how}): {own[0]}"
+
+
+def _unreported_gaps(nights: list[Night]) -> list[Night]:
+    """The missed nights since the last one that had a message."""
+    gaps = []
+    for night in reversed(nights):
+        if night.outcome != "missed":
+            break
+        gaps.append(night)
+    return gaps[::-1]
+
+
+def _cause(night: Night) -> str:
+    """Its reason without the numbers in front, which differ from night to night."""
+    return night.reason.split(": ", 1)[-1]
+
+
+def was_delivered(channel: str, how: str) -> bool:
+    return channel == NOBODY or how == DELIVERED
+
+
+# -- how it is sent ------------------------------------------------------------------------------------------
+
+
+def deliver(nightly: Nightly, message: Message) -> dict[str, str]:
+    """Send it by every channel that was asked for; how each went. None takes long, and none holds up another one."""
+    terms = nightly.terms
+    channels: dict[str, Callable[[], None]] = {}
+    if terms.webhook:
+        channels[_webhook_channel(terms.webhook)] = lambda: _post(webhook_url(nightly), message)
+    if terms.mail:
+        channels[terms.mail] = lambda: _mail(terms.mail, message)
+    return {channel: _within_limit(send) for channel, send in channels.items()} or {
+        NOBODY: "no webhook or mail address is set"
+    }
+
+
+def _within_limit(send: Callable[[], None]) -> str:
+    """How it went; a receiver that answers byte by byte keeps no night open, since the thread dies with its process."""
+    results: list[str] = []
+    thread = threading.Thread(target=lambda: results.append(_result(send)), daemon=True)
+    thread.start()
+    thread.join(2 * PATIENCE_S)
+    return results[0] if results else f"it took longer than {2 * PATIENCE_S:.0f} s"
+
+
+def _result(send: Callable[[], None]) -> str:
+    try:
+        send()
+    except subprocess.TimeoutExpired:
+        return f"the mailer did not end within {PATIENCE_S:.0f} s"
+    except subprocess.CalledProcessError as error:
+        output = (error.stderr or b"").decode(errors="replace").strip()[:200]
+        return f"{error.cmd[0]} ended with {error.returncode}: {output}"
+    except Exception as error:  # whatever a library makes of an odd address or answer: the night has to be finished
+        return str(getattr(error, "reason", "") or error) or type(error).__name__
+    return DELIVERED
+
+
+def _post(url: str, message: Message) -> None:
+    body = json.dumps(message.content, ensure_ascii=False).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - checked at `add`
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S):  # noqa: S310
+            pass
+    except http.client.InvalidURL:  # whose text has the URL in it
+        raise ConfigError("its URL is none that can be asked; `tierbench nightly add` it anew") from None
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"its answer is not HTTP ({type(error).__name__})") from None
+
+
+def _mail(address: str, message: Message) -> None:
+    """By the pool's own mailer, whichever of its settings says which that is."""
+    mail = EmailMessage()
+    mail["Subject"], mail["To"] = " ".join(message.subject.split()), address
+    mail["From"] = pool.setting("MAIL_FROM") or f"tierbench@{socket.getfqdn()}"
+    mail.set_content(message.text)
+    sendmail, mailer, server = _program("SENDMAIL"), _program("MAIL"), pool.setting("SMTP_SERVER")
+    if sendmail:
+        _run([sendmail, "-i", "-t"], mail.as_bytes())
+    elif mailer:
+        _run([mailer, "-s", str(mail["Subject"]), address], message.text.encode())
+    elif server:
+        host, _, port = server.partition(":")
+        with smtplib.SMTP(host, int(port or 25), timeout=PATIENCE_S) as connection:
+            connection.send_message(mail)
+    else:
+        raise OSError("what HTCondor's SENDMAIL and MAIL name is not here, and it has no SMTP_SERVER")
+
+
+def _program(setting: str) -> str | None:
+    """The program that a setting of HTCondor's names, where it is installed."""
+    return shutil.which(pool.setting(setting), path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/lib")
+
+
+def _run(command: list[str], text: bytes) -> None:
+    subprocess.run(command, input=text, check=True, capture_output=True, timeout=PATIENCE_S)
+
+
+# -- the webhook's URL ---------------------------------------------------------------------------------------
+
+
+def write_webhook(nightly: Nightly, url: str) -> None:
+    """Leave the URL in a file for its owner alone, or remove the file."""
+    path = nightly.directory / names.WEBHOOK
+    path.unlink(missing_ok=True)
+    if url:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(f"{url}\n")
+
+
+def webhook_url(nightly: Nightly) -> str:
+    """Where to post; a nightly of an older version has it in nightly.json."""
+    webhook = nightly.terms.webhook
+    return webhook if _is_url(webhook) else (nightly.directory / names.WEBHOOK).read_text(encoding="utf-8").strip()
+
+
+def webhook_host(webhook: str) -> str:
+    if not _is_url(webhook):
+        return webhook
+    try:
+        return urlsplit(webhook).hostname or ""
+    except ValueError:
+        return ""
+
+
+def shown_channel(channel: str) -> str:
+    """A channel as it may be shown; older records name a webhook by its URL."""
+    return _webhook_channel(channel) if _is_url(channel) else channel
+
+
+def _webhook_channel(webhook: str) -> str:
+    return f"webhook {webhook_host(webhook)}".strip()
+
+
+def _is_url(text: str) -> bool:
+    return "://" in text

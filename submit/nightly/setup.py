@@ -1,0 +1,238 @@
+"""How a nightly is added, paused and removed, and how its control is chosen."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tierbench import names
+from tierbench.dags.experiment import Experiment
+from tierbench.dags.plan import Plan, Trial, expand
+from tierbench.definitions import unknown
+from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.history.database import default_place
+from tierbench.site_configs.site import Site, find_site
+from tierbench.submit.nightly.definition import Nightly, Say, Terms, locked, new_nightly
+from tierbench.submit.nightly.messages import webhook_host, write_webhook
+from tierbench.submit.nightly.prepare import point
+from tierbench.submit.nightly.schedule import SCHEDULERS, CondorCrontab, SystemdTimer, checked_calendar
+from tierbench.submit.planning import asked_experiment
+
+# What a night needs to know of whoever has set it up; HTCondor and systemd start it with next to nothing.
+EXPORTED = (
+    "HOME", "PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", "CONDOR_CONFIG", "KRB5_CONFIG", "KRB5CCNAME",
+    "X509_USER_PROXY", "BEARER_TOKEN_FILE", "TIERBENCH_NIGHTS", "TIERBENCH_HISTORY", "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+)  # fmt: skip
+
+
+# Those of them that are one file or directory; whoever starts a night does so from another directory.
+PATHS = {"CONDOR_CONFIG", "X509_USER_PROXY", "BEARER_TOKEN_FILE", "TIERBENCH_NIGHTS", "TIERBENCH_HISTORY"}
+NO_PATH = ("", "ONLY_ENV")  # the latter is a word of HTCondor's
+
+
+def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) -> Nightly:
+    """Set a nightly up, and have it scheduled; nothing is left of one that could not be."""
+    _check(terms)
+    if "/" in experiment or experiment.endswith(".toml"):
+        experiment = str(Path(experiment).resolve())
+    if "/" in terms.site or terms.site.endswith(".toml"):
+        terms = dataclasses.replace(terms, site=str(Path(terms.site).resolve()))
+    textfile = str(Path(terms.textfile).resolve()) if terms.textfile else ""
+    site, asked = find_site(terms.site), asked_experiment(experiment)
+    chosen = choose_control(site, asked, asked_control)
+    check_floors(site, asked, chosen.added, terms.floors)
+    nightly = new_nightly(name)
+    _write_lines(nightly.experiment, variant(name, experiment, asked, chosen.added))
+    _write_lines(nightly.starter, starter_lines(nightly))
+    nightly.starter.chmod(0o755)
+    write_webhook(nightly, terms.webhook)
+    control = choose_control(site, asked_experiment(str(nightly.experiment)), chosen.asked).name  # as its axes call it
+    terms = dataclasses.replace(
+        terms,
+        control=control,
+        textfile=textfile,
+        webhook=webhook_host(terms.webhook),
+        history=str(default_place().absolute()),
+        since_wall_s=time.time(),
+    )
+    scheduled = _schedule(nightly, terms)
+    say(f"{nightly.name}: {nightly.calendar}, by {scheduled}; all of it is in {nightly.directory}")
+    beside = f"{control} and the links" if control else "the links alone: the site has no other way to compare"
+    say(f"its control is {beside}")
+    return nightly
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _check(terms: Terms) -> None:
+    checked_calendar(terms.at, terms.days)
+    if not 0 < terms.size_pct < 100:
+        raise ConfigError(f"--size {terms.size_pct:g}: must be a share in percent, such as 5")
+    if terms.webhook:
+        _check_url(terms.webhook)
+    if terms.textfile and not Path(terms.textfile).is_dir():
+        raise ConfigError(
+            f"--textfile {terms.textfile}: must be a directory, that of node_exporter's textfile collector"
+        )
+
+
+def _check_url(url: str) -> None:
+    """Whether something can be posted there, before the first night has something to say."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - refuses what is no number
+    except ValueError as error:
+        raise ConfigError(f"--webhook {url}: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"--webhook {url}: must be an http:// or https:// URL with a host")
+    if parts.username is not None:
+        raise ConfigError(f"--webhook {url}: must have no user or password before its host: none is sent")
+    if not all("!" <= character <= "~" for character in url):
+        raise ConfigError(f"--webhook {url!r}: must be without blanks and all that is not ASCII, as in %20")
+
+
+def _schedule(nightly: Nightly, terms: Terms) -> str:
+    nightly.change(terms)
+    try:
+        return scheduler(nightly).start(nightly)
+    except TierbenchError:
+        (nightly.directory / names.NIGHTLY).unlink()
+        write_webhook(nightly, "")
+        raise
+
+
+def scheduler(nightly: Nightly) -> CondorCrontab | SystemdTimer:
+    return SCHEDULERS[nightly.terms.by]
+
+
+def starter_lines(nightly: Nightly) -> Iterator[str]:
+    """What starts a night, and what its DAG runs: this very tierbench, as whoever has added the nightly runs it."""
+    yield "#!/bin/sh"
+    yield f"# Started by the schedule of the nightly {nightly.name}, and by its nights' DAGs."
+    for variable in EXPORTED:
+        if variable in os.environ:
+            yield f"export {variable}={shlex.quote(_absolute(variable, os.environ[variable]))}"
+    yield f"journal={shlex.quote(str(nightly.directory / names.NIGHTLY_JOURNAL))}"
+    yield '( : >>"$journal" ) 2>/dev/null && exec >>"$journal" 2>&1'
+    yield f'exec {shlex.quote(sys.executable)} -m tierbench nightly step {nightly.name} "$@"'
+
+
+def _absolute(variable: str, value: str) -> str:
+    """What means the same wherever a night is started."""
+    return str(Path(value).absolute()) if variable in PATHS and value not in NO_PATH else value
+
+
+def pause(nightly: Nightly) -> None:
+    with locked(nightly):
+        nightly.change(dataclasses.replace(nightly.terms, paused=True))
+    scheduler(nightly).pause(nightly)
+
+
+def resume(nightly: Nightly) -> None:
+    """Go on; the nights of the pause were not expected."""
+    with locked(nightly):
+        nightly.change(dataclasses.replace(nightly.terms, paused=False, since_wall_s=time.time()))
+    scheduler(nightly).resume(nightly)
+
+
+def remove(nightly: Nightly) -> None:
+    """Start no more nights; what was measured stays."""
+    scheduler(nightly).stop(nightly)
+    with locked(nightly):
+        (nightly.directory / names.NIGHTLY).replace(nightly.directory / f"{names.NIGHTLY}.removed")
+        write_webhook(nightly, "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Control:
+    """The configuration by its name, and the ways of access that the experiment is to have besides its own for it."""
+
+    name: str
+    asked: str  # by which it is found again
+    added: tuple[str, ...] = ()
+
+
+def choose_control(site: Site, experiment: Experiment, asked: str) -> Control:
+    """The one that is asked for, by its name or its access; or else the way with the fewest servers on it.
+
+    Where the experiment has but one way, another one of the site's is measured with it, if there is one.
+    """
+    plan = expand(site, experiment, {})
+    points = {point(trial.configuration, trial.jobs): trial for trial in plan.trials}
+    if asked in points:
+        return Control(asked, asked)
+    ways = {trial.configuration.access for trial in plan.trials}
+    if asked in ways:
+        return Control(_first(points, asked), asked)
+    if asked and asked not in site.access:
+        raise ConfigError(unknown("--control", asked, [*points, *site.access]))
+    others = (
+        [asked]
+        if asked
+        else sorted(ways if len(ways) > 1 else set(site.access) - ways, key=lambda way: _far(site, way))
+    )
+    for way in others:
+        if way in ways:
+            return Control(_first(points, way), way)
+        try:
+            wider = _points(expand(site, with_access(experiment, way), {}))
+        except ConfigError as error:
+            if asked:
+                raise ConfigError(f"--control {asked}: {error}") from None
+            continue  # not every client reads every way
+        return Control(_first(wider, way), way, (way,))
+    first = next(iter(points)) if len(points) > 1 else ""
+    return Control(first, first)
+
+
+def with_access(experiment: Experiment, way: str) -> Experiment:
+    """The experiment with another way of access for its first workload, as `variant` writes it."""
+    first, *_ = experiment.workloads
+    own = experiment.workloads[first]
+    wider = dataclasses.replace(own, access=(*experiment.access_of(first), way))  # type: ignore[arg-type]
+    return dataclasses.replace(experiment, workloads={**experiment.workloads, first: wider}, variants=())
+
+
+def variant(name: str, extended: str, experiment: Experiment, added: tuple[str, ...]) -> Iterator[str]:
+    """The nightly's own experiment, in the few lines by which it differs from the one that it extends."""
+    yield "# What is measured every night; `tierbench nightly add` wrote it, and it may be edited."
+    yield f"extends = {json.dumps(extended)}"
+    yield f'name = "{name}"'
+    if added:
+        first, *_ = experiment.workloads
+        yield f"[workloads.{first}]"
+        yield f"access = {json.dumps([*experiment.access_of(first), *added])}  # with the control's"
+
+
+def check_floors(site: Site, experiment: Experiment, added: Sequence[str], floors: Mapping[str, float]) -> None:
+    """Refuse a floor of what is not measured, which nobody would ever fall below."""
+    for way in added:
+        experiment = with_access(experiment, way)
+    known = _points(expand(site, experiment, {}))
+    for name in floors.keys() - known.keys():
+        raise ConfigError(unknown("--floor", name, known))
+
+
+def _points(plan: Plan) -> dict[str, Trial]:
+    return {point(trial.configuration, trial.jobs): trial for trial in plan.trials}
+
+
+def _first(points: dict[str, Trial], way: str) -> str:
+    """The largest batch that is read this way, which is known best."""
+    own = {name: trial for name, trial in points.items() if trial.configuration.access == way}
+    return max(own, key=lambda name: own[name].jobs)
+
+
+def _far(site: Site, way: str) -> tuple[int, str]:
+    access = site.access[way]
+    return len(access.path) + (access.proxy != "") + (access.to is not None), way

@@ -1,0 +1,179 @@
+"""How a night starts: the one that is due, once, unless the one before is still at work; its DAG does the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from tierbench import names
+from tierbench.errors import BusyError, TierbenchError, UnmetNeed
+from tierbench.interrupts import held_back
+from tierbench.submit import pool
+from tierbench.submit.nightly import record
+from tierbench.submit.nightly.definition import Nightly, Say, all_nightlies, is_locked, locked, start_lock
+from tierbench.submit.nightly.finish_night import finish, finish_unmeasured
+from tierbench.submit.nightly.prepare import Prepared, prepare, write_night
+from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.schedule import local_zone
+from tierbench.submit.pool import PoolError
+from tierbench.submit.progress import Run, Stage
+
+RETRY_S = 10.0  # between two questions to a pool that does not answer
+CHECKED_NIGHTS = 14  # the last ones, whose DAGs may linger
+ENDING_S = 60.0  # a DAG leaves the queue within seconds of its night's end,
+LINGERING_S = 1800.0  # and finishes the night within minutes of the last trial's, also where the links hang
+
+T = TypeVar("T")
+
+
+def start(nightly: Nightly, asked_for: bool, say: Say) -> Night | None:
+    """Start the night that is due, or one that is asked for now; None if that one has been started already."""
+    now = datetime.now(UTC)
+    try:
+        with locked(nightly):
+            return _start(nightly, now, asked_for, say)
+    except BusyError as error:  # as where a start hangs on a mount that does not answer
+        planned = None if asked_for else _due(nightly, now, say)
+        if planned is None:
+            raise
+        night = Night(planned.timestamp(), "still-running", str(error), time.time())
+        return finish_unmeasured(nightly, night, say)
+
+
+def _start(nightly: Nightly, now: datetime, asked_for: bool, say: Say) -> Night | None:
+    planned = now if asked_for else _due(nightly, now, say)
+    if planned is None:
+        return None
+    try:
+        record_missed(nightly, planned)
+    except OSError as error:  # a full disk, which this night reports
+        say(f"missed nights: {error}")
+    night = Night(planned.timestamp(), "running", begun_wall_s=time.time(), asked_for=asked_for)
+    say(f"the night of {night.label} starts")
+    try:
+        at_work = _retry(nightly, lambda: finish_dead_nights(nightly, say), say)
+        if at_work:
+            why = f"the night of {at_work.label} is still at work, as job {at_work.cluster}"
+            return finish_unmeasured(nightly, night.now(outcome="still-running", reason=why), say)
+        _retry(nightly, lambda: _put_on_record(nightly, night), say)
+        ready = _retry(nightly, lambda: prepare(nightly, night), say)
+        cluster = _retry(nightly, lambda: _submitted(nightly, night, ready, say), say)
+    except KeyboardInterrupt:
+        finish_unmeasured(nightly, night.now(outcome="failed", reason="it was interrupted as it started"), say)
+        raise
+    except (TierbenchError, OSError) as error:
+        return finish_unmeasured(nightly, night.now(outcome="failed", reason=str(error)), say)
+    say(f"the night of {night.label} is at work as job {cluster}")
+    return night.now(cluster=cluster)
+
+
+def _put_on_record(nightly: Nightly, night: Night) -> None:
+    """Record it as running, unless another of this user's nightlies is measuring at its site."""
+    with start_lock():
+        for other in all_nightlies():
+            if other.name != nightly.name and other.terms.site == nightly.terms.site:
+                for one in record.nights(other):
+                    if _is_at_work(other, one):
+                        raise UnmetNeed(
+                            f"the nightly {other.name} measures at the same site, its night of {one.label};"
+                            f" let one of them start later"
+                        )
+        record.write(nightly, night)
+
+
+def _is_at_work(nightly: Nightly, night: Night) -> bool:
+    """Whether a night that is recorded as running is, or is being started; one that died is for its own next night."""
+    if night.outcome != "running":
+        return False
+    return is_locked(nightly) if night.cluster is None else pool.in_queue(night.cluster)
+
+
+def _due(nightly: Nightly, now: datetime, say: Say) -> datetime | None:
+    """When the night was planned that is to start now, unless it has started already."""
+    if nightly.terms.paused:
+        say(f"{nightly.name} is paused")
+        return None
+    planned = nightly.calendar.meant(now, local_zone())
+    if planned is None:
+        return None
+    before = [night for night in record.nights(nightly) if night.planned == planned and night.outcome != "missed"]
+    if before:  # as where 02:30 comes twice
+        say(f"the night of {before[0].label} has been {before[0].outcome} already")
+        return None
+    return planned
+
+
+def record_missed(nightly: Nightly, until: datetime) -> list[Night]:
+    """Record the nights that should have started before and did not; those that are new."""
+    since = datetime.fromtimestamp(nightly.terms.since_wall_s, UTC)
+    known = {night.planned for night in record.nights(nightly)}
+    due = [] if nightly.terms.paused else nightly.calendar.due(since, until - timedelta(seconds=1), local_zone())
+    new = [
+        Night(planned.timestamp(), "missed", "nothing started it: were HTCondor or the machine down?")
+        for planned in due
+        if planned not in known
+    ]
+    return [record.write(nightly, night) for night in new]
+
+
+def finish_dead_nights(nightly: Nightly, say: Say) -> Night | None:
+    """The night that is at work; one whose DAG died is finished.
+
+    A DAG that stays in the queue though all is done is taken out of it: when the scheduler was killed DAGMan goes on,
+    and the one that the new scheduler starts after it finds everything done in the log and waits for ever.
+    """
+    at_work = None
+    nights = record.nights(nightly)
+    for night in [one for one in nights if one.outcome == "running" or one in nights[-CHECKED_NIGHTS:]]:
+        folder, waiting = record.folder(nightly, night), night.cluster is not None and pool.in_queue(night.cluster)
+        if waiting and night.cluster is not None and _is_over(night, folder):
+            say(f"the night of {night.label} is over, and its job {night.cluster} in the queue still; it is removed")
+            pool.forget(night.cluster)
+            waiting = False
+        if night.outcome == "running" and waiting:
+            at_work = night
+        elif night.outcome == "running":
+            why = "its DAG was gone from the queue before it had finished the night"
+            finish(nightly, folder, say, why if night.cluster else "it was interrupted as it started")
+    return at_work
+
+
+def _is_over(night: Night, folder: Path) -> bool:
+    """Whether a night, or all of its trials, ended so long ago that its DAG should have."""
+    if night.outcome != "running":
+        return bool(night.deliveries) and time.time() - (night.ended_wall_s or 0.0) > ENDING_S
+    trials = [trial for run in record.run_directories(folder) for trial in Run(run).trials()]
+    if not trials or any(trial.stage is not Stage.FINISHED or trial.again for trial in trials):
+        return False
+    ended = max((trial.directory / names.OUTCOME).stat().st_mtime for trial in trials)
+    return time.time() - ended > LINGERING_S
+
+
+def _retry(nightly: Nightly, ask: Callable[[], T], say: Say) -> T:
+    """An answer of the pool or the storage, asked for again for a while where there is none."""
+    limit = min(nightly.terms.patience_s, nightly.calendar.longest_gap.total_seconds() / 4)
+    deadline, reported = time.monotonic() + limit, False
+    while True:
+        try:
+            return ask()
+        except (PoolError, UnmetNeed) as error:
+            if time.monotonic() + RETRY_S > deadline:
+                raise
+            if not reported:
+                say(f"{error}; asking again for up to {limit / 60:.0f} min")
+            reported = True
+            time.sleep(RETRY_S)
+
+
+def _submitted(nightly: Nightly, night: Night, ready: Prepared, say: Say) -> int:
+    """The number of the job that the night's DAG becomes."""
+    dag = write_night(nightly, night, ready, say)
+    submitted = time.time()
+    with held_back():
+        cluster = pool.submit_dag(dag)
+        Run(dag.parent / names.NIGHT_RUN).record_submission(cluster, submitted)
+        record.write(nightly, night.now(cluster=cluster))
+    return cluster
