@@ -10,6 +10,7 @@ import dataclasses
 import errno
 import json
 import os
+import stat
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from tierbench.dags.replicas import Entry
 from tierbench.errors import BusyError
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Access, Site
-from tierbench.submit.ownership import hand_over
 
 FETCH_SECONDS = 20
 
@@ -128,3 +128,12 @@ def _read(site: Site, path: str) -> Iterator[str]:
             continue
         if copy.returncode == 0:
             yield copy.stdout.decode(errors="replace")
+
+
+def hand_over(path: Path) -> None:
+    """Let those read what was made whom the folder above lets, whatever our umask, and its owner go on after root."""
+    above, made = path.parent.stat(), path.stat()
+    readable = above.st_mode & (0o555 if path.is_dir() else 0o444)
+    path.chmod(stat.S_IMODE(made.st_mode) | readable)
+    if os.geteuid() == 0:
+        os.chown(path, above.st_uid, above.st_gid)

@@ -12,7 +12,7 @@ from tierbench import interrupts
 from tierbench.checked_text import shown
 from tierbench.errors import TierbenchError
 from tierbench.spec import suggestion
-from tierbench.submit import clean, commands, compare, completion, doctor, history, listing, output, report, status
+from tierbench.submit import clean, commands, completion, doctor, history, listing, output, results, watch
 from tierbench.submit.nightly import cli as nightly
 from tierbench.testbed import cli as testbed
 
@@ -62,10 +62,9 @@ def command_line() -> argparse.ArgumentParser:
     listing.register(subcommands)
     doctor.register(subcommands)
     commands.register(subcommands)
-    status.register(subcommands)
-    report.register(subcommands)
+    watch.register(subcommands)
+    results.register(subcommands)
     clean.register(subcommands)
-    compare.register(subcommands)
     nightly.register(subcommands)
     history.register(subcommands)
     testbed.register(subcommands)

@@ -21,19 +21,17 @@ from tierbench.definitions import NAMED
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit import copies, pool
-from tierbench.submit import replication as replica_files
-from tierbench.submit.calibration import leave_ceilings
+from tierbench.submit import pool, replication
 from tierbench.submit.estimates import run_bytes
+from tierbench.submit.links import leave_ceilings
 from tierbench.submit.output import Quiet, document, say, show, warn
 from tierbench.submit.planning import asked_experiment, expanded, ship_programs
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preflight import preflight, refuse, stopping
 from tierbench.submit.preview import as_content, preview
 from tierbench.submit.progress import FIRST, Run
-from tierbench.submit.status import lost
 from tierbench.submit.trial.skip_repeats import tierbench
-from tierbench.submit.watch import ObjectView, PatientQueue, View, watch
+from tierbench.submit.watch import ObjectView, PatientQueue, View, lost, watch
 
 REMOVAL_SECONDS = 120  # jobs that do not end are given up by the trial's last step before that
 MANY = 1000  # trials: a product of axes grows faster than one thinks
@@ -370,19 +368,19 @@ def _replicas(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--processes {arguments.processes}: must be at least 1")
     complaints: list[str] = []
     if arguments.access:
-        access, sets = copies.copied(site, experiment, arguments.access)
+        access, sets = replication.copied(site, experiment, arguments.access)
         for replicas in sets:
             if arguments.verify:
-                complaints += copies.verify_copies(access, replicas, arguments.processes)
+                complaints += replication.verify_copies(access, replicas, arguments.processes)
             else:
-                copies.copy(site, access, replicas, arguments.processes, say)
+                replication.copy(site, access, replicas, arguments.processes, say)
         return _told(arguments, complaints)
     parent = arguments.directory or Path(site.storage.replicas)
     for replicas in experiment.used_replicas.values():
         if arguments.verify:
-            complaints += replica_files.verify(replicas, parent, arguments.processes)
+            complaints += replication.verify(replicas, parent, arguments.processes)
         else:
-            replica_files.make(replicas, parent, arguments.processes, say)
+            replication.make(replicas, parent, arguments.processes, say)
     return _told(arguments, complaints)
 
 

@@ -17,7 +17,7 @@ from tierbench import files, names
 from tierbench.dags.plan import from_json
 from tierbench.errors import TierbenchError
 from tierbench.site_configs.site import find_site
-from tierbench.submit.calibration import leave_ceilings
+from tierbench.submit.links import leave_ceilings
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.changes import Change, changes, note_message, record_in_history, suspected
 from tierbench.submit.nightly.definition import Nightly, Say

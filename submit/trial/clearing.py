@@ -13,8 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tierbench.submit.trial.causes import last_record
-from tierbench.submit.trial.joblog import Cluster
+from tierbench.submit.trial.joblog import Cluster, last_record
 from tierbench.trials import Trial
 
 SLOT_SECONDS = 120.0  # for it to find a slot; the pool has just had all of the trial's clients

@@ -21,10 +21,9 @@ from pathlib import Path
 
 from tierbench.condition_state import wait_until_restored
 from tierbench.host import clock_bounds
-from tierbench.submit.trial.causes import client_reasons
 from tierbench.submit.trial.clearing import clear
 from tierbench.submit.trial.disk_reserve import give_up_reserve
-from tierbench.submit.trial.joblog import Cluster
+from tierbench.submit.trial.joblog import Cluster, client_reasons
 from tierbench.submit.trial.skip_repeats import BEGUN, NOT_NEEDED, look_again, tierbench
 from tierbench.trials import Trial, read_trial
 

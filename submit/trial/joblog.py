@@ -1,12 +1,13 @@
-"""A cluster's job event log, read on as it grows: what HTCondor tells of each of its jobs.
+"""A cluster's job event log, read on as it grows: what HTCondor tells of each of its jobs, and why clients failed.
 
 Shipped to the run directory; stdlib only, Python 3.6 or newer.
 """
 
+import json
 import re
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # The date may be 2026-01-31 or 01/31, the time may have fractions of a second and a zone.
 HEADER = re.compile(rb"^(\d{3}) \((\d+)\.(\d+)\.\d+\) (?:\d\S*T\S+|\S+ \S+) ?(.*)$")
@@ -16,6 +17,7 @@ EXECUTING, EVICTED, TERMINATED, SHADOW_FAILED, SAID, ABORTED, HELD, RELEASED, FA
 )  # fmt: skip
 HOLD = "was held: "
 OUR_DAGMAN = re.compile("^(DAG |Node Error)")  # how DAGMan begins the reason for which it removes jobs
+REMOVED = "was removed: "
 
 
 class Event(NamedTuple):
@@ -155,3 +157,50 @@ class Cluster:
         if event.kind == SHADOW_FAILED:
             return "lost its shadow: " + event.line(1)
         return "was lost: its slot" + where + " does not answer (" + (event.line(1) or "disconnected") + ")"
+
+
+def client_reasons(jobs: int) -> "list[str]":
+    """In words, each client of the trial here that has not read its file to the end."""
+    cluster = Cluster(Path("clients.log"))
+    cluster.read_on()
+    order = [number for number in cluster.ended if number < jobs]
+    order += sorted(set(range(jobs)) - set(order))
+    causes = []  # type: list[str]
+    consequences = []  # type: list[str]
+    for number in order:
+        words = _reason(last_record(Path("clients", f"{number}.jsonl")), cluster, number)
+        if words is not None:
+            why = cluster.ended.get(number, "")
+            follows = why.startswith(REMOVED) and OUR_DAGMAN.match(why[len(REMOVED) :])
+            (consequences if follows else causes).append(f"client {number} {words}")
+    return causes + consequences
+
+
+def _reason(last: "dict[str, Any] | None", cluster: Cluster, number: int) -> "str | None":
+    """What became of a client that has not read its file; None of one that has."""
+    why = cluster.ended.get(number) or (cluster.away[number].why if number in cluster.away else "")
+    if last is not None and last.get("event") == "end":
+        status, message = last.get("status"), last.get("message")
+        if status == "ok":
+            return None
+        if status == "killed" and why:
+            return f"killed: it {why}"
+        return f"{status}: {message}" if message else str(status)
+    state = "never started" if last is None else "lost"
+    return f"{state}: it {why}" if why else state
+
+
+def last_record(path: Path) -> "dict[str, Any] | None":
+    """The last whole line of a client's output; it is its "end" record unless the client was lost."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return None
+    for line in reversed(lines):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            return record
+    return None

@@ -14,20 +14,29 @@ exit status: 0 all clients have ended, or the gate has called the trial off; 2 t
 is called off
 """
 
+import json
+import re
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from tierbench.condition_state import wait_until_restored
-from tierbench.submit.servers import state_of_servers
-from tierbench.submit.trial.beside import Beside
+from tierbench.files import replace
+from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, the_go, watch, write
 
 # The storage is seen idle for so long before the go and after the last end, by whole sampling intervals.
 IDLE_SECONDS = 1.0
 SETTLE_SECONDS = 0.5
 NEXT_SECONDS = 2.0  # no other trial reads earlier after the turn was passed on
+CONNECT_SECONDS = 3.0
+URL = re.compile(r"^\w+://([\w.-]+|\[[\da-fA-F:]+\])(?::(\d+))?/")
+USUAL_PORTS = {"root": 1094, "roots": 1094}
+AHEAD = "ahead"  # in the run's directory: names the trial that waits for its turn
+OVERLAP = "beside.json"
+LOGS = ("clients.log", "flush.log", "samplers.log")
 
 
 def stop(monitor: TrialMonitor) -> None:
@@ -72,10 +81,10 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
     """Wait for all clients' ends."""
     go = the_go().get("go_wall_ns", time.time() * 1e9) / 1e9  # without a gate now
     monitor.moving.begin()
-    beside = Beside(Path())
+    overlap = Overlap(Path())
     while True:
         monitor.look()
-        beside.look()
+        overlap.look()
         restarted = [job for job, times in sorted(monitor.cluster.starts.items()) if times > starts.get(job, 1)]
         if restarted:
             raise CalledOff(f"{clients(restarted)} began anew, on {monitor.cluster.slots[restarted[0]]}")
@@ -108,6 +117,65 @@ def stop_services() -> None:
 
 def pass_the_turn() -> None:
     subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
+
+
+class Overlap:
+    """Which jobs of the trial that waits for its turn were started while this one measured, from its go on.
+
+    A job that waits costs about nothing; that one is being started may be seen in this trial's rate.
+    """
+
+    def __init__(self, trial: Path) -> None:
+        self.trial = trial.absolute()
+        self.clusters = {}  # type: dict[str, list[Cluster]]
+        self.count = self._started()  # those that were started before the go are no matter
+        try:
+            self.noted = json.loads((trial / OVERLAP).read_text())
+        except (OSError, ValueError):
+            self.noted = {}
+
+    def look(self) -> None:
+        before, self.count = self.count, self._started()
+        if self.count > before:
+            now = round(time.time(), 3)
+            jobs = self.noted.get("jobs", 0) + self.count - before
+            first = self.noted.get("first_wall_s", now)
+            self.noted = {"format": 1, "jobs": jobs, "first_wall_s": first, "last_wall_s": now}
+            replace(self.trial / OVERLAP, json.dumps(self.noted) + "\n")
+
+    def _started(self) -> int:
+        """How often jobs of trials that wait, or waited, have been started."""
+        try:
+            name = (self.trial.parent.parent / AHEAD).read_text()
+        except FileNotFoundError:
+            name = ""
+        if name not in ("", self.trial.name, *self.clusters):
+            self.clusters[name] = [Cluster(self.trial.parent / name / log) for log in LOGS]
+        clusters = [cluster for trial in self.clusters.values() for cluster in trial]
+        for cluster in clusters:
+            cluster.read_on()
+        return sum(sum(cluster.starts.values()) for cluster in clusters)
+
+
+def state_of_servers() -> str:
+    """Whether each server of replicas.txt takes connections, in words to follow others; "" where none is named."""
+    servers = set()
+    for line in Path("replicas.txt").read_text(encoding="utf-8").splitlines():
+        url = URL.match(line)
+        port = int(url.group(2) or USUAL_PORTS.get(line.partition(":")[0], 0)) if url else 0
+        if url and port:
+            servers.add((url.group(1).strip("[]"), port))
+    return "".join("; " + _server_state(host, port) for host, port in sorted(servers)[:3])
+
+
+def _server_state(host: str, port: int) -> str:
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except TimeoutError:
+        return f"{host}:{port} does not answer from here"
+    except OSError as error:
+        return f"{host}:{port} takes no connection from here ({error.strerror or error})"
+    return f"{host}:{port} takes connections from here"
 
 
 if __name__ == "__main__":

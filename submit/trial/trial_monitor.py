@@ -15,7 +15,6 @@ from typing import Any
 
 from tierbench.condition_state import condition_states
 from tierbench.starts import begin_of
-from tierbench.submit.lastsamples import RECEIVED, SENT, counted, last_samples
 from tierbench.submit.trial.disk_reserve import free_bytes, give_up_reserve, is_low
 from tierbench.submit.trial.joblog import HOLD, Cluster
 from tierbench.submit.trial.skip_repeats import BEGUN
@@ -27,6 +26,7 @@ SHARE = 0.05  # of a core, which looking takes at most: with many clients it is 
 LOOK_SECONDS = 1.0  # between two looks at the disk and at what has moved
 FALLS = 3  # one may be a restart of HTCondor
 TOLD_SECONDS = 5.0  # a wait that lasts is told of
+SENT, RECEIVED = "tx_bytes", "rx_bytes"
 OF_INTERFACES = (SENT, RECEIVED)
 OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and where it is shared of the host
 QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
@@ -355,3 +355,24 @@ def write(name: str, text: str) -> None:
     unfinished = Path(f"{name}.{os.getpid()}.new")  # the gate and who stops the trial may write it at once
     unfinished.write_text(text)
     unfinished.rename(name)
+
+
+def last_samples(path: Path, count: int) -> "list[dict[str, int]]":
+    """So many of a sample file's last records, by the names of their columns; fewer where there are no more."""
+    try:
+        with path.open("rb") as file:
+            header = json.loads(file.readline().decode())
+            columns = [column["name"] for column in header["columns"]]
+            size, first = header["record_bytes"], file.tell()
+            whole = (path.stat().st_size - first) // size
+            file.seek(first + max(0, whole - count) * size)
+            records = [file.read(size).split() for _ in range(min(count, whole))]
+            # zip is not strict: Python 3.6 has no such argument
+            return [dict(zip(columns, map(int, record))) for record in records if len(record) == len(columns)]  # noqa: B905
+    except (OSError, ValueError, KeyError, TypeError):  # being written, or its trailer
+        return []
+
+
+def counted(record: "dict[str, int]", counter: str) -> int:
+    """A counter of a record, of all its interfaces together: tx_bytes, or tx_bytes.eth0 and tx_bytes.eth1."""
+    return sum(value for name, value in record.items() if name.partition(".")[0] == counter)

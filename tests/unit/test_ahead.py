@@ -26,7 +26,7 @@ from tierbench.site_configs.site import Site, find_site
 from tierbench.submit.pool import Slots
 from tierbench.submit.preflight import enough_slots
 from tierbench.submit.progress import Stage, progress
-from tierbench.submit.trial.beside import Beside
+from tierbench.submit.trial.stop import Overlap
 from tierbench.submit.trial.turn import Turn
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
@@ -263,13 +263,13 @@ def test_a_trial_notes_which_jobs_were_started_in_its_window(gone: Trials) -> No
 
     assert may_start(gone, "second")
     started(0)
-    beside = Beside(gone["first"])  # from the go on
-    beside.look()
+    overlap = Overlap(gone["first"])  # from the go on
+    overlap.look()
     assert not (gone["first"] / names.BESIDE).exists()
     started(1)
-    beside.look()
+    overlap.look()
     first = json.loads((gone["first"] / names.BESIDE).read_text())
-    again = Beside(gone["first"])  # the stop was started again
+    again = Overlap(gone["first"])  # the stop was started again
     started(2)
     again.look()
     noted = json.loads((gone["first"] / names.BESIDE).read_text())

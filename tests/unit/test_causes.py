@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tierbench import names
-from tierbench.submit.trial.causes import client_reasons
-from tierbench.submit.trial.joblog import Cluster
+from tierbench.submit.trial.joblog import Cluster, client_reasons
 
 BY_DAGMAN = "Node Error: DAG node 'clients' (7.1.0) got 'ULOG_JOB_ABORTED' event. (by user bench)"
 WHOLE, FRACTIONS, ISO, OLD = (

@@ -17,7 +17,7 @@ from tierbench.dags.plan import expand
 from tierbench.postprocess.measures.ceilings import MEASURED, read_ceilings
 from tierbench.postprocess.measures.ceilings import ceilings as links_from
 from tierbench.site_configs.site import find_site
-from tierbench.submit import calibration as ceilings
+from tierbench.submit import links
 from tierbench.submit.links import Received
 from tierbench.submit.pool import PoolError
 
@@ -45,14 +45,14 @@ def iperf3(monkeypatch: pytest.MonkeyPatch) -> None:
             raise PoolError("wn03: there is no iperf3")
         return {visit.host: Received(RATES[visit.host], 14.0) for visit in visits}
 
-    monkeypatch.setattr(ceilings, "serving", serving)
-    monkeypatch.setattr(ceilings, "received", received)
+    monkeypatch.setattr(links, "serving", serving)
+    monkeypatch.setattr(links, "received", received)
 
 
 def test_a_server_that_no_job_reaches_is_told_and_stops_nothing(tmp_path: Path) -> None:
     by_ssh = {name: replace(sampler, via="ssh") for name, sampler in SITE.samplers.items()}
     said: list[str] = []
-    ceilings.leave_ceilings(replace(SITE, samplers=by_ssh), PLAN, tmp_path, said.append)
+    links.leave_ceilings(replace(SITE, samplers=by_ssh), PLAN, tmp_path, said.append)
     assert left(tmp_path)["measured"] == []
     assert set(left(tmp_path)["not_measured"]) == {"pool private", "pool public"}
     assert "not in the pool" in said[-1]
@@ -60,14 +60,14 @@ def test_a_server_that_no_job_reaches_is_told_and_stops_nothing(tmp_path: Path) 
 
 @pytest.mark.usefixtures("iperf3")
 def test_what_could_not_be_measured_is_left_with_the_reason(tmp_path: Path) -> None:
-    ceilings.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
+    links.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
     assert left(tmp_path)["not_measured"] == {"pool public": "wn03: there is no iperf3"}
     assert [line["to"] for line in left(tmp_path)["measured"]] == ["dgt.fiu.test", "vmuf.uf.test", "pool private"]
 
 
 @pytest.mark.usefixtures("iperf3")
 def test_the_tables_understand_what_was_left(tmp_path: Path) -> None:
-    ceilings.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
+    links.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
     known = read_ceilings(tmp_path, "private", pytest.fail)
     assert {host: (ceiling.mbps, ceiling.source) for host, ceiling in known.hosts.items()} == {
         "wn01": (95.0, MEASURED), "wn02": (96.0, MEASURED),

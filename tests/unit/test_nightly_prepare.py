@@ -14,7 +14,7 @@ from tierbench.dags.graphs import night_dag, repetition_dags
 from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
-from tierbench.submit.calibration import with_rounds_before
+from tierbench.submit.links import with_rounds_before
 from tierbench.submit.nightly.setup import choose_control, variant
 
 SITE = find_site("testbed")

@@ -17,7 +17,7 @@ import pytest
 
 from tests.unit.test_watch import end, run
 from tierbench import errors, names
-from tierbench.submit import output, status
+from tierbench.submit import output
 from tierbench.submit.cli import command_line, leaves, main
 from tierbench.submit.progress import Run
 from tierbench.submit.watch import ObjectView, watch
@@ -152,7 +152,7 @@ def test_what_the_system_refuses_is_told_in_a_line(
     def refused(_: object) -> int:
         raise PermissionError(13, "Permission denied", "/somebody/else's")
 
-    monkeypatch.setattr(status, "_status", refused)
+    monkeypatch.setattr("tierbench.submit.watch._status", refused)
     assert main(["status", "run"]) == 1
     assert capsys.readouterr().err == "tierbench: /somebody/else's: Permission denied\n"
 

@@ -22,7 +22,7 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import Site, find_site, load_site
-from tierbench.submit import copies, replication
+from tierbench.submit import replication
 from tierbench.submit.trial import trial_monitor
 from tierbench.submit.trial.trial_monitor import OF_DISKS, OF_INTERFACES, Moving
 
@@ -234,11 +234,11 @@ def test_a_way_whose_bytes_nothing_would_prove_is_refused(tmp_path: Path, change
 def test_copies_are_those_of_the_storages_catalogue(tmp_path: Path) -> None:
     site, replicas = made(tmp_path)
     access = site.access["local-disk"]
-    copies.copy(site, access, replicas, 2, lambda _: None)
-    assert copies.verify_copies(access, replicas, 2) == []
+    replication.copy(site, access, replicas, 2, lambda _: None)
+    assert replication.verify_copies(access, replicas, 2) == []
     damaged = tmp_path / "disk/copies" / replicas.folder / replicas.files[0]
     damaged.write_bytes(b"x" * damaged.stat().st_size)
-    assert "its contents have changed" in copies.verify_copies(access, replicas, 2)[0]
+    assert "its contents have changed" in replication.verify_copies(access, replicas, 2)[0]
 
 
 def test_a_replica_that_is_not_what_the_catalogue_says_is_not_copied(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_replica_that_is_not_what_the_catalogue_says_is_not_copied(tmp_path: P
     source = tmp_path / "storage/replicas" / replicas.folder / replicas.files[1]
     source.write_bytes(b"x" * source.stat().st_size)
     with pytest.raises(TierbenchError, match="not what its catalogue says"):
-        copies.copy(site, site.access["local-disk"], replicas, 1, lambda _: None)
+        replication.copy(site, site.access["local-disk"], replicas, 1, lambda _: None)
     assert not (tmp_path / "disk/copies" / replicas.folder / replicas.files[1]).exists()
 
 

@@ -1,14 +1,85 @@
-"""`tierbench compare`: whether a run is better or worse than another one, or than the nights of a nightly."""
+"""`tierbench report` and `tierbench compare`: the page of a run, and whether a run is better or worse than others."""
 
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
 
-from tierbench.errors import ConfigError, TierbenchError
+from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
+from tierbench.submit.output import say, show
 
-DESCRIPTION = """\
+QUIET_SECONDS = 2.0
+
+REPORT = """\
+Write one self-contained HTML page about a run: the question, the answer with its interval, figures
+that correspond to those of the papers, tables, each trial with its verdict and its course over time,
+and where the numbers come from. It works offline and prints well. The figures are written beside it,
+as PNG and SVG. Tables that are missing, or older than a trial, are made first; nothing else of the run
+is changed.
+
+With several runs the page compares them with the first: how much each rate changed, with an interval,
+and what else differs. Runs that were made differently are marked as not comparable, and why.
+"""
+
+REPORT_EXAMPLES = """\
+  tierbench report runs/quick-20260101-120000          writes report.html and plots/ into the run
+  tierbench report RUN --output ~/public_html/q.html   figures then are in q-plots/ beside it
+  tierbench report runs/monday runs/tuesday            writes runs/monday-against-tuesday.html
+"""
+
+
+def register(subcommands: Any) -> None:
+    """Add `report` and `compare` to the command line."""
+    _register_report(subcommands)
+    _register_compare(subcommands)
+
+
+def _register_report(subcommands: Any) -> None:
+    parser = subcommands.add_parser(
+        "report",
+        help="Write a page with a run's answer, figures, tables and trials; of several runs, compare them",
+        description=REPORT,
+        epilog=f"examples:\n{REPORT_EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=_report)
+    parser.add_argument("directories", metavar="RUN", nargs="+", type=Path, help="a run directory")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="the page (default: RUN/report.html, or A-against-B.html beside A)"
+    )
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    try:
+        from tierbench.postprocess.report.write import comparison, run_report
+    except ImportError as error:
+        raise UnmetNeed(
+            f"a report needs numpy, scipy and matplotlib: {error}; install what is missing (`pip install matplotlib`,"
+            " on Debian `apt install python3-matplotlib`), or copy the run directory to where they are"
+        ) from None
+    runs, progress = arguments.directories, Progress()
+    page = run_report(runs[0], arguments.output, progress) if len(runs) == 1 else comparison(
+        runs, arguments.output, progress
+    )  # fmt: skip
+    show(str(page))
+    return 0
+
+
+class Progress:
+    """Tells what is going on, at most every other second, so that what is quick stays silent."""
+
+    def __init__(self) -> None:
+        self.told = time.monotonic()
+
+    def __call__(self, words: str) -> None:
+        if time.monotonic() - self.told >= QUIET_SECONDS:
+            say(words)
+            self.told = time.monotonic()
+
+
+COMPARE = """\
 Compare a run with an earlier one, or with the nights of a nightly since its baseline began: for each
 configuration the ratio with its 95 % interval, and better, worse, same or cannot tell; then what
 differs in how the two were made. Runs that were made differently are refused, and why.
@@ -16,20 +87,19 @@ differs in how the two were made. Runs that were made differently are refused, a
 exit status: 0 same or better, 1 something is worse, 2 an error, 3 nobody can tell
 """
 
-EXAMPLES = """\
+COMPARE_EXAMPLES = """\
   tierbench compare runs/monday runs/tuesday
   tierbench compare runs/tuesday --baseline quick      with the nights of the nightly quick
   tierbench compare A B --junit compare.xml            for a build server
 """
 
 
-def register(subcommands: Any) -> None:
-    """Add `compare` to the command line."""
+def _register_compare(subcommands: Any) -> None:
     parser = subcommands.add_parser(
         "compare",
         help="Whether a run is better or worse than another one, or than a nightly's baseline; its exit status says so",
-        description=DESCRIPTION,
-        epilog=f"examples:\n{EXAMPLES}",
+        description=COMPARE,
+        epilog=f"examples:\n{COMPARE_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=_compare)
@@ -58,7 +128,6 @@ def _compared(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history.database import History, chronicle
     from tierbench.postprocess.schema.run_rows import SUMMARISED
     from tierbench.postprocess.tables.load_run import read_results
-    from tierbench.submit.output import say
 
     if bool(arguments.second) == bool(arguments.baseline):
         raise ConfigError("compare needs a second run, or --baseline NAME, and not both")
