@@ -1,4 +1,4 @@
-"""The database of the history: its tables, what is written and what is read; docs/history.md explains them."""
+"""The database of the history: its tables, what is written and what is read; docs/nightly.md explains them."""
 
 from __future__ import annotations
 
