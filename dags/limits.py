@@ -86,6 +86,6 @@ def waiting(job: Job, script: str, *, brings_chirp: bool) -> Job:
     """The same node with jobs that wait for their trial's turn where they run, and become the script then."""
     beside = [script] if brings_chirp else [CHIRP, script]
     travelling = ", ".join(f"../../{names.SCRIPTS}/{name}" for name in beside)
-    macros = {"program": names.STARTED_AHEAD, "then": f"{names.BEGUN} ./{script}"}
+    macros = {"program": names.PRESTART, "then": f"{names.BEGUN} ./{script}"}
     macros |= {"held": f", {travelling}"} if brings_chirp else {"held": travelling, "chirp": "True"}
     return dataclasses.replace(job, macros={**job.macros, **macros})

@@ -27,8 +27,8 @@ SCRIPTS = (
     ("tierbench.submit.trial", names.RESET_TRIAL),
     ("tierbench.submit.trial", names.TURN_TAKING),
     ("tierbench.wrappers", "arrange.py"),
-    ("tierbench.wrappers", "outbox.py"),
-    ("tierbench.wrappers", names.STARTED_AHEAD),
+    ("tierbench.wrappers", "write_area.py"),
+    ("tierbench.wrappers", names.PRESTART),
 )
 SETTING = re.compile(r"^\s*([+\w.]+)\s*=", re.MULTILINE)
 ON_THE_ACCESS_POINT = re.compile(r"^universe\s*=\s*local$", re.MULTILINE)

@@ -30,7 +30,10 @@ from tierbench.spec import bounded, build, read_toml
 SHIPPED = Path(__file__).parent
 INSTALLED = Path("/etc/tierbench")  # sites of this machine, which go before those that come with tierbench
 
-CLEARED = ("file", "xrootd")  # protocols by which wrappers/outbox.py can look through what was written, and remove it
+CLEARED = (
+    "file",
+    "xrootd",
+)  # protocols by which wrappers/write_area.py can look through what was written, and remove it
 NO_PROXY = Proxy("")
 DOOR = "root://"  # the second slash of root://host//path belongs to the path
 

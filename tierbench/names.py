@@ -70,7 +70,7 @@ MADE_OF = "made-of.json"  # what its tables were made of, so that they need not 
 # The scripts that DAGs name
 RESET_TRIAL = "reset_trial.py"
 TURN_TAKING = "turn.py"
-STARTED_AHEAD = "ahead.py"
+PRESTART = "prestart.py"
 FINISH = "finish.py"
 
 CATALOGUE = "catalogue.jsonl"  # beside the replicas, on the storage

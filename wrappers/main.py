@@ -29,16 +29,16 @@ from tierbench.wrappers.credentials import Credentials, variables
 from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
 from tierbench.wrappers.mounts import places_of
 from tierbench.wrappers.record import Record
-from tierbench.wrappers.work import CREW_FLAG, Replica, Work, command_line, read_definition, replicas
+from tierbench.wrappers.work import POOL_FLAG, Replica, Work, command_line, read_definition, replicas
 
 CLOCK_READS = 4
-TO_TELL_S = 2  # what a crew needs to tell how it ended, once its processes have
+TO_TELL_S = 2  # what a pool of processes needs to tell how it ended, once its processes have
 PROGRESS_S = 10.0  # each line sets HTCondor to work; a trial that stands still is ended after minutes (stall_limit_s)
 
 
 def main() -> int:
-    if sys.argv[1:2] == [CREW_FLAG]:
-        from tierbench.wrappers.crew import lead  # here, for most clients need none of it
+    if sys.argv[1:2] == [POOL_FLAG]:
+        from tierbench.wrappers.process_pool import lead  # here, for most clients need none of it
 
         return lead(sys.argv[2])
     arguments = command_line(__doc__)
@@ -61,9 +61,11 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
             client = kind(Job(*files[0], options, Path(scratch)))
             if not work.is_one_read:
-                from tierbench.wrappers.crew import Crew
+                from tierbench.wrappers.process_pool import ProcessPool
 
-                client = Crew(kind, arguments.client, files, work, client.job, arguments.index, arguments.clients)
+                client = ProcessPool(
+                    kind, arguments.client, files, work, client.job, arguments.index, arguments.clients
+                )
             run = perform(client, arguments, record, interrupts)
             outcome = client.outcome(run)
             outcome.pop("fetches", None)  # of one file it says no more than the rest

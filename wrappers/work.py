@@ -18,7 +18,7 @@ T = TypeVar("T")
 STEP = 1.002  # latencies are counted in classes so far apart: what a trial's jobs had can be added up to 0.2 %
 LEAST_S = 1e-6
 MOST_MESSAGES = 3
-CREW_FLAG = "--crew"  # with which the script starts itself again, where a job is more than one read
+POOL_FLAG = "--process-pool"  # with which the script starts itself again, where a job is more than one read
 
 
 class Work(NamedTuple):

@@ -90,7 +90,7 @@ def test_its_jobs_and_gate_wait_for_the_turn_themselves_and_one_node_takes_it(
     scripts = {line.split()[2]: line.split()[4:] for line in text.splitlines() if line.startswith("SCRIPT PRE")}
     assert scripts.pop("stop") == ["take"]
     assert scripts == {node: ["ahead"] for node in ("flush", "sampling", "gate", "clients")}
-    assert 'program="ahead.py" then="begun ./client.py" held=", ../../scripts/client.py"' in text
+    assert 'program="prestart.py" then="begun ./client.py" held=", ../../scripts/client.py"' in text
     assert 'held="../../scripts/htchirp.py, ../../scripts/flush.py" chirp="True"' in text
 
 
@@ -234,7 +234,7 @@ def test_who_is_removed_before_its_turn_leaves_no_word_of_it(gone: Trials) -> No
 
 
 def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path: Path) -> None:
-    script = ship(tmp_path, names.STARTED_AHEAD, "htchirp.py") / names.STARTED_AHEAD
+    script = ship(tmp_path, names.PRESTART, "htchirp.py") / names.PRESTART
     (tmp_path / "work.py").write_text("#!/bin/sh\necho begins with $*\n")
     (tmp_path / "work.py").chmod(0o755)
     access_point = AccessPoint()

@@ -15,7 +15,7 @@ from tests.unit.shipped import PYTHON, ship
 from tierbench.wrappers.child import Run, UsageError
 from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.gridftp import Gridftp
-from tierbench.wrappers.crew import _Hand
+from tierbench.wrappers.pool_process import PoolProcess
 from tierbench.wrappers.work import Fetch, Replica
 
 SAID = Path(__file__).parent / "data/gridftp"
@@ -109,14 +109,14 @@ def test_each_session_has_a_file_under_way_if_there_is_one_for_it(
     tmp_path: Path, options: dict[str, Any], under_way: int
 ) -> None:
     files = iter(list(enumerate(FILES)))
-    hand = _Hand(client(tmp_path, **options), tmp_path, files, None, 0.0)
+    hand = PoolProcess(client(tmp_path, **options), tmp_path, files, None, 0.0)
     hand.taken = [place for place, _ in islice(files, hand.at_once)]
     hand.begun = 10.0
     assert hand.under_way_s([], 12.0) == 2.0 * under_way
 
 
 def test_of_files_without_times_nobody_knows_what_the_one_had_that_was_cut(tmp_path: Path) -> None:
-    hand = _Hand(client(tmp_path), tmp_path, iter([]), None, 0.0)
+    hand = PoolProcess(client(tmp_path), tmp_path, iter([]), None, 0.0)
     hand.was_cut = True
     whole, cut = Fetch(0, "ok", "", 1000, None), Fetch(1, "cut", "", 0, None)
     assert hand.under_way_s([whole, cut], 12.0) is None

@@ -24,16 +24,16 @@ import pytest
 from tests.unit.client_process import PATIENCE_S, events, is_running, until
 from tests.unit.shipped import PYTHON, ship
 from tierbench.starts import settling
-from tierbench.wrappers.client import Job
+from tierbench.wrappers.client import Job as ClientJob
 from tierbench.wrappers.clients.dd import Dd
-from tierbench.wrappers.crew import Crew as CrewClient
+from tierbench.wrappers.process_pool import ProcessPool
 from tierbench.wrappers.work import Fetch, Tally, Work, latency_of
 
 SIZE = 100_001
 LONGER_AND_LONGER_S = (1, 10, 60)  # for what a busy machine may not come to in the first of them
 
 
-class Crew:
+class Job:
     """A job's scratch directory with so many files, and clients that work on them there."""
 
     def __init__(self, folder: Path, prefix: str = "", count: int = 6) -> None:
@@ -73,8 +73,8 @@ class Crew:
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Crew:
-    return Crew(tmp_path)
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -116,8 +116,8 @@ def web() -> Iterator[type[Quiet]]:
     server.server_close()
 
 
-def test_a_job_reads_its_list_of_files_each_once(crew: Crew) -> None:
-    end = crew.end("dd", files_per_job=6)
+def test_a_job_reads_its_list_of_files_each_once(job: Job) -> None:
+    end = job.end("dd", files_per_job=6)
     assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 6 * SIZE, 6 * SIZE)
     work = end["work"]
     assert (work["files"], work["fetches"], work["failed"], work["cut"]) == (6, 6, 0, 0)
@@ -128,31 +128,31 @@ def in_all(work: dict[str, Any]) -> float:
     return sum(count * latency_of(int(number)) for number, count in work["latency_classes"].items())
 
 
-def test_a_process_without_a_file_has_none_under_way(crew: Crew) -> None:
+def test_a_process_without_a_file_has_none_under_way(job: Job) -> None:
     """One of four has two files; the others have ended long before."""
-    work = crew.end("dd", files_per_job=5, processes=4)["work"]
+    work = job.end("dd", files_per_job=5, processes=4)["work"]
     assert work["under_way_s"] == pytest.approx(in_all(work), rel=0.003)
 
 
-def test_the_second_client_has_the_files_after_the_firsts(crew: Crew) -> None:
-    start = crew.run("dd", "--index", "1", files_per_job=3)["start"]
-    assert (start["url"], start["expected_bytes"]) == (str(crew.files[3]), 3 * SIZE)
+def test_the_second_client_has_the_files_after_the_firsts(job: Job) -> None:
+    start = job.run("dd", "--index", "1", files_per_job=3)["start"]
+    assert (start["url"], start["expected_bytes"]) == (str(job.files[3]), 3 * SIZE)
 
 
-def test_processes_deal_the_files_among_them(crew: Crew) -> None:
-    work = crew.end("dd", files_per_job=6, processes=3)["work"]
+def test_processes_deal_the_files_among_them(job: Job) -> None:
+    work = job.end("dd", files_per_job=6, processes=3)["work"]
     assert (work["processes"], work["files"], work["fetches"]) == (3, 6, 6)
 
 
-def test_a_file_that_is_too_short_is_told_and_counted_and_the_others_are_read(crew: Crew) -> None:
-    crew.files[2].write_bytes(b"short")
-    end = crew.end("dd", files_per_job=6, processes=2)
+def test_a_file_that_is_too_short_is_told_and_counted_and_the_others_are_read(job: Job) -> None:
+    job.files[2].write_bytes(b"short")
+    end = job.end("dd", files_per_job=6, processes=2)
     assert (end["status"], end["work"]["failed"], end["work"]["files"]) == ("short-read", 1, 5)
     assert "read 5 of 100001 bytes" in end["message"]
 
 
-def test_for_a_time_files_are_read_again_and_again(crew: Crew) -> None:
-    record = crew.run("dd", files_per_job=2, processes=3, for_s=2)
+def test_for_a_time_files_are_read_again_and_again(job: Job) -> None:
+    record = job.run("dd", files_per_job=2, processes=3, for_s=2)
     end, work = record["end"], record["end"]["work"]
     assert end["status"] == "ok"
     assert work["fetches"] > 3 > work["files"] == 2
@@ -161,12 +161,12 @@ def test_for_a_time_files_are_read_again_and_again(crew: Crew) -> None:
     assert 2.0 <= (end["mono_ns"] - record["go"]["mono_ns"]) / 1e9 < PATIENCE_S
 
 
-def test_what_is_under_way_when_time_is_over_counts_by_what_had_come(crew: Crew) -> None:
-    endless = crew.folder / "endless"
+def test_what_is_under_way_when_time_is_over_counts_by_what_had_come(job: Job) -> None:
+    endless = job.folder / "endless"
     os.mkfifo(endless)
-    (crew.folder / "replicas.txt").write_text(f"{endless}\t{10**12}\n")
+    (job.folder / "replicas.txt").write_text(f"{endless}\t{10**12}\n")
     for for_s in LONGER_AND_LONGER_S:
-        client = crew.start("dd", for_s=for_s)
+        client = job.start("dd", for_s=for_s)
         writer = subprocess.Popen(["sh", "-c", f"exec >{endless}; head -c 3145728 /dev/zero; exec sleep 600"])
         try:
             end = events(client)["end"]
@@ -179,19 +179,19 @@ def test_what_is_under_way_when_time_is_over_counts_by_what_had_come(crew: Crew)
     assert end["bytes_app"] == 3 * 1024 * 1024
 
 
-def test_a_server_that_refuses_is_not_asked_without_a_pause(crew: Crew) -> None:
-    for file in crew.files:
+def test_a_server_that_refuses_is_not_asked_without_a_pause(job: Job) -> None:
+    for file in job.files:
         file.unlink()
-    end = crew.end("dd", files_per_job=2, processes=2, for_s=2)
+    end = job.end("dd", files_per_job=2, processes=2, for_s=2)
     assert end["status"] == "open-failed"
     assert 2 <= end["work"]["failed"] <= 24
     assert sum(end["work"]["failures"].values()) == end["work"]["failed"]
 
 
-def test_each_process_waits_for_the_go_by_itself(crew: Crew) -> None:
+def test_each_process_waits_for_the_go_by_itself(job: Job) -> None:
     """None has to be woken by another one: not even by who leads them, which the first to run may keep waiting."""
     for ahead_s in LONGER_AND_LONGER_S:
-        go_ns, begun_ns, end = _begun_by_themselves(crew, 5 + ahead_s)
+        go_ns, begun_ns, end = _begun_by_themselves(job, 5 + ahead_s)
         if begun_ns:
             break
     assert end["status"] == "ok", end["message"]
@@ -199,39 +199,39 @@ def test_each_process_waits_for_the_go_by_itself(crew: Crew) -> None:
     assert go_ns <= work["first_begin_wall_ns"] <= work["last_begin_wall_ns"] <= begun_ns
 
 
-def _begun_by_themselves(crew: Crew, ahead_s: float) -> tuple[int, int, dict[str, Any]]:
+def _begun_by_themselves(job: Job, ahead_s: float) -> tuple[int, int, dict[str, Any]]:
     """The go, when all had begun though who leads them stood still from before it, if it did, and how the job ended."""
-    client = crew.start("dd", "--gate", "go.json", files_per_job=6, processes=40, for_s=2)
+    client = job.start("dd", "--gate", "go.json", files_per_job=6, processes=40, for_s=2)
     until(lambda: "ready" in _lines(client))
-    crowd = [pid for pid in _processes() if "--crew" in _command(pid) and str(crew.folder) in _command(pid)]
+    crowd = [pid for pid in _processes() if "--process-pool" in _command(pid) and str(job.folder) in _command(pid)]
     assert len(crowd) == 1 + 40
     (leader,) = (pid for pid in crowd if _parent(pid) not in crowd)
     go_ns, begun_ns = time.time_ns() + round(ahead_s * 1e9), 0
-    (crew.folder / "go.new").write_text(json.dumps({"go_wall_ns": go_ns}))
-    (crew.folder / "go.new").rename(crew.folder / "go.json")
+    (job.folder / "go.new").write_text(json.dumps({"go_wall_ns": go_ns}))
+    (job.folder / "go.new").rename(job.folder / "go.json")
     # By the end of the pipe with both ends here they are told.
     until(lambda: time.time_ns() > go_ns or max(_pipes(leader).values()) == 1)
     if time.time_ns() < go_ns:
         os.kill(leader, signal.SIGSTOP)
         in_time = time.time_ns() < go_ns
         try:
-            until(lambda: not any("--crew" in _command(pid) for pid in crowd if pid != leader))
+            until(lambda: not any("--process-pool" in _command(pid) for pid in crowd if pid != leader))
             begun_ns = time.time_ns() if in_time else 0
         finally:
             os.kill(leader, signal.SIGCONT)
     end = json.loads(client.communicate(timeout=PATIENCE_S)[0].splitlines()[-1])
-    (crew.folder / "go.json").unlink()
+    (job.folder / "go.json").unlink()
     return go_ns, begun_ns, end
 
 
-def test_programs_begin_when_the_last_process_has_had_the_time_to_wake(crew: Crew) -> None:
+def test_programs_begin_when_the_last_process_has_had_the_time_to_wake(job: Job) -> None:
     """Else those that are first take the cores from those that are still to come."""
-    crew.program("dd", f"date +%s%N >>{crew.folder}/begun", 'exec /bin/dd "$@"')
+    job.program("dd", f"date +%s%N >>{job.folder}/begun", 'exec /bin/dd "$@"')
     go_ns = time.time_ns() + 3_000_000_000
-    (crew.folder / "go.json").write_text(json.dumps({"go_wall_ns": go_ns}))
-    end = crew.end("dd", "--gate", "go.json", "--clients", "50", options=crew.own_path, files_per_job=6, processes=6)
+    (job.folder / "go.json").write_text(json.dumps({"go_wall_ns": go_ns}))
+    end = job.end("dd", "--gate", "go.json", "--clients", "50", options=job.own_path, files_per_job=6, processes=6)
     assert end["status"] == "ok", end["message"]
-    begun = [int(line) for line in (crew.folder / "begun").read_text().split()]
+    begun = [int(line) for line in (job.folder / "begun").read_text().split()]
     assert (len(begun), min(begun) >= go_ns + 1e9 * settling(50 * 6)) == (6, True)
 
 
@@ -261,17 +261,17 @@ def _lines(client: Any) -> str:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_a_stopped_job_leaves_no_process_behind(crew: Crew, how: signal.Signals) -> None:
-    fifo = crew.folder / "silent"
+def test_a_stopped_job_leaves_no_process_behind(job: Job, how: signal.Signals) -> None:
+    fifo = job.folder / "silent"
     os.mkfifo(fifo)
-    (crew.folder / "replicas.txt").write_text(f"{fifo}\t1\n")
-    client = crew.start("dd", processes=8, for_s=60)
+    (job.folder / "replicas.txt").write_text(f"{fifo}\t1\n")
+    client = job.start("dd", processes=8, for_s=60)
     until(lambda: len(_dds(fifo)) == 8)
     pids = _dds(fifo)
     client.send_signal(how)
     output, _ = client.communicate(timeout=PATIENCE_S)
     until(lambda: not any(map(is_running, pids)))
-    until(lambda: not _dds(crew.folder))
+    until(lambda: not _dds(job.folder))
     if how == signal.SIGTERM:
         assert json.loads(output.splitlines()[-1])["status"] == "killed"
 
@@ -291,52 +291,52 @@ def _dds(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("reuse", [True, False])
 def test_curl_keeps_its_connection_or_does_not(tmp_path: Path, web: Any, reuse: bool) -> None:
-    crew = Crew(tmp_path, web.address)
-    end = crew.end("http", options={"reuse": reuse}, files_per_job=6, processes=2)
+    job = Job(tmp_path, web.address)
+    end = job.end("http", options={"reuse": reuse}, files_per_job=6, processes=2)
     assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 6 * SIZE, 6 * SIZE)
     assert end["work"]["fetches"] == 6
     assert len(web.connections) == (2 if reuse else 6)
 
 
 def test_one_file_by_curl_is_a_read_as_any(tmp_path: Path, web: Any) -> None:
-    end = Crew(tmp_path, web.address).end("http")
+    end = Job(tmp_path, web.address).end("http")
     assert (end["status"], end["bytes_app"], end["bytes_client"], "work" in end) == ("ok", SIZE, SIZE, False)
 
 
-def test_a_job_tells_that_it_comes_on_though_the_storage_may_rest(crew: Crew) -> None:
-    client = crew.start("dd", files_per_job=2, processes=2, for_s=60)
-    until(lambda: any(_progress(told) > 5 for told in crew.folder.glob("tierbench-*")))
+def test_a_job_tells_that_it_comes_on_though_the_storage_may_rest(job: Job) -> None:
+    client = job.start("dd", files_per_job=2, processes=2, for_s=60)
+    until(lambda: any(_progress(told) > 5 for told in job.folder.glob("tierbench-*")))
     client.terminate()
     client.communicate(timeout=PATIENCE_S)
 
 
 def _progress(scratch: Path) -> int:
-    """As the wrapper asks its crew for it, whose record then says so."""
+    """As the wrapper asks its job for it, whose record then says so."""
     work = Work(processes=2, for_s=60)
-    return CrewClient(Dd, "dd", [], work, Job("", None, None, 0, {}, scratch)).progress()
+    return ProcessPool(Dd, "dd", [], work, ClientJob("", None, None, 0, {}, scratch)).progress()
 
 
 def test_clients_have_one_proxy_of_several_in_turn(tmp_path: Path, web: Any) -> None:
-    crew = Crew(tmp_path, "http://nowhere.test")
+    job = Job(tmp_path, "http://nowhere.test")
     absent, there = "127.0.0.1:9", web.address.removeprefix("http://")
     told = [
-        crew.end("http", "--index", str(index), options={"proxy": f"{absent},{there}"})["message"] for index in (0, 1)
+        job.end("http", "--index", str(index), options={"proxy": f"{absent},{there}"})["message"] for index in (0, 1)
     ]
     assert "port 9" in told[0]
     assert "404" in told[1]  # it is no proxy, and knows no file by such a name: but it was asked
 
 
 def test_what_the_server_does_not_have_is_told(tmp_path: Path, web: Any) -> None:
-    crew = Crew(tmp_path, web.address)
-    crew.files[1].unlink()
-    end = crew.end("http", files_per_job=3)
+    job = Job(tmp_path, web.address)
+    job.files[1].unlink()
+    end = job.end("http", files_per_job=3)
     assert (end["status"], end["work"]["failed"], end["work"]["fetches"]) == ("open-failed", 1, 2)
     assert "404" in end["message"]
 
 
 def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(tmp_path: Path, web: Any) -> None:
     web.stalls = [1.5]  # the first answer alone
-    work = Crew(tmp_path, web.address).end("http", for_s=6, fetch_every_s=0.25)["work"]
+    work = Job(tmp_path, web.address).end("http", for_s=6, fetch_every_s=0.25)["work"]
     # One in two dozen stalls. That ones are late which were to come while it did is seen as well: 1.25 s, 1.0 s …
     assert work["latency_s"]["max"] >= 1.5
     late = sum(count for number, count in work["latency_classes"].items() if latency_of(int(number)) > 0.7)
@@ -346,7 +346,7 @@ def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(
 
 def test_those_that_keep_a_timetable_begin_one_after_the_other(tmp_path: Path, web: Any) -> None:
     """Else each step is a burst of all. Of two jobs of two processes, these are the second and the fourth of four."""
-    alone = Crew(tmp_path, web.address)
+    alone = Job(tmp_path, web.address)
     work = {"files_per_job": 3, "processes": 2, "for_s": 1.6, "fetch_every_s": 0.8}
     record = alone.run("http", "--index", "1", "--clients", "2", **work)
     done = record["end"]["work"]
@@ -359,7 +359,7 @@ def test_those_that_keep_a_timetable_begin_one_after_the_other(tmp_path: Path, w
 
 def test_fetches_that_were_due_and_never_begun_are_told(tmp_path: Path, web: Any) -> None:
     web.slow_s = 30
-    work = Crew(tmp_path, web.address).end("http", for_s=1.05, fetch_every_s=0.1)["work"]
+    work = Job(tmp_path, web.address).end("http", for_s=1.05, fetch_every_s=0.1)["work"]
     assert (work["fetches"], work["cut"], work["overdue"]) == (0, 1, 10)
 
 
@@ -377,11 +377,11 @@ def in_place_of_dd(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_program_that_ends_well_when_it_is_ended_has_read_no_file(
-    crew: Crew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As cmsRun, which closes its files and says that all is well."""
     in_place_of_dd(POLITE, tmp_path / "bin", monkeypatch)
-    work = crew.end("dd", for_s=1, processes=2)["work"]
+    work = job.end("dd", for_s=1, processes=2)["work"]
     assert (work["fetches"], work["cut"], work["failed"], work["latency_s"]["max"]) == (0, 2, 0, None)
 
 
@@ -423,7 +423,7 @@ def _unread(pipe: io.FileIO) -> int:
 
 
 def test_what_comes_after_time_was_over_is_not_counted(
-    crew: Crew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of ROOT, which finishes the event that it is at."""
     in_place_of_dd(READS_ON, tmp_path / "bin", monkeypatch)
@@ -431,7 +431,7 @@ def test_what_comes_after_time_was_over_is_not_counted(
         source = tmp_path / f"source{for_s}"
         os.mkfifo(source)
         (tmp_path / "replicas.txt").write_text(f"{source}\t{10**12}\n")
-        client = crew.start("dd", for_s=for_s)
+        client = job.start("dd", for_s=for_s)
         in_time = _feed(client, source)
         end = events(client)["end"]
         if in_time:
@@ -460,7 +460,7 @@ def test_percentiles_count_what_was_cut_off_as_longer_than_it_had_been_under_way
 
 def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path: Path, web: Any) -> None:
     web.stalls = [30, 0]  # the second answer
-    work = Crew(tmp_path, web.address).end("http", files_per_job=2, for_s=2)["work"]
+    work = Job(tmp_path, web.address).end("http", files_per_job=2, for_s=2)["work"]
     ((number, count),) = work["cut_classes"].items()
     assert (work["fetches"], count) == (1, 1)
     assert latency_of(int(number)) < 20  # and not the 30 s that it would have taken
@@ -470,6 +470,6 @@ def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path: Pat
 
 def test_latency_is_what_a_slow_server_takes(tmp_path: Path, web: Any) -> None:
     web.slow_s = 0.1
-    work = Crew(tmp_path, web.address).end("http", files_per_job=6, processes=2)["work"]
+    work = Job(tmp_path, web.address).end("http", files_per_job=6, processes=2)["work"]
     assert 0.1 <= work["latency_s"]["p50"] <= work["latency_s"]["p95"] <= work["latency_s"]["max"]
     assert sum(work["latency_classes"].values()) == 6

@@ -24,7 +24,7 @@ class Worker:
         self.folder, self.under = folder, folder / "storage/writes"
         self.outbox = self.under / "run-1/trial"
         self.under.mkdir(parents=True)
-        ship(folder, "outbox.py")
+        ship(folder, "write_area.py")
         self.about()
 
     def about(self, **changes: Any) -> None:
@@ -32,7 +32,7 @@ class Worker:
         (self.folder / "trial.json").write_text(json.dumps({"writes": writes}))
 
     def run(self, *arguments: str) -> tuple[int, dict[str, Any]]:
-        command = [*AS_ANY_USER, PYTHON, "outbox.py", *arguments]
+        command = [*AS_ANY_USER, PYTHON, "write_area.py", *arguments]
         run = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         return run.returncode, json.loads(run.stdout or '{"message": ""}') | {"errors": run.stderr}
 

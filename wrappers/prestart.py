@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds a job that was started ahead of its trial's turn: it waits in its slot, does nothing else, and then begins.
 
-usage: ahead.py FILE SCRIPT [ARGUMENT ...]       (in an HTCondor job, SCRIPT and htchirp.py beside it)
+usage: prestart.py FILE SCRIPT [ARGUMENT ...]       (in an HTCondor job, SCRIPT and htchirp.py beside it)
 
 Looks on the access point, by chirp, for a file of the job's directory; when it is there this process becomes the
 script. Nothing of the script's own work is done before: what it imports or mounts disturbs no other trial, and its
@@ -31,7 +31,7 @@ def main(arguments: "list[str]") -> int:
             raise NoChirp("this is no HTCondor job with WantIOProxy")
         wait_for(arguments[0], AccessPoint())
     except NoChirp as error:
-        print("ahead: " + str(error), file=sys.stderr)
+        print("prestart: " + str(error), file=sys.stderr)
         return 2
     return 0
 

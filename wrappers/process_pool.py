@@ -1,0 +1,301 @@
+"""The processes of a job that works through several files: one program holds, releases, counts and ends them all.
+
+It is started and held as any client's process. All that it starts is in its process group, so what ends that leaves
+nothing behind; and if the wrapper is gone, which it notices by its standard input, it ends the group itself.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tierbench.host import now
+from tierbench.starts import settling
+from tierbench.wrappers.child import Failure, Run, io_of
+from tierbench.wrappers.client import Client, Job, find_client
+from tierbench.wrappers.pool_process import PoolProcess, StartLine
+from tierbench.wrappers.work import POOL_FLAG, Fetch, Replica, Tally, Work, shares
+
+TASK, RESULT, DONE = "pool.json", "pool-result.json", "pool-done"
+REST_S = 0.2  # after a failure, before a process goes on: a server that refuses would be asked without a pause
+POLL_S = 0.002
+SIGNALS = (signal.SIGALRM, signal.SIGTERM)
+
+
+class ProcessPool(Client):
+    """To the wrapper, a client like any other, but that it is told of the go ahead of it."""
+
+    keeps_time = True
+
+    def __init__(
+        self,
+        kind: "type[Client]",
+        name: str,
+        files: "list[Replica]",
+        work: Work,
+        job: Job,
+        index: int = 0,
+        jobs: int = 1,
+    ) -> None:
+        super().__init__(job)
+        self.kind, self.work, self.files = kind, work, files
+        self.task = {"client": name, "options": job.options, "files": files, "work": work, "index": index, "jobs": jobs}
+
+    def prepare(self) -> None:
+        self.kind(self.job).prepare()  # what it complains of is told by its own status
+
+    def held_command(self) -> "list[str]":
+        task = self.job.scratch / TASK
+        task.write_text(json.dumps(self.task))
+        return [sys.executable or "python3", str(Path(sys.argv[0]).resolve()), POOL_FLAG, str(task)]
+
+    def progress(self) -> int:
+        """Fetches that have ended: a proxy may serve them all while the storage rests."""
+        try:
+            return (self.job.scratch / DONE).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def paths(self, outcome: "Mapping[str, Any]") -> "list[str]":
+        jobs = [self.job._replace(url=file.url) for file in self.files]
+        return [path for job in jobs for path in self.kind(job).paths(outcome)]
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        try:
+            told = json.loads((self.job.scratch / RESULT).read_text())
+        except (OSError, ValueError):  # it was ended, or has ended itself, before it could tell
+            return {"status": "killed" if run.exit_status < 0 else "failed", "message": run.last_words}
+        status, message = "ok", ""
+        if told["failed"] and (self.work.for_s is None or not told["fetches"]):
+            (status, message), count = told["first_failure"], sum(told[key] for key in ("fetches", "failed", "cut"))
+            message = f"{told['failed']} of {count} fetches failed, at first: {message}"
+        if told["stopped"]:
+            status, message = "killed", f"{told['cut']} fetches were broken off"
+        others = ("first_failure", "bytes", "bytes_client", "end", "stopped", "counts")
+        work = {key: told[key] for key in told if key not in others}
+        return {
+            "status": status, "message": message, "ended": told["end"], "work": work,
+            "bytes_app": told["bytes"], "bytes_client": told["bytes_client"], "bytes_source": "fetches",
+            "detail": {"counts": told["counts"]} if told["counts"] else {},
+        }  # fmt: skip
+
+
+def lead(task: str) -> int:
+    """Hold the processes, and when the go comes see them through their work."""
+    with contextlib.suppress(ValueError, OSError):  # three files open for each process
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    path = Path(task)
+    pool = _Leader(json.loads(path.read_text()), path.parent)
+    try:
+        pool.hold()
+    except (Failure, OSError) as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    print("ready", flush=True)
+    line = os.read(0, 64)
+    if not line.strip():
+        return 125
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # which the thread takes over: they are for us
+    threading.Thread(target=_end_all_when_left, daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    pool.release(int(line))
+    pool.work_on()
+    (path.parent / RESULT).write_text(json.dumps(pool.told()))
+    return 0
+
+
+def _end_all_when_left() -> None:
+    while os.read(0, 64):
+        pass
+    os.killpg(0, signal.SIGKILL)
+
+
+class _Leader:
+    """All of a job's processes."""
+
+    def __init__(self, task: "dict[str, Any]", scratch: Path) -> None:
+        work, kind = Work(*task["work"]), find_client(task["client"])
+        self.for_s, self.grace_s = work.for_s, kind.grace_s
+        files = [Replica(*file) for file in task["files"]]
+        self.processes = []
+        for number, share in enumerate(shares(list(enumerate(files)), work.processes, self.for_s is not None)):
+            folder = scratch / f"process{number}"
+            folder.mkdir()
+            job = Job(*files[0], task["options"], folder)
+            turn = (task["index"] + task["jobs"] * number) / (task["jobs"] * work.processes)
+            self.processes.append(PoolProcess(kind(job), folder, share, work.fetch_every_s, turn))
+        self.tally = Tally()
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.bytes_client: int | None = 0
+        self.under_way_s: float | None = 0.0
+        self.running: dict[int, PoolProcess] = {}
+        self.resting: list[PoolProcess] = []
+        self.over = self.stopped = False
+        self.overdue = 0
+        self.looked = 0  # the bytes of others' counts that we have read, which are among our own
+        self.due_s = 0.0  # by the monotonic clock, when time will be over
+        self.end = (0, 0)
+        self.done = (scratch / DONE).open("wb", buffering=0)  # a byte for each fetch
+        self.line = StartLine(len(self.processes), settling(len(self.processes) * task["jobs"]))
+        # The first and the last of those that wait by themselves, as if they were let go at the go.
+        self.own_begins: list[int] = []
+
+    def hold(self) -> None:
+        """Have them all there, so that each needs but to know when, or those that wait by themselves a line."""
+        for process in self.processes:
+            process.client.prepare()
+            self._start(process, self.line)
+        self.line.wait_until_ready()
+        for process in self.processes:
+            process.wait_until_ready()
+
+    def release(self, go_wall_ns: int) -> None:
+        signal.signal(signal.SIGALRM, self._on_time_over)
+        signal.signal(signal.SIGTERM, self._on_stop)
+        self.line.tell(go_wall_ns)
+        begin_wall_ns = go_wall_ns + self.line.settling_ns
+        time.sleep(max(0.0, begin_wall_ns / 1e9 - time.time()))
+        wall, mono = now()
+        lines = [process for process in self.processes if process.waits_itself]
+        for process in lines:
+            process.release()
+        self.own_begins = [at - self.line.settling_ns for at in (wall, now()[0])] if lines else []
+        for process in self.processes:
+            process.go_from((mono - wall + begin_wall_ns) / 1e9)
+        self.due_s = (mono - wall + begin_wall_ns) / 1e9 + (self.for_s or 0.0)
+        for process in lines:
+            process.schedule("SCHED_OTHER")
+        if self.for_s is not None:
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, begin_wall_ns / 1e9 + self.for_s - time.time()))
+
+    def work_on(self) -> None:
+        """Until the files are read or time is over: who has ended is given the next ones."""
+        while self.running or (self.resting and not self.over):
+            for process in [process for process in self.resting if process.rested <= time.monotonic()]:
+                self.resting.remove(process)
+                self._start(process)
+            ended = self._ended()
+            if ended is None:
+                time.sleep(POLL_S)
+            elif not self._count(ended):
+                self._rest(ended)
+            elif ended.rested > time.monotonic():
+                self.resting.append(ended)
+            else:
+                self._start(ended)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _ended(self) -> "PoolProcess | None":
+        """One whose process has ended, but is not forgotten yet; none is waited for while others rest."""
+        if not self.running:
+            return None
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | (os.WNOHANG if self.resting else 0))
+        return self.running.pop(ended.si_pid) if ended else None
+
+    def told(self) -> "dict[str, Any]":
+        begins = [*self.line.begins(self.end[0]), *self.own_begins] or [0]
+        return {
+            **self.tally.told(self.overdue),
+            "first_failure": self.tally.first_failure, "processes": len(self.processes),
+            "bytes": self.tally.bytes, "bytes_client": self.bytes_client, "end": self.end, "stopped": self.stopped,
+            "counts": dict(self.counts),
+            "under_way_s": None if self.under_way_s is None else round(self.under_way_s, 6),
+            "first_begin_wall_ns": min(begins), "last_begin_wall_ns": max(begins),
+        }  # fmt: skip
+
+    def _start(self, process: PoolProcess, line: "StartLine | None" = None) -> None:
+        try:
+            if self.over or not process.start(line):
+                return
+        except OSError as error:
+            if line:
+                raise
+            self.tally.add(Fetch(process.taken[0], "failed", f"could not be started: {error}", None, 0.0))
+            self._rest(process)
+            return
+        self.running[process.popen.pid] = process
+        if self.over:  # meanwhile
+            self._cut(process)
+
+    def _rest(self, process: PoolProcess) -> None:
+        process.rested = max(process.rested, time.monotonic() + REST_S)
+        process.begun = process.rested if process.every_s is None else process.begun
+        self.resting.append(process)
+
+    def _reap(self, process: PoolProcess) -> Run:
+        """Its counts, which the kernel adds to our own when it is forgotten."""
+        before, looked = io_of("self"), self.looked
+        _, status, usage = os.wait4(process.popen.pid, 0)
+        after, (wall, mono) = io_of("self"), now()
+        exit_status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        process.popen.returncode = exit_status
+        read = after.read - before.read - before.text_bytes - (self.looked - looked)
+        return Run(
+            exit_status=exit_status, end_wall_ns=wall, end_mono_ns=mono, first_byte_wall_ns=None,
+            read_bytes=read - process.before.read if before.text_bytes else None,
+            written_bytes=after.written - before.written - process.before.written if before.text_bytes else None,
+            cpu_user_s=usage.ru_utime, cpu_system_s=usage.ru_stime, peak_rss_kb=usage.ru_maxrss,
+            stderr=process.stderr.read_text(errors="replace"), stderr_bytes=process.stderr.stat().st_size,
+        )  # fmt: skip
+
+    def _count(self, process: PoolProcess) -> bool:
+        """Add what it has done; whether that went well."""
+        run = self._reap(process)
+        failed, ended, end = self.tally.failed, time.monotonic(), process.client.outcome(run)
+        late = process.too_late(run)
+        fetches = list(process.fetches(end, ended, late))
+        under_way_s = process.under_way_s(fetches, ended)
+        if self.under_way_s is not None:
+            self.under_way_s = None if under_way_s is None else self.under_way_s + under_way_s
+        for fetch in fetches:
+            self.tally.add(fetch)
+            self.done.write(b".")
+        self.counts.update(end.get("detail", {}).get("counts", {}))
+        own_bytes = end.get("bytes_client")
+        if own_bytes is None or self.bytes_client is None:
+            self.bytes_client = None
+        else:
+            self.bytes_client += max(0, own_bytes - late)
+        process.go_on(ended)
+        if not self.over:
+            self.end = (run.end_wall_ns, run.end_mono_ns)
+        return self.tally.failed == failed
+
+    def _on_time_over(self, *_: Any) -> None:
+        if self.over:
+            for process in self.running.values():
+                _end(process, signal.SIGKILL)
+            return
+        self.over, self.end = True, now()
+        due = min(self.end[1] / 1e9, self.due_s)  # a busy worker looks at the clock too late
+        self.overdue = sum(process.overdue(due) for process in self.processes)
+        for process in list(self.running.values()):
+            self._cut(process)
+        signal.setitimer(signal.ITIMER_REAL, self.grace_s, self.grace_s)
+
+    def _on_stop(self, *_: Any) -> None:
+        self.stopped = True
+        if not self.over:
+            self._on_time_over()
+
+    def _cut(self, process: PoolProcess) -> None:
+        """End what is under way; a program that then ends as if all was well has read no file in time."""
+        process.was_cut = os.waitid(os.P_PID, process.popen.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
+        process.cut_s = time.monotonic()
+        counts = io_of(str(process.popen.pid))
+        self.looked += counts.text_bytes
+        process.at_cut = counts if process.was_cut and counts.text_bytes else None
+        _end(process, signal.SIGTERM)
+
+
+def _end(process: PoolProcess, how: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # Popen's own would have it forgotten, and its counts
+        os.kill(process.popen.pid, how)
