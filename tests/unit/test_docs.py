@@ -1,5 +1,6 @@
 """The pages of docs/: what the code declares is as it declares it, and links lead somewhere."""
 
+import dataclasses
 import re
 import runpy
 import tomllib
@@ -9,9 +10,13 @@ from textwrap import dedent
 import pytest
 
 from tierbench.dags.clients import shipped_clients
-from tierbench.dags.experiment import load_experiment
+from tierbench.dags.experiment import Experiment, load_experiment
+from tierbench.dags.replicas import KINDS
+from tierbench.dags.workloads import Workload
 from tierbench.postprocess.schema.tables import FILES
 from tierbench.site_configs.site import load_site
+from tierbench.testbed.settings import Rates, Settings
+from tierbench.trials import Limits
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -70,3 +75,22 @@ def test_whole_files_that_it_shows_can_be_used(page, name, load, tmp_path):
     path = tmp_path / f"{name}.toml"
     path.write_text(text, encoding="utf-8")
     assert load(path).name == name
+
+
+def keys(*tables):
+    """The keys of TOML tables, without what follows from others."""
+    fields = (field for table in tables for field in dataclasses.fields(table))
+    return sorted({field.name for field in fields if not field.metadata.get("derived")})
+
+
+@pytest.mark.parametrize(
+    ("page", "documented"),
+    [
+        ("experiments.md", keys(Experiment, Workload, *KINDS.values())),
+        ("testbed.md", keys(Settings, Rates)),
+        ("operations.md", Limits._fields),
+    ],
+)
+def test_each_key_and_limit_is_on_its_page(page, documented):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert [key for key in documented if not re.search(rf"[`.\[]{key}\b|\b{key} +=", text)] == []
