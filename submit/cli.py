@@ -5,20 +5,42 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import tierbench
 from tierbench import interrupts
 from tierbench.checked_text import shown
-from tierbench.errors import TierbenchError
+from tierbench.dags.experiment import shipped_experiments
+from tierbench.errors import TierbenchError, UnmetNeed
+from tierbench.site_configs.site import known_sites
 from tierbench.spec import suggestion
-from tierbench.submit import clean, commands, completion, doctor, history, listing, output, results, watch
+from tierbench.submit import clean, commands, doctor, history, listing, output, results, watch
 from tierbench.submit.nightly import cli as nightly
 from tierbench.testbed import cli as testbed
 
 DESCRIPTION = """\
 Tierbench turns a question about storage access into HTCondor DAGs, runs them so that the numbers
 can be trusted, and hands back tables, plots and a verdict.
+"""
+
+RUNS = ("RUN", "A", "B", "FOLDER")  # what arguments are called that are run directories
+COMPLETION = """\
+examples:
+  tierbench completion bash > ~/.local/share/bash-completion/completions/tierbench
+  tierbench completion zsh > ~/.zsh-completions/_tierbench       a folder of your fpath
+"""
+# By what an argument is called: what completes it.
+COMPLETED = {"experiment": "_tierbench_experiment", "site": "_tierbench_site", **dict.fromkeys(RUNS, "_tierbench_run")}
+BASH = """\
+_tierbench_experiment() {{ compgen -W "{experiments}" -- "$1"; compgen -f -- "$1"; }}
+_tierbench_site() {{ compgen -W "{sites}" -- "$1"; compgen -f -- "$1"; }}
+_tierbench_run() {{ compgen -d -- "$1"; compgen -d -- "runs/$1"; }}
+"""
+ZSH = """\
+_tierbench_experiment() {{ _alternative 'experiments:experiment:({experiments})' 'files:file:_files' }}
+_tierbench_site() {{ _alternative 'sites:site:({sites})' 'files:file:_files' }}
+_tierbench_run() {{ local -a runs; runs=(runs/*(N/)); compadd -a runs; _files -/ }}
 """
 
 
@@ -68,7 +90,7 @@ def command_line() -> argparse.ArgumentParser:
     nightly.register(subcommands)
     history.register(subcommands)
     testbed.register(subcommands)
-    completion.register(subcommands)
+    _register_completion(subcommands, parser)
     for command in leaves(parser):
         command.add_argument("-q", "--quiet", action="store_true", help="tell results and troubles only")
     return parser
@@ -82,3 +104,28 @@ def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
     for group in groups:
         for command in group.choices.values():
             yield from leaves(command)
+
+
+def _register_completion(subcommands: Any, root: argparse.ArgumentParser) -> None:
+    text = "Print a script by which a shell completes commands, options, and the names of experiments, sites and runs"
+    form = argparse.RawDescriptionHelpFormatter
+    parser = subcommands.add_parser("completion", help=text, description=text, epilog=COMPLETION, formatter_class=form)
+    parser.set_defaults(run=partial(_completion, root))
+    parser.add_argument("shell", choices=("bash", "zsh"))
+
+
+def _completion(root: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    try:
+        import shtab
+    except ImportError:
+        raise UnmetNeed("completion needs shtab: pip install shtab") from None
+    for command in leaves(root):
+        for action in command._actions:
+            function = COMPLETED.get(action.dest) or COMPLETED.get(str(action.metavar))
+            if action.nargs != 0 and not action.choices:
+                action.complete = dict.fromkeys(("bash", "zsh"), function) if function else shtab.FILE  # type: ignore[attr-defined]
+    functions = {"bash": BASH, "zsh": ZSH}[arguments.shell].format(
+        experiments=" ".join(shipped_experiments()), sites=" ".join(known_sites())
+    )
+    print(shtab.complete(root, arguments.shell, preamble={arguments.shell: functions}))
+    return 0

@@ -53,6 +53,13 @@ class Go:
 
 
 @dataclass(frozen=True)
+class CalledOff:
+    """go.json of a trial that was called off before its clients were told to begin."""
+
+    called_off: str
+
+
+@dataclass(frozen=True)
 class FlushReport:
     """What a host's flush has left in its page cache, if it could look, and what was mounted there then."""
 
@@ -259,7 +266,7 @@ def read_trial(folder: Path) -> TrialData:
     begin_clock = _found(OwnClock, folder / names.BEGUN, lambda _: None)
     known = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, begin_clock, lacking)
     submitted, submit_error_s = known
-    go = found(Go, folder / names.GO)
+    go = _go(folder / names.GO, troubles)
     troubles += _other_go_times(go, jobs)
     outcome = read_outcome(folder)
     conditions = condition_states(folder, trial.conditions) if any(job.starts for job in jobs) else []
@@ -353,6 +360,15 @@ def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
     except Damaged as error:
         tell(str(error))
         return None
+
+
+def _go(path: Path, troubles: list[str]) -> Go | None:
+    """When the clients were told to begin; None of a trial that was called off before, too."""
+    complaints: list[str] = []
+    go = _found(Go, path, complaints.append)
+    if complaints and not _found(CalledOff, path, lambda _: None):
+        troubles += complaints
+    return go
 
 
 def _looked_at(report: PlaceReport | None) -> str:

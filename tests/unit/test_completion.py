@@ -1,8 +1,7 @@
-"""Completion, in real shells: what their own function makes of what is typed."""
+"""Completion, in real shells: what the script's function makes of what is typed."""
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import subprocess
@@ -24,34 +23,38 @@ TYPED = {
     "tierbench watch runs/mon": "runs/monday-1",
     "tierbench completion z": "zsh",
 }
-# zsh calls it in this emulation.
-SHELLS = {"bash": ["bash", "--norc", "--noprofile", "-c"], "zsh": ["zsh", "-f", "-c"]}
-EMULATED = {"bash": "", "zsh": "emulate sh\n"}
 
 
-@pytest.fixture(scope="module", params=sorted(SHELLS))
-def completed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    if not shutil.which(request.param):
-        pytest.skip(f"there is no {request.param} here")
-    folder: Path = tmp_path_factory.mktemp(request.param)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("completion")
     (folder / "runs/monday-1").mkdir(parents=True)
     (folder / "my-experiment.toml").touch()
-    script = folder / "completion"
-    with pytest.MonkeyPatch.context() as patch, script.open("w") as file:
-        patch.setattr("sys.stdout", file)
-        assert main(["completion", request.param]) == 0
-    lines = ["source ./completion", EMULATED[request.param]]
+    for shell in ("bash", "zsh"):
+        with pytest.MonkeyPatch.context() as patch, (folder / shell).open("w") as file:
+            patch.setattr("sys.stdout", file)
+            assert main(["completion", shell]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def completed(folder: Path) -> Mapping[str, str]:
+    lines = ["source ./bash"]
     for typed in TYPED:
         words = typed.split()
-        lines.append(f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; _tierbench")
+        lines.append(f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; COMPREPLY=(); _shtab_tierbench")
         lines.append('echo "${COMPREPLY[@]}"')
-    shell = subprocess.run(
-        [*SHELLS[request.param], "\n".join(lines)], cwd=folder, env={**os.environ, "HOME": str(folder)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    command = ["bash", "--norc", "--noprofile", "-c", "\n".join(lines)]
+    shell = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return dict(zip(TYPED, shell.stdout.splitlines(), strict=True))
 
 
 @pytest.mark.parametrize("typed", TYPED)
 def test_what_is_typed_is_completed(completed: Mapping[str, str], typed: str) -> None:
     assert completed[typed] == TYPED[typed]
+
+
+def test_zsh_takes_its_script(folder: Path) -> None:
+    assert "_tierbench_run" in (folder / "zsh").read_text()
+    if shutil.which("zsh"):
+        subprocess.run(["zsh", "-n", str(folder / "zsh")], check=True)
