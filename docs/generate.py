@@ -55,9 +55,8 @@ def columns(file: str) -> str:
             name, unit, meaning = rows.pop()
             rows.append((f"{name} `{column['name']}`", unit, meaning))
         else:
-            rows.append(
-                (f"`{column['name']}`", column["unit"].replace("1", "", column["unit"] == "1"), column["meaning"])
-            )
+            unit = "" if column["unit"] == "1" else column["unit"]
+            rows.append((f"`{column['name']}`", unit, column["meaning"]))
     told = table(("column", "unit", "meaning"), iter(rows))
     if averaged:
         listed = ", ".join(f"`{name}`" for name in averaged)

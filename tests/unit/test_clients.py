@@ -18,3 +18,8 @@ def test_it_reads_replicas_that_can_be_made(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(CLIENTS))
 def test_what_it_ships_is_there(name: str) -> None:
     assert [path.name for path in CLIENTS[name].ships if not path.is_file()] == []
+
+
+@pytest.mark.parametrize("name", sorted(CLIENTS))
+def test_each_option_says_what_it_means(name: str) -> None:
+    assert [key for key, option in CLIENTS[name].client.options.items() if not option.meaning] == []
