@@ -19,7 +19,7 @@ from tierbench.dags.records import Outcome, read_outcome
 from tierbench.dags.trial_settings import SKIPPED
 from tierbench.errors import ConfigError
 from tierbench.json_files import Damaged
-from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SUMMED, UNITS
+from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SUMMED, trial_column
 from tierbench.postprocess.verdict.counted import INVALID
 from tierbench.starts import IN_TURN
 from tierbench.submit.trial.dagman import is_held
@@ -110,7 +110,7 @@ def _judged(directory: Path, _when_ns: int) -> Judged | None:
         reasons = tuple(filter(None, row["verdict_reasons"].split("; ")))
         rates = (SUMMED,) if row["started"] == IN_TURN else (RATE, EVENTS, OPERATIONS)
         first = next((name for name in rates if row[name]), None)
-        rate = f"{float(row[first]):.1f} {UNITS[first]}" if first else ""
+        rate = f"{float(row[first]):.1f} {trial_column(first).unit}" if first else ""
         return Judged(row["verdict"], reasons, rate)
     except (OSError, StopIteration, KeyError, ValueError, csv.Error):  # which is told where the tables are read
         return None

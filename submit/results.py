@@ -126,7 +126,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _compared(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history import compare
     from tierbench.postprocess.history.database import History, chronicle
-    from tierbench.postprocess.schema.run_rows import SUMMARISED
+    from tierbench.postprocess.schema.rows import SUMMARISED
     from tierbench.postprocess.tables.load_run import read_results
 
     if bool(arguments.second) == bool(arguments.baseline):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from tierbench.postprocess.history.sentences import percent
 from tierbench.postprocess.report.changes import changes, left_out
 from tierbench.postprocess.report.compare import check_common, incomparable
 from tierbench.postprocess.report.differences import Difference, differences
+from tierbench.postprocess.schema.rows import trial_column
 from tierbench.postprocess.stats import student
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results, Say, read_results
@@ -33,7 +33,6 @@ from tierbench.postprocess.verdict import counted as verdicts
 from tierbench.postprocess.wording import counted, figures
 
 SAME, CANNOT_TELL = "same", "cannot tell"
-LESS_IS_BETTER = re.compile(r"(?<!_per)_s$|_ms$|volatility|amplification|round_trips_per_")  # of such columns
 LEAST_NIGHTS = 3
 
 
@@ -132,7 +131,7 @@ def judgement(factor: float, low: float | None, high: float | None, size: float,
     if least < low and high < most:
         return SAME
     if (high < 1 and factor <= least) or (low > 1 and factor >= most):
-        return WORSE if (factor < 1) != bool(LESS_IS_BETTER.search(metric)) else BETTER
+        return WORSE if (factor < 1) != (trial_column(metric).better == "less") else BETTER
     return CANNOT_TELL
 
 

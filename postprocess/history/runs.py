@@ -15,8 +15,7 @@ from tierbench.postprocess.history.database import DamagedHistory, History
 from tierbench.postprocess.history.environment import environment
 from tierbench.postprocess.history.rows import FAILED, MEASURED, Link, Measured, Night, Value, Verdicts, read_night_mark
 from tierbench.postprocess.measures.ceilings import measured_links
-from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.schema.run_rows import SUMMARISED
+from tierbench.postprocess.schema.rows import SUMMARISED, TrialRow
 from tierbench.postprocess.stats import mean_interval
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results, Say, read_results

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Picture
@@ -35,54 +34,38 @@ ALIKE = 4  # workloads whose highest values are within this factor are drawn to 
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A column of trials.csv that is worth a ladder."""
+class Drawing:
+    """What the figures of a run are drawn of."""
 
-    column: str
+    results: Results
+    looks: dict[str, Look]
+    plots: Sequence[tuple[Panel, Plot]]  # of each panel
+
+    @property
+    def as_the_papers(self) -> bool:
+        return as_the_papers(self.results)
+
+
+Drawn = Iterator[Picture | Missing]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the report: of which column, how it is called and drawn, and which runs have it."""
+
     name: str
     title: str
-    label: str
-    papers: str
-    of_papers: bool = True  # whether that is said of figures laid out as those of the papers are
-    lacking: str = ""  # why it is not drawn where no trial has it, if a reader may look for it
+    kind: Callable[[Figure, Drawing], Drawn]
+    column: str = tables.RATE
+    caption: str = ""
+    papers: str = ""  # its counterpart there, said of figures that are laid out as the papers' are
+    missing: str = ""  # why it is not drawn where there is nothing to draw, if a reader may look for it
+    when: Callable[[Results], bool] = lambda _: True
 
-
-RATE = Metric(
-    tables.RATE,
-    "rate",
-    "Delivered rate",
-    "taken in by the jobs [Mb/s]",
-    "",
-    lacking="no trial’s jobs told what they moved",
-)
-SUMMED = Metric(tables.SUMMED, "rate", "Rates of the clients, summed", "each while at work, summed [Mb/s]", "")
-SENT = Metric(
-    tables.SENT, "sent", "Transfer rate of the storage", "sent by the storage [Mb/s]",
-    "Corresponds to the thesis’ Figures 5-1 and 5-4 and the CHEP paper’s Figures 2 and 3.",
-    lacking="no interface of the storage was sampled",
-)  # fmt: skip
-AMPLIFICATION = Metric(
-    "amplification", "amplification", "Amplification", "sent by the storage / taken in by the jobs",
-    "Beyond headers it is what was read ahead in vain on the way, or sent again.", of_papers=False,
-)  # fmt: skip
-STEADY = Metric(
-    "steady_delivered_mbps", "steady-rate", "Delivered rate in the steady state", "taken in by the jobs [Mb/s]", "",
-    lacking="no trial had a steady state",
-)  # fmt: skip
-WALL_TIME = Metric(
-    "wall_time_s", "wall-time", "Wall time", "submission to last end [s]",
-    "Corresponds to the thesis’ Figures 5-3 and 5-6 and the CHEP paper’s Figures 4 and 5.",
-)  # fmt: skip
-WINDOW = Metric(
-    "window_s",
-    "window",
-    "Gated time",
-    "go to last end [s]",
-    "Wall time without HTCondor’s own part of it.",
-    of_papers=False,
-)
-EVENTS = Metric("events_per_s", "events", "Event rate", "events of all jobs [1/s]", "")
-OPERATIONS = Metric("operations_per_s", "operations", "Rate of operations", "operations of all jobs [1/s]", "")
+    @property
+    def label(self) -> str:
+        """Of the axis."""
+        return tables.trial_column(self.column).axis_label
 
 
 @dataclass(frozen=True)
@@ -109,69 +92,37 @@ class Sheet:
         return worded(text, {trial.direction for trial in self.trials})
 
 
-Drawn = Iterator[Picture | Missing]
-
-
 def pictures(results: Results, looks: dict[str, Look]) -> Drawn:
     """Every figure for which the run has the data, the one that shows the answer first."""
-    plots = [(panel, plot_of(results, panel, looks)) for panel in results.panels]
-    papers = as_the_papers(results)
-    yield from _scaling(results, looks)
-    # Where clients took turns there is no steady state, and between two turns nothing is sent.
-    of_bytes = results.rate == RATE.column
-    for metric in (RATE, STEADY, SENT, AMPLIFICATION) if of_bytes else (SUMMED, AMPLIFICATION):
-        yield from _ladders(metric, plots, papers)
-    if of_bytes:
-        yield from _volatilities(plots, papers)
-    if results.layout.x == JOBS:
-        yield from _knees(results, plots)
-        yield from _slopes(plots, papers, results.factors[JOBS].several)
-        yield from _gains(plots)
-    for metric in (WALL_TIME, WINDOW, EVENTS, OPERATIONS):
-        yield from _ladders(metric, plots, papers)
-    yield from _of_trials(results, looks, papers)
+    drawing = Drawing(results, looks, [(panel, plot_of(results, panel, looks)) for panel in results.panels])
+    for figure in FIGURES:
+        if figure.when(results):
+            yield from figure.kind(figure, drawing)
 
 
-def _of_trials(results: Results, looks: dict[str, Look], papers: bool) -> Drawn:
-    """What single trials were like, of the panels that are shown so."""
-    shown = _shown(results.panels)
-    courses = (course for panel in shown for course in _timelines(results, panel, looks, papers))
-    yield from _or_missing(courses, "Trials over time", "no trial that counts has samples that can be read")
-    charts = (chart for panel in shown for chart in _bottlenecks(results, panel, looks))
-    yield from _or_missing(charts, "Resources along the way", "no resource with a known ceiling was in use")
-    if any(trial.natural_skew_ms is not None for trial in results.trials):
-        yield Picture(
-            "start-skew",
-            "Start skew",
-            "From the first to the last job of a batch: when HTCondor started their processes, and when they"
-            " began to read. A mark is a trial.",
-            start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, looks),
-        )
-    else:
-        yield Missing("Start skew", "no job told when its process started")
+def _scaling(figure: Figure, drawing: Drawing) -> Drawn:
+    yield Picture(figure.name, figure.title, figure.caption, scaling_plot(drawing.results, drawing.looks), SHOWN)
 
 
-def _or_missing(drawn: Iterator[Picture], title: str, why: str) -> Drawn:
-    first = next(drawn, None)
-    yield first or Missing(title, why)
-    yield from drawn
+def _start_skew(figure: Figure, drawing: Drawing) -> Drawn:
+    results = drawing.results
+    if all(trial.natural_skew_ms is None for trial in results.trials):
+        yield Missing(figure.title, figure.missing)
+        return
+    plot = start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, drawing.looks)
+    yield Picture(figure.name, figure.title, figure.caption, plot)
 
 
-def _scaling(results: Results, looks: dict[str, Look]) -> Drawn:
-    if results.scaling:
-        yield Picture(
-            "scaling",
-            "Scaling",
-            "Mean rate taken in at each point. Error bars: 95 % interval. Hollow marks on dotted lines are"
-            " extrapolated: nothing of them was measured.",
-            scaling_plot(results, looks),
-            SHOWN,
-        )
+def _of_panels(
+    draw: Callable[[Figure, Drawing, Panel], Iterator[Picture]],
+) -> Callable[[Figure, Drawing], Drawn]:
+    """A figure for each panel whose single trials are shown, or why there is none."""
 
+    def drawn(figure: Figure, drawing: Drawing) -> Drawn:
+        found = [picture for panel in _shown(drawing.results.panels) for picture in draw(figure, drawing, panel)]
+        yield from found or [Missing(figure.title, figure.missing)]
 
-def _of(sheet: Sheet, metric: Metric) -> Metric:
-    """A metric as it is called where trials write."""
-    return dataclasses.replace(metric, label=sheet.worded(metric.label), papers=sheet.worded(metric.papers))
+    return drawn
 
 
 def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
@@ -218,7 +169,7 @@ def _sheets(
     """The figures of some workloads, each of no more panels than one can hold."""
     several = len(workloads) > 1
     own = [
-        dataclasses.replace(plot, title=", ".join(filter(None, [workload, plot.title]))) if several else plot
+        replace(plot, title=", ".join(filter(None, [workload, plot.title]))) if several else plot
         for workload in workloads
         for _, plot in by_workload[workload]
     ]
@@ -250,16 +201,16 @@ def _title(title: str, sheet: Sheet) -> str:
     return f"{title}, {sheet.name}" if sheet.name else title
 
 
-def _ladders(metric: Metric, plots: Sequence[tuple[Panel, Plot]], papers: bool) -> Drawn:
-    """A metric's figures, of all that have it."""
-    sheets = sheets_of(plots, metric.column)
+def _ladder(figure: Figure, drawing: Drawing) -> Drawn:
+    """A column over the ladder of batches, of all panels that have it."""
+    sheets = sheets_of(drawing.plots, figure.column)
     for sheet in sheets:
-        yield ladder_picture(_of(sheet, metric), sheet, papers)
-    if not sheets and metric.lacking:
-        yield Missing(metric.title, metric.lacking)
+        yield ladder_picture(figure, sheet, drawing.as_the_papers)
+    if not sheets and figure.missing:
+        yield Missing(figure.title, figure.missing)
 
 
-def ladder_picture(metric: Metric, sheet: Sheet, papers: bool = False) -> Picture:
+def ladder_picture(metric: Figure, sheet: Sheet, papers: bool = False) -> Picture:
     """A metric over the ladder of batches, with a caption that says what its bars are."""
     bars = error_bars(sheet.plots, metric.column)
     told = (
@@ -271,8 +222,8 @@ def ladder_picture(metric: Metric, sheet: Sheet, papers: bool = False) -> Pictur
     words = called_batch(
         f"Mean over the trials of a batch; small marks {beside} it are the trials. {told}", sheet.along
     )
-    named = metric.papers if papers or not metric.of_papers else ""
-    label = metric.label
+    named = sheet.worded(" ".join(filter(None, [metric.caption, metric.papers if papers else ""])))
+    label = sheet.worded(metric.label)
     figure = (
         metric_strip(sheet.plots, metric.column, label, bars)
         if flat
@@ -283,13 +234,13 @@ def ladder_picture(metric: Metric, sheet: Sheet, papers: bool = False) -> Pictur
         _title(metric.title, sheet),
         f"{words}{left_out(sheet.trials)} {named}".strip(),
         figure,
-        SHOWN if metric.name == RATE.name else FOLDED,
+        SHOWN if metric.name == RATE_FIGURE.name else FOLDED,
     )
 
 
 def volatility_column(rows: list[SummaryRow]) -> str:
     """The volatility over the thesis' 5 s where all trials lasted long enough for it, or else of single samples."""
-    sent = [row.means for row in rows if row.means[SENT.column].value is not None]
+    sent = [row.means for row in rows if row.means[tables.SENT].value is not None]
     long_enough = all(means["volatility_5s_mbps"].value is not None for means in sent)
     return "volatility_5s_mbps" if rows and long_enough else "volatility_mbps"
 
@@ -302,37 +253,25 @@ def interval_words(results: Results, column: str) -> str:
     return "over " + " or ".join(f"{period:g} s" for period in sorted(periods)) + " each"
 
 
-def _volatilities(plots: Sequence[tuple[Panel, Plot]], papers: bool) -> Drawn:
+def _volatility(figure: Figure, drawing: Drawing) -> Drawn:
     """How much the rates sent fluctuate: drawn for itself, since as a bar about its mean it would leave the figure."""
-    column = volatility_column([row for _, plot in plots for one in plot.series for row in one.summary])
-    rates = "of 5 s each" if column == "volatility_5s_mbps" else "between two samples"
-    words = (
-        f"Standard deviation of the rates {rates}, within a trial. It says how uneven a transfer was, not how well its"
-        " mean is known."
-    )
-    words += " The thesis’ Figures 5-1 and 5-4 have it as error bars." if papers else ""
-    label = "within a trial, sent by the storage [Mb/s]"
-    metric = Metric(column, "volatility", "Volatility", label, words, of_papers=False)
-    yield from _ladders(dataclasses.replace(metric, lacking=SENT.lacking), plots, papers)
+    column = volatility_column([row for _, plot in drawing.plots for one in plot.series for row in one.summary])
+    rates = "of 5 s each" if column == figure.column else "between two samples"
+    yield from _ladder(replace(figure, column=column, caption=figure.caption.format(rates=rates)), drawing)
 
 
-def _slopes(plots: Sequence[tuple[Panel, Plot]], papers: bool, asked: bool) -> Drawn:
-    named = " Corresponds to the thesis’ Figures 5-2 and 5-5, which are of the rate sent." if papers else ""
-    climbed = [(panel, plot) for panel, plot in plots if _climbs(plot)]
-    for sheet in sheets_of(climbed, RATE.column):
-        yield Picture(
-            f"slope.{sheet.id}",
-            _title("Rate of increase", sheet),
-            "Delivered rate of a batch over that of the next smaller one; small marks are single repetitions. Where the"
-            f" line lies at 1, more jobs bring nothing: the way is full.{named}",
-            slope_ladder(sheet.plots),
-        )
-    if asked and not climbed:
-        yield Missing("Rate of increase", "fewer than two batches have a rate")
+def _slope(figure: Figure, drawing: Drawing) -> Drawn:
+    climbed = [(panel, plot) for panel, plot in drawing.plots if _climbs(plot)]
+    caption = f"{figure.caption} {figure.papers if drawing.as_the_papers else ''}".strip()
+    for sheet in sheets_of(climbed, figure.column):
+        yield Picture(f"{figure.name}.{sheet.id}", _title(figure.title, sheet), caption, slope_ladder(sheet.plots))
+    if drawing.results.factors[JOBS].several and not climbed:
+        yield Missing(figure.title, figure.missing)
 
 
-def _knees(results: Results, plots: Sequence[tuple[Panel, Plot]]) -> Drawn:
+def _saturation(figure: Figure, drawing: Drawing) -> Drawn:
     """Where the ladders are full, of those that climb far enough to be looked at."""
+    results = drawing.results
     lines = results.layout.lines
     own: dict[int, dict[str, KneeRow]] = {
         id(plot.series): {
@@ -340,42 +279,31 @@ def _knees(results: Results, plots: Sequence[tuple[Panel, Plot]]) -> Drawn:
             for row in rows_at(results.knees, panel.levels)
             if row.predicted.value is not None
         }
-        for panel, plot in plots
+        for panel, plot in drawing.plots
     }
-    climbed = [(panel, plot) for panel, plot in plots if own[id(plot.series)]]
-    for sheet in sheets_of(climbed, RATE.column):
-        yield Picture(
-            f"knee.{sheet.id}",
-            _title("Where it is full", sheet),
-            "Mean delivered rates. A cross is the knee, the number of jobs at which the straight line meets the"
-            " plateau: as wide and high as the 95 % intervals. A hollow mark is predicted of the next larger batch.",
-            knee_plot(sheet.plots, [own[id(plot.series)] for plot in sheet.plots], sheet.worded("taken in [Mb/s]")),
-            SHOWN,
-        )
+    climbed = [(panel, plot) for panel, plot in drawing.plots if own[id(plot.series)]]
+    for sheet in sheets_of(climbed, figure.column):
+        plot = knee_plot(sheet.plots, [own[id(plot.series)] for plot in sheet.plots], sheet.worded("taken in [Mb/s]"))
+        yield Picture(f"{figure.name}.{sheet.id}", _title(figure.title, sheet), figure.caption, plot, SHOWN)
     if results.factors[JOBS].several and not climbed:
-        why = next((row.why for row in results.knees if row.why), "no ladder of two batches has rates")
-        yield Missing("Where it is full", why)
+        yield Missing(figure.title, next((row.why for row in results.knees if row.why), figure.missing))
 
 
 def _climbs(plot: Plot) -> bool:
     """Whether more than one batch has a rate."""
-    return len({row.jobs for one in plot.series for row in one.summary if row.means[RATE.column].value}) > 1
+    return len({row.jobs for one in plot.series for row in one.summary if row.means[tables.RATE].value}) > 1
 
 
-def _gains(plots: Sequence[tuple[Panel, Plot]]) -> Iterator[Picture]:
-    for sheet in sheets_of(plots, RATE.column):
+def _gain(figure: Figure, drawing: Drawing) -> Drawn:
+    for sheet in sheets_of(drawing.plots, figure.column):
         if any(row.gain.value is not None for row in sheet.rows):
-            yield Picture(
-                f"gain.{sheet.id}",
-                _title("Gain by a larger batch", sheet),
-                "Delivered rate of a batch less that of the next smaller one. Error bars: 95 % interval over the"
-                " trials.",
-                gain_ladder(sheet.plots),
-            )
+            title = _title(figure.title, sheet)
+            yield Picture(f"{figure.name}.{sheet.id}", title, figure.caption, gain_ladder(sheet.plots))
 
 
-def _timelines(results: Results, panel: Panel, looks: dict[str, Look], papers: bool) -> Iterator[Picture]:
+def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
     """One typical trial of each line, of its last place along x, mostly its largest batch."""
+    results = drawing.results
     courses = []
     for line in results.lines(panel):
         for x in reversed(results.ladder(panel)):
@@ -384,7 +312,7 @@ def _timelines(results: Results, panel: Panel, looks: dict[str, Look], papers: b
                 continue
             found = read_over_time(results.directory, trial.trial_id)
             if found.storage is not None:
-                courses.append(Course(trial, looks[line], found.storage, found.taken_in))
+                courses.append(Course(trial, drawing.looks[line], found.storage, found.taken_in))
             break
     if courses:
         lines, x = results.layout.lines, results.layout.x
@@ -395,16 +323,17 @@ def _timelines(results: Results, panel: Panel, looks: dict[str, Look], papers: b
             if results.factors[x].numeric
             else f"at its last {x}"
         )
-        named = " Corresponds to the thesis’ Figure 6-1." if papers else ""
+        caption = f"For each {lines} the trial {place} whose rate is nearest the median."
         yield Picture(
-            f"over-time.{panel.id or 'all'}",
-            f"Trials over time, {panel.name}".removesuffix(", "),
-            f"For each {lines} the trial {place} whose rate is nearest the median.{named}",
+            f"{figure.name}.{panel.id or 'all'}",
+            f"{figure.title}, {panel.name}".removesuffix(", "),
+            f"{caption} {figure.papers if drawing.as_the_papers else ''}".strip(),
             timelines(courses),
         )
 
 
-def _bottlenecks(results: Results, panel: Panel, looks: dict[str, Look]) -> Iterator[Picture]:
+def _resources(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
+    results = drawing.results
     counting = {trial.trial for trial in results.trials_at(panel.levels) if counts(trial)}
     resources = [row for row in rows_at(results.resources, panel.levels) if row.trial in counting]
     used = [row for row in resources if row.utilisation is not None]
@@ -415,12 +344,97 @@ def _bottlenecks(results: Results, panel: Panel, looks: dict[str, Look]) -> Iter
     at = level_name(results.layout.x, x)
     short = f" \N{MULTIPLICATION SIGN}{x}" if results.layout.x == JOBS else f", {at}"
     yield Picture(
-        f"bottleneck.{panel.id or 'all'}",
-        f"Resources along the way, {panel.name}{short}",
+        f"{figure.name}.{panel.id or 'all'}",
+        f"{figure.title}, {panel.name}{short}",
         f"How much of each resource was in use {'with' if results.layout.x == JOBS else 'at'} {at}, from the data to"
         " the jobs: mean over the trials;"
         " lines reach from the least to the most of them. Of several hosts alike, the busiest. Resources without"
         " a known ceiling, or of which no trial used 5 %, are in resources.csv only.",
-        bottleneck_chart(rows, results.layout.lines, looks),
+        bottleneck_chart(rows, results.layout.lines, drawing.looks),
         SHOWN,
     )
+
+
+def _of_bytes(results: Results) -> bool:
+    return results.rate == tables.RATE
+
+
+def _of_batches(results: Results) -> bool:
+    return results.layout.x == JOBS
+
+
+RATE_FIGURE = Figure("rate", "Delivered rate", _ladder, missing="no trial’s jobs told what they moved", when=_of_bytes)
+# Where clients took turns there is no steady state, and between two turns nothing is sent.
+STEADY_FIGURE = Figure(
+    "steady-rate", "Delivered rate in the steady state", _ladder, "steady_delivered_mbps",
+    missing="no trial had a steady state", when=_of_bytes,
+)  # fmt: skip
+WALL_TIME_FIGURE = Figure(
+    "wall-time", "Wall time", _ladder, "wall_time_s",
+    papers="Corresponds to the thesis’ Figures 5-3 and 5-6 and the CHEP paper’s Figures 4 and 5.",
+)  # fmt: skip
+FIGURES = (
+    Figure(
+        "scaling", "Scaling", _scaling,
+        caption="Mean rate taken in at each point. Error bars: 95 % interval. Hollow marks on dotted lines are"
+        " extrapolated: nothing of them was measured.",
+        when=lambda results: bool(results.scaling),
+    ),
+    RATE_FIGURE,
+    Figure(
+        "rate", "Rates of the clients, summed", _ladder, tables.SUMMED, when=lambda results: not _of_bytes(results)
+    ),
+    STEADY_FIGURE,
+    Figure(
+        "sent", "Transfer rate of the storage", _ladder, tables.SENT, when=_of_bytes,
+        papers="Corresponds to the thesis’ Figures 5-1 and 5-4 and the CHEP paper’s Figures 2 and 3.",
+        missing="no interface of the storage was sampled",
+    ),
+    Figure(
+        "amplification", "Amplification", _ladder, "amplification",
+        caption="Beyond headers it is what was read ahead in vain on the way, or sent again.",
+    ),
+    Figure(
+        "volatility", "Volatility", _volatility, "volatility_5s_mbps", when=_of_bytes,
+        caption="Standard deviation of the rates {rates}, within a trial. It says how uneven a transfer was, not how"
+        " well its mean is known.",
+        papers="The thesis’ Figures 5-1 and 5-4 have it as error bars.",
+        missing="no interface of the storage was sampled",
+    ),
+    Figure(
+        "knee", "Where it is full", _saturation, when=_of_batches,
+        caption="Mean delivered rates. A cross is the knee, the number of jobs at which the straight line meets the"
+        " plateau: as wide and high as the 95 % intervals. A hollow mark is predicted of the next larger batch.",
+        missing="no ladder of two batches has rates",
+    ),
+    Figure(
+        "slope", "Rate of increase", _slope, when=_of_batches,
+        caption="Delivered rate of a batch over that of the next smaller one; small marks are single repetitions."
+        " Where the line lies at 1, more jobs bring nothing: the way is full.",
+        papers="Corresponds to the thesis’ Figures 5-2 and 5-5, which are of the rate sent.",
+        missing="fewer than two batches have a rate",
+    ),
+    Figure(
+        "gain", "Gain by a larger batch", _gain, when=_of_batches,
+        caption="Delivered rate of a batch less that of the next smaller one. Error bars: 95 % interval over the"
+        " trials.",
+    ),
+    WALL_TIME_FIGURE,
+    Figure("window", "Gated time", _ladder, "window_s", "Wall time without HTCondor’s own part of it."),
+    Figure("events", "Event rate", _ladder, tables.EVENTS),
+    Figure("operations", "Rate of operations", _ladder, tables.OPERATIONS),
+    Figure(
+        "over-time", "Trials over time", _of_panels(_timelines), papers="Corresponds to the thesis’ Figure 6-1.",
+        missing="no trial that counts has samples that can be read",
+    ),
+    Figure(
+        "bottleneck", "Resources along the way", _of_panels(_resources),
+        missing="no resource with a known ceiling was in use",
+    ),
+    Figure(
+        "start-skew", "Start skew", _start_skew,
+        caption="From the first to the last job of a batch: when HTCondor started their processes, and when they"
+        " began to read. A mark is a trial.",
+        missing="no job told when its process started",
+    ),
+)  # fmt: skip

@@ -11,7 +11,14 @@ import numpy as np
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Factor
 from tierbench.errors import ConfigError
 from tierbench.postprocess.plots.canvas import LINES, SHOWN, Picture, looks
-from tierbench.postprocess.plots.gallery import RATE, STEADY, WALL_TIME, as_the_papers, ladder_picture, sheets_of
+from tierbench.postprocess.plots.gallery import (
+    RATE_FIGURE,
+    STEADY_FIGURE,
+    WALL_TIME_FIGURE,
+    as_the_papers,
+    ladder_picture,
+    sheets_of,
+)
 from tierbench.postprocess.plots.ladder import Plot, Series
 from tierbench.postprocess.report.changes import METHOD, Change, changes, left_out
 from tierbench.postprocess.report.differences import Difference
@@ -48,7 +55,7 @@ def check_common(runs: Sequence[Results]) -> None:
 def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
     """For each metric a figure with a plot for each panel and line, in which each run has a line, to one scale."""
     first = runs[0]
-    for metric in (RATE, STEADY, WALL_TIME):
+    for metric in (RATE_FIGURE, STEADY_FIGURE, WALL_TIME_FIGURE):
         plots = [
             (panel, plot)
             for panel in first.panels
@@ -115,7 +122,7 @@ def _sections(
     yield "changes", "Changes", [
         _change_table(called[0], name, list(changes(runs[0], run, metric)), what, unit, differ)
         for name, run, differ in zip(called[1:], runs[1:], found, strict=True)
-        for metric, what, unit in ((runs[0].rate, "Rate", runs[0].unit), (WALL_TIME.column, "Wall time", "s"))
+        for metric, what, unit in ((runs[0].rate, "Rate", runs[0].unit), (WALL_TIME_FIGURE.column, "Wall time", "s"))
     ] + [
         element("p", f"Not compared, {called[0]} or {name} has no trials of it that count: {listed(missing)}.")
         for name, run in zip(called[1:], runs[1:], strict=True) if (missing := left_out(runs[0], run, runs[0].rate))

@@ -29,6 +29,15 @@ class Column:
     unit: str
     meaning: str
     decimals: int = 0
+    better: Literal["", "more", "less"] = ""  # which of two values is the better one, where that can be said
+    averaged: bool = False  # summary.csv has its mean
+    compared: bool = False  # ratios.csv has its ratios
+    label: str = ""  # what a figure's axis calls it
+
+    @property
+    def axis_label(self) -> str:
+        """What a figure's axis says, with the unit."""
+        return f"{self.label or self.meaning}{f' [{self.unit}]' if self.unit != '1' else ''}"
 
 
 def text(meaning: str) -> str:
@@ -39,8 +48,19 @@ def count(meaning: str, unit: str = "1") -> int | None:
     return cast("int | None", _single(Column("", "integer", unit, meaning), default=None))
 
 
-def number(unit: str, meaning: str, decimals: int = 3) -> float | None:
-    return cast("float | None", _single(Column("", "number", unit, meaning, decimals), default=None))
+def number(
+    unit: str,
+    meaning: str,
+    decimals: int = 3,
+    *,
+    better: Literal["", "more", "less"] = "",
+    averaged: bool = False,
+    compared: bool = False,
+    label: str = "",
+) -> float | None:
+    """A number with its properties; what is compared is averaged, too."""
+    column = Column("", "number", unit, meaning, decimals, better, averaged or compared, compared, label)
+    return cast("float | None", _single(column, default=None))
 
 
 def always(meaning: str) -> int:

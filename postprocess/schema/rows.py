@@ -6,16 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tierbench.postprocess.schema.columns import Row, always, count, factor_levels, number, part, text
+from tierbench.postprocess.schema.columns import (
+    Column,
+    Row,
+    always,
+    columns_of,
+    count,
+    factor_levels,
+    number,
+    part,
+    places,
+    text,
+)
 
 # The rate that comparisons, ladders and answers speak of, and the one that the thesis measured.
 RATE, SENT = "delivered_mbps", "mean_mbps"
 # Where clients take turns: what they would take in together if none was in another's way.
 SUMMED = "summed_mbps"
-# What an experiment may ask to have compared instead of bytes, by its `measure`; and the rates' units.
+# What an experiment may ask to have compared instead of bytes, by its `measure`.
 EVENTS, OPERATIONS = "events_per_s", "operations_per_s"
 RATE_OF = {"bytes": RATE, "events": EVENTS, "operations": OPERATIONS}
-UNITS = {RATE: "Mb/s", SUMMED: "Mb/s", EVENTS: "events/s", OPERATIONS: "operations/s"}
 
 CONFIGURATION = "access/workload, and the level of each axis"
 
@@ -76,14 +86,16 @@ class Fetches:
     fetch_failures: Count = count("readings of a file that did not")
     fetches_cut: Count = count("readings under way when the time was over")
     fetches_overdue: Count = count("readings due by the timetable that had not begun")
-    fetches_per_s: Amount = number("1/s", "fetches over the time that they took together")
+    fetches_per_s: Amount = number("1/s", "fetches over the time that they took together", better="more", compared=True)
     latency_p50_s: Amount = number(
         "s",
         "median time of a fetch from when it was due; overdue ones count as slowest, cut ones as slower than so far",
         6,
+        better="less",
+        compared=True,
     )
-    latency_p95_s: Amount = number("s", "95th percentile of that time", 6)
-    latency_p99_s: Amount = number("s", "99th percentile of that time", 6)
+    latency_p95_s: Amount = number("s", "95th percentile of that time", 6, better="less", averaged=True)
+    latency_p99_s: Amount = number("s", "99th percentile of that time", 6, better="less", compared=True)
     latency_max_s: Amount = number("s", "longest time of a fetch", 6)
 
 
@@ -139,14 +151,24 @@ class Slices:
     steady_begin_s: Amount = number("s", "begin of the steady slice, since the window began; empty: none")
     steady_end_s: Amount = number("s", "end of the steady slice")
     steady_from: str = text("rates in which the slice was found: delivered, sent or received")
-    steady_delivered_mbps: Amount = number("Mb/s", "delivered throughput in the steady slice")
-    steady_mbps: Amount = number("Mb/s", "storage throughput in the steady slice")
-    steady_volatility_mbps: Amount = number("Mb/s", "sample standard deviation of that rate, of its single samples")
-    steady_peak_mbps: Amount = number("Mb/s", "highest rate carried in a single sample in that slice")
+    steady_delivered_mbps: Amount = number(
+        "Mb/s", "delivered throughput in the steady slice", better="more", compared=True, label="taken in by the jobs"
+    )
+    steady_mbps: Amount = number("Mb/s", "storage throughput in the steady slice", better="more", compared=True)
+    steady_volatility_mbps: Amount = number(
+        "Mb/s", "sample standard deviation of that rate, of its single samples", better="less", averaged=True
+    )
+    steady_peak_mbps: Amount = number(
+        "Mb/s", "highest rate carried in a single sample in that slice", better="more", averaged=True
+    )
     all_active_s: Amount = number("s", "last begin to first end; 0: never all active")
-    all_active_share: Amount = number("1", "all_active_s over window_s", 4)
-    all_active_delivered_mbps: Amount = number("Mb/s", "delivered throughput while all clients were active")
-    all_active_mbps: Amount = number("Mb/s", "storage throughput while all clients were active")
+    all_active_share: Amount = number("1", "all_active_s over window_s", 4, better="more", averaged=True)
+    all_active_delivered_mbps: Amount = number(
+        "Mb/s", "delivered throughput while all clients were active", better="more", averaged=True
+    )
+    all_active_mbps: Amount = number(
+        "Mb/s", "storage throughput while all clients were active", better="more", averaged=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +192,7 @@ class Limit:
     bottleneck_evidence: str = text("why, with the numbers")
     ceiling_mbps: Amount = number("Mb/s", "tightest known ceiling of the trial's way")
     ceiling_from: str = text("what has that ceiling, and whether it was measured or stated")
-    efficiency: Amount = number("1", "delivered_mbps over ceiling_mbps", 4)
+    efficiency: Amount = number("1", "delivered_mbps over ceiling_mbps", 4, better="more", averaged=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,43 +202,95 @@ class TrialRow(OfTrial):
     trial_id: str = text("name of the trial's folder")
     position: int = always("place of the trial in the plan's order")
     state: str = text("complete; incomplete: a client was not ok, or samples or files are missing; running: not ended")
+    verdict: str = text("VALID, SUSPECT or INVALID (docs/verdicts.md); or running")
+    verdict_reasons: str = text("why it is not VALID, separated by semicolons")
     reasons: str = text("why it is incomplete, in words, separated by semicolons")
+    # what came out
+    delivered_mbps: Amount = number(
+        "Mb/s",
+        "delivered throughput: moved by the jobs over the window",
+        better="more",
+        compared=True,
+        label="taken in by the jobs",
+    )
+    mean_mbps: Amount = number(
+        "Mb/s",
+        "storage throughput over the window, the thesis' measure",
+        better="more",
+        compared=True,
+        label="sent by the storage",
+    )
+    amplification: Amount = number(
+        "1",
+        "read amplification: bytes_server over what the jobs moved",
+        4,
+        better="less",
+        averaged=True,
+        label="sent by the storage / taken in by the jobs",
+    )
+    limit: Limit = part(Limit)
+    window_s: Amount = number("s", "the window: go to last end", better="less", compared=True, label="go to last end")
+    wall_time_s: Amount = number(
+        "s",
+        "submission to last end, the thesis' wall time",
+        better="less",
+        compared=True,
+        label="submission to last end",
+    )
+    jobs_ok: Count = count("clients that ended ok")
+    jobs_failed: Count = count("clients that did not, for whatever reason")
+    # what was done
     pool: str = text("pool of workers")
     protocol: str = text("protocol by which the clients read or write")
     direction: str = text("sent or received: what the storage does with the trial's bytes")
-    counted_by: str = text("what counts them: interfaces; disks of the workers' machines; own disks")
-    servers: str = text("storage servers of the access method; empty: all, or the workers' own disks")
     program: str = text("kind of client")
-    arranged: str = text("conditions set for the trial, by host, as read back")
     started: str = text("start: together, natural, every so many seconds, or in-turn")
     placed: str = text("placement of the clients, and whether each was pinned to a core")
     clients_by_worker: str = text("how many clients ran on each worker, as JSON")
-    jobs_ok: Count = count("clients that ended ok")
-    jobs_failed: Count = count("clients that did not, for whatever reason")
-    submit_wall_ns: Count = count("clients submitted, since 1970 UTC", "ns")
-    go_wall_ns: Count = count("the window begins: start signal, or the first client's begin", "ns")
-    end_wall_ns: Count = count("the window ends: last client's end", "ns")
-    window_s: Amount = number("s", "the window: go to last end")
-    wall_time_s: Amount = number("s", "submission to last end, the thesis' wall time")
-    wall_time_error_s: Amount = number(
-        "s",
-        "by how much that may be wrong, for the log's stamps and the clocks",
-        4,
+    servers: str = text("storage servers of the access method; empty: all, or the workers' own disks")
+    counted_by: str = text("what counts them: interfaces; disks of the workers' machines; own disks")
+    arranged: str = text("conditions set for the trial, by host, as read back")
+    # rates, closer
+    client_mbps: Amount = number(
+        "Mb/s", "rate of a client over its own run time, mean over clients", better="more", averaged=True
     )
-    natural_skew_ms: Amount = number("ms", "first to last client's process start")
-    start_skew_ms: Amount = number("ms", "first to last begin, each from its own start time")
-    delivered_mbps: Amount = number("Mb/s", "delivered throughput: moved by the jobs over the window")
-    client_mbps: Amount = number("Mb/s", "rate of a client over its own run time, mean over clients")
-    summed_mbps: Amount = number("Mb/s", "the sum of the clients' own rates")
-    mean_mbps: Amount = number("Mb/s", "storage throughput over the window, the thesis' measure")
-    mean_error_mbps: Amount = number(
-        "Mb/s", "most by which mean_mbps may be wrong for what moved near the window's edges"
+    summed_mbps: Amount = number(
+        "Mb/s", "the sum of the clients' own rates", better="more", compared=True, label="each while at work, summed"
     )
-    amplification: Amount = number("1", "read amplification: bytes_server over what the jobs moved", 4)
-    volatility_mbps: Amount = number("Mb/s", "sample standard deviation of that rate, of single samples in the window")
-    volatility_5s_mbps: Amount = number("Mb/s", "the same of the rates over 5 s each, as in the thesis")
-    peak_mbps: Amount = number("Mb/s", "highest rate carried in a single sample in the window")
+    peak_mbps: Amount = number(
+        "Mb/s", "highest rate carried in a single sample in the window", better="more", averaged=True
+    )
+    volatility_mbps: Amount = number(
+        "Mb/s",
+        "sample standard deviation of that rate, of single samples in the window",
+        better="less",
+        averaged=True,
+        label="within a trial, sent by the storage",
+    )
+    volatility_5s_mbps: Amount = number(
+        "Mb/s",
+        "the same of the rates over 5 s each, as in the thesis",
+        better="less",
+        averaged=True,
+        label="within a trial, sent by the storage",
+    )
     slices: Slices = part(Slices)
+    # work of the clients
+    events: Count = count("events read by all clients")
+    events_per_s: Amount = number(
+        "events/s", "events over the window", better="more", compared=True, label="events of all jobs"
+    )
+    operations: Count = count("operations done on files by all clients")
+    operations_per_s: Amount = number(
+        "operations/s", "operations over the window", better="more", compared=True, label="operations of all jobs"
+    )
+    cpu_s: Amount = number("s", "CPU time of all clients")
+    cpu_efficiency: Amount = number(
+        "1", "time in which the clients computed over the sum of their run times", 4, better="more", averaged=True
+    )
+    reads: Count = count("read calls of all clients, where they tell")
+    bytes_per_read: Amount = number("B", "bytes_client over reads", 0)
+    # bytes
     bytes_expected: Count = count("sizes of all replicas", "B")
     bytes_app: Count = count("moved by the applications", "B")
     bytes_client: Count = count("moved by the processes or client libraries", "B")
@@ -227,6 +301,37 @@ class TrialRow(OfTrial):
         "excess: bytes_server over what the clients moved, less 1",
         5,
     )
+    # times
+    submit_wall_ns: Count = count("clients submitted, since 1970 UTC", "ns")
+    go_wall_ns: Count = count("the window begins: start signal, or the first client's begin", "ns")
+    end_wall_ns: Count = count("the window ends: last client's end", "ns")
+    natural_skew_ms: Amount = number("ms", "first to last client's process start", better="less", averaged=True)
+    start_skew_ms: Amount = number(
+        "ms", "first to last begin, each from its own start time", better="less", averaged=True
+    )
+    # how well it was measured
+    mean_error_mbps: Amount = number(
+        "Mb/s", "most by which mean_mbps may be wrong for what moved near the window's edges"
+    )
+    wall_time_error_s: Amount = number(
+        "s",
+        "by how much that may be wrong, for the log's stamps and the clocks",
+        4,
+    )
+    sample_period_s: Amount = number("s", "period of the samplers")
+    resolution_s: Amount = number(
+        "s",
+        "the period, or how often the driver refreshes its counters",
+    )
+    sampling: Sampling = part(Sampling)
+    resident_bytes: Count = count("bytes of the replicas still in the workers' page caches after the flush", "B")
+    idle_before_mbps: Amount = number(
+        "Mb/s", "carried by the storage servers before the window, while the samplers ran"
+    )
+    idle_after_mbps: Amount = number("Mb/s", "carried by the storage servers after the window, while the samplers ran")
+    clock_offset_ms: Amount = number("ms", "largest measured offset of a host's clock from the access point's")
+    conditions: str = text("digest of tuning and versions of all hosts; conditions.json has them")
+    # jobs that read many files; proxies and caches
     job_files: Count = count("files of each job, which are its own")
     job_processes: Count = count("processes of each job")
     job_for_s: Amount = number("s", "how long each job repeats its files; empty: once")
@@ -235,45 +340,34 @@ class TrialRow(OfTrial):
         "s", "each process is to begin a file so often; empty: when it has the one before"
     )
     fetched: Fetches = part(Fetches)
-    fetch_s: Amount = number(
-        "s",
-        "time of a file, with its share of logging in",
-        4,
+    fetch_s: Amount = number("s", "time of a file, with its share of logging in", 4, better="less", compared=True)
+    round_trips_per_fetch: Amount = number(
+        "1", "fetch_s over the round-trip time, where that is known", 2, better="less", averaged=True
     )
-    round_trips_per_fetch: Amount = number("1", "fetch_s over the round-trip time, where that is known", 2)
     cached_share: Amount = number("1", "share of repeated reading that the storage did not send", 4)
     hit_share: Amount = number("1", "share of requests that Squid served from its cache", 4)
     software_bytes: Count = count("taken in during the trial by the caches of software on the clients' workers", "B")
-    reads: Count = count("read calls of all clients, where they tell")
-    bytes_per_read: Amount = number("B", "bytes_client over reads", 0)
-    events: Count = count("events read by all clients")
-    events_per_s: Amount = number("1/s", "events over the window")
-    operations: Count = count("operations done on files by all clients")
-    operations_per_s: Amount = number("1/s", "operations over the window")
-    operation_s: Amount = number("s", "time of an operation, by the clients' own clocks, mean over all", 6)
-    round_trip_s: Amount = number("s", "round-trip time between storage and workers, where that is known", 6)
-    round_trips_per_operation: Amount = number("1", "operation_s over round_trip_s, so with all else that it takes", 2)
-    cpu_s: Amount = number("s", "CPU time of all clients")
-    cpu_efficiency: Amount = number("1", "time in which the clients computed over the sum of their run times", 4)
-    sample_period_s: Amount = number("s", "period of the samplers")
-    resolution_s: Amount = number(
-        "s",
-        "the period, or how often the driver refreshes its counters",
+    # operations on files
+    operation_s: Amount = number(
+        "s", "time of an operation, by the clients' own clocks, mean over all", 6, better="less", averaged=True
     )
-    sampling: Sampling = part(Sampling)
-    resident_bytes: Count = count("bytes of the replicas still in the workers' page caches after the flush", "B")
+    round_trip_s: Amount = number("s", "round-trip time between storage and workers, where that is known", 6)
+    round_trips_per_operation: Amount = number(
+        "1", "operation_s over round_trip_s, so with all else that it takes", 2, better="less", averaged=True
+    )
+    # writing
     bytes_late: Count = count("of what was written, received after the last end", "B")
     looked_at: str = text("what of the written files was compared after the trial")
     left_behind: str = text("what the trial wrote and could not be removed")
-    limit: Limit = part(Limit)
-    verdict: str = text("VALID, SUSPECT or INVALID (docs/verdicts.md); or running")
-    verdict_reasons: str = text("why it is not VALID, separated by semicolons")
-    idle_before_mbps: Amount = number(
-        "Mb/s", "carried by the storage servers before the window, while the samplers ran"
-    )
-    idle_after_mbps: Amount = number("Mb/s", "carried by the storage servers after the window, while the samplers ran")
-    clock_offset_ms: Amount = number("ms", "largest measured offset of a host's clock from the access point's")
-    conditions: str = text("digest of tuning and versions of all hosts; conditions.json has them")
+
+
+def trial_column(name: str) -> Column:
+    """A column of trials.csv, with its unit, its label and which of two values is the better one."""
+    return places(TrialRow)[name].column
+
+
+SUMMARISED = tuple(column.name for column in columns_of(TrialRow) if column.averaged)
+COMPARED = tuple(column.name for column in columns_of(TrialRow) if column.compared)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tierbench.postprocess.schema.columns import Column, Path, Row, count, factor_levels, inner, number, places, text
-from tierbench.postprocess.schema.rows import CONFIGURATION, EVENTS, OPERATIONS, RATE, SENT, SUMMED, Count, TrialRow
+from tierbench.postprocess.schema.rows import CONFIGURATION, SUMMARISED, Count, TrialRow
 from tierbench.postprocess.stats import Interval
 
 
@@ -35,21 +35,10 @@ def bounded(
     return inner(columns, lambda values: Interval(**values))
 
 
-# What summary.csv averages.
-SUMMARISED = (
-    "delivered_mbps", "client_mbps", "summed_mbps", "mean_mbps",
-    "amplification", "volatility_mbps", "volatility_5s_mbps", "peak_mbps",
-    "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps", "steady_peak_mbps", "all_active_share",
-    "all_active_delivered_mbps", "all_active_mbps", "window_s", "wall_time_s", "start_skew_ms", "natural_skew_ms",
-    "fetches_per_s", "latency_p50_s", "latency_p95_s", "latency_p99_s", "fetch_s", "round_trips_per_fetch",
-    "events_per_s", "operations_per_s", "operation_s", "round_trips_per_operation", "cpu_efficiency", "efficiency",
-)  # fmt: skip
-
-
 def means() -> Mapping[str, Mean]:
     """The columns of what is averaged, and the means by the names of what they are of."""
     columns: dict[Path, Column] = {}
-    for of in (place.column for name, place in places(TrialRow).items() if name in SUMMARISED):
+    for of in (place.column for place in places(TrialRow).values() if place.column.averaged):
         for part_of, suffix, meaning in (
             ("value", "", f"mean over the trials of {of.name}: {of.meaning}"),
             ("sd", "_sd", f"sample standard deviation over the trials of {of.name}"),
@@ -173,10 +162,3 @@ class KneeRow(Row):
     batches: Count = count("job counts with usable trials; jobs is the largest")
     repeats: Count = count("repetitions with usable trials")
     method: str = text("how the intervals were made: profile, of the likelihood")
-
-
-# What ratios.csv compares.
-COMPARED = (
-    RATE, SUMMED, "steady_delivered_mbps", SENT, "steady_mbps", "window_s", "wall_time_s", EVENTS, OPERATIONS,
-    "fetches_per_s", "latency_p50_s", "latency_p99_s", "fetch_s",
-)  # fmt: skip

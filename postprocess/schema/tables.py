@@ -10,7 +10,7 @@ from tierbench.postprocess.schema.columns import Column, Row, columns_of
 from tierbench.postprocess.schema.rows import JobRow, ResourceRow, SampleRow, TrialRow
 from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 FILES: dict[str, tuple[str, type[Row]]] = {
     names.SAMPLES_CSV: ("host, interface and sample", SampleRow),
     names.JOBS_CSV: ("client", JobRow),

@@ -15,7 +15,7 @@ from tierbench.dags.layout import Layout
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_text
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.read import read_rows
-from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, UNITS, ResourceRow, TrialRow
+from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, ResourceRow, TrialRow, trial_column
 from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.schema.tables import SCHEMA_VERSION
 from tierbench.postprocess.stats import Interval, tukey
@@ -64,7 +64,7 @@ class Results:
     @property
     def unit(self) -> str:
         """Of that column."""
-        return UNITS[self.rate]
+        return trial_column(self.rate).unit
 
     @property
     def compared(self) -> Factor:

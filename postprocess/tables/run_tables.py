@@ -20,12 +20,10 @@ from tierbench.dags.layout import Scaling
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, Factor, level_text
 from tierbench.postprocess.measures.knee import FLAT, RISING, Knee, Rung, knee
 from tierbench.postprocess.schema.columns import Row
-from tierbench.postprocess.schema.rows import RATE, TrialRow
+from tierbench.postprocess.schema.rows import COMPARED, RATE, SUMMARISED, TrialRow
 from tierbench.postprocess.schema.run_rows import (
-    COMPARED,
     EXTRAPOLATED,
     MEASURED,
-    SUMMARISED,
     KneeRow,
     Mean,
     RatioRow,

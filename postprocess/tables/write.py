@@ -30,7 +30,6 @@ from tierbench.postprocess.tables.cache import Shared, keep, made_of, row_as_it_
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, compares_pairs, levels_on_axes
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
 from tierbench.postprocess.tables.over_time import kept_as
-from tierbench.postprocess.tables.run_tables import scaling_rows
 from tierbench.postprocess.tables.samples_csv import COUNTED, further_columns, sample_lines
 from tierbench.postprocess.verdict.judge import judge, judge_run
 from tierbench.spec import build
@@ -53,8 +52,8 @@ class Tables:
 
 def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     """Write the CSVs of all trials of a run directory."""
-    # Here and not above: they load scipy, which takes a second and is not needed for a trial's own tables.
-    from tierbench.postprocess.tables.run_tables import knee_rows, ratio_rows, summary_rows
+    # Here and not above: it loads scipy, which takes a second and is not needed for a trial's own tables.
+    from tierbench.postprocess.tables.run_tables import knee_rows, ratio_rows, scaling_rows, summary_rows
 
     if (run / names.NO_SAMPLES).exists():
         raise TierbenchError(f"{run}: its samples were removed to save room, so its tables stay as they are")

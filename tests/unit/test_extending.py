@@ -244,6 +244,41 @@ def test_a_source_is_a_file_and_its_line(package: Package, tmp_path: Path) -> No
     assert len(package.touched) == 2
 
 
+DESCRIBED = """
+import json, sys
+from pathlib import Path
+from tierbench.postprocess.plots.gallery import FIGURES
+from tierbench.postprocess.schema.columns import columns_of
+from tierbench.postprocess.schema.rows import COMPARED, TrialRow, trial_column
+from tierbench.postprocess.schema.run_rows import SummaryRow
+from tierbench.postprocess.tables.write import trial_tables
+name = "slowest_first_byte_s"
+row = trial_tables(Path(sys.argv[1]))
+labels = [figure.label for figure in FIGURES if figure.column == name]
+averaged = [column.name for column in columns_of(SummaryRow) if column.name.startswith(name)]
+print(json.dumps([row[name], trial_column(name).better, name in COMPARED, labels, averaged]))
+"""
+
+
+def test_a_column_is_a_field_and_an_expression_and_its_figure_a_row(package: Package, tmp_path: Path) -> None:
+    field, expression, figure = texts("A column, with its figure")
+    package.insert("postprocess/schema/rows.py", field, before="    # what was done\n")
+    package.insert("postprocess/tables/metrics.py", expression, before="        bytes_expected=trial.bytes or ")
+    package.insert("postprocess/plots/gallery.py", figure, before="    WALL_TIME_FIGURE,\n")
+    trial = synthetic.write_trial(tmp_path / "trial")
+    path = trial / "clients/0.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    go = next(line["go_wall_ns"] for line in lines if line["event"] == "go")
+    lines[-1]["first_byte_wall_ns"] = go + 7 * 10**9
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    value, better, compared, labels, averaged = package.python(DESCRIBED, str(trial))
+    name = "slowest_first_byte_s"
+    assert (round(value, 6), better, compared, labels) == (7, "less", True, ["first byte [s]"])
+    assert averaged == [name, f"{name}_sd", f"{name}_low", f"{name}_high"]
+    assert (trial / "trials.csv").read_text().splitlines()[0].split(",").index(name) > 0
+    assert len(package.touched) == 3
+
+
 JUDGED = """
 import json, sys
 from pathlib import Path

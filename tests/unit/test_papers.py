@@ -13,7 +13,7 @@ from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment,
 from tierbench.errors import ConfigError
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.report.papers import judged, papers_picture, papers_table
-from tierbench.postprocess.schema.run_rows import COMPARED
+from tierbench.postprocess.schema.rows import COMPARED
 from tierbench.postprocess.tables.load_run import read_results
 
 REFERENCES = [name for name in shipped_experiments() if reference_of(SHIPPED / f"{name}.toml").is_file()]

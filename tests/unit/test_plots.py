@@ -196,7 +196,7 @@ def test_one_repetition_has_no_bars_and_the_caption_says_so(tmp_path):
     assert error_bars([plot], "mean_mbps") == ""
     assert (
         "No error bars"
-        in gallery.ladder_picture(gallery.RATE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps")).caption
+        in gallery.ladder_picture(gallery.RATE_FIGURE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps")).caption
     )
 
 
@@ -310,7 +310,8 @@ def test_figures_become_files_and_the_same_data_the_same_bytes(results, tmp_path
         with canvas.style():
             plot = root_of(results)
             canvas.save(
-                gallery.ladder_picture(gallery.RATE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps")), folder
+                gallery.ladder_picture(gallery.RATE_FIGURE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps")),
+                folder,
             )
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 

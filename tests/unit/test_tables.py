@@ -121,7 +121,7 @@ def test_trials_are_in_the_order_of_the_plan(run):
 def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_ceilings(folder):
     trial_tables(folder)
     [row] = rows(folder / "trials.csv")
-    assert [name for name, value in row.items() if not value] == [
+    assert {name for name, value in row.items() if not value} == {
         "reasons", "servers", "arranged", "steady_delivered_mbps", "all_active_delivered_mbps",
         "job_for_s", "job_fetch_every_s", *places(Fetches), "fetch_s", "round_trips_per_fetch",
         "cached_share", "hit_share", "software_bytes",
@@ -129,7 +129,7 @@ def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_c
         "operations", "operations_per_s", "operation_s", "round_trip_s", "round_trips_per_operation",
         "resident_bytes", "bytes_late", "looked_at", "left_behind",
         "ceiling_mbps", "ceiling_from", "efficiency", "verdict_reasons",
-    ]  # fmt: skip
+    }  # fmt: skip
 
 
 def test_rates_of_samples_are_in_the_table(folder):
