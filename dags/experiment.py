@@ -44,10 +44,18 @@ from tierbench.dags.trial_settings import (
     resolved_work,
 )
 from tierbench.dags.workloads import Workload, workload_class
-from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Access
-from tierbench.spec import bounded, build, derived, read_toml
+from tierbench.spec import (
+    bounded,
+    build,
+    derived,
+    find_definition,
+    misnamed,
+    read_toml,
+    shipped_definitions,
+    unknown_name,
+)
 from tierbench.starts import IN_TURN
 
 SHIPPED = Path(__file__).parent / "experiments"
@@ -185,12 +193,12 @@ class Use:
 
 def find_experiment(name_or_path: str) -> Experiment:
     """An experiment that comes with tierbench, by its name, or one of the user's own, by its path."""
-    return load_experiment(find("experiment", SHIPPED, name_or_path))
+    return load_experiment(find_definition("experiment", SHIPPED, name_or_path))
 
 
 def shipped_experiments() -> list[str]:
     """The names of the experiments that come with tierbench."""
-    return shipped(SHIPPED)
+    return shipped_definitions(SHIPPED)
 
 
 def load_experiment(path: Path) -> Experiment:
@@ -298,7 +306,7 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     if "name" not in tables:
         raise ConfigError(f"{path}: name: missing; a variant takes over all but the name")
     try:
-        base_path = path.parent / find("experiment", SHIPPED, base)
+        base_path = path.parent / find_definition("experiment", SHIPPED, base)
     except ConfigError as error:
         raise ConfigError(f"{path}: extends: {error}") from None
     if base_path.resolve() in chain:
@@ -329,7 +337,7 @@ def _left_behind(base: dict[str, Any], variant: dict[str, Any]) -> Iterator[str]
             del within[last]
         else:
             there = [".".join([*tables, name]) for name in within] if isinstance(within, dict) else list(base)
-            yield unknown("without", str(key), there)
+            yield unknown_name("without", str(key), there)
 
 
 def lineage(path: Path) -> Iterator[Path]:
@@ -337,7 +345,7 @@ def lineage(path: Path) -> Iterator[Path]:
     yield path
     base = read_toml(path).get("extends")
     if base is not None:
-        yield from lineage(path.parent / find("experiment", SHIPPED, base))
+        yield from lineage(path.parent / find_definition("experiment", SHIPPED, base))
 
 
 def _with_files(tables: dict[str, Any], below: Mapping[str, Any], source: Path) -> dict[str, Any]:
@@ -402,7 +410,7 @@ def _variant(table: Any, tag: str, classes: Mapping[str, type[T]], source: str, 
         possible = ", ".join(f'"{name}"' for name in classes)
         raise ConfigError(f"{source}: {key}.{tag}: missing; one of {possible} is needed")
     if not isinstance(chosen, str) or chosen not in classes:
-        raise ConfigError(f"{source}: {unknown(f'{key}.{tag}', str(chosen), classes)}")
+        raise ConfigError(f"{source}: {unknown_name(f'{key}.{tag}', str(chosen), classes)}")
     return build(classes[chosen], table, source, key)
 
 
@@ -428,7 +436,7 @@ def _problems(experiment: Experiment) -> Iterator[str]:
         yield from _list_problems(f"{key}.access", experiment.access_of(name))
         yield from _list_problems(f"{key}.batches", experiment.batches_of(name))
         if workload.replicas not in experiment.replicas:
-            yield unknown(f"{key}.replicas", workload.replicas, experiment.replicas)
+            yield unknown_name(f"{key}.replicas", workload.replicas, experiment.replicas)
         else:
             yield from _reading_problems(experiment, name)
         if MEASURES[workload.does].of == "operations" != experiment.measure:

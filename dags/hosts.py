@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from tierbench import names
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.language import item
 from tierbench.dags.levels import level_text
 from tierbench.dags.limits import trials_in_slots, twice
+from tierbench.dags.nodes import item
 from tierbench.dags.plan import Configuration, Plan, Trial
 from tierbench.dags.trial_settings import EVENLY, place_lines, places
 from tierbench.site_configs.site import Condition, Sampler, Site

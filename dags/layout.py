@@ -11,7 +11,7 @@ from typing import Any
 
 from tierbench.checked_text import Line, Setting, printable
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, Level, is_level, level_text
-from tierbench.definitions import unknown
+from tierbench.spec import unknown_name
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def problems(report: Report, factors: Mapping[str, Iterable[Level]]) -> Iterator
     places: Mapping[str, Any] = {"lines": (report.lines,), "x": (report.x,), "panels": report.panels}
     for key, asked in places.items():
         able = list(factors) if key == "lines" else names
-        yield from (unknown(f"report.{key}", name, able) for name in asked if name and name not in able)
+        yield from (unknown_name(f"report.{key}", name, able) for name in asked if name and name not in able)
     asked = [name for those in places.values() for name in those if name]
     yield from (f"report: {name} has two places" for name in dict.fromkeys(asked) if asked.count(name) > 1)
     if report.lines == PAIR:
@@ -109,11 +109,11 @@ def scaling_problems(scaling: Scaling | None, factors: Mapping[str, Sequence[Lev
     if scaling is None:
         return
     if scaling.along not in factors:
-        yield unknown("scaling.along", scaling.along, factors)
+        yield unknown_name("scaling.along", scaling.along, factors)
     elif not all(isinstance(level, (int, float)) and level > 0 for level in factors[scaling.along]):
         yield f"scaling.along: must be a factor of numbers above 0, and {scaling.along} is not"
     for factor, level in scaling.by.items():
         if factor not in factors or factor == scaling.along:
-            yield unknown("scaling.by", factor, [name for name in factors if name != scaling.along])
+            yield unknown_name("scaling.by", factor, [name for name in factors if name != scaling.along])
         elif level_text(level) not in map(level_text, factors[factor]):
-            yield unknown(f"scaling.by.{factor}", str(level), map(level_text, factors[factor]))
+            yield unknown_name(f"scaling.by.{factor}", str(level), map(level_text, factors[factor]))

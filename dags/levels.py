@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from tierbench.checked_text import Key, Line, Setting, printable
-from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
-from tierbench.spec import build
+from tierbench.spec import build, unknown_name
 
 Level = str | int | float | bool
 Levels = Mapping[str, Level]
@@ -182,11 +181,11 @@ def unknown_factors(left_out: Sequence[LeftOut], factors: Mapping[str, Sequence[
         for factor, levels in entry.where.items():
             key = f"except[{number}].where"
             if factor not in factors:
-                yield unknown(key, factor, factors)
+                yield unknown_name(key, factor, factors)
                 continue
             for level in _listed(levels):
                 if level not in factors[factor]:
-                    yield unknown(f"{key}.{factor}", level_text(level), map(level_text, factors[factor]))
+                    yield unknown_name(f"{key}.{factor}", level_text(level), map(level_text, factors[factor]))
 
 
 def _axis(name: str, table: Any, source: str) -> Axis:
@@ -238,5 +237,5 @@ def settable(key: str, tables: Mapping[str, Any]) -> str | None:
     """What is wrong with a path into tables whose names are the user's; None if it leads into one that is there."""
     first, *others = key.split(".")
     if first in ("workloads", "replicas") and others and others[0] not in tables.get(first, {}):
-        return unknown(key, others[0], tables.get(first, {}))
+        return unknown_name(key, others[0], tables.get(first, {}))
     return None

@@ -24,10 +24,9 @@ from tierbench.dags.limits import ahead_problems as ahead_problems
 from tierbench.dags.replicas import Entry, StreamedBytes, WrittenFiles
 from tierbench.dags.shipping import submission_problems as submission_problems
 from tierbench.dags.trial_settings import Placement, Work, most_repeats, placement_problems
-from tierbench.definitions import unknown
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
-from tierbench.spec import meant
+from tierbench.spec import meant, unknown_name
 
 FORMAT = 3
 MOST_LETTERS = 200  # of a configuration's name: files have 255, and some are called after a trial and more
@@ -286,12 +285,14 @@ def _ways_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:
 
 
 def _problems(site: Site, use: Use) -> Iterator[str]:
-    yield from (unknown("conditions", name, site.conditions) for name in use.conditions if name not in site.conditions)
+    yield from (
+        unknown_name("conditions", name, site.conditions) for name in use.conditions if name not in site.conditions
+    )
     for name, value in use.conditions.items():
         if name in site.conditions and not site.conditions[name].allows(value):
             yield f"conditions.{name}: must be {site.conditions[name].possible}, not {shown(level_text(value))}"
     if use.pool is not None and use.pool not in site.pools:
-        yield unknown("pool", use.pool, site.pools)
+        yield unknown_name("pool", use.pool, site.pools)
     if use.access not in site.access:
         return  # _ways_not_offered tells of it
     if site.access[use.access].protocol not in use.workload.declared.protocols:

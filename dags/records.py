@@ -14,8 +14,8 @@ from tierbench.dags import credentials
 from tierbench.dags.credentials import Secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
-from tierbench.dags.language import rows
 from tierbench.dags.limits import limits
+from tierbench.dags.nodes import rows
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.trial_settings import EVENLY, SKIPPED, Until, placement_text, places, start_record
 from tierbench.dags.workloads import Workload

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tierbench.checked_text import Host
-from tierbench.dags.language import item
+from tierbench.dags.nodes import item
 from tierbench.spec import bounded
 from tierbench.starts import EVERY, NATURAL
 

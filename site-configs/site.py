@@ -23,9 +23,8 @@ from tierbench.checked_text import (
     Variable,
     shown,
 )
-from tierbench.definitions import find, misnamed, shipped, unknown
 from tierbench.errors import ConfigError
-from tierbench.spec import bounded, build, read_toml
+from tierbench.spec import bounded, build, find_definition, misnamed, read_toml, shipped_definitions, unknown_name
 
 SHIPPED = Path(__file__).parent
 INSTALLED = Path("/etc/tierbench")  # sites of this machine, which go before those that come with tierbench
@@ -317,12 +316,12 @@ def find_site(name_or_path: str) -> Site:
     installed = INSTALLED / f"{name_or_path}.toml"
     if Key.fits(name_or_path) and installed.is_file():
         return load_site(installed)
-    return load_site(find("site", SHIPPED, name_or_path))
+    return load_site(find_definition("site", SHIPPED, name_or_path))
 
 
 def known_sites() -> list[str]:
     """The names of the sites that the machine's admin has installed or that come with tierbench."""
-    return sorted({*shipped(INSTALLED), *shipped(SHIPPED)})
+    return sorted({*shipped_definitions(INSTALLED), *shipped_definitions(SHIPPED)})
 
 
 def load_site(path: Path) -> Site:
@@ -344,10 +343,10 @@ def _problems(site: Site) -> Iterator[str]:
     yield from misnamed("conditions", site.conditions)
     for name, condition in site.conditions.items():
         if condition.pool and condition.pool not in site.pools:
-            yield unknown(f"conditions.{name}.pool", condition.pool, site.pools)
+            yield unknown_name(f"conditions.{name}.pool", condition.pool, site.pools)
     for name, access in site.access.items():
         if access.pool not in site.pools:
-            yield unknown(f"access.{name}.pool", access.pool, site.pools)
+            yield unknown_name(f"access.{name}.pool", access.pool, site.pools)
         if access.writes is not None and _share(access.writes, site.storage.replicas):
             yield (
                 f'access.{name}.writes: trials write and remove below "{access.writes}", which must have nothing to do'
@@ -357,7 +356,7 @@ def _problems(site: Site) -> Iterator[str]:
     if site.samplers and not storage:
         yield 'samplers: at least one must have role = "storage", which is what the rates are taken from; none has'
     if storage and site.storage.sampled is not None and site.storage.sampled not in storage:
-        yield unknown("storage.sampled", site.storage.sampled, storage)
+        yield unknown_name("storage.sampled", site.storage.sampled, storage)
     yield from _unproven(site, storage)
     yield from _of_one_name(site)
     yield from _copied_unseen(site)
@@ -388,11 +387,11 @@ def _unproven(site: Site, storage: Sequence[Host]) -> Iterator[str]:
     for name, sampler in site.samplers.items():
         for way in sampler.access:
             if way not in site.access:
-                yield unknown(f"samplers.{name}.access", way, site.access)
+                yield unknown_name(f"samplers.{name}.access", way, site.access)
     for name, access in site.access.items():
         for server in access.servers:
             if server not in storage:
-                yield unknown(f"access.{name}.servers", server, storage)
+                yield unknown_name(f"access.{name}.servers", server, storage)
             if any(one.host == server and one.access and name not in one.access for one in site.samplers.values()):
                 yield f"access.{name}.servers: {server} is not sampled in its trials, by its sampler's access"
         if access.on_disk and access.pool in site.pools and site.pools[access.pool].interface is None:
@@ -412,7 +411,7 @@ def _copied_unseen(site: Site) -> Iterator[str]:
     hosts = [sampler.host for sampler in site.samplers.values()]
     for name, access in site.access.items():
         if access.to and access.to.host not in hosts:
-            yield unknown(f"access.{name}.to.host", access.to.host, hosts)
+            yield unknown_name(f"access.{name}.to.host", access.to.host, hosts)
 
 
 def _flushed_outside(site: Site) -> Iterator[str]:

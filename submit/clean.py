@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tierbench import files, names
-from tierbench.definitions import NAMED
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.site_configs.site import find_site
+from tierbench.spec import NAMED
 from tierbench.submit import catalogue, pool
 from tierbench.submit.catalogue import adding
 from tierbench.submit.output import show

@@ -17,10 +17,10 @@ from tierbench.checked_text import printable
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, from_json
 from tierbench.dags.write import write_run
-from tierbench.definitions import NAMED
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
+from tierbench.spec import NAMED
 from tierbench.submit import pool, replication
 from tierbench.submit.estimates import run_bytes
 from tierbench.submit.links import leave_ceilings

@@ -13,8 +13,8 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import slot_problems
 from tierbench.dags.plan import expand
 from tierbench.dags.shipping import submission_problems as submission_problems
-from tierbench.definitions import NAMED
 from tierbench.site_configs.site import Site, Submission, find_site
+from tierbench.spec import NAMED
 from tierbench.submit import catalogue, pool, probes
 from tierbench.submit.catalogue import Catalogue
 from tierbench.submit.estimates import run_bytes, run_s

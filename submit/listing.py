@@ -10,8 +10,8 @@ from typing import Any
 
 from tierbench.dags.experiment import SHIPPED, Experiment, shipped_experiments
 from tierbench.dags.levels import Level, level_text
-from tierbench.definitions import NAMED, find
 from tierbench.site_configs.site import Site, find_site, known_sites
+from tierbench.spec import NAMED, find_definition
 from tierbench.submit.planning import asked_experiment
 
 SCALED = "-scaled"
@@ -80,7 +80,7 @@ def _shown(experiment: Experiment, asked: str) -> Iterator[str]:
     yield f"  sites that offer it: {', '.join(_offering(experiment)) or 'none that is known here'}"
     for paper in dict.fromkeys(claim.paper for claim in experiment.claims):
         yield f"  beside it: what was found in {paper}"
-    yield f"  file: {find('experiment', SHIPPED, asked)}"
+    yield f"  file: {find_definition('experiment', SHIPPED, asked)}"
 
 
 def _varied(experiment: Experiment) -> dict[str, list[Level]]:

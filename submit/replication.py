@@ -24,9 +24,9 @@ from tierbench.dags.replicas import (
     Replicas,
     TreeReplicas,
 )
-from tierbench.definitions import unknown
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.site_configs.site import Access, Site
+from tierbench.spec import unknown_name
 from tierbench.submit import catalogue, programs
 from tierbench.submit.catalogue import Additions, Catalogue, adding, hand_over
 
@@ -184,7 +184,7 @@ def adler32(path: Path) -> str:
 def copied(site: Site, experiment: Experiment, access: str) -> tuple[Access, list[Replicas]]:
     """A way of access with copies of its own, and the sets that an experiment reads by it."""
     if access not in site.access:
-        raise ConfigError(unknown("--access", access, site.access))
+        raise ConfigError(unknown_name("--access", access, site.access))
     if site.access[access].replicas is None:
         raise ConfigError(f"--access {access}: reads what is in storage.replicas, and has no copies of its own")
     read = {use.replicas.folder for use in experiment.uses() if use.access == access}

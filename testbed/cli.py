@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tierbench.definitions import NAMED
 from tierbench.errors import ConfigError
+from tierbench.spec import NAMED
 from tierbench.submit.output import warn
 from tierbench.testbed import settings, terminal
 from tierbench.testbed.check import check

@@ -8,9 +8,8 @@ from typing import Any
 
 from tierbench.dags.experiment import SHIPPED as EXPERIMENTS
 from tierbench.dags.experiment import lineage
-from tierbench.definitions import find
 from tierbench.errors import BusyError
-from tierbench.spec import build, read_toml
+from tierbench.spec import build, find_definition, read_toml
 from tierbench.testbed.settings import Settings
 
 SUFFIX = ".testbed.toml"
@@ -18,7 +17,7 @@ SUFFIX = ".testbed.toml"
 
 def demands(experiment: str) -> dict[str, Any]:
     """The settings that an experiment, or one that it extends, demands; by the nearest one that says so."""
-    for path in lineage(find("experiment", EXPERIMENTS, experiment)):
+    for path in lineage(find_definition("experiment", EXPERIMENTS, experiment)):
         beside = path.with_name(f"{path.stem}{SUFFIX}")
         if beside.is_file():
             settings = read_toml(beside)

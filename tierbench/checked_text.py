@@ -1,7 +1,7 @@
 """The kinds of text in a definition: each refuses what could mean more than itself where it is used.
 
 What a site's or an experiment's file says ends up in DAGs, submit files, command lines, URLs and paths.
-A field's kind is its type, so that no text gets there unchecked; `dags/language.py` looks once more at the exit.
+A field's kind is its type, so that no text gets there unchecked; `dags/nodes.py` looks once more at the exit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read TOML tables into frozen dataclasses; report everything that is wrong with them at once."""
+"""Definitions in TOML: found by name or path, read into frozen dataclasses, all that is wrong reported at once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tierbench.checked_text import Kind, printable, shown
+from tierbench.checked_text import Key, Kind, printable, shown
 from tierbench.errors import ConfigError
 
 T = TypeVar("T")
@@ -23,6 +23,7 @@ MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"  # with which some editors begin a file
 SHOWN_LETTERS = 200
 UNQUOTED = ("Invalid value", "Expected newline", "Illegal character")  # of tomllib's complaints
 QUOTES = """a text stands in quotes, '…' around one that has " in it"""
+NAMED = "a name (see `tierbench list`), or the path of a TOML file of your own"
 
 
 def bounded(default: Any, low: float, high: float = math.inf) -> Any:
@@ -209,3 +210,33 @@ def meant(word: object, names: typing.Sequence[str]) -> str:
 
 def _join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
+
+
+def find_definition(kind: str, folder: Path, name_or_path: str) -> Path:
+    """The file that comes with tierbench under this name; what looks like a path is one."""
+    if "/" in name_or_path or name_or_path.endswith(".toml"):
+        return Path(name_or_path)
+    known = shipped_definitions(folder)
+    if name_or_path not in known:
+        raise ConfigError(
+            f'there is no {kind} "{name_or_path}"{suggestion(name_or_path, known)};'
+            " a file of your own is given by its path"
+        )
+    return folder / f"{name_or_path}.toml"
+
+
+def shipped_definitions(folder: Path) -> list[str]:
+    """The names of the definitions in a folder of the package; what lies beside one has a dot in its name."""
+    return sorted(path.stem for path in folder.glob("*.toml") if "." not in path.stem)
+
+
+def misnamed(key: str, names: Iterable[str]) -> Iterator[str]:
+    """What is wrong with names that have to serve in file names, DAG nodes and CSV columns."""
+    for name in names:
+        if not Key.fits(name):
+            yield f"{key}.{printable(name)}: must be {Key.must_be}"
+
+
+def unknown_name(key: str, name: str, known: Iterable[str]) -> str:
+    """What is wrong with a reference to something that is not there."""
+    return f"{key}: there is no {shown(name)}{suggestion(name, known)}"

@@ -15,8 +15,8 @@ from typing import Any
 from tierbench import names
 from tierbench.checked_text import printable
 from tierbench.dags.graphs import NOTHING_TO_CONFIRM
-from tierbench.definitions import NAMED
 from tierbench.errors import TierbenchError
+from tierbench.spec import NAMED
 from tierbench.submit.nightly import record, setup
 from tierbench.submit.nightly.changes import Change, acknowledge, changes, rates
 from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly, home, locked

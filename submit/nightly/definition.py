@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tierbench import files, json_files, names
 from tierbench.checked_text import Key
-from tierbench.definitions import unknown
 from tierbench.errors import BusyError, ConfigError
+from tierbench.spec import unknown_name
 from tierbench.submit.nightly.schedule import Calendar, parse_calendar
 
 HOME_VARIABLE = "TIERBENCH_NIGHTS"
@@ -88,7 +88,7 @@ def all_nightlies() -> Iterator[Nightly]:
 def find_nightly(name: str) -> Nightly:
     known = {nightly.name: nightly for nightly in all_nightlies()}
     if name not in known:
-        raise ConfigError(f"{unknown('nightly', name, known)}; they are in {home()} (${HOME_VARIABLE})")
+        raise ConfigError(f"{unknown_name('nightly', name, known)}; they are in {home()} (${HOME_VARIABLE})")
     return known[name]
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tierbench import names
-from tierbench.definitions import unknown
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.spec import unknown_name
 from tierbench.submit import pool
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def parse_calendar(at: str, days: str) -> Calendar:
     chosen = [day.strip().lower() for day in days.split(",")] if days else list(DAYS)
     for day in chosen:
         if day not in DAYS:
-            raise ConfigError(unknown("--days", day, DAYS))
+            raise ConfigError(unknown_name("--days", day, DAYS))
     return Calendar(when.hour, when.minute, tuple(sorted({DAYS.index(day) for day in chosen})))
 
 

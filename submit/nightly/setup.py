@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, Trial, expand
-from tierbench.definitions import unknown
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.history.database import default_place
 from tierbench.site_configs.site import Site, find_site
+from tierbench.spec import unknown_name
 from tierbench.submit.nightly.definition import Nightly, Say, Terms, locked, new_nightly
 from tierbench.submit.nightly.messages import webhook_host, write_webhook
 from tierbench.submit.nightly.prepare import point
@@ -175,7 +175,7 @@ def choose_control(site: Site, experiment: Experiment, asked: str) -> Control:
     if asked in ways:
         return Control(_first(points, asked), asked)
     if asked and asked not in site.access:
-        raise ConfigError(unknown("--control", asked, [*points, *site.access]))
+        raise ConfigError(unknown_name("--control", asked, [*points, *site.access]))
     others = (
         [asked]
         if asked
@@ -220,7 +220,7 @@ def check_floors(site: Site, experiment: Experiment, added: Sequence[str], floor
         experiment = with_access(experiment, way)
     known = _points(expand(site, experiment, {}))
     for name in floors.keys() - known.keys():
-        raise ConfigError(unknown("--floor", name, known))
+        raise ConfigError(unknown_name("--floor", name, known))
 
 
 def _points(plan: Plan) -> dict[str, Trial]:

@@ -23,8 +23,8 @@ from tests.unit.text_fields import FIELDS, SITE, TextField, experiment_tables
 from tierbench import names
 from tierbench.checked_text import Kind
 from tierbench.dags.experiment import Experiment, load_experiment
-from tierbench.dags.language import comment, item, quoted, rows, word
 from tierbench.dags.levels import Level, is_level
+from tierbench.dags.nodes import comment, item, quoted, rows, word
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError

@@ -9,7 +9,7 @@ import htcondor2
 import pytest
 
 from tierbench.checked_text import Requirements
-from tierbench.dags.language import item
+from tierbench.dags.nodes import item
 from tierbench.submit import pool
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.definitions import shipped
 from tierbench.errors import ConfigError
 from tierbench.site_configs import site as site_module
 from tierbench.site_configs.site import Pool, Site, find_site, load_site
-from tierbench.spec import read_toml
+from tierbench.spec import read_toml, shipped_definitions
 from tierbench.testbed.services import topology
 from tierbench.testbed.services.xrootd import XROOTDFS_ROOT
 from tierbench.testbed.settings import Settings
@@ -60,7 +59,7 @@ def load(tmp_path: Path) -> Load:
     return read
 
 
-@pytest.mark.parametrize("name", shipped(site_module.SHIPPED))
+@pytest.mark.parametrize("name", shipped_definitions(site_module.SHIPPED))
 def test_a_shipped_site_loads_under_its_own_name(name: str) -> None:
     assert find_site(name).name == name
 
