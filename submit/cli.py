@@ -127,5 +127,6 @@ def _completion(root: argparse.ArgumentParser, arguments: argparse.Namespace) ->
     functions = {"bash": BASH, "zsh": ZSH}[arguments.shell].format(
         experiments=" ".join(shipped_experiments()), sites=" ".join(known_sites())
     )
-    print(shtab.complete(root, arguments.shell, preamble={arguments.shell: functions}))
+    preamble: Any = {arguments.shell: functions}  # which its types say is a text
+    print(shtab.complete(root, arguments.shell, preamble=preamble))
     return 0

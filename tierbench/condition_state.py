@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tierbench import names
 from tierbench.trials import Condition
 
 POLL_SECONDS = 0.1
@@ -20,7 +21,7 @@ class ConditionState:
     def __init__(self, trial: Path, condition: Condition) -> None:
         self.condition = condition
         self.name = condition.condition + " on " + condition.host
-        self.path = trial / "arranged" / f"{condition.name}.jsonl"
+        self.path = trial / names.ARRANGED / f"{condition.name}.jsonl"
 
     @property
     def records(self) -> "dict[str, dict[str, Any]]":

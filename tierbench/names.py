@@ -24,6 +24,7 @@ TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, RESOURCES_CSV, SUMMARY_CSV, RATIOS_
 SCHEMA = "schema.json"
 CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
+TURN_LOCK = "turn.lock"  # who looks at the turn and changes it
 TURN = "turn"  # names the trial whose turn it is
 AHEAD = "ahead"  # names the trial whose jobs are started already and wait for its turn
 CEILINGS = "ceilings.json"
@@ -46,7 +47,8 @@ FILLED = (CLIENTS, SAMPLES, FLUSH, ARRANGED, OUTBOX)  # the folders that the tri
 
 # and what running it adds
 DAGMAN_LOCK = "trial.dag.lock"  # DAGMan's, while it is at work
-CLIENTS_LOG = "clients.log"
+CLIENTS_LOG, FLUSH_LOG, OUTBOX_LOG = "clients.log", "flush.log", "outbox.log"  # HTCondor's events of those jobs
+SAMPLERS_LOG, ARRANGE_LOG = "samplers.log", "arrange.log"
 GO = "go.json"
 STOP = "stop"
 OUTCOME = "outcome.json"

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tierbench import names
 from tierbench.starts import NATURAL
 
 ALREADY_COMPLETE = 3  # exit status of reset_trial.py, by which DAGMan skips the trial
@@ -100,7 +101,7 @@ class Trial(NamedTuple):
 
 def read_trial(folder: Path) -> Trial:
     """The trial of this folder; OSError or ValueError where its trial.json cannot be read."""
-    content = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
+    content = json.loads((folder / names.TRIAL).read_text(encoding="utf-8"))
     try:
         return Trial(
             jobs=content["jobs"],

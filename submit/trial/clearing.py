@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tierbench import names
 from tierbench.submit.trial.joblog import Cluster, last_record
 from tierbench.trials import Trial
 
@@ -21,7 +22,7 @@ RUN_SECONDS = 900.0
 POLL_SECONDS = 0.1
 TRIES = 2
 SUBMITTED = re.compile(r"^(\d+)\.0 - ", re.MULTILINE)
-LOG, REPORT, EXPECTED = "outbox.log", "outbox/clear.json", "outbox/expected.txt"
+EXPECTED = "outbox/expected.txt"
 
 
 class Cleared(NamedTuple):
@@ -33,7 +34,7 @@ class Cleared(NamedTuple):
 
 def clear(trial: Trial) -> Cleared:
     """Have the outbox of the trial here looked through and removed, if it may have come to have one."""
-    if not trial.writes or not Path(LOG).exists():
+    if not trial.writes or not Path(names.OUTBOX_LOG).exists():
         return Cleared([], [])
     whole = expected(trial.jobs) if trial.does == "writes" else []
     Path(EXPECTED).write_text("".join(whole), encoding="utf-8")
@@ -50,11 +51,11 @@ def clear(trial: Trial) -> Cleared:
 
 def expected(jobs: int) -> "list[str]":
     """Lines of what the clients that ended well have written: URL, size, and where a client tells it the checksum."""
-    lines = [line.split("\t") for line in Path("replicas.txt").read_text(encoding="utf-8").splitlines()]
+    lines = [line.split("\t") for line in Path(names.REPLICAS).read_text(encoding="utf-8").splitlines()]
     each = max(1, len(lines) // jobs)
     sizes, checksums, unwritten = {}, {}, set()  # type: dict[str, int], dict[str, set[str]], set[str]
     for job in range(jobs):
-        end = last_record(Path("clients", f"{job}.jsonl")) or {}
+        end = last_record(Path(names.client_output(job))) or {}
         well = (end.get("event"), end.get("status")) == ("end", "ok")
         for url, size, *_ in lines[job * each : (job + 1) * each]:
             if not well:
@@ -72,7 +73,7 @@ def expected(jobs: int) -> "list[str]":
 
 def lost_workers() -> "list[str]":
     """Those that HTCondor has lost the trial's clients on: it would go on offering them for minutes."""
-    cluster = Cluster(Path("clients.log"))
+    cluster = Cluster(Path(names.CLIENTS_LOG))
     cluster.read_on()
     return sorted({machine_of(cluster.slots[job]) for job in cluster.causes if cluster.slots.get(job)})
 
@@ -84,7 +85,7 @@ def machine_of(slot: str) -> str:
 def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, str]":
     """The report, if a job has made it, or why not; and the slot that it had."""
     with contextlib.suppress(FileNotFoundError):
-        Path(REPORT).unlink()
+        Path(names.CLEARED).unlink()
     requirements = trial.requirements
     for machine in avoided:
         requirements = f'({requirements}) && Machine != "{machine}"'
@@ -110,7 +111,7 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
     if not submitted:
         return {}, f"no job could be submitted: {said}", ""
     number = int(submitted.group(1))
-    cluster, deadline = Cluster(Path(LOG)), time.monotonic() + SLOT_SECONDS + RUN_SECONDS
+    cluster, deadline = Cluster(Path(names.OUTBOX_LOG)), time.monotonic() + SLOT_SECONDS + RUN_SECONDS
     while not (cluster.number == number and cluster.ended):
         cluster.read_on()
         away = [one.since for one in cluster.away.values() if time.monotonic() - one.since > POLL_SECONDS]
@@ -120,7 +121,7 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
         time.sleep(POLL_SECONDS)
     slot = cluster.slots.get(0, "")
     try:
-        report = json.loads(Path(REPORT).read_text(encoding="utf-8"))  # type: dict[str, Any]
+        report = json.loads(Path(names.CLEARED).read_text(encoding="utf-8"))  # type: dict[str, Any]
     except (OSError, ValueError):
         return {}, f"the job {number}.0 {cluster.ended.get(0) or 'has left no report'}", slot
     return (report, "", slot) if report.get("status") == "ok" else ({}, str(report.get("message")), slot)

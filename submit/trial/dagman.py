@@ -8,8 +8,9 @@ Shipped to the run directory; stdlib only, Python 3.6 or newer.
 import re
 from pathlib import Path
 
+from tierbench import names
+
 LOCK = ".lock"  # what DAGMan appends to its DAG's name
-CLAIM = "claim"  # which DAGMan of a run a trial belongs to
 
 
 def at_work(trial: Path) -> bool:
@@ -37,7 +38,7 @@ def claim(trial: Path, dagman: int, given_up: bool) -> bool:
     """Take a trial for a DAGMan of the run, unless it is another one's that is alive and has not given it up."""
     run = trial.parent.parent
     mine = f"{dagman} {_begun(str(dagman))}\n"
-    path = trial / CLAIM
+    path = trial / names.CLAIM
     try:
         holder = path.read_text()
     except FileNotFoundError:

@@ -9,7 +9,8 @@ import os
 import time
 from pathlib import Path
 
-RESERVE = "reserve"
+from tierbench import names
+
 RESERVE_BYTES = 32 << 20
 LOW_BYTES = 64 << 20
 LOW_FILES = 1000
@@ -30,7 +31,7 @@ def is_low(directory: Path) -> bool:
 
 def hold_reserve(trial: Path) -> None:
     """Take up the room that closing a trial's books needs when there is no other."""
-    reserve = trial / RESERVE
+    reserve = trial / names.RESERVE
     if reserve.exists():
         return
     try:
@@ -42,13 +43,13 @@ def hold_reserve(trial: Path) -> None:
 
 def give_up_reserve(trial: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
-        (trial / RESERVE).unlink()
+        (trial / names.RESERVE).unlink()
 
 
 def wait_for_room(trial: Path) -> bool:
     """Whether there is room for a trial, at once or within a day."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while free_bytes(trial) < LOW_BYTES + (0 if (trial / RESERVE).exists() else RESERVE_BYTES):
+    while free_bytes(trial) < LOW_BYTES + (0 if (trial / names.RESERVE).exists() else RESERVE_BYTES):
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL_SECONDS)

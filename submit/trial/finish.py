@@ -19,12 +19,13 @@ import sys
 import time
 from pathlib import Path
 
+from tierbench import names
 from tierbench.condition_state import wait_until_restored
 from tierbench.host import clock_bounds
 from tierbench.submit.trial.clearing import clear
 from tierbench.submit.trial.disk_reserve import give_up_reserve
 from tierbench.submit.trial.joblog import Cluster, client_reasons
-from tierbench.submit.trial.skip_repeats import BEGUN, NOT_NEEDED, look_again, tierbench
+from tierbench.submit.trial.skip_repeats import look_again, tierbench
 from tierbench.trials import Trial, read_trial
 
 STOP_SECONDS = 10.0
@@ -42,14 +43,14 @@ def main(dag_status: str, failed_nodes: str) -> int:
     give_up_reserve(Path())
     # Who reads on does it in the next trial's time, so the turn is passed when all have gone.
     stuck = see_out(trial.limits.stop_s)
-    if not Path(BEGUN).exists():  # it was waiting for its turn
+    if not Path(names.BEGUN).exists():  # it was waiting for its turn
         pass_the_turn()
-        if Path(NOT_NEEDED).exists() and dag_status != REMOVED:
+        if Path(names.NOT_NEEDED).exists() and dag_status != REMOVED:
             record("skipped", [])
             return 0
         if dag_status == REMOVED:
             return 1  # nothing has happened that could be told
-    Path("stop").write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
+    Path(names.STOP).write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     stuck += wait_until_restored(Path(), trial.conditions, trial.limits.stop_s)
     cleared = clear(trial)
     pass_the_turn()
@@ -84,7 +85,7 @@ def see_out(seconds: float) -> "list[str]":
 
     All but those of a trial that was removed or called off have left it before.
     """
-    clusters = [Cluster(Path(log)) for log in ("clients.log", "flush.log", "outbox.log")]
+    clusters = [Cluster(Path(log)) for log in (names.CLIENTS_LOG, names.FLUSH_LOG, names.OUTBOX_LOG)]
     deadline = time.monotonic() + seconds
     while True:
         for cluster in clusters:
@@ -113,7 +114,7 @@ def see_out(seconds: float) -> "list[str]":
 def called_off() -> "list[str]":
     """Why the gate has ended the trial, if it has."""
     try:
-        return [json.loads(Path("called-off.json").read_text())["reason"]]
+        return [json.loads(Path(names.CALLED_OFF).read_text())["reason"]]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError):
@@ -123,7 +124,7 @@ def called_off() -> "list[str]":
 def tries_left() -> int:
     """How often DAGMan will start the trial again if it fails."""
     try:
-        attempt = json.loads(Path("attempt.json").read_text())
+        attempt = json.loads(Path(names.ATTEMPT).read_text())
         return int(attempt["retries"]) - int(attempt["retry"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0
@@ -144,7 +145,7 @@ def wait_for_samplers(trial: Trial) -> "list[str]":
 def ended(host: str) -> bool:
     """Whether a sample file has its trailer."""
     try:
-        with Path("samples", host + ".samples").open("rb") as file:
+        with Path(names.sample_file(host)).open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LONGEST_TRAILER))
             last = file.read().rstrip().rpartition(b"\n")[2]
@@ -167,13 +168,13 @@ def make_tables() -> "list[str]":
             return []
         why = "`" + command + " tables --trial " + str(Path.cwd()) + "` has ended with exit status " + str(status)
     line = "no tables were made: " + why + "; `tierbench tables " + str(run) + "`, where it is installed, makes them"
-    (run / "no-tables.txt").write_text(line + "\n")
+    (run / names.NO_TABLES).write_text(line + "\n")
     return [line]
 
 
 def record_clock() -> None:
     """How this host's wall clock stands to its uptime, to which the hosts have compared theirs."""
-    Path("clock.json").write_text(json.dumps({"format": 1, **clock_bounds()}) + "\n")
+    Path(names.CLOCK).write_text(json.dumps({"format": 1, **clock_bounds()}) + "\n")
 
 
 def record(state: str, reasons: "list[str]", again: bool = False, left: "tuple[str, ...] | list[str]" = ()) -> None:
@@ -184,7 +185,7 @@ def record(state: str, reasons: "list[str]", again: bool = False, left: "tuple[s
     outcome = {"format": 1, "state": state, "reasons": reasons, "again": again, "left": list(left)}
     unfinished = Path("outcome.json.new")
     unfinished.write_text(json.dumps(outcome, indent=1) + "\n")
-    unfinished.rename("outcome.json")
+    unfinished.rename(names.OUTCOME)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import json
 import sys
 import time
 
+from tierbench import names
 from tierbench.starts import EVERY, IN_TURN, lead
 from tierbench.submit.trial.trial_monitor import TrialMonitor, gather, is_called_off, the_go, watch, write
 
@@ -41,7 +42,7 @@ def give_go(monitor: TrialMonitor) -> None:
         go["step_ns"] = int(monitor.start.every_s * 1e9)
     elif monitor.start.kind == IN_TURN:
         go["turns_wall_ns"] = [at]
-    write("go.json", json.dumps(go))
+    write(names.GO, json.dumps(go))
     monitor.tell("", 0.0)
 
 
@@ -52,7 +53,7 @@ def give_turns(monitor: TrialMonitor) -> None:
         monitor.read_on()
         if len(turns) - 1 in monitor.ended:
             turns.append(ahead(TURN_SECONDS))
-            write("go.json", json.dumps({**the_go(), "turns_wall_ns": turns}))
+            write(names.GO, json.dumps({**the_go(), "turns_wall_ns": turns}))
         monitor.rest()
 
 

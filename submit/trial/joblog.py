@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tierbench import names
+
 # The date may be 2026-01-31 or 01/31, the time may have fractions of a second and a zone.
 HEADER = re.compile(rb"^(\d{3}) \((\d+)\.(\d+)\.\d+\) (?:\d\S*T\S+|\S+ \S+) ?(.*)$")
 READY = re.compile(r"TIERBENCH READY (\d+)")
@@ -161,14 +163,14 @@ class Cluster:
 
 def client_reasons(jobs: int) -> "list[str]":
     """In words, each client of the trial here that has not read its file to the end."""
-    cluster = Cluster(Path("clients.log"))
+    cluster = Cluster(Path(names.CLIENTS_LOG))
     cluster.read_on()
     order = [number for number in cluster.ended if number < jobs]
     order += sorted(set(range(jobs)) - set(order))
     causes = []  # type: list[str]
     consequences = []  # type: list[str]
     for number in order:
-        words = _reason(last_record(Path("clients", f"{number}.jsonl")), cluster, number)
+        words = _reason(last_record(Path(names.client_output(number))), cluster, number)
         if words is not None:
             why = cluster.ended.get(number, "")
             follows = why.startswith(REMOVED) and OUR_DAGMAN.match(why[len(REMOVED) :])

@@ -23,16 +23,12 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from tierbench import names
 from tierbench.files import locked
-from tierbench.submit.trial.dagman import CLAIM, at_work, claim
+from tierbench.submit.trial.dagman import at_work, claim
 from tierbench.submit.trial.disk_reserve import give_up_reserve, wait_for_room
-from tierbench.submit.trial.skip_repeats import NOT_NEEDED
 from tierbench.trials import ALREADY_COMPLETE
 
-WRITTEN = ("trial.dag", "trial.json", "replicas.txt")
-TRIES = "tries"
-AFTER = "after"
-ATTEMPT = "attempt.json"
 POLL_SECONDS = 1.0
 
 
@@ -41,7 +37,7 @@ def main(arguments: "list[str]") -> int:
     if len(arguments) not in (0, 2, 3) or not all(number.isdigit() for number in arguments[:2]):
         print(__doc__, file=sys.stderr)
         return 2
-    missing = [name for name in WRITTEN if not (trial / name).is_file()]
+    missing = [name for name in names.WRITTEN if not (trial / name).is_file()]
     if missing:
         print(f"reset_trial: {trial} is not a trial's directory: it has no {missing[0]}", file=sys.stderr)
         return 2
@@ -70,11 +66,11 @@ def reset(trial: Path, arguments: "list[str]") -> int:
     subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
     leftovers = [path for path in trial.iterdir() if is_leftover(path)]
     if leftovers:
-        put_aside(leftovers, trial / TRIES)
-    (trial / AFTER).write_text("".join(arguments[2:]))
+        put_aside(leftovers, trial / names.TRIES)
+    (trial / names.AFTER).write_text("".join(arguments[2:]))
     if arguments:
         attempt = {"format": 1, "retry": int(arguments[0]), "retries": int(arguments[1])}
-        (trial / ATTEMPT).write_text(json.dumps(attempt) + "\n")
+        (trial / names.ATTEMPT).write_text(json.dumps(attempt) + "\n")
     return 0
 
 
@@ -94,7 +90,7 @@ def is_done(trial: Path) -> bool:
 def outcome_of(trial: Path) -> "dict[str, Any]":
     """What the trial's last step has written, or nothing."""
     try:
-        outcome = json.loads((trial / "outcome.json").read_text())
+        outcome = json.loads((trial / names.OUTCOME).read_text())
     except (OSError, ValueError):
         return {}
     return outcome if isinstance(outcome, dict) else {}
@@ -102,7 +98,7 @@ def outcome_of(trial: Path) -> "dict[str, Any]":
 
 def is_leftover(path: Path) -> bool:
     """Whether something in the trial's directory comes from an earlier try."""
-    return path.name not in (*WRITTEN, TRIES, AFTER, NOT_NEEDED, CLAIM)
+    return path.name not in (*names.WRITTEN, names.TRIES, names.AFTER, names.NOT_NEEDED, names.CLAIM)
 
 
 def put_aside(leftovers: "list[Path]", tries: Path) -> None:

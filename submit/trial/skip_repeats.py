@@ -11,13 +11,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tierbench import names
 from tierbench.files import locked
 from tierbench.submit.trial.dagman import at_work
-
-NOT_NEEDED = "not-needed"
-COUNTED = "counted"  # it has been looked at what is known with this trial
-BEGUN = "begun"  # a file that a trial has from its turn on
-TURN_LOCK = "turn.lock"
 
 
 def tierbench() -> "str | None":
@@ -28,35 +24,35 @@ def tierbench() -> "str | None":
 def look_again(trial: Path) -> None:
     """Mark the repetitions of a trial that has its tables as not needed, or as needed after all."""
     run, command = trial.parent.parent, tierbench()
-    to_come = [other for other in others(trial) if not (other / BEGUN).exists()]
+    to_come = [other for other in others(trial) if not (other / names.BEGUN).exists()]
     with locked(run / "enough.lock", math.inf):  # who looks last has seen the tables of all
         if to_come and command:
             status = subprocess.call([command, "enough", str(run), to_come[0].name])
-            with locked(run / TURN_LOCK, math.inf):
+            with locked(run / names.TURN_LOCK, math.inf):
                 for other in to_come:
                     mark(other, not_needed=status == 0)
-        (trial / COUNTED).touch()
+        (trial / names.COUNTED).touch()
 
 
 def mark(trial: Path, not_needed: bool) -> None:
     """Of a trial whose turn has come meanwhile it is decided."""
-    if (trial / BEGUN).exists() or (trial / "served").exists():
+    if (trial / names.BEGUN).exists() or (trial / names.SERVED).exists():
         return
     if not_needed:
-        (trial / NOT_NEEDED).touch()
+        (trial / names.NOT_NEEDED).touch()
     else:
         with contextlib.suppress(FileNotFoundError):
-            (trial / NOT_NEEDED).unlink()
+            (trial / names.NOT_NEEDED).unlink()
 
 
 def is_spared(trial: Path) -> bool:
     """Whether a trial is marked; that may change as long as some of its repetitions are at work."""
-    return (trial / NOT_NEEDED).exists() and not any(map(is_awaited, others(trial)))
+    return (trial / names.NOT_NEEDED).exists() and not any(map(is_awaited, others(trial)))
 
 
 def is_awaited(trial: Path) -> bool:
     """Whether a trial will yet be looked at."""
-    return (trial / BEGUN).exists() and not (trial / COUNTED).exists() and at_work(trial)
+    return (trial / names.BEGUN).exists() and not (trial / names.COUNTED).exists() and at_work(trial)
 
 
 def others(trial: Path) -> "Iterator[Path]":

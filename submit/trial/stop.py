@@ -22,6 +22,7 @@ import sys
 import time
 from pathlib import Path
 
+from tierbench import names
 from tierbench.condition_state import wait_until_restored
 from tierbench.files import replace
 from tierbench.submit.trial.joblog import Cluster
@@ -34,9 +35,7 @@ NEXT_SECONDS = 2.0  # no other trial reads earlier after the turn was passed on
 CONNECT_SECONDS = 3.0
 URL = re.compile(r"^\w+://([\w.-]+|\[[\da-fA-F:]+\])(?::(\d+))?/")
 USUAL_PORTS = {"root": 1094, "roots": 1094}
-AHEAD = "ahead"  # in the run's directory: names the trial that waits for its turn
-OVERLAP = "beside.json"
-LOGS = ("clients.log", "flush.log", "samplers.log")
+LOGS = (names.CLIENTS_LOG, names.FLUSH_LOG, names.SAMPLERS_LOG)
 
 
 def stop(monitor: TrialMonitor) -> None:
@@ -112,7 +111,7 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
 
 
 def stop_services() -> None:
-    write("stop", "stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
+    write(names.STOP, "stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
 
 
 def pass_the_turn() -> None:
@@ -130,7 +129,7 @@ class Overlap:
         self.clusters = {}  # type: dict[str, list[Cluster]]
         self.count = self._started()  # those that were started before the go are no matter
         try:
-            self.noted = json.loads((trial / OVERLAP).read_text())
+            self.noted = json.loads((trial / names.BESIDE).read_text())
         except (OSError, ValueError):
             self.noted = {}
 
@@ -141,12 +140,12 @@ class Overlap:
             jobs = self.noted.get("jobs", 0) + self.count - before
             first = self.noted.get("first_wall_s", now)
             self.noted = {"format": 1, "jobs": jobs, "first_wall_s": first, "last_wall_s": now}
-            replace(self.trial / OVERLAP, json.dumps(self.noted) + "\n")
+            replace(self.trial / names.BESIDE, json.dumps(self.noted) + "\n")
 
     def _started(self) -> int:
         """How often jobs of trials that wait, or waited, have been started."""
         try:
-            name = (self.trial.parent.parent / AHEAD).read_text()
+            name = (self.trial.parent.parent / names.AHEAD).read_text()
         except FileNotFoundError:
             name = ""
         if name not in ("", self.trial.name, *self.clusters):
@@ -160,7 +159,7 @@ class Overlap:
 def state_of_servers() -> str:
     """Whether each server of replicas.txt takes connections, in words to follow others; "" where none is named."""
     servers = set()
-    for line in Path("replicas.txt").read_text(encoding="utf-8").splitlines():
+    for line in Path(names.REPLICAS).read_text(encoding="utf-8").splitlines():
         url = URL.match(line)
         port = int(url.group(2) or USUAL_PORTS.get(line.partition(":")[0], 0)) if url else 0
         if url and port:

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tierbench import names
 from tierbench.condition_state import condition_states
 from tierbench.starts import begin_of
 from tierbench.submit.trial.disk_reserve import free_bytes, give_up_reserve, is_low
 from tierbench.submit.trial.joblog import HOLD, Cluster
-from tierbench.submit.trial.skip_repeats import BEGUN
 from tierbench.trials import Sampler, Trial, read_trial
 
 DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
@@ -30,7 +30,7 @@ SENT, RECEIVED = "tx_bytes", "rx_bytes"
 OF_INTERFACES = (SENT, RECEIVED)
 OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and where it is shared of the host
 QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
-SAMPLER_LOGS = {"pool": "samplers.log", "ssh": "samplers-ssh.log"}
+SAMPLER_LOGS = {"pool": names.SAMPLERS_LOG, "ssh": "samplers-ssh.log"}
 
 
 class CalledOff(Exception):
@@ -44,7 +44,7 @@ def watch(step: "Callable[[TrialMonitor], None]") -> int:
     except (OSError, ValueError) as error:
         print(f"{Path(sys.argv[0]).stem}: trial.json: {error}", file=sys.stderr)
         return NO_TRIAL
-    while trial.ahead and not Path(BEGUN).exists():
+    while trial.ahead and not Path(names.BEGUN).exists():
         time.sleep(POLL_SECONDS)
     monitor = TrialMonitor(trial)
     try:
@@ -59,7 +59,7 @@ def gather(monitor: "TrialMonitor") -> None:
     """Wait until all is ready for the go, or all have ended; without a gate, until all have begun."""
     began = time.monotonic()
     all_ready = None  # type: float | None  # since when only samplers are waited for that can be done without
-    while not Path("go.json").exists() and not monitor.ended >= monitor.everybody:
+    while not Path(names.GO).exists() and not monitor.ended >= monitor.everybody:
         monitor.look()
         unready = monitor.unready()
         lacking = monitor.unsampled()
@@ -79,11 +79,11 @@ def gather(monitor: "TrialMonitor") -> None:
 def call_off(monitor: "TrialMonitor", reason: str) -> None:
     """Say why; clients that wait for the go learn it and end by themselves, the others DAGMan will remove."""
     print("called off: " + ascii(reason))
-    write("called-off.json", json.dumps({"format": 1, "reason": reason}) + "\n")
+    write(names.CALLED_OFF, json.dumps({"format": 1, "reason": reason}) + "\n")
     go = the_go()
     if go and not monitor.waiting:
         return
-    write("go.json", json.dumps({"format": 1, **go, "called_off": reason}))
+    write(names.GO, json.dumps({"format": 1, **go, "called_off": reason}))
     deadline = time.monotonic() + monitor.limits.stop_s
     while monitor.cluster.left & monitor.cluster.starts.keys() and time.monotonic() < deadline:
         monitor.rest()
@@ -93,14 +93,14 @@ def call_off(monitor: "TrialMonitor", reason: str) -> None:
 def the_go() -> "dict[str, Any]":
     """What the gate has said to the clients, or nothing yet."""
     try:
-        go = json.loads(Path("go.json").read_text())
+        go = json.loads(Path(names.GO).read_text())
     except (OSError, ValueError):
         return {}
     return go if isinstance(go, dict) else {}
 
 
 def is_called_off() -> bool:
-    return Path("called-off.json").exists()
+    return Path(names.CALLED_OFF).exists()
 
 
 class TrialMonitor:
@@ -109,9 +109,9 @@ class TrialMonitor:
     def __init__(self, trial: Trial) -> None:
         self.trial, self.limits, self.start = trial, trial.limits, trial.start
         self.everybody = set(range(trial.jobs))
-        self.cluster, self.flushes = Cluster(Path("clients.log")), Cluster(Path("flush.log"))
-        self.outbox = Cluster(Path("outbox.log"))
-        self.conditions, self.arranging = condition_states(Path(), trial.conditions), Cluster(Path("arrange.log"))
+        self.cluster, self.flushes = Cluster(Path(names.CLIENTS_LOG)), Cluster(Path(names.FLUSH_LOG))
+        self.outbox = Cluster(Path(names.OUTBOX_LOG))
+        self.conditions, self.arranging = condition_states(Path(), trial.conditions), Cluster(Path(names.ARRANGE_LOG))
         self.samplers = {via: Cluster(Path(log)) for via, log in SAMPLER_LOGS.items()}
         self.records = Records(self.everybody)
         self.moving = Moving(trial.storage_hosts, OF_DISKS if trial.on_disk else OF_INTERFACES)
@@ -199,7 +199,7 @@ class TrialMonitor:
         if what != self.awaited:
             self.awaited = what
             since = {"format": 1, "what": what, "since_wall_s": round(time.time() - seconds, 1)}
-            write("waiting-for.json", json.dumps(since) + "\n")
+            write(names.WAITING_FOR, json.dumps(since) + "\n")
 
     def _check_falls(self) -> None:
         """On a worker out of which jobs fall as soon as they come no trial begins, however often they are started."""
@@ -209,11 +209,11 @@ class TrialMonitor:
         for via, log in self.samplers.items():  # of which the storage's cannot be done without
             hosts = [sampler for sampler in self.trial.samplers if sampler.via == via]
             named += [(log, ["the sampler on " + one.host if one.of_storage else "" for one in hosts])]
-        for log, names in named:
+        for log, whose in named:
             for number, times in log.falls.items():
-                if times >= FALLS and names[number]:
+                if times >= FALLS and whose[number]:
                     why = log.causes.get(number) or log.errors.get(number, "fell out of its slot")
-                    raise CalledOff(f"{names[number]} {why}, {times} times; the worker's StartLog tells why")
+                    raise CalledOff(f"{whose[number]} {why}, {times} times; the worker's StartLog tells why")
 
     def _check_away(self) -> None:
         self.absent = ""
@@ -226,7 +226,7 @@ class TrialMonitor:
             self.absent = self.absent or f"client {number}, which {away.why}"
             # Before the go it may begin anew, on another worker too.
             patience = self.limits.away_s if away.may_return else TOLD_SECONDS
-            if time.monotonic() - away.since > patience and (Path("go.json").exists() or not self.start.gated):
+            if time.monotonic() - away.since > patience and (Path(names.GO).exists() or not self.start.gated):
                 raise CalledOff(f"client {number} {away.why}")
 
     def _check_flushes(self) -> None:
@@ -275,7 +275,7 @@ class Records:
 
     def read_on(self) -> None:
         for number in self.sizes.keys() - self.ended:
-            record = "clients/" + str(number) + ".jsonl"
+            record = names.client_output(number)
             try:
                 size = os.stat(record).st_size  # noqa: PTH116  a Path takes five times as long
                 if size != self.sizes[number] and b'"event": "end"' in Path(record).read_bytes():
@@ -320,14 +320,14 @@ def clients(numbers: "list[int]") -> str:
     return ("client " if len(numbers) == 1 else "clients ") + ", ".join(first([str(number) for number in numbers]))
 
 
-def first(names: "list[str]") -> "list[str]":
-    return names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
+def first(words: "list[str]") -> "list[str]":
+    return words if len(words) <= 4 else [*words[:3], f"{len(words) - 3} more"]
 
 
 def flushed(host: str) -> bool:
     """Whether a host has reported on its caches, well or not."""
     try:
-        return "status" in json.loads(Path("flush", host + ".json").read_text(encoding="utf-8"))
+        return "status" in json.loads(Path(names.flush_report(host)).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
 
@@ -348,7 +348,7 @@ def sampled_idle(sampler: Sampler) -> bool:
 
 
 def sample_file(host: str) -> Path:
-    return Path("samples", host + ".samples")
+    return Path(names.sample_file(host))
 
 
 def write(name: str, text: str) -> None:

@@ -26,16 +26,16 @@ import sys
 import time
 from pathlib import Path
 
+from tierbench import names
 from tierbench.condition_state import wait_until_settled
 from tierbench.files import locked
 from tierbench.host import clock_bounds
 from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.disk_reserve import hold_reserve, wait_for_room
 from tierbench.submit.trial.joblog import Cluster
-from tierbench.submit.trial.skip_repeats import BEGUN, NOT_NEEDED, TURN_LOCK, is_spared
+from tierbench.submit.trial.skip_repeats import is_spared
 from tierbench.trials import Sampler, Trial, read_trial
 
-FILLED = ("clients", "samples", "flush", "arranged", "outbox")
 POLL_SECONDS = 0.1
 # How long a trial may be without a DAGMan before it is taken to have none: a failed one is started again within
 # seconds, and so is one that HTCondor has lost.
@@ -50,7 +50,7 @@ def main(arguments: "list[str]") -> int:
     if not taken and arguments not in (["ahead"], ["ahead", "slots"], ["pass"]):
         print(__doc__, file=sys.stderr)
         return 2
-    if not (trial / "trial.json").is_file():
+    if not (trial / names.TRIAL).is_file():
         print("turn: " + str(trial) + " is not a trial's directory: it has no trial.json", file=sys.stderr)
         return 2
     turn = Turn(trial)
@@ -69,8 +69,8 @@ def take(turn: "Turn", awaited: "list[str]") -> int:
     trial = turn.trial
     while True:
         if not (turn.has_come() and turn.is_taken()):
-            if (trial / "served").exists():  # a node of it that died is started again, or it was not needed
-                return 0 if (trial / BEGUN).exists() else 1
+            if (trial / names.SERVED).exists():  # a node of it that died is started again, or it was not needed
+                return 0 if (trial / names.BEGUN).exists() else 1
         elif not wait_for_room(trial):
             print("turn: the disk has been full for a day", file=sys.stderr)
             return 3
@@ -100,17 +100,19 @@ class Turn:
 
     def __init__(self, trial: Path) -> None:
         self.trial = trial
-        self.file = trial.parent.parent / "turn"
-        self.ahead = self.file.with_name("ahead")
+        self.file = trial.parent.parent / names.TURN
+        self.ahead = self.file.with_name(names.AHEAD)
         self.last_seen = {}  # type: dict[Path, float]
 
     def has_come(self) -> bool:
         """Whether the trial before this one has had its turn, or will not come to it."""
         if read(self.ahead) == self.trial.name:  # that one may want another turn, and has to wait for ours
             return True
-        name = read(self.trial / "after")
+        name = read(self.trial / names.AFTER)
         before = self.trial.parent / name
-        return not name or (before / "served").exists() or (before / "outcome.json").exists() or self._is_gone(before)
+        return (
+            not name or (before / names.SERVED).exists() or (before / names.OUTCOME).exists() or self._is_gone(before)
+        )
 
     def is_taken(self) -> bool:
         """Whether this trial has the turn, which it takes if it is nobody's or its holder is gone."""
@@ -118,7 +120,7 @@ class Turn:
             holder = self._holder()
             if holder and holder != self.trial.name:
                 other = self.trial.parent / holder
-                going_on = at_work(other) or not (other / "outcome.json").exists()
+                going_on = at_work(other) or not (other / names.OUTCOME).exists()
                 if going_on and not self._is_gone(other) and not self._is_over(other):
                     self._get_in_line()
                     return False
@@ -132,13 +134,13 @@ class Turn:
     def may_be_waited_for_in_slots(self) -> bool:
         """Whether this trial's jobs may be started, to wait for its turn if that has not come."""
         with self._looking():
-            if (self.trial / BEGUN).exists():
+            if (self.trial / names.BEGUN).exists():
                 return True
             waiting, holder = self._waiting_ahead(), self._holder()
-            is_next = waiting == self.trial.name or (not waiting and holder == read(self.trial / "after"))
+            is_next = waiting == self.trial.name or (not waiting and holder == read(self.trial / names.AFTER))
             if not (is_next and holder and has_gone(self.trial.parent / holder)):
                 return False
-            for folder in FILLED:
+            for folder in names.FILLED:
                 (self.trial / folder).mkdir(exist_ok=True)
             self.ahead.write_text(self.trial.name)
         return True
@@ -147,25 +149,25 @@ class Turn:
         with self._looking():
             self._waits_no_more()
             if self._holder() == self.trial.name:
-                (self.trial / "served").touch()
+                (self.trial / names.SERVED).touch()
                 self.file.unlink()
 
     def has_begun(self) -> bool:
         """Whether this trial has, as it does now if it still has the turn and is not marked as not needed."""
         with self._looking():
             has_turn = self._holder() == self.trial.name  # another one may have got it while this one waited for room
-            begins = (self.trial / BEGUN).exists() or (has_turn and not (self.trial / NOT_NEEDED).exists())
-            for folder in FILLED if begins else ():
+            begins = (self.trial / names.BEGUN).exists() or (has_turn and not (self.trial / names.NOT_NEEDED).exists())
+            for folder in names.FILLED if begins else ():
                 (self.trial / folder).mkdir(exist_ok=True)
-            if begins and not (self.trial / BEGUN).exists():
+            if begins and not (self.trial / names.BEGUN).exists():
                 self.file.touch()  # how long it may keep the turn counts from here
                 # The tables compare the stamp of the clients' submission with it; HTCondor 25 fetches no empty file.
-                (self.trial / BEGUN).write_text(json.dumps(clock_bounds()) + "\n")
+                (self.trial / names.BEGUN).write_text(json.dumps(clock_bounds()) + "\n")
         return begins
 
     def _looking(self) -> "contextlib.AbstractContextManager[None]":
         """One at a time looks at the turn and changes it."""
-        return locked(self.file.with_name(TURN_LOCK), math.inf)
+        return locked(self.file.with_name(names.TURN_LOCK), math.inf)
 
     def _holder(self) -> str:
         return read(self.file)
@@ -174,7 +176,7 @@ class Turn:
         """The trial whose jobs wait for its turn, unless it has begun or will not."""
         name = read(self.ahead)
         other = self.trial.parent / name
-        over = any((other / sign).exists() for sign in (BEGUN, "served", "outcome.json"))
+        over = any((other / sign).exists() for sign in (names.BEGUN, names.SERVED, names.OUTCOME))
         return "" if not name or over or (name != self.trial.name and self._is_gone(other)) else name
 
     def _get_in_line(self) -> None:
@@ -213,7 +215,7 @@ def read(path: Path) -> str:
 def has_gone(trial: Path) -> bool:
     """Whether a trial's clients have been let go."""
     try:
-        return "go_wall_ns" in json.loads(read(trial / "go.json") or "{}")
+        return "go_wall_ns" in json.loads(read(trial / names.GO) or "{}")
     except ValueError:
         return False
 
@@ -226,17 +228,17 @@ def wait_for_samplers(trial: Path, samplers: "list[Sampler]") -> None:
 
 def wait_for_slots(trial: Path, planned: Trial) -> None:
     """Return when the jobs without which there is no go have slots, or are known not to get any."""
-    samplers = Cluster(trial / "samplers.log"), sum(sampler.via == "pool" for sampler in planned.samplers)
+    samplers = Cluster(trial / names.SAMPLERS_LOG), sum(sampler.via == "pool" for sampler in planned.samplers)
     others = [
-        (Cluster(trial / "flush.log"), len(planned.flushed)),
-        (Cluster(trial / "outbox.log"), bool(planned.writes)),
+        (Cluster(trial / names.FLUSH_LOG), len(planned.flushed)),
+        (Cluster(trial / names.OUTBOX_LOG), bool(planned.writes)),
     ]
     deadline = None  # type: float | None
-    while not (trial / "called-off.json").exists():
+    while not (trial / names.CALLED_OFF).exists():
         if all(had_slots(*each) for each in others):
             if had_slots(*samplers) or time.monotonic() > (deadline or math.inf):
                 return  # a trial can do without some samplers
-            if deadline is None and (trial / BEGUN).exists():
+            if deadline is None and (trial / names.BEGUN).exists():
                 deadline = time.monotonic() + planned.limits.samplers_s
         time.sleep(POLL_SECONDS)
 
@@ -250,7 +252,7 @@ def had_slots(cluster: Cluster, jobs: int) -> bool:
 def sampling(trial: Path, sampler: Sampler) -> bool:
     """Whether a sampler has written more than its header."""
     try:
-        with (trial / "samples" / (sampler.host + ".samples")).open("rb") as file:
+        with (trial / names.sample_file(sampler.host)).open("rb") as file:
             return bool(file.readline() and file.readline())
     except FileNotFoundError:
         return False

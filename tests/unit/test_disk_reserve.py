@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.errors import UnmetNeed
@@ -20,7 +21,7 @@ POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 
 def test_the_reserve_takes_up_room_and_gives_it_back(tmp_path: Path) -> None:
     disk_reserve.hold_reserve(tmp_path)
-    assert (tmp_path / disk_reserve.RESERVE).stat().st_blocks * 512 >= disk_reserve.RESERVE_BYTES
+    assert (tmp_path / names.RESERVE).stat().st_blocks * 512 >= disk_reserve.RESERVE_BYTES
     disk_reserve.give_up_reserve(tmp_path)
     disk_reserve.give_up_reserve(tmp_path)
     assert list(tmp_path.iterdir()) == []

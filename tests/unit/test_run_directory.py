@@ -12,11 +12,9 @@ import pytest
 from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, expand, from_json
-from tierbench.dags.shipping import scripts
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
-from tierbench.submit.trial import dagman, disk_reserve, reset_trial, turn
 
 
 @pytest.fixture(scope="module")
@@ -94,31 +92,6 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, plan: Plan, site: Site,
     with pytest.raises(KeyError):
         write_run(plan, broken, quick, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_scripts_know_the_names_of_a_trials_files() -> None:
-    assert (reset_trial.WRITTEN, reset_trial.TRIES, reset_trial.AFTER) == (names.WRITTEN, names.TRIES, names.AFTER)
-    assert (reset_trial.ATTEMPT, dagman.CLAIM, disk_reserve.RESERVE) == (names.ATTEMPT, names.CLAIM, names.RESERVE)
-    assert turn.FILLED == names.FILLED
-
-
-@pytest.mark.parametrize(
-    ("script", "used"),
-    [
-        ("scripts/gate.py", (names.GO, names.CLIENTS_LOG, names.FLUSH, names.SAMPLES, names.TRIAL)),
-        ("scripts/stop.py", (names.GO, names.CLIENTS_LOG, names.FLUSH, names.SAMPLES, names.TRIAL, names.STOP)),
-        ("scripts/gate.py", (names.CALLED_OFF, names.WAITING_FOR)),
-        ("scripts/turn.py", (names.TURN, names.AFTER, names.SERVED, names.OUTCOME, names.TRIAL)),
-        (
-            "scripts/finish.py",
-            (names.STOP, names.OUTCOME, names.SAMPLES, names.TRIAL, names.CALLED_OFF, names.NO_TABLES),
-        ),
-        ("scripts/finish.py", (names.ATTEMPT, names.CLIENTS_LOG)),
-    ],
-)
-def test_shipped_scripts_use_the_names_of_a_trials_files(script: str, used: tuple[str, ...]) -> None:
-    text = dict(scripts())[script].decode()
-    assert [name for name in used if f'"{name}"' not in text] == []
 
 
 def test_site_and_experiment_are_kept_as_they_were_resolved(run: Path) -> None:
