@@ -49,6 +49,13 @@ def percent(value: float | None) -> str:
     return NOTHING if value is None else f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
 
 
+def change_percent(factor: float, decimals: int = 0) -> str:
+    """By how much a factor changes something, with its sign."""
+    change = round(100 * (factor - 1), decimals)
+    sign = "\N{MINUS SIGN}" if change < 0 else "+" if change > 0 else ""
+    return f"{sign}{abs(change):.{decimals}f}\N{NO-BREAK SPACE}%"
+
+
 def listed(words: Sequence[str]) -> str:
     """a, b and c."""
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else ""

@@ -124,7 +124,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _compared(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history import compare
+    from tierbench.postprocess.compare import judgement as compare
+    from tierbench.postprocess.history.against_baseline import compare_with_baseline
     from tierbench.postprocess.history.database import History, chronicle
     from tierbench.postprocess.schema.rows import SUMMARISED
     from tierbench.postprocess.tables.load_run import read_results
@@ -145,7 +146,7 @@ def _compared(arguments: argparse.Namespace) -> int:
     else:
         with History(arguments.history) as history:
             known = chronicle(history, arguments.baseline)
-        made = compare.compare_with_baseline(first, known, size, say, arguments.anyway)
+        made = compare_with_baseline(first, known, size, say, arguments.anyway)
     print(compare.as_json(made) if arguments.json else "\n".join([*compare.lines(made), compare.summary(made)]))
     if arguments.junit:
         arguments.junit.write_text(compare.as_junit(made), encoding="utf-8")

@@ -15,17 +15,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tierbench.errors import BusyError, ConfigError, TierbenchError
-from tierbench.postprocess.history.rows import (
-    MEASURED,
-    Acknowledgement,
-    Environment,
-    Link,
-    Measured,
-    Message,
-    Night,
-    Value,
-    Verdicts,
-)
+from tierbench.postprocess.compare.differences import Environment, Link
+from tierbench.postprocess.history.rows import MEASURED, Acknowledgement, Measured, Message, Night, Value, Verdicts
 
 TABLES = """
 CREATE TABLE night (

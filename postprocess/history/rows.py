@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tierbench import json_files, names
+from tierbench.postprocess.compare.differences import Environment, Link
 
 MEASURED, MISSED, RUNNING, FAILED = "measured", "missed", "running", "failed"
-
-Environment = Mapping[tuple[str, str], str]  # by host ("" of the run as a whole) and setting
 
 
 @dataclass(frozen=True)
@@ -68,15 +66,6 @@ class Verdicts:
     @property
     def trials(self) -> int:
         return self.valid + self.suspect + self.invalid
-
-
-@dataclass(frozen=True)
-class Link:
-    """What iperf3 measured of a part of the way before the night's trials: the control that no storage is in."""
-
-    line: str
-    mbps: float | None
-    rtt_ms: float | None
 
 
 @dataclass(frozen=True)

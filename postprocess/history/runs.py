@@ -11,9 +11,9 @@ from pathlib import Path
 from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.json_files import Damaged
+from tierbench.postprocess.compare.differences import Link, environment
 from tierbench.postprocess.history.database import DamagedHistory, History
-from tierbench.postprocess.history.environment import environment
-from tierbench.postprocess.history.rows import FAILED, MEASURED, Link, Measured, Night, Value, Verdicts, read_night_mark
+from tierbench.postprocess.history.rows import FAILED, MEASURED, Measured, Night, Value, Verdicts, read_night_mark
 from tierbench.postprocess.measures.ceilings import measured_links
 from tierbench.postprocess.schema.rows import SUMMARISED, TrialRow
 from tierbench.postprocess.stats import mean_interval

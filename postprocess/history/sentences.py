@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
+from tierbench.postprocess.compare.differences import altered, altered_links
 from tierbench.postprocess.history.alarms import (
     DAY_NS,
     DRIFT,
@@ -18,9 +19,8 @@ from tierbench.postprocess.history.alarms import (
     findings,
 )
 from tierbench.postprocess.history.database import Chronicle
-from tierbench.postprocess.history.environment import altered, altered_links
 from tierbench.postprocess.history.rows import MEASURED, Night, Value
-from tierbench.postprocess.wording import NOTHING, counted, figures, listed, moment
+from tierbench.postprocess.wording import NOTHING, change_percent, counted, figures, listed, moment
 
 MINUS = "\N{MINUS SIGN}"
 THIS_MONTH = 27  # nights within which a day of the month says it all
@@ -51,12 +51,12 @@ def _head(found: Finding, chronicle: Chronicle) -> str:
         )
     if found.kind == DRIFT and found.per_night:
         middle, low, high = found.per_night
-        slope = f"{percent(middle, 2)} a night, {_bare(low, 2)}…{_bare(high, 2)}"
+        slope = f"{change_percent(middle, 2)} a night, {_bare(low, 2)}…{_bare(high, 2)}"
         return (
             f"Slowly {found.direction} since about the night of {since}: {_what(found, chronicle)}, {level}"
-            f" ({percent(found.ratio[0])} in all, {slope})"
+            f" ({change_percent(found.ratio[0])} in all, {slope})"
         )
-    size = f"{percent(found.ratio[0])}, {_bare(found.ratio[1])}…{_bare(found.ratio[2])}"
+    size = f"{change_percent(found.ratio[0])}, {_bare(found.ratio[1])}…{_bare(found.ratio[2])}"
     size += " relative to the control" if found.by_control else ""
     if found.latest:
         size += f"; the present level since the night of {day(found.latest, nights[-1])}"
@@ -126,16 +126,9 @@ def day(night: Night, today: Night) -> str:
     return f"the {then.day}{suffix}"
 
 
-def percent(factor: float, decimals: int = 0) -> str:
-    """By how much a factor changes something, with its sign."""
-    change = round(100 * (factor - 1), decimals)
-    sign = MINUS if change < 0 else "+" if change > 0 else ""
-    return f"{sign}{abs(change):.{decimals}f}\N{NO-BREAK SPACE}%"
-
-
 def _bare(factor: float, decimals: int = 0) -> str:
     """The same where its unit stands beside it."""
-    return percent(factor, decimals).split("\N{NO-BREAK SPACE}")[0]
+    return change_percent(factor, decimals).split("\N{NO-BREAK SPACE}")[0]
 
 
 BARS, GAP = "▁▂▃▄▅▆▇█", "·"

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Factor
-from tierbench.errors import ConfigError
+from tierbench.postprocess.compare.changes import METHOD, Change, changes, left_out, run_names
+from tierbench.postprocess.compare.differences import Difference, incomparable
 from tierbench.postprocess.plots.canvas import LINES, SHOWN, Picture, looks
 from tierbench.postprocess.plots.gallery import (
     RATE_FIGURE,
@@ -20,8 +21,6 @@ from tierbench.postprocess.plots.gallery import (
     sheets_of,
 )
 from tierbench.postprocess.plots.ladder import Plot, Series
-from tierbench.postprocess.report.changes import METHOD, Change, changes, left_out
-from tierbench.postprocess.report.differences import Difference
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.page import Drawn, caveat, document, gallery, relative, scale_note, sections
 from tierbench.postprocess.report.page_tables import held_predictions
@@ -29,27 +28,6 @@ from tierbench.postprocess.tables.factors import Panel, level_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counted import INVALID, verdict
 from tierbench.postprocess.wording import NOTHING, between, counted, factor, figures, listed, moment
-
-
-def run_names(runs: Sequence[Results]) -> list[str]:
-    """What each run is called: its folder, with as much of the path as tells it from the others."""
-    paths = [run.directory.resolve().parts for run in runs]
-    for length in range(1, max(map(len, paths)) + 1):
-        found = ["/".join(parts[-length:]) for parts in paths]
-        if len(set(found)) == len(found):
-            return found
-    raise ConfigError(f"{runs[0].directory}: given twice; a comparison needs different runs")
-
-
-def check_common(runs: Sequence[Results]) -> None:
-    """Runs without a configuration in common have nothing to compare."""
-    first = {row.configuration for row in runs[0].trials}
-    for run in runs[1:]:
-        if not first & {row.configuration for row in run.trials}:
-            raise ConfigError(
-                f"{runs[0].directory} and {run.directory}: have no configuration in common"
-                f" ({_configurations(runs[0])} against {_configurations(run)}); make a report of each"
-            )
 
 
 def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
@@ -132,11 +110,6 @@ def _sections(
         _difference_table(called[0], name, differ) for name, differ in zip(called[1:], found, strict=True)
     ]  # fmt: skip
     yield "runs", "Runs", [_run_table(runs, called, page)]
-
-
-def incomparable(found: Sequence[Difference]) -> list[Difference]:
-    """Of what differs, that which parts two runs."""
-    return [difference for difference in found if difference.parts]
 
 
 def _box(first: str, name: str, changed: Sequence[Change], differ: Sequence[Difference]) -> Markup:
@@ -243,10 +216,6 @@ def _run_table(runs: Sequence[Results], called: Sequence[str], page: Path) -> Ma
         where, seed = f"{run.plan.get('experiment')} at {run.plan.get('site')}", run.plan.get("seed")
         rows.append([name, where, when, link, len(run.trials), invalid, seed])
     return table(["run", "what", "began", "page", "trials", "INVALID", "seed"], rows, words=4)
-
-
-def _configurations(run: Results) -> str:
-    return ", ".join(dict.fromkeys(trial.configuration for trial in run.trials))
 
 
 def _dashes(number: int) -> list[object]:

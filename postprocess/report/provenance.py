@@ -4,48 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import tierbench
-from tierbench import files, json_files, names
-from tierbench.json_files import Damaged
+from tierbench.postprocess.compare.differences import Headers, conditions, headers
 from tierbench.postprocess.report.markup import Markup, element, joined, table
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.wording import NOTHING, SHOWN, abridged, counted, listed, moment
 
-HEADER_BYTES = 65_536  # none is longer
 KINDS = 5  # columns of hosts beside each other, so that a printed page holds them
-FIXED = ("role", "interface", "kernel", "python", "ncpu", "link_speed_mbps")
-
-Headers = dict[str, dict[str, list[str]]]  # host → what its header says → each value found, mostly one
-
-
-def headers(results: Results) -> Headers:
-    """What the samplers said of their hosts, over all trials."""
-    found: Headers = {}
-    for path in sorted((results.directory / names.TRIALS).glob(f"*/{names.SAMPLES}/*.samples")):
-        head = _header(path)
-        facts = {key: head.get(key) for key in FIXED} | dict(head.get("tuning") or {})
-        host = found.setdefault(str(head.get("host") or path.stem), {})
-        for key, value in facts.items():
-            word = NOTHING if value is None else str(value)
-            values = host.setdefault(key, [])
-            if word not in values:
-                values.append(word)
-    return found
-
-
-def conditions(results: Results) -> Any:
-    """What the run recorded of tuning and versions beyond the samplers' headers, if it did."""
-    trials = (results.directory / names.TRIALS).glob(f"*/{names.CONDITIONS}")
-    paths = [results.directory / names.CONDITIONS, *sorted(trials)]
-    for path in paths:
-        try:
-            return json_files.read(path)
-        except (FileNotFoundError, Damaged):
-            continue
-    return None
 
 
 def provenance(results: Results) -> Iterator[Markup]:
@@ -153,11 +120,3 @@ def _value(values: list[str]) -> Markup | str:
     if len(values) > 1:
         return element("b", joined(values, " then "))
     return values[0] if values else NOTHING
-
-
-def _header(path: Path) -> dict[str, Any]:
-    try:
-        with files.opened(path) as file:
-            return json_files.parse_as(dict[str, Any], file.readline(HEADER_BYTES), path.name)
-    except (OSError, Damaged):
-        return {}

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from tierbench import files
 from tierbench.errors import TierbenchError
+from tierbench.postprocess.compare.changes import check_common, run_names
+from tierbench.postprocess.compare.differences import differences
 from tierbench.postprocess.plots.canvas import Missing, Picture, Saved, looks, save, style
 from tierbench.postprocess.plots.gallery import pictures
-from tierbench.postprocess.report.compare import check_common, comparison_page, comparison_pictures, run_names
-from tierbench.postprocess.report.differences import differences
+from tierbench.postprocess.report.compare import comparison_page, comparison_pictures
 from tierbench.postprocess.report.page import run_page
 from tierbench.postprocess.report.papers import papers_picture
 from tierbench.postprocess.tables.load_run import Say, read_results

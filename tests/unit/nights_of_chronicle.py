@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from tierbench.postprocess.compare.differences import Link
 from tierbench.postprocess.history.database import Chronicle
-from tierbench.postprocess.history.rows import MEASURED, MISSED, Link, Night, Value, Verdicts
+from tierbench.postprocess.history.rows import MEASURED, MISSED, Night, Value, Verdicts
 
 DAY_NS = 86_400 * 10**9
 FIRST_NS = 20_600 * DAY_NS

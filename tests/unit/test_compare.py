@@ -8,11 +8,11 @@ import pytest
 from tests.unit.report_page import Page
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.errors import ConfigError
+from tierbench.postprocess.compare.changes import changes, run_names
+from tierbench.postprocess.compare.differences import differences
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.canvas import KNOWN
-from tierbench.postprocess.report.changes import changes
-from tierbench.postprocess.report.compare import comparison_pictures, run_names
-from tierbench.postprocess.report.differences import differences
+from tierbench.postprocess.report.compare import comparison_pictures
 from tierbench.postprocess.report.write import comparison
 from tierbench.postprocess.tables.load_run import read_results
 

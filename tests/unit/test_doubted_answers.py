@@ -11,8 +11,8 @@ import pytest
 from tests.unit import synthetic_report as synthetic
 from tierbench.dags.layout import Layout, Scaling
 from tierbench.dags.levels import Factor
+from tierbench.postprocess.compare.changes import Change, changes
 from tierbench.postprocess.report.answer import answers
-from tierbench.postprocess.report.changes import Change, changes
 from tierbench.postprocess.report.compare import comparison_page
 from tierbench.postprocess.report.notes import round_trips
 from tierbench.postprocess.schema.rows import RATE, TrialRow

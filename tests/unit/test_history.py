@@ -13,9 +13,9 @@ import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.errors import BusyError, ConfigError
+from tierbench.postprocess.compare.differences import altered
 from tierbench.postprocess.history import database
 from tierbench.postprocess.history.database import DamagedHistory, History
-from tierbench.postprocess.history.environment import altered
 from tierbench.postprocess.history.rows import (
     FAILED,
     MEASURED,

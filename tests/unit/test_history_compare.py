@@ -11,8 +11,7 @@ import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
 from tests.unit.test_history import DAY_NS, FIRST_NS
-from tierbench.postprocess.history.alarms import BETTER, WORSE
-from tierbench.postprocess.history.compare import CANNOT_TELL, SAME, judgement
+from tierbench.postprocess.compare.judgement import BETTER, CANNOT_TELL, SAME, WORSE, judgement
 from tierbench.postprocess.history.database import History, chronicle
 from tierbench.postprocess.history.export import COLUMNS, rows, write_parquet
 from tierbench.postprocess.history.rows import NightMark, write_night_mark

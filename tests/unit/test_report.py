@@ -14,8 +14,8 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.report_page import SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench import names
+from tierbench.postprocess.compare.differences import differences
 from tierbench.postprocess.measures.over_time import HostSeries, TimeSeries, busiest
-from tierbench.postprocess.report.differences import differences
 from tierbench.postprocess.report.markup import element, table
 from tierbench.postprocess.report.provenance import provenance
 from tierbench.postprocess.report.trials import steps_of

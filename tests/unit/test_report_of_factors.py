@@ -9,10 +9,10 @@ from tests.unit.report_page import Page
 from tests.unit.synthetic_report import Shape, write_run
 from tests.unit.test_plots import by_name
 from tierbench.errors import TierbenchError
+from tierbench.postprocess.compare.changes import changes
 from tierbench.postprocess.plots import canvas, gallery
 from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.report.answer import answer
-from tierbench.postprocess.report.changes import changes
 from tierbench.postprocess.report.page_tables import bottleneck_table, summary_table
 from tierbench.postprocess.report.write import comparison, run_report
 from tierbench.postprocess.tables.load_run import read_results

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, WORKLOAD
+from tierbench.errors import ConfigError
 from tierbench.postprocess import stats
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import Interval
@@ -83,13 +84,43 @@ def _values(trials: Mapping[Point, Sequence[TrialRow]], metric: str, doubtful: b
     }  # fmt: skip
 
 
+def usable(trials: Iterable[TrialRow], metric: str) -> list[TrialRow]:
+    """The trials that may be compared: those that count, and have the metric."""
+    return [trial for trial in trials if counts(trial) and (trial[metric] or 0) > 0]
+
+
 def _trials(results: Results, metric: str) -> dict[Point, list[TrialRow]]:
     """The trials that count and have the metric, by points: workload by workload, then in the order of the levels."""
     found: dict[Point, list[TrialRow]] = {}
-    rows = [trial for trial in results.trials if counts(trial) and (trial[metric] or 0) > 0]
+    rows = usable(results.trials, metric)
     names = [WORKLOAD, ACCESS, *(name for name in results.factors if name not in (WORKLOAD, ACCESS))]
     places = {name: factor.texts for name, factor in results.factors.items()}
     for trial in sorted(rows, key=lambda row: [places[name].index(level_of(row, name)) for name in names]):
         point = frozenset((name, level_of(trial, name)) for name in names)
         found.setdefault(point, []).append(trial)
     return found
+
+
+def run_names(runs: Sequence[Results]) -> list[str]:
+    """What each run is called: its folder, with as much of the path as tells it from the others."""
+    paths = [run.directory.resolve().parts for run in runs]
+    for length in range(1, max(map(len, paths)) + 1):
+        found = ["/".join(parts[-length:]) for parts in paths]
+        if len(set(found)) == len(found):
+            return found
+    raise ConfigError(f"{runs[0].directory}: given twice; a comparison needs different runs")
+
+
+def check_common(runs: Sequence[Results]) -> None:
+    """Runs without a configuration in common have nothing to compare."""
+    first = {row.configuration for row in runs[0].trials}
+    for run in runs[1:]:
+        if not first & {row.configuration for row in run.trials}:
+            raise ConfigError(
+                f"{runs[0].directory} and {run.directory}: have no configuration in common"
+                f" ({_configurations(runs[0])} against {_configurations(run)}); make a report of each"
+            )
+
+
+def _configurations(run: Results) -> str:
+    return ", ".join(dict.fromkeys(trial.configuration for trial in run.trials))

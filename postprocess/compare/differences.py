@@ -1,18 +1,27 @@
-"""What keeps two runs from being compared like for like, and what changed between them beyond that."""
+"""What keeps two runs from being compared like for like; what a run ran in, and what changed in that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
+from tierbench import files, json_files, names
+from tierbench.json_files import Damaged
 from tierbench.postprocess.measures.ceilings import measured_links
 from tierbench.postprocess.records.roles import by_role
-from tierbench.postprocess.report.provenance import Headers, conditions, headers
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.wording import NOTHING, listed
 
+Environment = Mapping[tuple[str, str], str]  # by host ("" of the run as a whole) and setting
+HEADER_BYTES = 65_536  # none is longer
+FIXED = ("role", "interface", "kernel", "python", "ncpu", "link_speed_mbps")
+Headers = dict[str, dict[str, list[str]]]  # host → what its header says → each value found, mostly one
 VERSIONS = ("kernel", "python")
 CLIENTS = {  # what clients have recorded, how it is called, and whether it keeps from comparing
     "client.program": ("ROOT programs", True),
@@ -31,6 +40,59 @@ OF_TRIALS = {  # columns of trials.csv, and how they are called
     "job_fetch_every_s": "time from one fetch to the next [s]",
 }  # fmt: skip
 NOISE = {"rtt_ms": (0.1, 0.5), "mbps": (0.15, 0.0)}  # by how much a measurement differs from itself: a share, at least
+SITE, WORKERS, BOOT = "site file", "workers of pool ", "boot"
+EXPERIMENT = "experiment: "  # and one of its keys
+UNMEASURED = {"name", "question", "seed", "report", "scaling", "claims"}  # keys that no rate goes by
+PACKAGE = "package "  # what hosts say of their software: package xrootd-server
+
+
+@dataclass(frozen=True)
+class Link:
+    """What iperf3 measured of a part of the way before the night's trials: the control that no storage is in."""
+
+    line: str
+    mbps: float | None
+    rtt_ms: float | None
+
+
+def headers(results: Results) -> Headers:
+    """What the samplers said of their hosts, over all trials."""
+    found: Headers = {}
+    for path in sorted((results.directory / names.TRIALS).glob(f"*/{names.SAMPLES}/*.samples")):
+        head = _header(path)
+        facts = {key: head.get(key) for key in FIXED} | dict(head.get("tuning") or {})
+        host = found.setdefault(str(head.get("host") or path.stem), {})
+        for key, value in facts.items():
+            word = NOTHING if value is None else str(value)
+            values = host.setdefault(key, [])
+            if word not in values:
+                values.append(word)
+    return found
+
+
+def conditions(results: Results) -> Any:
+    """What the run recorded of tuning and versions beyond the samplers' headers, if it did."""
+    trials = (results.directory / names.TRIALS).glob(f"*/{names.CONDITIONS}")
+    paths = [results.directory / names.CONDITIONS, *sorted(trials)]
+    for path in paths:
+        try:
+            return json_files.read(path)
+        except (FileNotFoundError, Damaged):
+            continue
+    return None
+
+
+def _header(path: Path) -> dict[str, Any]:
+    try:
+        with files.opened(path) as file:
+            return json_files.parse_as(dict[str, Any], file.readline(HEADER_BYTES), path.name)
+    except (OSError, Damaged):
+        return {}
+
+
+def incomparable(found: Sequence[Difference]) -> list[Difference]:
+    """Of what differs, that which parts two runs."""
+    return [difference for difference in found if difference.parts]
 
 
 @dataclass(frozen=True)
@@ -67,7 +129,7 @@ def _settings(one: Results, other: Results) -> Iterator[Difference]:
         "flush": "caches flushed",
     }.items():
         yield from _differ(what, one.experiment.get(key), other.experiment.get(key))
-    yield from _trials(one, other)
+    yield from _told_to_trials(one, other)
     strategies = [(results.site.get("flush") or {}).get("strategy") for results in (one, other)]
     yield from _differ("way of flushing", *strategies)
     for access in (access for access in one.accesses if access in other.accesses):
@@ -84,7 +146,7 @@ def _settings(one: Results, other: Results) -> Iterator[Difference]:
         yield from _differ(f"stated {link}", mine.get(link), theirs.get(link))
 
 
-def _trials(one: Results, other: Results) -> Iterator[Difference]:
+def _told_to_trials(one: Results, other: Results) -> Iterator[Difference]:
     """What the trials of points that both have were told to do, beyond what names them."""
     common = {batch_name(row.levels) for row in one.trials} & {batch_name(row.levels) for row in other.trials}
     for column, what in OF_TRIALS.items():
@@ -173,3 +235,97 @@ def _word(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} = {_word(inner)}" for key, inner in value.items()) or "none"
     return NOTHING if value is None or value == "" else str(value)
+
+
+def environment(results: Results) -> Environment:
+    """What a run has recorded of what it ran in."""
+    found = {("", SITE): digest_of_site(results)}
+    for key in results.experiment.keys() - UNMEASURED:
+        found["", f"{EXPERIMENT}{key}"] = _digest(json.dumps(results.experiment[key], sort_keys=True).encode())
+    for pool, workers in (results.plan.get("pools") or {}).items():
+        found["", f"{WORKERS}{pool}"] = ", ".join(workers)
+    recorded = conditions(results)
+    recorded = recorded if isinstance(recorded, dict) else {}
+    for host, settings in (recorded.get("hosts") or {}).items():
+        found |= {(host, name): str(value) for name, value in settings.items()}
+    for host, boots in (recorded.get("boot_ids") or {}).items():
+        found[host, BOOT] = ", ".join(boots) if isinstance(boots, list) else str(boots)
+    return found
+
+
+def digest_of_site(results: Results) -> str:
+    """Eight letters that are the same for the same site file."""
+    path = results.directory / names.SITE
+    return _digest(files.read_bytes(path)) if path.is_file() else ""
+
+
+def _digest(content: bytes) -> str:
+    return sha256(content).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class Altered:
+    """A setting that was not as before, on one or several hosts."""
+
+    setting: str
+    before: str
+    after: str
+    hosts: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        where = f" on {listed([host.split('.')[0] for host in self.hosts])}" if any(self.hosts) else ""
+        if self.setting == BOOT:
+            return f"{listed([host.split('.')[0] for host in self.hosts])} had been booted"
+        if self.setting == SITE:
+            return "the site file was another one"
+        if self.setting.startswith(EXPERIMENT):
+            return f"the experiment had been edited ({self.setting.removeprefix(EXPERIMENT)})"
+        name = self.setting.removeprefix(PACKAGE).removeprefix("client.").replace("_version", "")
+        if self.before == NOTHING:
+            return f"{name} had become {self.after}{where}"
+        return f"{name} went from {self.before} to {self.after}{where}"
+
+
+def altered(before: Environment, after: Environment) -> list[Altered]:
+    """What of the second is not as in the first, hosts that changed alike together; hosts of one alone do not count.
+
+    Nor do an experiment's keys of one alone: a newer tierbench has more of them.
+    """
+    hosts = {host for host, _ in before} & {host for host, _ in after}
+    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for host, setting in dict.fromkeys([*before, *after]):
+        if host in hosts:
+            change = before.get((host, setting), NOTHING), after.get((host, setting), NOTHING)
+            if change[0] != change[1] and not (setting.startswith(EXPERIMENT) and NOTHING in change):
+                found[setting, *change].append(host)
+    changes = [Altered(setting, one, other, tuple(sorted(on))) for (setting, one, other), on in found.items()]
+    return sorted(changes, key=_weight)
+
+
+def _weight(change: Altered) -> tuple[int, str]:
+    """The experiment first, then software, then what is set, then what was only booted."""
+    if change.setting.startswith(EXPERIMENT):
+        return -1, change.setting
+    if change.setting.startswith((PACKAGE, "client.")):
+        return 0, change.setting
+    return (3 if change.setting == BOOT else 1 if change.setting in ("kernel", SITE) else 2), change.setting
+
+
+def altered_links(before: Sequence[Link], after: Sequence[Link]) -> Iterator[str]:
+    """In words, what iperf3 found otherwise by more than two measurements of one link differ."""
+    earlier = {link.line: link for link in before}
+    for link in after:
+        was = earlier.get(link.line)
+        if was and not alike(was.rtt_ms, link.rtt_ms, *NOISE["rtt_ms"]):
+            yield f"the round trip to {link.line} went from {_ms(was.rtt_ms)} to {_ms(link.rtt_ms)}"
+        if was and not alike(was.mbps, link.mbps, *NOISE["mbps"]):
+            yield f"the link to {link.line} went from {_mbps(was.mbps)} to {_mbps(link.mbps)}"
+
+
+def _ms(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.1f} ms"
+
+
+def _mbps(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.0f} Mb/s"

@@ -7,33 +7,21 @@ nobody can tell.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 
 from tierbench.errors import ConfigError
-from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.history.alarms import BETTER, WORSE, baseline
-from tierbench.postprocess.history.database import Chronicle
-from tierbench.postprocess.history.rows import Night
-from tierbench.postprocess.history.runs import values
-from tierbench.postprocess.history.sentences import percent
-from tierbench.postprocess.report.changes import changes, left_out
-from tierbench.postprocess.report.compare import check_common, incomparable
-from tierbench.postprocess.report.differences import Difference, differences
+from tierbench.postprocess.compare.changes import changes, check_common, left_out, usable
+from tierbench.postprocess.compare.differences import Difference, differences, incomparable
 from tierbench.postprocess.schema.rows import trial_column
-from tierbench.postprocess.stats import student
 from tierbench.postprocess.tables.factors import batch_name
-from tierbench.postprocess.tables.load_run import Results, Say, read_results
-from tierbench.postprocess.verdict import counted as verdicts
-from tierbench.postprocess.wording import counted, figures
+from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.wording import change_percent, counted, figures
 
-SAME, CANNOT_TELL = "same", "cannot tell"
-LEAST_NIGHTS = 3
+BETTER, WORSE, SAME, CANNOT_TELL = "better", "worse", "same", "cannot tell"
 
 
 @dataclass(frozen=True)
@@ -74,53 +62,23 @@ def compare_runs(one: Results, other: Results, size: float, metric: str = "", an
     """From one run to another; refused where they were made differently."""
     check_common([one, other])
     differing = differences(one, other)
-    _refuse(one.name, other.name, differing, anyway)
+    refuse_unlike(one.name, other.name, differing, anyway)
     metric = metric or one.rate
     judged = []
     for change in changes(one, other, metric):
         interval = (change.ratio, change.low, change.high)
         said = CANNOT_TELL if change.is_doubted else judgement(*interval, size, metric)
         counts = (len(change.before), len(change.after))
-        judged.append(Judged(change.name, _middle(change.before), _middle(change.after), counts, *interval, said))
-    there = {batch_name(row.levels) for row in one.trials if verdicts.counts(row) and (row[metric] or 0) > 0}
+        judged.append(
+            Judged(change.name, _geometric_mean(change.before), _geometric_mean(change.after), counts, *interval, said)
+        )
+    there = {batch_name(row.levels) for row in usable(one.trials, metric)}
     missing = left_out(one, other, metric)
     lost = [name for name in missing if name in there]
     new = [name for name in missing if name not in there]
     return Comparison(
         one.name, other.name, metric, one.unit if metric == one.rate else "", judged, differing, lost, new
     )
-
-
-def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say, anyway: bool = False) -> Comparison:
-    """From a baseline's nights to a run: a night is one draw, so the interval is that of one more night."""
-    nights = [night for night in known.measured if Path(night.directory) != run.directory.resolve()]
-    metric, unit = run.rate, run.unit
-    latest = next((night for night in reversed(nights) if not night.rerun), None)  # which has measured all of it
-    if latest is None or latest.metric != metric:
-        raise ConfigError(f"{known.nightly}: has no nights measured by {metric}, so nothing to compare with")
-    differing = _differences_from(latest, known.nightly, run, say, anyway)
-    judged = []
-    together = max(sum(value.metric == metric for value in values(run)), 1)
-    for value in values(run):
-        own = baseline(known, value.configuration)
-        logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
-        if value.metric != metric or not len(logs):
-            continue
-        found = _of_one_more(logs, math.log(value.mean), together)
-        level = math.exp(float(logs.mean()))
-        judged.append(
-            Judged(
-                value.configuration, level, value.mean, (len(logs), value.n), *found, judgement(*found, size, metric)
-            )
-        )
-    if not judged:
-        raise ConfigError(
-            f"{run.directory} and {known.nightly}: have no configuration in common whose trials are VALID"
-        )
-    there = {one.configuration for one in judged}
-    planned = [row.configuration for row in known.verdicts.get(latest.id, [])]
-    lost = [name for name in planned if name not in there and len(baseline(known, name))]
-    return Comparison(known.nightly, run.name, metric, unit, judged, differing, lost)
 
 
 def judgement(factor: float, low: float | None, high: float | None, size: float, metric: str) -> str:
@@ -135,35 +93,12 @@ def judgement(factor: float, low: float | None, high: float | None, size: float,
     return CANNOT_TELL
 
 
-def _middle(rates: Sequence[float]) -> float:
+def _geometric_mean(rates: Sequence[float]) -> float:
     """The geometric mean, as the ratio is that of two of them."""
     return float(np.exp(np.mean(np.log(rates))))
 
 
-def _of_one_more(logs: Numbers, value: float, together: int) -> tuple[float, float | None, float | None]:
-    factor = math.exp(value - float(logs.mean()))
-    if len(logs) < LEAST_NIGHTS:
-        return factor, None, None
-    reach = float(student(len(logs) - 1, together) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
-    return factor, factor * math.exp(-reach), factor * math.exp(reach)
-
-
-def _differences_from(night: Night, nightly: str, run: Results, say: Say, anyway: bool) -> Sequence[Difference] | None:
-    """What a run was made differently in than a night; refused where that cannot be seen any more."""
-    directory = Path(night.directory)
-    if directory.is_dir():
-        differing = differences(read_results(directory, say), run)
-        _refuse(nightly, run.name, differing, anyway)
-        return differing
-    if not anyway:
-        raise ConfigError(
-            f"{directory}: is not there any more, the run of {nightly}'s latest night, so nobody can say whether"
-            f" {run.name} was made as that; --anyway compares them all the same"
-        )
-    return None
-
-
-def _refuse(first: str, second: str, differing: Sequence[Difference], anyway: bool) -> None:
+def refuse_unlike(first: str, second: str, differing: Sequence[Difference], anyway: bool) -> None:
     parting = incomparable(differing)
     if parting and not anyway:
         told = "; ".join(difference.words for difference in parting[:4])
@@ -174,18 +109,19 @@ def _refuse(first: str, second: str, differing: Sequence[Difference], anyway: bo
         )
 
 
-# -- how it is told ------------------------------------------------------------------------------------
-
-
 def lines(made: Comparison) -> Iterator[str]:
     """For a terminal."""
     yield f"{made.second} against {made.first}, {made.metric}:"
     width = max((len(one.configuration) for one in made.judged), default=0)
     for one in made.judged:
-        interval = "" if one.low is None or one.high is None else f" ({percent(one.low, 1)}…{percent(one.high, 1)})"
+        interval = (
+            ""
+            if one.low is None or one.high is None
+            else f" ({change_percent(one.low, 1)}…{change_percent(one.high, 1)})"
+        )
         yield (
             f"  {one.configuration:<{width}}  {figures(one.before):>6} → {figures(one.after):>6} {made.unit}"
-            f"  {percent(one.ratio, 1)}{interval}  {one.judgement}"
+            f"  {change_percent(one.ratio, 1)}{interval}  {one.judgement}"
         )
     if not made.judged:
         yield "  no configuration has usable trials in both"
@@ -219,8 +155,12 @@ def as_junit(made: Comparison) -> str:
     )  # fmt: skip
     for one in made.judged:
         case = ElementTree.SubElement(suite, "testcase", classname=f"tierbench.{made.metric}", name=one.configuration)
-        words = f"{figures(one.before)} → {figures(one.after)} {made.unit}, {percent(one.ratio, 1)}"
-        words += "" if one.low is None or one.high is None else f", {percent(one.low, 1)}…{percent(one.high, 1)}"
+        words = f"{figures(one.before)} → {figures(one.after)} {made.unit}, {change_percent(one.ratio, 1)}"
+        words += (
+            ""
+            if one.low is None or one.high is None
+            else f", {change_percent(one.low, 1)}…{change_percent(one.high, 1)}"
+        )
         if one.judgement == WORSE:
             ElementTree.SubElement(case, "failure", message=words)
         elif one.judgement == CANNOT_TELL:

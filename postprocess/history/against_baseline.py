@@ -1,0 +1,75 @@
+"""Whether a run is better or worse than the nights of a nightly since its baseline began."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from tierbench.errors import ConfigError
+from tierbench.postprocess.compare.differences import Difference, differences
+from tierbench.postprocess.compare.judgement import Comparison, Judged, judgement, refuse_unlike
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.history.alarms import baseline
+from tierbench.postprocess.history.database import Chronicle
+from tierbench.postprocess.history.rows import Night
+from tierbench.postprocess.history.runs import values
+from tierbench.postprocess.stats import student
+from tierbench.postprocess.tables.load_run import Results, Say, read_results
+
+LEAST_NIGHTS = 3
+
+
+def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say, anyway: bool = False) -> Comparison:
+    """From a baseline's nights to a run: a night is one draw, so the interval is that of one more night."""
+    nights = [night for night in known.measured if Path(night.directory) != run.directory.resolve()]
+    metric, unit = run.rate, run.unit
+    latest = next((night for night in reversed(nights) if not night.rerun), None)  # which has measured all of it
+    if latest is None or latest.metric != metric:
+        raise ConfigError(f"{known.nightly}: has no nights measured by {metric}, so nothing to compare with")
+    differing = _differences_from(latest, known.nightly, run, say, anyway)
+    judged = []
+    together = max(sum(value.metric == metric for value in values(run)), 1)
+    for value in values(run):
+        own = baseline(known, value.configuration)
+        logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
+        if value.metric != metric or not len(logs):
+            continue
+        found = _of_one_more(logs, math.log(value.mean), together)
+        level = math.exp(float(logs.mean()))
+        judged.append(
+            Judged(
+                value.configuration, level, value.mean, (len(logs), value.n), *found, judgement(*found, size, metric)
+            )
+        )
+    if not judged:
+        raise ConfigError(
+            f"{run.directory} and {known.nightly}: have no configuration in common whose trials are VALID"
+        )
+    there = {one.configuration for one in judged}
+    planned = [row.configuration for row in known.verdicts.get(latest.id, [])]
+    lost = [name for name in planned if name not in there and len(baseline(known, name))]
+    return Comparison(known.nightly, run.name, metric, unit, judged, differing, lost)
+
+
+def _of_one_more(logs: Numbers, value: float, together: int) -> tuple[float, float | None, float | None]:
+    factor = math.exp(value - float(logs.mean()))
+    if len(logs) < LEAST_NIGHTS:
+        return factor, None, None
+    reach = float(student(len(logs) - 1, together) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
+    return factor, factor * math.exp(-reach), factor * math.exp(reach)
+
+
+def _differences_from(night: Night, nightly: str, run: Results, say: Say, anyway: bool) -> Sequence[Difference] | None:
+    """What a run was made differently in than a night; refused where that cannot be seen any more."""
+    directory = Path(night.directory)
+    if directory.is_dir():
+        differing = differences(read_results(directory, say), run)
+        refuse_unlike(nightly, run.name, differing, anyway)
+        return differing
+    if not anyway:
+        raise ConfigError(
+            f"{directory}: is not there any more, the run of {nightly}'s latest night, so nobody can say whether"
+            f" {run.name} was made as that; --anyway compares them all the same"
+        )
+    return None
