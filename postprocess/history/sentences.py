@@ -22,7 +22,6 @@ from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night, Value
 from tierbench.postprocess.wording import NOTHING, change_percent, counted, figures, listed, moment
 
-MINUS = "\N{MINUS SIGN}"
 THIS_MONTH = 27  # nights within which a day of the month says it all
 MOST = 3  # of what else changed; the page has the rest
 BESIDE = 1  # nights by which what else changed may lie beside the night that is named
