@@ -1,6 +1,6 @@
 """What `make test` runs: its parts beside each other, the log of each, and where the minutes went.
 
-The testbed's tests mostly wait for jobs, so that the others, at the lowest priority, have what they leave of the cores.
+The testbed's tests mostly wait for jobs, so that the others, at a lower priority, have what they leave of the cores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LOGS = Path("build/test")
-BESIDE = 19  # nice, of what runs beside the testbeds
+BESIDE = 10  # nice, of what runs beside the testbeds
 TESTBEDS = 3  # side by side, each with some files of tests
 PYTEST = [sys.executable, "-m", "pytest", "--durations=40"]
 
