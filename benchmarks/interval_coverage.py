@@ -75,7 +75,12 @@ def main() -> None:
     for kind in KINDS:
         print(f"| {kind} |", " | ".join(coverage(chance, kind, n, runs) for n in (2, 3, 5, 10)), "|", flush=True)
     print("\n| equal points | panels | scatter | answer | compare |\n|---|---|---|---|---|")
-    for points, panels, kind in (*((k, 1, KINDS[0]) for k in (2, 4, 12, 24)), (4, 4, KINDS[0]), (4, 1, KINDS[3])):
+    for points, panels, kind in (
+        *((k, 1, KINDS[0]) for k in (2, 4, 12, 24)),
+        (4, 4, KINDS[0]),
+        (4, 1, KINDS[1]),
+        (4, 1, KINDS[3]),
+    ):
         answer, change = (
             false_answer(chance, kind, points, panels, 3, runs),
             false_change(chance, kind, points, 3, runs),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 LEVEL = 0.95
 STRAY = 0.01  # how often a run without a stray trial is said to have one
+DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may differ more than they seem to
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, for a stray trial to be told from its neighbours
 LARGEST_DF = 1000.0  # beyond, Student's distribution is the normal one
 Values = Mapping[tuple[Hashable, Hashable], float]  # by point and repetition
@@ -176,7 +177,7 @@ def blocks(values: Values) -> tuple[Blocks, list[tuple[Hashable, Hashable]]]:
         stray = model.trials[worst]
         without = Blocks({key: value for key, value in kept.items() if key != stray})
         place = without.points[stray[0]]
-        variance, df = float(without.variances[place]), float(without.dfs[place])
+        variance, df = (float(of[place]) for of in moderated(without.squares, without.freedom, DOUBT_OF_STRAYS))
         if df <= 0 or not _is_beyond(float(far[worst]), variance, df, len(kept)):
             break
         strays.append(stray)
@@ -191,11 +192,11 @@ def _is_beyond(distance: float, variance: float, df: float, trials: int) -> bool
     return variance > 0 and 2 * trials * float(stats.t.sf(distance / math.sqrt(variance), df)) < STRAY
 
 
-def moderated(squares: Numbers, freedom: Numbers) -> tuple[Numbers, Numbers]:
+def moderated(squares: Numbers, freedom: Numbers, doubt: float = DOUBT) -> tuple[Numbers, Numbers]:
     """Variances from sums of squares, each drawn towards all of them, and their degrees of freedom.
 
     As limma's squeezeVar, but for two things that few trials of few points need, by simulation: they are drawn towards
-    their mean and not their geometric mean, and how much they differ counts half a standard error more.
+    their mean and not their geometric mean, and how much they differ counts `doubt` standard errors more.
     """
     from scipy import special
 
@@ -212,7 +213,7 @@ def moderated(squares: Numbers, freedom: Numbers) -> tuple[Numbers, Numbers]:
     logs = logs - special.digamma(half) + np.log(half)
     expected = float(special.polygamma(1, half).mean())
     beyond = max(float(logs.var(ddof=1)) - expected, 0.0)
-    beyond += 0.5 * (expected + beyond) * math.sqrt(2 / (len(logs) - 1))
+    beyond += doubt * (expected + beyond) * math.sqrt(2 / (len(logs) - 1))
     prior = 2 * _inverse_trigamma(beyond)
     return (prior * pooled + squares) / (prior + freedom), np.minimum(prior + freedom, total)
 
