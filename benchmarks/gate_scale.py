@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tierbench import names
-from tierbench.postprocess.records.trial import TrialData, read_trial
+from tierbench.postprocess.records.load_trial import read_trial
+from tierbench.postprocess.records.trial import TrialData
 from tierbench.starts import lead
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.settings import Settings

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierbench.postprocess.measures.knee import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
+from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
 from tierbench.postprocess.stats import Interval
 
 LEAST = 0.9

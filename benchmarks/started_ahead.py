@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from tierbench import json_files, names
-from tierbench.postprocess.records.trial import TrialData, read_trial
+from tierbench.postprocess.records.load_trial import read_trial
+from tierbench.postprocess.records.trial import TrialData
 
 EXPERIMENT = """
 extends = "quick"

@@ -22,7 +22,7 @@ from tierbench.monitors.sources import SOURCES
 from tierbench.postprocess.report import papers
 from tierbench.postprocess.schema.tables import schema
 from tierbench.postprocess.tables.load_run import read_results
-from tierbench.postprocess.verdict.rules import RULES
+from tierbench.postprocess.verdict.judge import RULES
 
 PAGES = Path(__file__).parent
 PART = re.compile(r"(?<=<!-- generated: )(.+?)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)

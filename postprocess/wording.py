@@ -86,8 +86,3 @@ def worded(text: str, directions: Iterable[str]) -> str:
 def abridged(words: Sequence[str], most: int = SHOWN) -> list[str]:
     """The first words, and how many more there are."""
     return [*words[:most], f"{len(words) - most} more"] if len(words) > most else list(words)
-
-
-def separated(reasons: Iterable[str]) -> str:
-    """Reasons as a table has them, separated by semicolons: one that has such in it is one reason still."""
-    return "; ".join(reason.replace("; ", ", ") for reason in reasons)

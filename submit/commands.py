@@ -331,7 +331,7 @@ def _show_tables(directory: Path, *, as_json: bool = False) -> bool:
         from tierbench.postprocess.tables.load_run import read_results
         from tierbench.postprocess.tables.terminal import as_text, tables_content
         from tierbench.postprocess.tables.write import tables
-        from tierbench.postprocess.verdict.counted import counts
+        from tierbench.postprocess.verdict.counting import counts
     except ImportError as error:
         raise TierbenchError(
             f"tables need numpy: {error}; `tierbench tables {directory}` where it is installed"
@@ -352,7 +352,7 @@ def _show_tables(directory: Path, *, as_json: bool = False) -> bool:
 
 
 def _enough(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.measures.enough import enough_without
+    from tierbench.postprocess.verdict.enough import enough_without
 
     try:
         unneeded = enough_without(arguments.directory, arguments.trial)

@@ -15,7 +15,7 @@ from tierbench.dags.hosts import slot_problems
 from tierbench.dags.levels import PAIR
 from tierbench.dags.plan import Plan
 from tierbench.errors import UnmetNeed
-from tierbench.postprocess.verdict.rules import BY_NAME
+from tierbench.postprocess.verdict.sampling_rules import few_samples
 from tierbench.site_configs.site import Access, Site
 from tierbench.submit.estimates import OVERHEAD_S, run_bytes, run_s, trial_s
 from tierbench.submit.pool import Slots
@@ -116,22 +116,21 @@ def long_enough(plan: Plan, site: Site, experiment: Experiment) -> Iterator[Find
 
     Of a scale model the links do not tell it: there clients wait more for other things.
     """
-    few = BY_NAME["few samples"]
-    if plan.scale != 1 or experiment.measure == "operations" or few.suspect is None:
+    if plan.scale != 1 or experiment.measure == "operations" or few_samples.suspect is None:
         return
     shares = []
     for trial in plan.trials:
         reading_s = trial_s(plan, site, experiment, trial) - OVERHEAD_S
         period_s = experiment.at(trial.configuration.levels).sample_period_s
-        if 0 < reading_s < 100 * period_s / few.suspect:
+        if 0 < reading_s < 100 * period_s / few_samples.suspect:
             shares.append((100 * period_s / reading_s, reading_s, period_s))
     if shares:
         share, reading_s, period_s = max(shares)
         yield Finding(
             "doubtful", "length of trials",
             f"at the links' full rate {len(shares)} trials are too short: the shortest reads for {reading_s:.1f} s,"
-            f" of which a sampling period of {period_s:g} s is {share:.0f} % (verdict: {few.name}, {few.suspect:g} %)",
-            f"make size_mb {math.ceil(share / few.suspect)} times as large, or sample_period_s shorter",
+            f" of which a sampling period of {period_s:g} s is {share:.0f} % (verdict: {few_samples.name}, {few_samples.suspect:g} %)",
+            f"make size_mb {math.ceil(share / few_samples.suspect)} times as large, or sample_period_s shorter",
         )  # fmt: skip
 
 

@@ -19,8 +19,9 @@ from tierbench.dags.records import Outcome, read_outcome
 from tierbench.dags.trial_settings import SKIPPED
 from tierbench.errors import ConfigError
 from tierbench.json_files import Damaged
+from tierbench.postprocess.schema.columns import parted
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SUMMED, trial_column
-from tierbench.postprocess.verdict.counted import INVALID
+from tierbench.postprocess.verdict.counting import INVALID
 from tierbench.starts import IN_TURN
 from tierbench.submit.trial.dagman import is_held
 
@@ -107,7 +108,7 @@ def _judged(directory: Path, _when_ns: int) -> Judged | None:
     try:
         with (directory / names.TRIALS_CSV).open(encoding="utf-8", newline="") as file:
             row = next(csv.DictReader(file))
-        reasons = tuple(filter(None, row["verdict_reasons"].split("; ")))
+        reasons = parted(row["verdict_reasons"])
         rates = (SUMMED,) if row["started"] == IN_TURN else (RATE, EVENTS, OPERATIONS)
         first = next((name for name in rates if row[name]), None)
         rate = f"{float(row[first]):.1f} {trial_column(first).unit}" if first else ""

@@ -12,7 +12,7 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import batch_name, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counted import SUSPECT, counts, verdict
+from tierbench.postprocess.verdict.counting import SUSPECT, counts, verdict
 
 Point = frozenset[tuple[str, str]]
 METHOD = "moderated t of the logarithms, 95 % for all of them together"

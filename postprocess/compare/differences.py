@@ -12,8 +12,8 @@ from typing import Any
 
 from tierbench import files, json_files, names
 from tierbench.json_files import Damaged
-from tierbench.postprocess.measures.ceilings import measured_links
-from tierbench.postprocess.records.roles import by_role
+from tierbench.postprocess.records.ceilings import measured_links
+from tierbench.postprocess.records.definition import by_role
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.wording import NOTHING, listed

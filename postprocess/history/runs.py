@@ -14,12 +14,12 @@ from tierbench.json_files import Damaged
 from tierbench.postprocess.compare.differences import Link, environment
 from tierbench.postprocess.history.database import DamagedHistory, History
 from tierbench.postprocess.history.rows import FAILED, MEASURED, Measured, Night, Value, Verdicts, read_night_mark
-from tierbench.postprocess.measures.ceilings import measured_links
+from tierbench.postprocess.records.ceilings import measured_links
 from tierbench.postprocess.schema.rows import SUMMARISED, TrialRow
 from tierbench.postprocess.stats import mean_interval
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results, Say, read_results
-from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID, valid, values_of, verdict
+from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, valid, values_of, verdict
 
 
 def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) -> tuple[Night, Measured]:
@@ -89,8 +89,7 @@ def _by_configuration(results: Results) -> dict[str, list[TrialRow]]:
 
 def _why_none(results: Results) -> str:
     """Why no trial is VALID: the first reason of the first trial that gives one."""
-    reasons = [text for row in results.trials for text in (row.verdict_reasons, row.reasons) if text]
-    first = reasons[0].split("; ")[0] if reasons else "none has ended"
+    first = next((why for row in results.trials for why in (*row.verdict_reasons, *row.reasons)), "none has ended")
     return f"none of its {len(results.trials)} trials is VALID: {first}"
 
 

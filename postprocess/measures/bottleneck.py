@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tierbench.postprocess.measures.ceilings import Ceiling, tightest
 from tierbench.postprocess.measures.latency import (
     Clients,
     clients_apart,
@@ -19,6 +18,7 @@ from tierbench.postprocess.measures.latency import (
     why_not_latency,
 )
 from tierbench.postprocess.measures.resources import SHARED, Resource, part, resources
+from tierbench.postprocess.records.ceilings import Ceiling, tightest
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import Limit, ResourceRow
 

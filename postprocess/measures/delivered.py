@@ -6,6 +6,8 @@ makes the storage send more, and the jobs faster by nothing.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +15,11 @@ import numpy as np
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.closure import together
 from tierbench.postprocess.measures.traffic import Window, traffic, window_rates
+from tierbench.postprocess.records.definition import Definition
+from tierbench.postprocess.records.jobs import Job, WorkDone
 from tierbench.postprocess.records.trial import Sampled, TrialData
+from tierbench.postprocess.schema.rows import Fetches
+from tierbench.wrappers.work import PERCENTILES, rank
 
 LEAST_RECEIVED = 0.98  # of what the jobs took in; with less, data reached them past the sampled interfaces
 
@@ -67,3 +73,91 @@ def delivered(data: TrialData) -> Delivered:
         window_ns=data.window_ns,
         counter=data.measure.far_counter,
     )
+
+
+FEW = 0.02  # of a job's fetches: by no more is a file's time too large if the time of those that were cut is in it
+
+
+def of_job(job: Job) -> Fetches:
+    """A job's own."""
+    return _fetches([job.work], job.work.latency_s, job.run_s) if job.work else Fetches()
+
+
+def of_jobs(jobs: Iterable[Job], window_s: float | None) -> Fetches:
+    """All jobs' together; of their latencies the jobs tell but the classes, and the longest."""
+    done = [job.work for job in jobs if job.work]
+    if not done:
+        return Fetches()
+    counts = sum((one.latencies for one in done), Counter[float]())
+    cut_after = sum((one.cut_after for one in done), Counter[float]())
+    longest = max((one.latency_s["max"] or 0.0 for one in done), default=0.0) or None
+    overdue = sum(one.overdue for one in done)
+    latencies = {name: _percentile(counts, share, longest, overdue, cut_after) for name, share in PERCENTILES.items()}
+    return _fetches(done, {**latencies, "max": longest}, window_s)
+
+
+def _fetches(done: Sequence[WorkDone], latencies: Mapping[str, float | None], seconds: float | None) -> Fetches:
+    fetches = sum(one.fetches for one in done)
+    return Fetches(
+        fetches=fetches,
+        fetch_failures=sum(one.failed for one in done),
+        fetches_cut=sum(one.cut for one in done),
+        fetches_overdue=sum(one.overdue for one in done),
+        fetches_per_s=fetches / seconds if seconds else None,
+        latency_p50_s=latencies["p50"],
+        latency_p95_s=latencies["p95"],
+        latency_p99_s=latencies["p99"],
+        latency_max_s=latencies["max"],
+    )
+
+
+def each_s(data: TrialData) -> float | None:
+    """What a file has cost whoever was at it: the time of all that were under way, over the files.
+
+    None where a timetable says when each begins: between two of them nobody has one under way.
+    """
+    done = [(job.work, _under_way_s(job.work, job.run_s, data.trial)) for job in data.jobs if job.work]
+    times = [seconds for _, seconds in done if seconds is not None]
+    fetches = sum(work.fetches for work, _ in done)
+    is_known = len(times) == len(done) and data.trial.work.fetch_every_s is None
+    return sum(times) / fetches if fetches and is_known else None
+
+
+def _under_way_s(work: WorkDone, run_s: float | None, trial: Definition) -> float | None:
+    """As the job tells; else by its whole run, if all of its processes had files under way to the end."""
+    if work.under_way_s is not None:
+        return work.under_way_s
+    if run_s is None or work.cut > FEW * work.fetches:
+        return None
+    at_once = trial.declared.at_once
+    if trial.work.for_s is None:
+        of_process, further = divmod(trial.work.files_per_job, max(work.processes, 1))
+        at_once = min(at_once, max(of_process, 1))
+        if further or of_process % at_once:
+            return None
+    return work.processes * at_once * run_s
+
+
+def cached_share(data: TrialData, carried_bytes: float | None, taken_bytes: int | None) -> float | None:
+    """Of what was read again and again, the share that the storage did not send."""
+    if not data.trial.reads_again or carried_bytes is None or not taken_bytes:
+        return None
+    return max(0.0, 1 - carried_bytes / taken_bytes)
+
+
+def _percentile(
+    counts: Counter[float], share: float, longest: float | None, overdue: int, cut_after: Counter[float]
+) -> float | None:
+    """Within how long so large a share was done, of those that were meant to begin.
+
+    None overdue is known to be, and none that was cut off by then unless it had been under way for less.
+    """
+    done, longer = 0, overdue + cut_after.total()
+    cut = sorted(cut_after)
+    for seconds in sorted(counts):
+        done += counts[seconds]
+        while cut and cut[0] < seconds:
+            longer -= cut_after[cut.pop(0)]
+        if done >= rank(share, counts.total() + longer):
+            return min(seconds, longest or seconds)
+    return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from tierbench.dags.measure import COUNTERS, OF_DISKS, OF_OWN_DISKS, OTHER_WAY, SENT
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.course import course, with_window
+from tierbench.postprocess.measures.counter_curve import counter_curve, with_window
 from tierbench.postprocess.measures.traffic import MEGABITS, resolution_s
 from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.rows import TrialRow
@@ -108,7 +108,7 @@ def _disks(sampled: Sequence[Sampled], trial: TrialRow, steps: int) -> Iterator[
 
 
 def _taken_in(at_workers: Sequence[TimeSeries], trial: TrialRow) -> TimeSeries | None:
-    """What the trial's jobs moved: the course that their workers' interfaces tell, of the rate that they count."""
+    """What the trial's jobs moved: the curve that their workers' interfaces tell, of the rate that they count."""
     rate, window_s = trial.delivered_mbps, trial.window_s
     if not at_workers or not rate or window_s is None or trial.slices.all_active_delivered_mbps is None:
         return None
@@ -127,7 +127,7 @@ def _step_s(trial: TrialRow, resolution: float, steps: int) -> float:
 def _moved(sampled: Sampled, counter: str, trial: TrialRow, step_s: float) -> TimeSeries:
     """Means over steps of equal length; no byte is lost by the thinning."""
     window_s = trial.window_s or 0.0
-    moved = with_window(course(sampled, counter, trial.go_wall_ns or 0), 0, window_s)
+    moved = with_window(counter_curve(sampled, counter, trial.go_wall_ns or 0), 0, window_s)
     lead, tail = np.ceil(LEAD_S / step_s), np.ceil((window_s + TAIL_S) / step_s)
     edges: Numbers = np.arange(-lead, tail + 1) * step_s
     return TimeSeries(edges, moved.rates(edges) * MEGABITS)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierbench.postprocess.measures.ceilings import Ceiling
-from tierbench.postprocess.measures.course import course
+from tierbench.postprocess.measures.counter_curve import counter_curve
 from tierbench.postprocess.measures.traffic import window_rates
+from tierbench.postprocess.records.ceilings import Ceiling
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 
@@ -240,7 +240,7 @@ def per_second(sampled: Sampled, counter: str, of: Part, times_what: float = 1.0
     """How fast a counter rose; None unless known for most of the part."""
     if counter not in sampled.intervals.differences:
         return None
-    risen = course(sampled, counter, of.begin_ns, (of.begin_ns, of.end_ns))
+    risen = counter_curve(sampled, counter, of.begin_ns, (of.begin_ns, of.end_ns))
     rate = risen.rate(0, of.seconds)
     if rate is None or risen.known_s(np.array([0, of.seconds]))[0] < KNOWN * of.seconds:
         return None
@@ -259,7 +259,7 @@ def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling: Ceiling | None
     """The share of the part's samples whose rate is near the ceiling."""
     if ceiling is None or counter not in sampled.intervals.differences:
         return 0.0
-    risen = course(sampled, counter, of.begin_ns, (of.begin_ns, of.end_ns))
+    risen = counter_curve(sampled, counter, of.begin_ns, (of.begin_ns, of.end_ns))
     rates = risen.rates(risen.times[(risen.times >= 0) & (risen.times <= of.seconds)])  # of whole intervals
     return float(np.mean(rates >= NEARLY_FULL * ceiling.mbps * 1e6 / 8)) if len(rates) else 0.0
 

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.course import course
-from tierbench.postprocess.measures.idle import MOST_AT_REST_MBPS
-from tierbench.postprocess.measures.traffic import MEGABITS, window_rates
+from tierbench.postprocess.measures.counter_curve import counter_curve
+from tierbench.postprocess.measures.traffic import MEGABITS, MOST_AT_REST_MBPS, window_rates
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 
@@ -123,7 +122,7 @@ def _far_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
     far = data.far_end
     if not far:
         return np.full(len(times) - 1, np.nan)
-    rates = (course(one, data.measure.far_counter, begin_ns).rates(times) * MEGABITS for one in far)
+    rates = (counter_curve(one, data.measure.far_counter, begin_ns).rates(times) * MEGABITS for one in far)
     return sum(rates, np.zeros(len(times) - 1))
 
 

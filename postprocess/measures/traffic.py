@@ -6,9 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tierbench.dags.measure import RECEIVED
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.course import LEAST_S, Course, course, with_window
-from tierbench.postprocess.records.trial import Sampled
+from tierbench.postprocess.measures.counter_curve import (
+    LEAST_S,
+    CounterCurve,
+    begin_edge,
+    counter_curve,
+    end_edge,
+    with_window,
+)
+from tierbench.postprocess.records import clocks
+from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
+from tierbench.postprocess.schema.rows import TrialRow
 
 THESIS_INTERVAL_S = 5.0
 MEGABITS = 8 / 1e6
@@ -38,7 +48,7 @@ def traffic(
     servers = [server for server in servers if len(server.samples) > 1]
     if not servers or begin_ns is None or end_ns is None or end_ns <= begin_ns:
         return Traffic(None, None, None, None, None)
-    moved = courses(servers, begin_ns, window_ns, counter)
+    moved = counter_curves(servers, begin_ns, window_ns, counter)
     window_s = (end_ns - begin_ns) / 1e9
     times, rates = window_rates(servers, begin_ns, end_ns, counter)
     rates = rates[np.diff(times) >= resolution_s(servers, counter) / 2]
@@ -62,16 +72,16 @@ def window_rates(
     servers = [server for server in servers if len(server.samples) > 1]
     if not servers or begin_ns is None or end_ns is None:
         return np.empty(0), np.empty(0)
-    moved = courses(servers, begin_ns, None, counter)
+    moved = counter_curves(servers, begin_ns, None, counter)
     coarsest = max(range(len(servers)), key=lambda server: servers[server].intervals.resolution_s(counter))
     times = moved[coarsest].times
     times = times[(times >= 0) & (times <= (end_ns - begin_ns) / 1e9)]
     return times, _rates(moved, times)
 
 
-def courses(servers: list[Sampled], since_ns: int, window_ns: Window | None, counter: str) -> list[Course]:
+def counter_curves(servers: list[Sampled], since_ns: int, window_ns: Window | None, counter: str) -> list[CounterCurve]:
     """What each host had moved, in seconds since a moment; outside a window, if there is one, clients move nothing."""
-    moved = [course(server, counter, since_ns) for server in servers]
+    moved = [counter_curve(server, counter, since_ns) for server in servers]
     if window_ns is None:
         return moved
     begin, end = ((edge - since_ns) / 1e9 for edge in window_ns)
@@ -83,7 +93,7 @@ def resolution_s(servers: list[Sampled], counter: str) -> float:
     return max(server.intervals.resolution_s(counter) for server in servers)
 
 
-def _rates(moved: list[Course], times: Numbers) -> Numbers:
+def _rates(moved: list[CounterCurve], times: Numbers) -> Numbers:
     """All servers' rate in Mb/s between each two of these times; NaN where a part of it is not known."""
     rates: Numbers = sum((server.rates(times) for server in moved), np.zeros(max(0, len(times) - 1))) * MEGABITS
     return rates
@@ -92,3 +102,130 @@ def _rates(moved: list[Course], times: Numbers) -> Numbers:
 def _spread(rates: Numbers) -> float | None:
     known = rates[np.isfinite(rates)]
     return float(np.std(known, ddof=1)) if len(known) > 1 else None
+
+
+SETTLE_S = 0.2  # what is on its way when the last client ends is no background
+LATE_S = 3.0  # for so long a server on the way may go on with what it reads ahead
+LEAST_IDLE_S = 0.5  # over a shorter time a single keepalive would be a rate
+MOST_AT_REST_MBPS = 0.5  # of a storage server: HTCondor's and the sampler's own are 0.1 to 0.4
+
+
+def idle_before_mbps(data: TrialData) -> float | None:
+    """The rate from the first sample to the last one before the window."""
+    if data.begin_ns is None:
+        return None
+    moved = [counter_curve(server, data.measure.counter, data.begin_ns) for server in data.storage]
+    return _sum_of_known([_idle_rate(server, 0, server.before(0)) for server in moved])
+
+
+def idle_after_mbps(data: TrialData) -> float | None:
+    """The rate from the window's end to the last sample, or from where what came late had come, if that is less."""
+    if data.end_ns is None:
+        return None
+    moved = [counter_curve(server, data.measure.counter, data.end_ns) for server in data.storage]
+    return _sum_of_known([_settled(server) for server in moved])
+
+
+def at_rest_bytes(servers: int, seconds: float) -> float:
+    """The most that so many servers move at rest in a time."""
+    return MOST_AT_REST_MBPS * 1e6 / 8 * servers * seconds
+
+
+def idle_rates(data: TrialData, row: TrialRow) -> list[tuple[float, str, float]]:
+    """The storage's rates before and after the trial, and what is beyond servers at rest, in % of the mean."""
+    rates = []
+    for when, mbps in (("before", row.idle_before_mbps), ("after", row.idle_after_mbps)):
+        if mbps is not None:
+            beyond = max(0.0, mbps - MOST_AT_REST_MBPS * len(by_host(data.storage)))
+            # Where caches serve what is read again, the storage's rate is the lesser part of what was measured.
+            rate = max(row.mean_mbps or 0.0, (row.delivered_mbps or 0.0) if data.trial.reads_again else 0.0)
+            rates.append((mbps, when, 100 * beyond / rate if rate else 0.0))
+    return rates
+
+
+def _settled(moved: CounterCurve) -> float | None:
+    """The least of the rates from a sample soon after the end to the last one."""
+    first = moved.after(SETTLE_S)
+    samples = slice(first, max(first, moved.before(LATE_S)) + 1)
+    if not len(moved):
+        return None
+    rise, known = moved.risen[-1] - moved.risen[samples], moved.known[-1] - moved.known[samples]
+    enough = known >= LEAST_IDLE_S
+    return float((rise[enough] / known[enough]).min()) if enough.any() else None
+
+
+def _idle_rate(moved: CounterCurve, first: int, last: int) -> float | None:
+    """The rate from one sample to another, if enough of that time is known."""
+    if not 0 <= first < last < len(moved):
+        return None
+    times = moved.times[[first, last]]
+    return None if moved.known_s(times)[0] < LEAST_IDLE_S else moved.rate(*times)
+
+
+def _sum_of_known(rates: list[float | None]) -> float | None:
+    """All servers' rate in Mb/s; None unless it is known of each."""
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) * MEGABITS if known and len(known) == len(rates) else None
+
+
+def settles(data: TrialData) -> bool:
+    """Whether all that its clients wrote is on the storage when they end, as they declare."""
+    return data.traits.settles
+
+
+def bytes_late(data: TrialData) -> float | None:
+    """What of that which was written reached the storage after the window; None for trials that do not write."""
+    if data.measure.direction != RECEIVED or data.window_ns is None or not data.storage:
+        return None
+    late = 0.0
+    for server in data.storage:
+        received = counter_curve(server, data.measure.counter, data.window_ns[1])
+        if received.before(0) < 0 or not len(received):
+            return None
+        at_rest = at_rest_bytes(1, max(0.0, float(received.times[-1])))
+        # The interval in which the window ends is not parted: what came in it may have come before.
+        first = received.after(0)
+        if first < len(received):
+            late += max(0.0, float(received.risen[-1] - received.risen[first]) - at_rest)
+    return late
+
+
+def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None:
+    """By how much the mean may be wrong for what moved near the window's edges, given bytes that no client received.
+
+    Four things are not known: whether background traffic kept its rate in the edges' intervals; what was asked for and
+    not received, and came after the last end; what a driver counted only in the interval after that end's; and what
+    the clocks of storage and readers hand over. docs/statistics.md argues it; None where it cannot be computed.
+    """
+    if data.window_ns is None or not data.storage:
+        return None
+    begin, end = data.window_ns
+    window_s = (end - begin) / 1e9
+    apart_s = clocks.most_apart_ms(data, clocks.reading_and_storage(data)) / 1e3
+    beside, late, counted_late, handed = 0.0, 0.0, 0.0, 0.0
+    for moved in counter_curves(data.storage, begin, None, data.measure.counter):
+        if moved.before(0) < 0 or moved.after(window_s) >= len(moved):
+            return None
+        first, last = begin_edge(moved, 0), end_edge(moved, window_s)
+        beside += first.outside + last.outside
+        late += min(moved.rise(0, window_s) / window_s * last.outside_s, last.rise - last.outside)
+        counted_late += _counted_late(moved, moved.after(window_s))
+        handed += _handed_over(moved, window_s, apart_s)
+    late = late if excess_bytes is None else min(late, max(0.0, excess_bytes))
+    return (beside + late + counted_late + handed) * MEGABITS / window_s
+
+
+def _counted_late(moved: CounterCurve, sample: int) -> float:
+    """What came in the interval after this sample, beyond what came thereafter."""
+    if sample + 2 >= len(moved):
+        return 0.0
+    begin, end, after = map(float, moved.times[sample : sample + 3])
+    return max(0.0, moved.rise(begin, end) - (moved.rate(end, after) or 0.0) * (end - begin))
+
+
+def _handed_over(moved: CounterCurve, window_s: float, apart_s: float) -> float:
+    """What moved beyond the edges' intervals, but within what the clocks may be apart of the edges."""
+    outer_begin, outer_end = moved.times[moved.before(0)], moved.times[moved.after(window_s)]
+    before = moved.rise(-apart_s, float(outer_begin)) if -apart_s < outer_begin else 0.0
+    after = moved.rise(float(outer_end), window_s + apart_s) if window_s + apart_s > outer_end else 0.0
+    return before + after

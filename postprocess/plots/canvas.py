@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 from tierbench import files
 from tierbench.dags.levels import ACCESS
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, verdict
+from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, verdict
 
 INK, MUTED, GRID, PAPER = "#1b1b1e", "#6a6a72", "#d7d7dc", "#fefefe"
 DPI = 200

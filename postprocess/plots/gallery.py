@@ -26,7 +26,7 @@ from tierbench.postprocess.schema.run_rows import KneeRow, SummaryRow
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.tables.over_time import read_over_time
-from tierbench.postprocess.verdict.counted import counts
+from tierbench.postprocess.verdict.counting import counts
 from tierbench.postprocess.wording import worded
 
 FEW, MANY = 4, 12  # panels of a workload: those that all have their trials over time, and those that share a figure

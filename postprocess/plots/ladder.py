@@ -32,7 +32,7 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, MEASURED, Mean, ScalingRow, SummaryRow
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counted import counts, verdict
+from tierbench.postprocess.verdict.counting import counts, verdict
 
 TALLEST = 1.5  # of the highest mean or trial; what error bars reach beyond it is cut off, so that they hide no data
 LEAST_ABOVE, ABOVE = 1.03, 1.08  # where a mark would stand at the very edge, there is some room above it

@@ -29,7 +29,7 @@ from tierbench.postprocess.plots.canvas import (
 from tierbench.postprocess.plots.ladder import Plot, Series, ladder_of
 from tierbench.postprocess.schema.rows import ResourceRow, TrialRow
 from tierbench.postprocess.tables.factors import level_name, level_of
-from tierbench.postprocess.verdict.counted import counts, verdict
+from tierbench.postprocess.verdict.counting import counts, verdict
 from tierbench.postprocess.wording import worded
 
 COURSE_IN = 1.3

@@ -27,7 +27,7 @@ from tierbench.postprocess.plots.ladder import Ladder, Plot, Series, drawn, ladd
 from tierbench.postprocess.schema.rows import RATE, TrialRow
 from tierbench.postprocess.schema.run_rows import KneeRow, SummaryRow
 from tierbench.postprocess.stats import Interval
-from tierbench.postprocess.verdict.counted import counts
+from tierbench.postprocess.verdict.counting import counts
 
 Step = tuple[int, float]  # the larger batch, and what became of the rate
 SMALL = 0.62  # of a figure's height, where several are below each other

@@ -2,19 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tierbench import json_files
+from tierbench.dags.clients import shipped_clients
 from tierbench.dags.measure import MEASURES, Measure
 from tierbench.dags.trial_settings import Work
 from tierbench.json_files import Damaged
-from tierbench.postprocess.records.beginning import Beginning, Placement
-from tierbench.postprocess.records.roles import role_of
-from tierbench.postprocess.records.traits import Traits, declared_now
-from tierbench.starts import NATURAL, TOGETHER
+from tierbench.starts import EVERY, IN_TURN, NATURAL, TOGETHER
 from tierbench.trials import Condition
+from tierbench.wrappers.client import Client
+
+T = TypeVar("T")
+
+FORMERLY = {"xrootd": "door"}  # when no other server was thought of
+
+
+def role_of(name: str) -> str:
+    """The role that a record names."""
+    return FORMERLY.get(name, name)
+
+
+def by_role(stated: Mapping[str, T]) -> dict[str, T]:
+    """What a record has by roles, as a site's [links]."""
+    return {role_of(name): value for name, value in stated.items()}
+
+
+@dataclass(frozen=True)
+class Traits:
+    """The declaration, as trial.json has it."""
+
+    does: str
+    reads_whole: bool
+    usual_excess: float
+    taken_in: str
+    settles: bool = True
+    at_once: int = 1
+
+
+def declared_now(client: str) -> Traits:
+    """What a client declares now, for trials that were written before they had it."""
+    file = shipped_clients().get(client)
+    return json_files.typed(Traits, (file.client if file else Client).traits(), client)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The kind of start, and the seconds from one client to the next where they begin one by one."""
+
+    kind: str
+    every_s: float = 0.0
+
+    @property
+    def gated(self) -> bool:
+        """Whether each client was told when to begin."""
+        return self.kind != NATURAL
+
+    @property
+    def at_one_instant(self) -> bool:
+        return self.kind == TOGETHER
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether each client had the way for itself."""
+        return self.kind == IN_TURN
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether all clients were to read at the same time for most of the trial."""
+        return self.kind in (TOGETHER, NATURAL)
+
+    @property
+    def text(self) -> str:
+        """As tables and reports have it."""
+        return f"every {self.every_s:g} s" if self.kind == EVERY else self.kind
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The workers that clients were meant for, and whether each was to have a core of its own."""
+
+    asked: str = "as-matched"
+    hosts: list[str] = field(default_factory=list)
+    pinned: bool = False
+
+    @property
+    def text(self) -> str:
+        """As tables and reports have it."""
+        return self.asked + (", pinned" if self.pinned else "")
+
 
 MOST_JOBS = 1_000_000  # as a set has replicas
 

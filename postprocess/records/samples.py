@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from tierbench import files, json_files
 from tierbench.errors import TierbenchError
 from tierbench.json_files import Damaged
+from tierbench.monitors.sources import SOURCES
 from tierbench.postprocess.digits import Bytes, Integers, integers
-from tierbench.postprocess.records.roles import role_of
+from tierbench.postprocess.records.definition import role_of
 
 Booleans = NDArray[np.bool_]
 
@@ -325,3 +327,51 @@ def _check_columns(header: Mapping[str, Any], where: str) -> None:
         raise UnreadableSamples(f"{where}: its header is damaged: columns of {min(widths)} to {max(widths)} characters")
     if sum(widths) + len(widths) + 1 != header["record_bytes"]:
         raise UnreadableSamples(f"{where}: its columns do not add up to records of {header['record_bytes']} bytes")
+
+
+TICKS = "jiffies"
+
+
+@dataclass(frozen=True)
+class Described:
+    """A column: its plain name, and what it is by its source."""
+
+    name: str
+    unit: str
+    kind: str
+    scope: str
+    source: str
+
+
+# Headers of the first samplers say only their columns' names: what those are, the sampler's own sources say.
+OURS = {
+    column.name: Described(column.name, column.unit, column.kind, column.scope, source.__name__.lower())
+    for source in SOURCES
+    for column in source.columns
+}
+
+
+def described(header: Mapping[str, Any]) -> dict[str, Described]:
+    """The columns of a file by their plain names; one of which nothing is known is left out."""
+    found: dict[str, Described] = {}
+    for column in header["columns"]:
+        name = plain(column["name"])
+        if "source" in column:
+            found[name] = Described(name, *(str(column.get(key, "")) for key in ("unit", "kind", "scope", "source")))
+        elif name in OURS:
+            found[name] = OURS[name]
+    return found
+
+
+def counters(header: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The counters of each source, which can only begin anew together."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for column in described(header).values():
+        if column.kind == "counter":
+            found[column.source].append(column.name)
+    return found
+
+
+def ticks(header: Mapping[str, Any]) -> set[str]:
+    """Counters that the kernel works out afresh each time, so that they may fall by a tick."""
+    return {column.name for column in described(header).values() if column.unit == TICKS}

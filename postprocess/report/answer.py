@@ -21,7 +21,7 @@ from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.run_tables import strays
-from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, UNJUDGED, counts, verdict
+from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
 from tierbench.postprocess.wording import between, counted, factor, figures, listed, span, worded
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose

@@ -26,7 +26,7 @@ from tierbench.postprocess.report.page import Drawn, caveat, document, gallery, 
 from tierbench.postprocess.report.page_tables import held_predictions
 from tierbench.postprocess.tables.factors import Panel, level_name
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counted import INVALID, verdict
+from tierbench.postprocess.verdict.counting import INVALID, verdict
 from tierbench.postprocess.wording import NOTHING, between, counted, factor, figures, listed, moment
 
 

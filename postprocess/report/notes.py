@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS
-from tierbench.postprocess.measures.knee import FLAT, FULL, RISING
 from tierbench.postprocess.measures.roundtrips import fitted
+from tierbench.postprocess.measures.saturation import FLAT, FULL, RISING
 from tierbench.postprocess.schema.rows import RATE, SENT, SUMMED
 from tierbench.postprocess.schema.run_rows import MEASURED, KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counted import counts
+from tierbench.postprocess.verdict.counting import counts
 from tierbench.postprocess.wording import TIMES, between, factor, figures, listed, percent, span
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 

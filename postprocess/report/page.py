@@ -36,7 +36,7 @@ from tierbench.postprocess.report.papers import papers_table
 from tierbench.postprocess.report.provenance import provenance
 from tierbench.postprocess.report.trials import badge, trial_list
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counted import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
+from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
 from tierbench.postprocess.wording import counted, moment
 
 FILES = (

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.plots.gallery import interval_words, volatility_column
-from tierbench.postprocess.records.roles import by_role
+from tierbench.postprocess.records.definition import by_role
 from tierbench.postprocess.report.answer import conditions, deciding_place, ranking
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SENT, SUMMED
@@ -16,7 +16,7 @@ from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, RatioRow, Scalin
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, batch_name, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, counts, verdict
+from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, counts, verdict
 from tierbench.postprocess.wording import NOTHING, TIMES, between, factor, figures, percent, span
 
 TAKEN = {

@@ -16,7 +16,7 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.factors import level_of
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.over_time import read_over_time
-from tierbench.postprocess.verdict.counted import values_of, verdict
+from tierbench.postprocess.verdict.counting import values_of, verdict
 from tierbench.postprocess.wording import counted, figures, moment, percent, worded
 
 STEPS, SPARK_STEPS = 160, 66

@@ -18,6 +18,7 @@ T = TypeVar("T")
 Path = tuple[str, ...]  # of attributes and keys
 
 COLUMNS, MAKE = "columns", "make"
+SEPARATOR = "; "
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Column:
     averaged: bool = False  # summary.csv has its mean
     compared: bool = False  # ratios.csv has its ratios
     label: str = ""  # what a figure's axis calls it
+    listed: bool = False  # several texts, which its file has in one field
 
     @property
     def axis_label(self) -> str:
@@ -42,6 +44,11 @@ class Column:
 
 def text(meaning: str) -> str:
     return cast(str, _single(Column("", "text", "", meaning), default=""))
+
+
+def texts(meaning: str) -> tuple[str, ...]:
+    """A list in the row; in its file, and by the column's name, one text of all, separated by semicolons."""
+    return cast("tuple[str, ...]", _single(Column("", "text", "", meaning, listed=True), default=()))
 
 
 def count(meaning: str, unit: str = "1") -> int | None:
@@ -151,7 +158,17 @@ class Row:
         value: Any = self
         for step in place.path if place else ("levels", column):
             value = value[step] if isinstance(value, Mapping) else getattr(value, step)
-        return value
+        return joined(value) if place and place.column.listed else value
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Texts as a table has them: one with a semicolon in it is one text still."""
+    return SEPARATOR.join(one.replace(SEPARATOR, ", ") for one in texts)
+
+
+def parted(text: str | None) -> tuple[str, ...]:
+    """The texts that a table has in one field."""
+    return tuple(text.split(SEPARATOR)) if text else ()
 
 
 def row_of(table: type[R], values: Mapping[str, Any]) -> R:
@@ -160,6 +177,7 @@ def row_of(table: type[R], values: Mapping[str, Any]) -> R:
     for name, value in values.items():
         if value is not None:
             place = places(table).get(name)
+            value = parted(value) if place and place.column.listed else value
             _put(content, place.path if place else ("levels", name), value)
     lacking = [name for name in BUILT_IN if name not in content.get("levels", {})]
     for one in dataclasses.fields(table):  # type: ignore[arg-type]  # each is a dataclass

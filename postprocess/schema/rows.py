@@ -17,6 +17,7 @@ from tierbench.postprocess.schema.columns import (
     part,
     places,
     text,
+    texts,
 )
 
 # The rate that comparisons, ladders and answers speak of, and the one that the thesis measured.
@@ -203,8 +204,8 @@ class TrialRow(OfTrial):
     position: int = always("place of the trial in the plan's order")
     state: str = text("complete; incomplete: a client was not ok, or samples or files are missing; running: not ended")
     verdict: str = text("VALID, SUSPECT or INVALID (docs/verdicts.md); or running")
-    verdict_reasons: str = text("why it is not VALID, separated by semicolons")
-    reasons: str = text("why it is incomplete, in words, separated by semicolons")
+    verdict_reasons: tuple[str, ...] = texts("why it is not VALID, separated by semicolons")
+    reasons: tuple[str, ...] = texts("why it is incomplete, in words, separated by semicolons")
     # what came out
     delivered_mbps: Amount = number(
         "Mb/s",
@@ -249,7 +250,7 @@ class TrialRow(OfTrial):
     clients_by_worker: str = text("how many clients ran on each worker, as JSON")
     servers: str = text("storage servers of the access method; empty: all, or the workers' own disks")
     counted_by: str = text("what counts them: interfaces; disks of the workers' machines; own disks")
-    arranged: str = text("conditions set for the trial, by host, as read back")
+    arranged: tuple[str, ...] = texts("conditions set for the trial, by host, as read back")
     # rates, closer
     client_mbps: Amount = number(
         "Mb/s", "rate of a client over its own run time, mean over clients", better="more", averaged=True
@@ -358,7 +359,7 @@ class TrialRow(OfTrial):
     # writing
     bytes_late: Count = count("of what was written, received after the last end", "B")
     looked_at: str = text("what of the written files was compared after the trial")
-    left_behind: str = text("what the trial wrote and could not be removed")
+    left_behind: tuple[str, ...] = texts("what the trial wrote and could not be removed")
 
 
 def trial_column(name: str) -> Column:

@@ -21,13 +21,14 @@ from typing import Any
 import tierbench.dags
 import tierbench.monitors
 import tierbench.postprocess.measures
+import tierbench.postprocess.records
 import tierbench.postprocess.schema
 import tierbench.postprocess.tables
 import tierbench.postprocess.verdict
 import tierbench.wrappers
 from tierbench import files, json_files, names, postprocess
 from tierbench.dags.levels import Factor
-from tierbench.postprocess.records.trial import pools_of_run
+from tierbench.postprocess.records.load_trial import pools_of_run
 from tierbench.postprocess.schema.columns import Column, places, row_of
 from tierbench.postprocess.schema.rows import TrialRow
 

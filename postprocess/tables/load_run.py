@@ -155,7 +155,7 @@ def ran(trial: TrialRow) -> bool:
 
 def why(trial: TrialRow) -> list[str]:
     """The reasons of a trial's verdict, each once."""
-    return list(dict.fromkeys(filter(None, [*trial.verdict_reasons.split("; "), *trial.reasons.split("; ")])))
+    return list(dict.fromkeys([*trial.verdict_reasons, *trial.reasons]))
 
 
 def read_results(directory: Path, say: Say) -> Results:

@@ -20,14 +20,10 @@ import numpy as np
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.dags.measure import Measure
 from tierbench.postprocess.measures.bottleneck import limit_of
-from tierbench.postprocess.measures.delivered import delivered
-from tierbench.postprocess.measures.edges import mean_error_mbps
-from tierbench.postprocess.measures.fetches import cached_share, each_s, of_job, of_jobs
-from tierbench.postprocess.measures.late import bytes_late
-from tierbench.postprocess.measures.proxies import hit_share
-from tierbench.postprocess.measures.slices import slices
-from tierbench.postprocess.measures.software import software_bytes
-from tierbench.postprocess.measures.traffic import resolution_s, traffic
+from tierbench.postprocess.measures.caches import hit_share, software_bytes
+from tierbench.postprocess.measures.delivered import cached_share, delivered, each_s, of_job, of_jobs
+from tierbench.postprocess.measures.steady import slices
+from tierbench.postprocess.measures.traffic import bytes_late, mean_error_mbps, resolution_s, traffic
 from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.increments import Booleans, Intervals
@@ -35,8 +31,7 @@ from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import JobRow, Sampling, TrialRow
 from tierbench.postprocess.tables.factors import levels_on_axes
-from tierbench.postprocess.verdict.counted import RUNNING
-from tierbench.postprocess.wording import separated
+from tierbench.postprocess.verdict.counting import RUNNING
 
 CLIENTS_NAMED = 8
 
@@ -124,14 +119,14 @@ def trial_row(data: TrialData) -> TrialRow:
         trial_id=trial.id,
         position=trial.index,
         state=RUNNING if data.at_work else "incomplete" if reasons else "complete",
-        reasons=separated(reasons),
+        reasons=tuple(reasons),
         pool=trial.pool,
         protocol=trial.protocol,
         direction=data.measure.direction,
         counted_by=data.measure.by,
         servers=", ".join(data.trial.servers),
         program=trial.client,
-        arranged="; ".join(data.arranged),
+        arranged=tuple(data.arranged),
         started=data.start.text,
         placed=trial.placement.text,
         clients_by_worker=json.dumps(Counter(job.host for job in jobs if job.start), sort_keys=True),
@@ -189,7 +184,7 @@ def trial_row(data: TrialData) -> TrialRow:
         resident_bytes=data.resident_bytes,
         bytes_late=None if (late := bytes_late(data)) is None else round(late),
         looked_at=data.looked_at,
-        left_behind="; ".join(data.left),
+        left_behind=tuple(data.left),
         limit=limit,
     )
 

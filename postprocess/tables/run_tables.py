@@ -18,7 +18,7 @@ from typing import Any
 
 from tierbench.dags.layout import Scaling
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, Factor, level_text
-from tierbench.postprocess.measures.knee import FLAT, RISING, Knee, Rung, knee
+from tierbench.postprocess.measures.saturation import FLAT, RISING, Knee, Rung, knee
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.rows import COMPARED, RATE, SUMMARISED, TrialRow
 from tierbench.postprocess.schema.run_rows import (
@@ -32,7 +32,7 @@ from tierbench.postprocess.schema.run_rows import (
 )
 from tierbench.postprocess.stats import Compared, Interval, blocks, mean_interval
 from tierbench.postprocess.tables.factors import order
-from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID, counts, valid, values_of
+from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, counts, valid, values_of
 from tierbench.starts import NATURAL, TOGETHER
 
 OVERLAPPING = ("", NATURAL, TOGETHER)  # clients that begin one by one, or take turns, do not fill a way together

@@ -11,8 +11,7 @@ import numpy as np
 from tierbench import names
 from tierbench.postprocess.digits import Choice, Integers, Number, Numbers, csv_lines
 from tierbench.postprocess.records.increments import CPU, Intervals
-from tierbench.postprocess.records.samples import UnreadableSamples, read_header
-from tierbench.postprocess.records.sources import Described, described
+from tierbench.postprocess.records.samples import Described, UnreadableSamples, described, read_header
 from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.columns import Column, columns_of, places
 from tierbench.postprocess.schema.rows import OfTrial, SampleRow

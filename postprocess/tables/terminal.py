@@ -54,8 +54,10 @@ def as_text(run: Path) -> str:
         if not path.is_file():
             raise TierbenchError(f"{path}: no such table; `tierbench tables {run}` makes it")
     trials, summary = read_rows(TrialRow, run / names.TRIALS_CSV), read_rows(SummaryRow, run / names.SUMMARY_CSV)
-    reasons = [printable(f"{trial.trial}: {trial.verdict_reasons}") for trial in trials if trial.verdict_reasons]
-    reasons += [f"{trial.trial}: left behind: {printable(trial.left_behind)}" for trial in trials if trial.left_behind]
+    reasons = [printable(f"{trial.trial}: {trial['verdict_reasons']}") for trial in trials if trial.verdict_reasons]
+    reasons += [
+        f"{trial.trial}: left behind: {printable(trial['left_behind'])}" for trial in trials if trial.left_behind
+    ]
     directions = {trial.direction for trial in trials if trial.mean_mbps is not None}
     summed = any(trial.started == IN_TURN for trial in trials)
     parts = [

@@ -20,8 +20,9 @@ from tierbench.dags.levels import Factor
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.measures.bottleneck import resource_rows
 from tierbench.postprocess.measures.over_time import over_time
-from tierbench.postprocess.records.conditions import conditions, of_run
-from tierbench.postprocess.records.trial import TrialData, read_trial, was_skipped
+from tierbench.postprocess.records.host_settings import host_settings, of_run
+from tierbench.postprocess.records.load_trial import read_trial, was_skipped
+from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.columns import Column, Row, columns_of
 from tierbench.postprocess.schema.rows import SampleRow, TrialRow
 from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
@@ -146,7 +147,7 @@ def trial_tables(
     _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs], columns)
     _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)), columns)
     row = judge(data, trial_row(data))
-    _write_json(folder / names.CONDITIONS, conditions(data))
+    _write_json(folder / names.CONDITIONS, host_settings(data))
     _write_json(folder / names.OVER_TIME, kept_as(over_time(data.sampled, row)), indent=None)
     _write(folder / names.TRIALS_CSV, [row], columns)
     return row

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tierbench.postprocess.measures import idle
-from tierbench.postprocess.records import clocks, conditions
+from tierbench.postprocess.measures.traffic import idle_after_mbps, idle_before_mbps
+from tierbench.postprocess.records import clocks, host_settings
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict import alike
-from tierbench.postprocess.verdict.counted import INVALID, RUNNING, SUSPECT, VALID
-from tierbench.postprocess.verdict.evidence import findings
-from tierbench.postprocess.verdict.rules import BY_NAME, Evidence
-from tierbench.postprocess.wording import abridged, separated
+from tierbench.postprocess.verdict import (
+    byte_rules,
+    cache_rules,
+    client_rules,
+    clock_rules,
+    repeat_rules,
+    sampling_rules,
+    start_rules,
+)
+from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, VALID
+from tierbench.postprocess.verdict.repeat_rules import with_rates_that_add_up
+from tierbench.postprocess.verdict.rules import Evidence, Measured, Rule, rule
+
+
+@rule(
+    "incomplete",
+    "clients, samples and files that are missing or broken",
+    unit="troubles",
+    invalid=0,
+    because="such a trial is repeated, never averaged",
+    remedy="`tierbench submit` repeats the trial",
+)
+def incomplete(data: TrialData, row: TrialRow) -> Measured:
+    """Its reasons stand in the row, before those of all other rules."""
+    yield from ()
+
+
+SUBJECTS = (byte_rules, cache_rules, client_rules, start_rules, sampling_rules, clock_rules, repeat_rules)
+RULES = (incomplete, *(one for subject in SUBJECTS for one in vars(subject).values() if isinstance(one, Rule)))
 
 
 def judge(data: TrialData, row: TrialRow) -> TrialRow:
@@ -22,62 +47,41 @@ def judge(data: TrialData, row: TrialRow) -> TrialRow:
     offset = clocks.largest_offset(data)
     row = replace(
         row,
-        idle_before_mbps=idle.idle_before_mbps(data),
-        idle_after_mbps=idle.idle_after_mbps(data),
+        idle_before_mbps=idle_before_mbps(data),
+        idle_after_mbps=idle_after_mbps(data),
         clock_offset_ms=offset.milliseconds if offset else None,
-        conditions=conditions.conditions(data)["digest"],
+        conditions=host_settings.host_settings(data)["digest"],
+        verdict_reasons=row.reasons,
     )
     if data.at_work:
-        return replace(row, verdict=RUNNING, verdict_reasons=row.reasons)
+        return replace(row, verdict=RUNNING)
     if not data.sampled and not any(job.starts for job in data.jobs):
-        return replace(row, verdict=INVALID, verdict_reasons=row.reasons)
-    measured = list(findings(data, row))
-    verdicts = [of_finding(finding) for finding in measured]
-    verdict = INVALID if row.reasons or INVALID in verdicts else SUSPECT if SUSPECT in verdicts else VALID
-    return replace(
-        row, verdict=verdict, verdict_reasons="; ".join(filter(None, [row.reasons, separated(_reasons(measured))]))
-    )
+        return replace(row, verdict=INVALID)
+    return _with_evidence(replace(row, verdict=INVALID if row.reasons else VALID), list(evidence(data, row)))
 
 
 def judge_run(rows: Sequence[TrialRow], hosts: Mapping[str, Mapping[str, Any]]) -> list[TrialRow]:
     """The rows of trials.csv when the trials, and their conditions by their names, have been compared."""
-    measured = {
-        name: [Evidence("other conditions", len(settings), ", ".join(abridged(settings)))]
-        for name, settings in conditions.differences(hosts).items()
-    }
-    for name, finding in (*alike.unlike_repetitions(rows), *alike.split_otherwise(rows)):
-        measured[name].append(finding)
-    return alike.with_rates_that_add_up(_with_findings(row, measured[row.trial]) for row in rows)
+    found: dict[str, list[Evidence]] = defaultdict(list)
+    for each in RULES:
+        for name, value, words in each.measure(rows, hosts) if each.of_run else ():
+            found[name].append(Evidence(each, value, words))
+    return with_rates_that_add_up(_with_evidence(row, found[row.trial]) for row in rows)
 
 
-def _with_findings(row: TrialRow, further: list[Evidence]) -> TrialRow:
-    """A trial's row when more has been found out about it."""
-    reasons = list(_reasons(further))
+def evidence(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
+    """All that can be measured of a trial; what is not known is no evidence, unless a rule is about that."""
+    of_bytes = data.measure.of == "bytes"
+    for each in RULES:
+        if not each.of_run and (of_bytes or not each.bytes_only):
+            yield from (Evidence(each, value, words) for value, words in each.measure(data, row))
+
+
+def _with_evidence(row: TrialRow, found: Sequence[Evidence]) -> TrialRow:
+    """A trial's row with the reasons that evidence gives, what makes it invalid before what makes it suspect."""
+    by_verdict = {verdict: [one.reason for one in found if one.verdict == verdict] for verdict in (INVALID, SUSPECT)}
+    reasons = (*by_verdict[INVALID], *by_verdict[SUSPECT])
     if not reasons or row.verdict == RUNNING:
         return row
-    verdict = max(row.verdict, *map(of_finding, further), key=[VALID, SUSPECT, INVALID].index)
-    return replace(
-        row, verdict=verdict, verdict_reasons="; ".join(filter(None, [row.verdict_reasons, separated(reasons)]))
-    )
-
-
-def of_finding(finding: Evidence) -> str:
-    """The verdict to which one finding leads."""
-    rule = BY_NAME[finding.rule]
-    if rule.invalid is not None and finding.value > rule.invalid:
-        return INVALID
-    return SUSPECT if rule.suspect is not None and finding.value > rule.suspect else VALID
-
-
-def of_reason(finding: Evidence) -> str:
-    """What was measured, how much of it is allowed, and what to do."""
-    rule = BY_NAME[finding.rule]
-    limit = rule.suspect if rule.suspect is not None else rule.invalid
-    allowed = f" (at most {limit:g} {rule.unit})" if limit else ""
-    return f"{finding.words}{allowed}: {rule.remedy}"
-
-
-def _reasons(findings: Iterable[Evidence]) -> list[str]:
-    """The reasons of all findings that count, what makes the trial invalid before what makes it suspect."""
-    counting = [(of_finding(finding), finding) for finding in findings]
-    return [of_reason(finding) for wanted in (INVALID, SUSPECT) for verdict, finding in counting if verdict == wanted]
+    verdict = max(row.verdict, INVALID if by_verdict[INVALID] else SUSPECT, key=[VALID, SUSPECT, INVALID].index)
+    return replace(row, verdict=verdict, verdict_reasons=(*row.verdict_reasons, *reasons))

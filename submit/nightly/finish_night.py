@@ -16,6 +16,7 @@ from pathlib import Path
 from tierbench import files, names
 from tierbench.dags.plan import from_json
 from tierbench.errors import TierbenchError
+from tierbench.postprocess.schema.columns import parted
 from tierbench.site_configs.site import find_site
 from tierbench.submit.links import leave_ceilings
 from tierbench.submit.nightly import record
@@ -116,7 +117,7 @@ def _with_outcome(night: Night, run: Path | None, died: str) -> Night:
     rows = _trials(run) if run else []
     counts = Counter(row["verdict"] for row in rows)
     ended = night.now(counts=dict(counts), ended_wall_s=time.time())
-    reasons = Counter(row["verdict_reasons"].split("; ")[0] for row in rows if row["verdict_reasons"])
+    reasons = Counter(parted(row["verdict_reasons"])[0] for row in rows if row["verdict_reasons"])
     common = [reason for reason, _ in reasons.most_common(1)]
     if not counts["VALID"]:
         unmeasured = [*_unfinished(run), *common] if run else []

@@ -4,10 +4,9 @@ import json
 from dataclasses import replace
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
-from tierbench.postprocess.verdict.evidence import findings
-from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, judge, of_finding
+from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, evidence, judge
 
 OSS = synthetic.OSS
 READ = 1e9 / 1.02  # bytes that a synthetic trial's clients read
@@ -62,9 +61,9 @@ def apart(folder, storage_ahead_ms):
 def measured(folder, **more):
     data = read_trial(folder)
     row = replace(judge(data, trial_row(data)), **more)
-    return row, list(findings(data, row))
+    return row, list(evidence(data, row))
 
 
 def worst(found, rule):
-    verdicts = [of_finding(finding) for finding in found if finding.rule == rule]
+    verdicts = [finding.verdict for finding in found if finding.rule.name == rule]
     return max([VALID, *verdicts], key=[VALID, SUSPECT, INVALID].index)

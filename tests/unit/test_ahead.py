@@ -21,7 +21,7 @@ from tierbench.dags.graphs import trial_dag
 from tierbench.dags.plan import Plan, expand
 from tierbench.dags.records import trial_record
 from tierbench.errors import ConfigError
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit.pool import Slots
 from tierbench.submit.preflight import enough_slots

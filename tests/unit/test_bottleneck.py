@@ -12,9 +12,9 @@ import pytest
 
 from tierbench import names
 from tierbench.postprocess.measures.bottleneck import explain
-from tierbench.postprocess.measures.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
 from tierbench.postprocess.measures.latency import Clients
 from tierbench.postprocess.measures.resources import QUOTA, SHARED, Resource
+from tierbench.postprocess.records.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 from .synthetic_run import GATEWAY, OSS, during, record, steady, ticks, write_client, write_samples, write_trial
@@ -304,7 +304,7 @@ def test_processes_of_one_job_have_a_core_each(tmp_path: Path) -> None:
 def test_what_many_processes_computed_does_not_hide_that_all_of_them_waited(tmp_path: Path) -> None:
     folder = of_eight_processes(tmp_path, moving_s=12)
     write_samples(folder / f"samples/{OSS}.samples", ticks(-2, 23), lambda time: during(160, 12)(time - 8))
-    assert "nothing moved for 8.0 s from the go on" in trial_tables(folder).verdict_reasons
+    assert "nothing moved for 8.0 s from the go on" in trial_tables(folder)["verdict_reasons"]
 
 
 def test_efficiency_is_the_delivered_rate_over_the_tightest_ceiling(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
-from tierbench.postprocess.measures.ceilings import MEASURED, read_ceilings
-from tierbench.postprocess.measures.ceilings import ceilings as links_from
+from tierbench.postprocess.records.ceilings import MEASURED, read_ceilings
+from tierbench.postprocess.records.ceilings import ceilings as links_from
 from tierbench.site_configs.site import find_site
 from tierbench.submit import links
 from tierbench.submit.links import Received

@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.measures.traffic import traffic
-from tierbench.postprocess.records.freshness import resolution_s
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.records.increments import resolution_s
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.write import trial_tables
 
 Total = Callable[[float], int]

@@ -7,7 +7,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.test_uncertainty import ratio_of, trial
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import read_results

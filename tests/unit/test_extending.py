@@ -288,13 +288,9 @@ print(json.dumps([row["verdict"], row["verdict_reasons"]]))
 """
 
 
-def test_a_rule_is_an_entry_and_what_is_measured(package: Package, tmp_path: Path) -> None:
-    rule, measured = texts("A rule")
-    package.insert("postprocess/verdict/rules.py", rule.rstrip() + ",\n", before=")  # fmt: skip\nBY_NAME")
-    package.insert(
-        "postprocess/verdict/evidence.py", "    yield from _opening(data)\n", before="    yield from _ceiling(row)\n"
-    )
-    package.append("postprocess/verdict/evidence.py", measured)
+def test_a_rule_is_a_function(package: Package, tmp_path: Path) -> None:
+    (rule,) = texts("A rule")
+    package.append("postprocess/verdict/client_rules.py", rule)
     trial = synthetic.write_trial(tmp_path / "trial")
     path = trial / "clients/0.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -305,4 +301,4 @@ def test_a_rule_is_an_entry_and_what_is_measured(package: Package, tmp_path: Pat
     verdict, reasons = package.python(JUDGED, str(trial))
     said = "the slowest client had its first byte 7.0 s after the go (at most 5 s): opening is slow"
     assert ("opening" in before[1], verdict, said in reasons) == (False, "SUSPECT", True)
-    assert len(package.touched) == 2
+    assert len(package.touched) == 1

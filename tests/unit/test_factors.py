@@ -8,12 +8,12 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags.levels import Factor, level_text
-from tierbench.postprocess.measures.enough import enough_without
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.schema.tables import FILES
 from tierbench.postprocess.tables.factors import axis_column
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.write import tables
+from tierbench.postprocess.verdict.enough import enough_without
 from tierbench.submit import cli
 
 CACHES, TRIPS, SIGNED = (0, 30, -1), (0.1, 5, 47.0), (False, True)

@@ -13,8 +13,8 @@ from tests.unit import synthetic_run as synthetic
 from tierbench import names
 from tierbench.postprocess.measures.stalls import longest_stall
 from tierbench.postprocess.records.increments import intervals
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
-from tierbench.postprocess.records.trial import read_trial
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.write import tables, trial_tables

@@ -16,7 +16,7 @@ from tierbench.dags.hosts import flushed_hosts
 from tierbench.dags.plan import Plan, expand, from_json, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.errors import ConfigError
-from tierbench.postprocess.measures.ceilings import ARRANGED, STATED, Ceiling, read_ceilings
+from tierbench.postprocess.records.ceilings import ARRANGED, STATED, Ceiling, read_ceilings
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import find_site
 from tierbench.submit.questions import pools_of, visits
@@ -171,7 +171,7 @@ def test_what_does_not_fit_is_told(tmp_path: Path, old: str, new: str, complaint
 def test_no_cache_can_have_what_lies_nowhere(tmp_path: Path) -> None:
     def doubted(name: str, **more: Any) -> bool:
         folder = synthetic.write_trial(tmp_path / name, flush={"strategy": "none", "hosts": []}, **more)
-        return "no cache was flushed" in trial_tables(folder).verdict_reasons
+        return "no cache was flushed" in trial_tables(folder)["verdict_reasons"]
 
     assert doubted("read")
     assert not doubted("streamed", streamed=True)

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench import names
-from tierbench.postprocess.measures.knee import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
+from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.write import comparison, run_report
 from tierbench.postprocess.tables.load_run import read_results

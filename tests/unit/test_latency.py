@@ -13,7 +13,7 @@ from tests.unit.synthetic_run import OSS, during, ticks, write_client, write_sam
 from tests.unit.synthetic_start import in_turn
 from tierbench import names
 from tierbench.postprocess.measures.latency import Apart, Clients, clients_apart, why_latency
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.wrappers.client import Client
 

@@ -14,10 +14,10 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import PATIENCE_S
 from tests.unit.shipped import PYTHON, ship
 from tierbench import names
-from tierbench.postprocess.measures.mounted import is_other
 from tierbench.postprocess.records.jobs import Place
 from tierbench.postprocess.tables.write import trial_tables
-from tierbench.postprocess.verdict.counted import INVALID, VALID
+from tierbench.postprocess.verdict.cache_rules import is_other_mount
+from tierbench.postprocess.verdict.counting import INVALID, VALID
 from tierbench.wrappers.mounts import mounts_in, place_of
 
 LIST = """\
@@ -54,7 +54,7 @@ def test_links_are_followed_up_to_the_mount(tmp_path: Path) -> None:
     ],
 )
 def test_another_mount_is_one_that_the_flush_has_seen(place: Place, points: dict[str, str], other: bool) -> None:
-    assert is_other(place, points) == other
+    assert is_other_mount(place, points) == other
 
 
 @pytest.mark.parametrize(("device", "verdict"), [("0:32", VALID), ("0:31", INVALID)])
@@ -68,8 +68,8 @@ def test_a_client_on_the_mount_from_before_makes_its_trial_invalid(tmp_path: Pat
     (folder / names.flush_report(host)).parent.mkdir()
     (folder / names.flush_report(host)).write_text(json.dumps(flushed))
     row = trial_tables(folder)
-    assert row.verdict == verdict, row.verdict_reasons
-    assert ("1 clients had their files on another mount at /storage" in row.verdict_reasons) == (verdict == INVALID)
+    assert row.verdict == verdict, row["verdict_reasons"]
+    assert ("1 clients had their files on another mount at /storage" in row["verdict_reasons"]) == (verdict == INVALID)
 
 
 # A host mounts its storage anew while a job, whose mounts are its own, waits for the go; then its caches are emptied.
@@ -103,4 +103,4 @@ def test_a_client_that_waited_tells_that_its_mount_is_not_the_hosts(tmp_path: Pa
     record = json.loads((tmp_path / "client.jsonl").read_text().splitlines()[-1])
     [place] = [Place(**place) for place in record["mounts"]]
     assert (record["status"], place.point) == ("ok", str(storage))
-    assert is_other(place, json.loads((tmp_path / "flush.json").read_text())["mounts"]) == other
+    assert is_other_mount(place, json.loads((tmp_path / "flush.json").read_text())["mounts"]) == other

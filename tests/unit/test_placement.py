@@ -16,10 +16,9 @@ from tierbench.dags.records import trial_record
 from tierbench.dags.trial_settings import Dealt, place_lines, places
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
-from tierbench.postprocess.verdict.begun import findings
-from tierbench.postprocess.verdict.judge import INVALID, VALID, of_finding
+from tierbench.postprocess.verdict.judge import INVALID, VALID, evidence
 from tierbench.site_configs.site import find_site
 from tierbench.submit.pool import Slots
 from tierbench.submit.preflight import enough_slots
@@ -214,8 +213,8 @@ HOST = "wn01.private.fiu.test"
 
 def judged(folder, rule):
     data = read_trial(folder)
-    (found,) = (finding for finding in findings(data, trial_row(data)) if finding.rule == rule)
-    return of_finding(found), found.words
+    (found,) = (finding for finding in evidence(data, trial_row(data)) if finding.rule.name == rule)
+    return found.verdict, found.words
 
 
 @pytest.mark.parametrize(("meant", "verdict"), [(HOST, VALID), ("wn02.private.fiu.test", INVALID)])

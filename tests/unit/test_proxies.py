@@ -10,9 +10,12 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench import names
-from tierbench.postprocess.measures.proxies import findings
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.records.load_trial import read_trial
+from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.write import trial_tables
+from tierbench.postprocess.verdict import cache_rules
+from tierbench.postprocess.verdict.judge import evidence
+from tierbench.postprocess.verdict.rules import Evidence
 
 READ = 200_000_000  # by the four clients of the trial, ten times what the storage sent
 FILE = 500_000
@@ -59,6 +62,14 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+def of_proxies(folder: Path) -> list[Evidence]:
+    data = read_trial(folder)
+    rules = (
+        cache_rules.proxies_apart, cache_rules.origin_apart, cache_rules.hits_apart, cache_rules.proxies_not_compared
+    )  # fmt: skip
+    return [finding for finding in evidence(data, trial_row(data)) if finding.rule in rules]
+
+
 def told(folder: Path, **changes: float) -> dict[str, float]:
     """What the rules see of a proxy with a hit for nine requests of ten, changed so."""
     squid = {"requests": 400, "hits": 360, "sent": READ + 8 * FILE / 2, "fetched": FETCHED, "origin": 1.03 * FETCHED}
@@ -72,7 +83,7 @@ def told(folder: Path, **changes: float) -> dict[str, float]:
         role="gateway",
     )  # fmt: skip
     counters(folder / "samples/vmuf.uf.test.samples", {"tx_bytes": squid["origin"]}, role="door")
-    return {finding.rule: finding.value for finding in findings(read_trial(folder))}
+    return {finding.rule.name: finding.value for finding in of_proxies(folder)}
 
 
 def test_a_sound_proxy_agrees_with_its_clients_and_the_origin(folder: Path) -> None:
@@ -97,9 +108,9 @@ def test_a_trial_whose_clients_went_past_the_proxy_is_invalid(folder: Path) -> N
     told(folder, sent=0.5 * READ, origin=FETCHED + 0.5 * READ)
     row = trial_tables(folder)
     assert row.verdict == "INVALID"
-    assert "the proxy says that it sent 100.00 MB of 200.00 MB that the clients read" in row.verdict_reasons
+    assert "the proxy says that it sent 100.00 MB of 200.00 MB that the clients read" in row["verdict_reasons"]
 
 
 def test_a_proxy_that_nobody_asked_is_told(folder: Path) -> None:
     counters(folder / "samples/dgt.fiu.test.samples", {"squid_requests": 0}, role="gateway")
-    assert {finding.rule for finding in findings(read_trial(folder))} == {"proxies not compared"}
+    assert {finding.rule.name for finding in of_proxies(folder)} == {"proxies not compared"}

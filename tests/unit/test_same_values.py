@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tierbench import names
-from tierbench.postprocess.measures.ceilings import read_ceilings
+from tierbench.postprocess.records.ceilings import read_ceilings
 from tierbench.postprocess.tables.write import trial_tables
 
 HERE = Path(__file__).parent

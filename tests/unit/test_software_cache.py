@@ -11,9 +11,9 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench import names
 from tierbench.postprocess.measures.stalls import longest_at_an_edge
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.write import trial_tables
-from tierbench.postprocess.verdict.counted import INVALID, SUSPECT, VALID
+from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID
 
 FOLDER = "/cvmfs/sft.cern.ch"
 SOFTWARE = 300_000_000
@@ -46,7 +46,7 @@ def judged(folder: Path, value: str, before: int | None, after: int | None, libr
                 event["detail"] = {**(event.get("detail") or {}), "root_library": library}
         path.write_text("".join(json.dumps(event) + "\n" for event in events))
     row = trial_tables(folder)
-    return row.verdict, row.verdict_reasons
+    return row.verdict, row["verdict_reasons"]
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,14 @@ from tierbench.dags.plan import expand
 from tierbench.dags.trial_settings import Every
 from tierbench.errors import ConfigError
 from tierbench.postprocess.measures.stalls import longest_stall
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables
-from tierbench.postprocess.verdict.begun import findings
-from tierbench.postprocess.verdict.judge import INVALID, of_finding
+from tierbench.postprocess.verdict.judge import INVALID, evidence
 from tierbench.site_configs.site import find_site
 from tierbench.starts import begins_together
 
@@ -194,7 +193,7 @@ def test_between_two_turns_nothing_has_to_move(turns):
 
 def rules(folder):
     data = read_trial(folder)
-    return {finding.rule: of_finding(finding) for finding in findings(data, trial_row(data))}
+    return {finding.rule.name: finding.verdict for finding in evidence(data, trial_row(data))}
 
 
 def test_the_kind_of_start_says_which_rules_apply(tmp_path):

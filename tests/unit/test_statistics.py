@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.run_tables import summary_rows
 

@@ -5,9 +5,8 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.measures.delivered import delivered
-from tierbench.postprocess.measures.slices import slices
-from tierbench.postprocess.measures.steady import steady
-from tierbench.postprocess.records.trial import read_trial
+from tierbench.postprocess.measures.steady import slices, steady
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 
 LEVEL = 800.0

@@ -69,7 +69,7 @@ def on_disk(run: Path, *, fetched: int | None = SIZE, sent: Counter = NOTHING, *
 
 
 def about(row: TrialRow, words: str) -> bool:
-    return words in row.verdict_reasons
+    return words in row["verdict_reasons"]
 
 
 def test_the_rate_is_that_of_the_servers_that_the_way_names(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_disks_cache_may_serve_what_is_read_again_for_a_given_time(tmp_path: P
         count = {"size": 4 * SIZE, "bytes_disk": SIZE, "work": done}
         synthetic.write_client(folder / f"clients/{client}.jsonl", begin_s=0, end_s=SECONDS, **count)
     row = trial_tables(folder)
-    assert row.verdict != "INVALID", row.verdict_reasons
+    assert row.verdict != "INVALID", row["verdict_reasons"]
     assert not about(row, "the kernel fetched")
 
 
@@ -173,7 +173,7 @@ def test_without_its_workers_samples_a_local_trial_is_invalid(tmp_path: Path) ->
     folder = synthetic.write_trial(tmp_path, mbps=MBPS, on_disk=True, protocol="file")
     row = trial_tables(folder)
     assert row.verdict == "INVALID"
-    assert "nothing tells what their disks read" in row.reasons
+    assert "nothing tells what their disks read" in row["reasons"]
 
 
 def test_the_course_of_a_local_trial_is_its_disks(tmp_path: Path) -> None:

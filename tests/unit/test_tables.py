@@ -97,13 +97,13 @@ def test_a_negative_count_is_damage(folder):
     write(folder, 2, bytes_app=-1_000_000)
     row = trial_tables(folder)
     assert row.verdict == "INVALID"
-    assert "bytes_app is negative" in row.reasons
+    assert "bytes_app is negative" in row["reasons"]
 
 
 def test_clients_that_all_have_read_nothing_are_no_valid_trial(folder):
     for client in range(4):
         synthetic.write_client(folder / f"clients/{client}.jsonl", begin_s=0, end_s=20, size=0)
-    assert "the clients tell that they read nothing" in trial_tables(folder).verdict_reasons
+    assert "the clients tell that they read nothing" in trial_tables(folder)["verdict_reasons"]
 
 
 def test_a_run_has_a_row_per_sample_client_trial_and_batch(run):

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import READ, TICKS, apart, edit_client, edit_trial, measured, sampled, send, worst
-from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, of_reason
-from tierbench.postprocess.verdict.rules import RULES, Evidence
+from tierbench.postprocess.verdict.judge import INVALID, RULES, SUSPECT, VALID
+from tierbench.postprocess.verdict.rules import Evidence
 
 OFF_GRID = synthetic.ticks(-2.2, 25.8, 2.0)
 
@@ -217,4 +217,4 @@ def test_each_rule_has_a_case_here():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons(rule):
-    assert ";" not in of_reason(Evidence(rule.name, 1e9, "measured"))
+    assert ";" not in Evidence(rule, 1e9, "measured").reason

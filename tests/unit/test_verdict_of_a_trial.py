@@ -8,7 +8,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import OSS, READ, TICKS, apart, edit_client, edit_trial, measured, sampled, send, worst
 from tierbench.postprocess.schema.rows import Limit
 from tierbench.postprocess.tables.write import trial_tables
-from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, of_finding, of_reason
+from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def folder(tmp_path):
 @pytest.mark.parametrize(("mbps", "verdict"), [(400, VALID), (375, VALID), (370, SUSPECT), (40, SUSPECT)])
 def test_a_rate_above_the_ceiling_is_doubted(folder, mbps, verdict):
     _, found = measured(folder, limit=Limit(ceiling_mbps=mbps, ceiling_from="worker NICs, stated"))
-    [finding] = [finding for finding in found if finding.rule == "above the ceiling"]
-    assert of_finding(finding) == verdict
-    assert f"the jobs took in 392.2 Mb/s, over a ceiling of {mbps}.0 (worker NICs, stated)" in of_reason(finding)
+    [finding] = [finding for finding in found if finding.rule.name == "above the ceiling"]
+    assert finding.verdict == verdict
+    assert f"the jobs took in 392.2 Mb/s, over a ceiling of {mbps}.0 (worker NICs, stated)" in finding.reason
 
 
 @pytest.mark.parametrize(("undoing_s", "verdict"), [(21.5, VALID), (22.5, SUSPECT)])

@@ -20,7 +20,7 @@ LEAST_S = 1e-6  # a shorter time is a rounding error
 
 
 @dataclass(frozen=True)
-class Course:
+class CounterCurve:
     """What a counter had risen by at some times, in seconds since a moment; between them it rose evenly."""
 
     times: Numbers
@@ -84,9 +84,9 @@ class Edge:
 NO_EDGE = Edge(0.0, 0.0, 0.0)
 
 
-def course(
+def counter_curve(
     sampled: Sampled, counter: str, since_ns: int, span_ns: tuple[int, int] | None = None, *, fresh: bool = True
-) -> Course:
+) -> CounterCurve:
     """A host's counter, in seconds since a moment, by all samples or those of a span and the ones next to it.
 
     Samples in which the interface's driver had nothing new to say are no samples of it, unless they are asked for.
@@ -108,14 +108,14 @@ def course(
         sound = np.isfinite(difference)
         risen = _summed(np.where(sound, difference, 0.0), len(times))
         known = _summed(np.where(sound, np.diff(times), 0.0), len(times))
-    whole = Course(times, risen, known)
+    whole = CounterCurve(times, risen, known)
     if fresh and counter in INTERFACE and not intervals.fresh[counter[:2]][these].all():
         kept = np.flatnonzero(intervals.fresh[counter[:2]][these])
-        return Course(times[kept], risen[kept], known[kept])
+        return CounterCurve(times[kept], risen[kept], known[kept])
     return whole
 
 
-def begin_edge(of: Course, begin: float) -> Edge:
+def begin_edge(of: CounterCurve, begin: float) -> Edge:
     """The interval in which a window begins."""
     sample = of.before(begin)
     if sample < 0 or sample + 1 >= len(of):
@@ -125,7 +125,7 @@ def begin_edge(of: Course, begin: float) -> Edge:
     return _edge(of, sample, float(begin - outer), quiet)
 
 
-def end_edge(of: Course, end: float) -> Edge:
+def end_edge(of: CounterCurve, end: float) -> Edge:
     """The interval in which a window ends."""
     sample = of.after(end)
     if sample < 1 or sample >= len(of):
@@ -135,22 +135,22 @@ def end_edge(of: Course, end: float) -> Edge:
     return _edge(of, sample - 1, float(outer - end), quiet)
 
 
-def with_window(of: Course, begin: float, end: float) -> Course:
-    """The same course, with the window's edges in it: outside them moves only what moved there just before or after."""
+def with_window(of: CounterCurve, begin: float, end: float) -> CounterCurve:
+    """The same curve, with the window's edges in it: outside them moves only what moved there just before or after."""
     at_begin, at_end = begin_edge(of, begin), end_edge(of, end)
     first, last = of.before(begin), of.after(end)
     low = of.risen[first] + at_begin.outside if at_begin is not NO_EDGE else np.interp(begin, of.times, of.risen)
     high = of.risen[last] - at_end.outside if at_end is not NO_EDGE else np.interp(end, of.times, of.risen)
     times = np.array([begin, end])
     where = np.searchsorted(of.times, times, "right")
-    return Course(
+    return CounterCurve(
         np.insert(of.times, where, times),
         np.insert(of.risen, where, [low, max(low, high)]),
         np.insert(of.known, where, np.interp(times, of.times, of.known)),
     )
 
 
-def _edge(of: Course, sample: int, outside_s: float, quiet: float) -> Edge:
+def _edge(of: CounterCurve, sample: int, outside_s: float, quiet: float) -> Edge:
     rise = float(of.risen[sample + 1] - of.risen[sample])
     return Edge(outside_s, rise, min(quiet * outside_s, rise))
 

@@ -12,7 +12,7 @@ from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.read import read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, TrialRow
 from tierbench.postprocess.stats import mean_interval
-from tierbench.postprocess.verdict.counted import counts, values_of
+from tierbench.postprocess.verdict.counting import counts, values_of
 from tierbench.spec import build
 
 

@@ -1,4 +1,4 @@
-"""What only the trials of a run together can tell: whether one is unlike its repetitions, and whether rates add up."""
+"""Rules that take all trials of a run: whether one is unlike its repetitions or the others, and whether rates add up."""
 
 from __future__ import annotations
 
@@ -6,24 +6,38 @@ import itertools
 import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
+from tierbench.postprocess.records import host_settings
 from tierbench.postprocess.schema.rows import Limit, TrialRow
-from tierbench.postprocess.verdict.counted import counts, values_of
-from tierbench.postprocess.verdict.rules import Evidence
+from tierbench.postprocess.verdict.counting import counts, values_of
+from tierbench.postprocess.verdict.rules import rule
 from tierbench.postprocess.wording import abridged
 from tierbench.starts import IN_TURN
+
+Hosts = Mapping[str, Mapping[str, Any]]  # what conditions.json says of each trial's hosts, by the trial's name
+OfTrials = Iterator[tuple[str, float, str]]  # a trial's name, a value in the rule's unit, and words
 
 FEWEST = 3  # repetitions; of two nobody knows which one is odd
 OF_EXCESS = 0.1  # of the usual excess: a way that wastes much does not waste just as much each time
 ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
 
 
-def unlike_repetitions(trials: Iterable[TrialRow]) -> Iterator[tuple[str, Evidence]]:
-    """By trials' names, what sets them apart from their repetitions: there the usual excess is measured."""
+@rule(
+    "unlike its repetitions",
+    "how far what the storage sent beyond what was read is from the median of the trial's repetitions (three or more),"
+    " without a tenth of that; and how far what was read is",
+    unit="% of what was read",
+    suspect=3,
+    because="there the usual excess is measured, by the same client on the same kind of replicas; in the run's"
+    " `trials.csv`",
+    remedy="a part of a cache was warm, somebody else used the storage, or clients did not do the same: repeat it",
+    of_run=True,
+)
+def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
     for repetitions in _grouped(trials, lambda trial: (trial.configuration, trial.jobs)):
         for column, words, of_excess in (
             ("closure", "the storage sent {:+.1%} beyond what was read, its repetitions {:+.1%}", OF_EXCESS),
@@ -35,14 +49,22 @@ def unlike_repetitions(trials: Iterable[TrialRow]) -> Iterator[tuple[str, Eviden
             for trial in repetitions:
                 if usual is not None and whole and trial[column] is not None and trial.job_for_s is None:
                     beyond = 100 * (abs(trial[column] - usual) - of_excess * abs(usual)) / whole
-                    yield trial.trial, Evidence("unlike its repetitions", beyond, words.format(trial[column], usual))
+                    yield trial.trial, beyond, words.format(trial[column], usual)
 
 
-def split_otherwise(trials: Iterable[TrialRow]) -> Iterator[tuple[str, Evidence]]:
-    """By trials' names, how their clients were split over workers, where most with as many had another split.
-
-    Not only repetitions are compared: a configuration all of whose trials were split otherwise is slower for that.
-    """
+@rule(
+    "split otherwise",
+    "most clients on a worker, or workers with clients, against the usual ones of the run's trials with as many clients"
+    " in the same pool",
+    unit="% more or less",
+    suspect=25,
+    because="4 clients split 3+1 over two workers took 1.4 times as long as 2+2",
+    remedy="workers that have more clients serve each more slowly: let the experiment place them,"
+    " `placement = 'in-turn'`",
+    of_run=True,
+)
+def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
+    """Not only repetitions are compared: a configuration all of whose trials were split otherwise is slower for that."""
     for alike in _grouped(trials, lambda trial: (trial.pool, trial.jobs, trial.placed)):
         splits = {
             trial.trial: tuple(sorted(clients.values(), reverse=True))
@@ -52,10 +74,25 @@ def split_otherwise(trials: Iterable[TrialRow]) -> Iterator[tuple[str, Evidence]
         often = Counter(splits.values())
         usual = max(often, key=lambda split: (often[split], -split[0]), default=())
         for name, split in splits.items():
-            times = max(one / other for one, other in ((split[0], usual[0]), (len(split), len(usual))))
-            fewer = max(one / other for one, other in ((usual[0], split[0]), (len(usual), len(split))))
+            factors = (split[0] / usual[0], len(split) / len(usual))
+            most = max(*factors, *(1 / factor for factor in factors))
             words = f"its {sum(split)} clients were split {_split(split)} over workers, where {_split(usual)} is usual"
-            yield name, Evidence("split otherwise", 100 * (max(times, fewer) - 1), words)
+            yield name, 100 * (most - 1), words
+
+
+@rule(
+    "other conditions",
+    "settings and versions of the trial's hosts that are not those of most of the run's trials with the same arranged"
+    " there",
+    unit="settings",
+    suspect=0,
+    because="any one can be the cause of a difference",
+    remedy="conditions.json has them all: compare only trials under the same ones",
+    of_run=True,
+)
+def other_conditions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
+    for name, settings in host_settings.differences(hosts).items():
+        yield name, len(settings), ", ".join(abridged(settings))
 
 
 def _split(clients: tuple[int, ...]) -> str:

@@ -20,7 +20,7 @@ Hosts = dict[str, Settings]
 Group = TypeVar("Group")
 
 
-def conditions(data: TrialData) -> dict[str, Any]:
+def host_settings(data: TrialData) -> dict[str, Any]:
     """What a trial's conditions.json says."""
     hosts = _settings(data)
     boots = {sampled.samples.host: sampled.samples.header.get("boot_id") for sampled in data.sampled}

@@ -14,7 +14,7 @@ from typing import Any, NotRequired, TypedDict
 
 from tierbench import json_files, names
 from tierbench.json_files import Damaged
-from tierbench.postprocess.records.roles import by_role, role_of
+from tierbench.postprocess.records.definition import by_role, role_of
 
 # A line that carries less than this of what it should is limited by something else: TCP itself takes a few per cent.
 AGREES = 0.85

@@ -1,0 +1,100 @@
+"""What caches did in a trial, as they tell themselves: proxies by their counters, caches of software by their size.
+
+A proxy's counters are compared from before the window to the end of the sampling, when all that was under way has ended
+and a proxy that was too busy has told of all that it did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tierbench.postprocess.measures.counter_curve import counter_curve
+from tierbench.postprocess.measures.traffic import at_rest_bytes
+from tierbench.postprocess.records.trial import Sampled, SoftwareCache, TrialData, by_host
+
+REQUESTS, HITS, SENT_KB, FETCHED_KB = "squid_requests", "squid_hits", "squid_sent_kb", "squid_fetched_kb"
+HEAD = 1024  # bytes of an answer's header
+OWN_ANSWERS = 20_000  # bytes a second that a proxy sends to the sampler that asks for its counters
+ORIGIN = "door"  # the role of a server that a proxy fetches from
+MOST_HEADERS = 1.05  # what an interface carries over what an application sends through it
+
+
+@dataclass(frozen=True)
+class Proxied:
+    """What went through the proxies of a trial, in bytes, by their own counters."""
+
+    read: int  # by the clients
+    requests: float
+    hits: float
+    sent: float
+    fetched: float
+    usual: float  # sent beyond what the clients tell: headers, answers to the sampler, what was broken off
+    origin: float | None  # what the server sent that they fetch from
+    origin_at_rest: float
+
+
+def proxied(data: TrialData) -> Proxied | str | None:
+    """What the proxies of a trial counted, or why that is not known; None where its way leads through none."""
+    read = sum(job.bytes_read or 0 for job in data.jobs)
+    if not data.trial.options.get("proxy") or data.window_ns is None or not read:
+        return None
+    proxies = _proxies(data)
+    requests, hits, sent_kb, fetched_kb = (_risen(data, proxies, one) for one in (REQUESTS, HITS, SENT_KB, FETCHED_KB))
+    if requests is None or hits is None or sent_kb is None or fetched_kb is None:
+        return "no sampled host tells what the proxy sent and fetched"
+    if hits > requests:  # a sampler of an earlier version let requests stand where they were
+        return "the proxy counts more hits than requests, as after a restart"
+    # What was under way when time was over has been sent in part, and its client has told less or nothing of it.
+    broken_off = sum(
+        (job.work.cut + job.work.failed) * (job.bytes_once or 0) / max(1, job.work.files)
+        for job in data.jobs
+        if job.work
+    )
+    seconds = (data.window_ns[1] - data.window_ns[0]) / 1e9 + 5
+    usual = HEAD * requests + OWN_ANSWERS * seconds * len(proxies) + broken_off
+    origin = _risen(data, [one for one in data.sampled if one.samples.role == ORIGIN], "tx_bytes")
+    sent, fetched = 1024 * sent_kb, 1024 * fetched_kb
+    return Proxied(read, requests, hits, sent, fetched, usual, origin, at_rest_bytes(1, seconds))
+
+
+def hit_share(data: TrialData) -> float | None:
+    """Of the requests that reached proxies, the share that they served from their caches, by their own counts."""
+    requests, hits = (_risen(data, _proxies(data), counter) for counter in (REQUESTS, HITS))
+    return hits / requests if requests and hits is not None and hits <= requests else None
+
+
+def software_bytes(data: TrialData) -> int | None:
+    """What the software caches of the clients' hosts received; None where there is none, or not all have told."""
+    fetched = [cache.fetched for cache in software_caches(data)]
+    known = [amount for amount in fetched if amount is not None]
+    return sum(known) if fetched and len(known) == len(fetched) else None
+
+
+def software_caches(data: TrialData) -> list[SoftwareCache]:
+    """The caches of software of the hosts that clients ran on."""
+    return [cache for cache in data.software_caches if cache.host in data.client_hosts]
+
+
+def _proxies(data: TrialData) -> list[Sampled]:
+    """The hosts whose proxy answered the sampler."""
+    hosts = [one for one, *_ in by_host(data.sampled) if REQUESTS in one.samples.columns]
+    return [one for one in hosts if one.samples.columns[REQUESTS].max(initial=-1) >= 0]
+
+
+def _risen(data: TrialData, hosts: list[Sampled], counter: str) -> float | None:
+    """By how much a counter of all these rose from before the window to the end; None unless it is known throughout."""
+    if not hosts or data.window_ns is None:
+        return None
+    total = 0.0
+    for host in hosts:
+        if counter not in host.samples.columns:
+            return None
+        risen = counter_curve(host, counter, data.window_ns[0])
+        if len(risen) < 2 or risen.times[0] > 0:
+            return None
+        before = risen.before(0)
+        first, last = risen.times[before], risen.times[-1]
+        if risen.known[-1] - risen.known[before] < last - first - 1e-6:
+            return None
+        total += risen.rise(first, last)
+    return total

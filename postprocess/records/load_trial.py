@@ -1,0 +1,344 @@
+"""Reads all that a trial left in its folder; what is missing or broken is told in words, not raised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tierbench import files, json_files, names
+from tierbench.condition_state import ConditionState, condition_states
+from tierbench.dags.measure import RECEIVED
+from tierbench.dags.records import Outcome, read_outcome
+from tierbench.dags.trial_settings import SKIPPED
+from tierbench.json_files import Damaged
+from tierbench.postprocess.records.ceilings import Ceilings, read_ceilings
+from tierbench.postprocess.records.definition import Definition, OfPool, read_definition, role_of
+from tierbench.postprocess.records.increments import intervals
+from tierbench.postprocess.records.jobs import Job, read_jobs
+from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
+from tierbench.postprocess.records.trial import COLD, WARM, Beside, OwnClock, Sampled, SoftwareCache, TrialData
+from tierbench.starts import begin_of
+
+T = TypeVar("T")
+Tell = Callable[[str], None]
+
+QUARTER_HOUR_S = 900
+LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
+SUBMITTED, EXECUTING = "000", "001"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What of plan.json is needed here."""
+
+    trials: list[dict[str, Any]]
+    configurations: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Go:
+    """go.json: when the clients were told to begin."""
+
+    go_wall_ns: int
+    step_ns: int = 0
+    turns_wall_ns: list[int] | None = None
+
+
+@dataclass(frozen=True)
+class CalledOff:
+    """go.json of a trial that was called off before its clients were told to begin."""
+
+    called_off: str
+
+
+@dataclass(frozen=True)
+class FlushReport:
+    """What a host's flush has left in its page cache, if it could look, and what was mounted there then."""
+
+    resident_after_bytes: int | None = None
+    mounts: dict[str, str] = field(default_factory=dict)  # devices, by where they are mounted
+
+
+@dataclass(frozen=True)
+class PlaceReport:
+    """What the job that looked through the files that were written has found."""
+
+    status: str
+    checked: int = 0
+    check: str = ""
+
+
+def read_trial(folder: Path) -> TrialData:
+    """All that is in a trial's folder."""
+    try:
+        trial = read_definition(folder / names.TRIAL)
+    except Damaged as error:
+        return _unread(folder, error)
+    troubles: list[str] = []
+    lacking: list[str] = []
+
+    def found(shape: type[T], path: Path) -> T | None:
+        return _found(shape, path, troubles.append)
+
+    jobs = read_jobs(folder, trial.jobs)
+    troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
+    # Clients that were started ahead were submitted in the time of the trial before: that is no part of this one.
+    begin_clock = _found(OwnClock, folder / names.BEGUN, lambda _: None)
+    known = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, begin_clock, lacking)
+    submitted, submit_error_s = known
+    go = _go(folder / names.GO, troubles)
+    troubles += _other_go_times(go, jobs)
+    outcome = read_outcome(folder)
+    conditions = condition_states(folder, trial.conditions) if any(job.starts for job in jobs) else []
+    troubles += [trouble for one in conditions if (trouble := one.trouble() or one.unproven())]
+    told = [job.go_wall_ns for job in jobs if job.go_wall_ns]
+    flushes = {host: found(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
+    return TrialData(
+        trial,
+        jobs,
+        _read_all_samples(folder / names.SAMPLES, trial.roles, _undoing(conditions), troubles, lacking),
+        go_wall_ns=go.go_wall_ns if go else min(told, default=None),
+        submit_wall_ns=submitted,
+        submit_error_s=submit_error_s,
+        resident_bytes=_resident_bytes(flushes),
+        outcome=_outcome_reasons(outcome or Outcome()),
+        at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
+        troubles=troubles,
+        lacking=lacking,
+        writes=bool(trial.writes),
+        left=(outcome or Outcome()).left,
+        looked_at=_looked_at(found(PlaceReport, folder / names.CLEARED)),
+        other_pools=_other_pools(folder, trial, jobs),
+        clock=found(OwnClock, folder / names.CLOCK),
+        begin_clock=begin_clock,
+        ceilings=_ceilings(folder, trial, conditions, lacking),
+        arranged=[f"{one.name}: {one.now} {one.condition.unit}".strip() for one in conditions],
+        arranged_on=_asked_of_hosts(conditions),
+        software_caches=_software_caches(conditions),
+        mounts={host: report.mounts for host, report in flushes.items() if report},
+        beside=found(Beside, folder / names.BESIDE),
+    )
+
+
+def _ceilings(folder: Path, trial: Definition, conditions: list[ConditionState], lacking: list[str]) -> Ceilings:
+    """What the links on its way can carry, as they were arranged; to a worker's own disk there are none."""
+    if trial.on_disk:
+        return Ceilings()
+    known = read_ceilings(folder.absolute().parents[1], trial.pool, lacking.append)
+    if trial.measure.direction == RECEIVED:
+        known = known.towards_storage()
+    arranged = {role_of(one.condition.link): one.number for one in conditions if one.condition.link}
+    distances = [one for one in conditions if one.condition.link == "rtt_ms"]
+    if len({one.number for one in distances}) > 1:  # who is how far by which of them, nobody says
+        arranged["rtt_ms"] = None
+    of_hosts = distances[0].each if len(distances) == 1 else None
+    return known.under(arranged, of_hosts).to(trial.servers)
+
+
+def _unread(folder: Path, damage: Damaged) -> TrialData:
+    """A trial whose definition is damaged: what the plan says of it, and nothing that it has measured."""
+    run = folder.absolute().parents[1]
+    try:
+        plan = json_files.read_as(Planned, run / names.PLAN)
+        planned = next(trial for trial in plan.trials if trial["id"] == folder.name)
+        configuration = next(one for one in plan.configurations if one["id"] == planned["configuration"])
+    except (FileNotFoundError, Damaged, StopIteration, KeyError):
+        raise damage from None
+    nothing = {"workers": [], "samplers": [], "sample_period_s": 0.0, "flush": {}}
+    trial = {**configuration, **planned, **nothing, "configuration": configuration["name"]}
+    return TrialData(
+        json_files.typed(Definition, trial, str(run / names.PLAN)),
+        [],
+        [],
+        None,
+        None,
+        None,
+        outcome=[str(damage)],
+        troubles=[],
+    )
+
+
+def was_skipped(folder: Path) -> bool:
+    """Whether a trial was not needed, since the repetitions before it were enough."""
+    outcome = read_outcome(folder)
+    return outcome is not None and outcome.state == SKIPPED
+
+
+def _outcome_reasons(outcome: Outcome) -> list[str]:
+    """What the trial's last step said, the first cause first; the other clients the tables count by themselves."""
+    if outcome.state != "complete" and not outcome.reasons:
+        return [f"its last step called it {outcome.state}"]
+    return [reason for place, reason in enumerate(outcome.reasons) if not (place and reason.startswith("client "))]
+
+
+def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
+    """What a file of the trial says; None where it is not there, or damaged, which is told."""
+    try:
+        return json_files.read_as(shape, path, path.name)
+    except FileNotFoundError:
+        return None
+    except Damaged as error:
+        tell(str(error))
+        return None
+
+
+def _go(path: Path, troubles: list[str]) -> Go | None:
+    """When the clients were told to begin; None of a trial that was called off before, too."""
+    complaints: list[str] = []
+    go = _found(Go, path, complaints.append)
+    if complaints and not _found(CalledOff, path, lambda _: None):
+        troubles += complaints
+    return go
+
+
+def _looked_at(report: PlaceReport | None) -> str:
+    return f"{report.check} of {report.checked} files" if report and report.status == "ok" else ""
+
+
+def _other_go_times(go: Go | None, jobs: list[Job]) -> list[str]:
+    """Clients must all have been given one go time, the gate's, or each the one that is meant for it."""
+    told = {job.index: job.go_wall_ns for job in jobs if job.go_wall_ns}
+    if go is None:
+        given = set(told.values())
+    else:
+        common, orders = go.go_wall_ns, {name: value for name, value in asdict(go).items() if value is not None}
+        given = {common, *(time - (begin_of(orders, client) or common) + common for client, time in told.items())}
+    return [f"the gate and the clients tell {len(given)} different go times"] if len(given) > 1 else []
+
+
+def _other_pools(folder: Path, trial: Definition, jobs: list[Job]) -> dict[str, str]:
+    """The pools, by the run's other trials, of workers where clients ran that are not in the trial's own."""
+    strangers = {job.host for job in jobs if job.start} - set(trial.workers)
+    pools: dict[str, str] = {}
+    if not strangers or not trial.workers:
+        return pools
+    for pool, workers in pools_of_run(folder.absolute().parents[1]):
+        if pool != trial.pool:
+            pools |= dict.fromkeys(strangers & set(workers), pool)
+    return pools
+
+
+def _asked_of_hosts(conditions: list[ConditionState]) -> dict[str, list[str]]:
+    asked: dict[str, list[str]] = {}
+    for one in conditions:
+        asked.setdefault(one.condition.host, []).append(f"{one.condition.condition}: {one.condition.value}")
+    return asked
+
+
+def _software_caches(conditions: Iterable[ConditionState]) -> list[SoftwareCache]:
+    """Those of a trial's conditions that are about a cache."""
+    return [
+        SoftwareCache(
+            one.condition.host,
+            one.condition.value,
+            str(one.cache_before.get("folder") or ""),
+            _number(one.cache_before.get("bytes")),
+            _number(one.cache_after.get("bytes")),
+        )
+        for one in conditions
+        if one.condition.value in (COLD, WARM)
+    ]
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _undoing(conditions: list[ConditionState]) -> dict[str, int]:
+    """From when on, by a host's monotonic clock, it undid what was arranged for the trial; the earliest of several."""
+    found: dict[str, int] = {}
+    for one in conditions:
+        since = one.records.get("restored", {}).get("undoing_mono_ns")
+        if isinstance(since, int):
+            found[one.condition.host] = min(since, found.get(one.condition.host, since))
+    return found
+
+
+def pools_of_run(run: Path) -> list[tuple[str, list[str]]]:
+    """What a trial may take from the others: each pool’s workers, once, in the order in which they count."""
+    found = (_found(OfPool, path, lambda _: None) for path in sorted((run / names.TRIALS).glob(f"*/{names.TRIAL}")))
+    said = [(one.pool, list(one.workers)) for one in found if one]
+    return [one for place, one in enumerate(said) if one not in said[place + 1 :]]
+
+
+def _read_all_samples(
+    folder: Path, roles: Mapping[str, str], undoing: Mapping[str, int], troubles: list[str], lacking: list[str]
+) -> list[Sampled]:
+    """All hosts' samples, until a host undid what was arranged there, which may start a service anew.
+
+    What is wrong with a storage server's is a trouble, with another's it is lacking.
+    """
+    sampled = []
+
+    def tell(host: str, words: str) -> None:
+        (troubles if roles.get(host, "storage") == "storage" else lacking).append(words)
+
+    paths = {path.name.removesuffix(".samples"): path for path in sorted(folder.glob("*.samples"))}
+    for host in roles:
+        if host not in paths:
+            tell(host, f"no samples from {host} ({roles[host]})")
+    for host, path in paths.items():
+        try:
+            samples = read_samples(path)
+        except UnreadableSamples as error:
+            tell(host, str(error))
+            continue
+        used = samples.until(undoing[host]) if host in undoing else samples
+        sampled += [Sampled(one, intervals(one)) for one in used.by_interface()]
+        if (samples.host, samples.role) != (host, roles.get(host, samples.role)):
+            tell(host, f"samples of {host}: are of {samples.host} as {samples.role} by their header")
+        if samples.damage and not samples.cut:  # whether what is left covers the window is looked at for itself
+            tell(host, f"samples of {samples.host}: {samples.damage}")
+    return sampled
+
+
+def _resident_bytes(flushes: Mapping[str, FlushReport | None]) -> int | None:
+    """What the flush left in all the workers' page caches; not known unless each of them told."""
+    reports = filter(None, flushes.values())
+    left = [report.resident_after_bytes for report in reports if report.resident_after_bytes is not None]
+    return sum(left) if left and len(left) == len(flushes) else None
+
+
+def _submission(
+    log: Path, jobs: list[Job], begin_clock: OwnClock | None, lacking: list[str]
+) -> tuple[int | None, float | None]:
+    """When the clients were submitted, by HTCondor's job event log, and by how many seconds that may be wrong.
+
+    Its stamps are cut off, mostly to whole seconds, so the middle of what one may mean is taken. They are in
+    the access point's local time without a zone. The zone is found by what both the log and the clients
+    know, when the first of them began; zones differ by quarters of an hour. Summer time may begin or end between the
+    two stamps, so the submission must also lie after the trial's begin and before that of its first client.
+    """
+    try:
+        events = LOG_EVENT.findall(files.read_text(log, errors="replace"))
+    except FileNotFoundError:
+        return None, None
+    except OSError as error:
+        lacking.append(f"{log.name} cannot be read: {error.strerror}")
+        return None, None
+    last_cluster = max((int(cluster) for _, cluster, _, _ in events), default=0)
+    first: dict[str, float] = {}
+    errors_s: dict[str, float] = {}
+    for kind, cluster, day, time in events:
+        if int(cluster) == last_cluster and kind not in first:
+            errors_s[kind] = 0.5 * 10.0 ** -len(time.partition(".")[2])
+            try:
+                stamp = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=UTC).timestamp()
+            except ValueError as error:
+                lacking.append(f"{log.name} is damaged: {error}")
+                return None, None
+            first[kind] = stamp + errors_s[kind]
+    starts = [job.start.wall_ns for job in jobs if job.start]
+    if not starts or not first.keys() >= {SUBMITTED, EXECUTING}:
+        return None, None
+    zone_s = round((min(starts) / 1e9 - first[EXECUTING]) / QUARTER_HOUR_S) * QUARTER_HOUR_S
+    submitted_s = first[SUBMITTED] + zone_s
+    if begin_clock and begin_clock.uptime_ns is not None:
+        early_s = (begin_clock.uptime_ns + begin_clock.ahead_ns) / 1e9 - submitted_s
+        submitted_s += max(0, round(early_s / QUARTER_HOUR_S)) * QUARTER_HOUR_S
+    submitted_s -= max(0, round((submitted_s - min(starts) / 1e9) / QUARTER_HOUR_S)) * QUARTER_HOUR_S
+    return round(submitted_s * 1e9), errors_s[SUBMITTED]

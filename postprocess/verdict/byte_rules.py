@@ -1,0 +1,385 @@
+"""Rules about bytes: what was read has come over the wire, nobody else used the storage, and nothing stood still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tierbench.dags.measure import COUNTERS, SENT
+from tierbench.postprocess.measures.closure import (
+    BELONGS_TO_THE_OTHER,
+    HEADERS,
+    LEAST_HEADERS,
+    Moved,
+    at_far_end,
+    at_rest,
+    both_ends,
+    bytes_once,
+    bytes_reported,
+    mb,
+    moved_around,
+    sent_again,
+    together,
+    usual_excess,
+)
+from tierbench.postprocess.measures.counter_curve import counter_curve
+from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
+from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, idle_rates, settles
+from tierbench.postprocess.records.trial import TrialData, by_host
+from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.verdict.rules import Measured, rule
+
+
+@rule(
+    "missing bytes",
+    "what the clients read and the storage servers did not send, by whole sampling intervals around the window",
+    unit="% of what was read",
+    suspect=0.2,
+    invalid=2,
+    because="the wire cannot carry less than what was read over it; 0.2 % for drivers that count late",
+    remedy="a cache was warm, or has what was written, or another interface carries the data: see the flush reports,"
+    " the client's fsync and the sampler's interface",
+    bytes_only=True,
+)
+def missing_bytes(data: TrialData, row: TrialRow) -> Measured:
+    if settles(data):
+        yield from _missing_at_ends(data)
+    counts = _from_disks(data)
+    known = [count for count in counts if count is not None]
+    read = _read_once(data)
+    if read and counts and len(known) == len(counts):  # others' reading hides no cache there
+        words = f"the kernel fetched {mb(sum(known))} from disks of {mb(read)} that the clients {data.measure.did}"
+        yield 100 * (1 - sum(known) / read), words + _counted_once(data)
+
+
+def _missing_at_ends(data: TrialData) -> Measured:
+    """What the clients report and who must have moved it did not."""
+    once = _read_once(data)
+    for who, hosts, direction in both_ends(data) if once and data.storage else ():
+        if (moved := together(data, hosts, direction)) is not None:
+            payload = moved.payload(LEAST_HEADERS)
+            words = f"{who} {direction} {mb(payload)} of {mb(once)} that the clients {data.measure.did}"
+            yield 100 * (1 - payload / once), words + _counted_once(data)
+
+
+def _read_once(data: TrialData) -> int:
+    """What must have come over the wire: where files are read again, their first reading."""
+    return bytes_once(data) if data.trial.reads_again else bytes_reported(data)
+
+
+def _counted_once(data: TrialData) -> str:
+    return ", each file counted once" if data.trial.reads_again else ""
+
+
+def _from_disks(data: TrialData) -> list[int | None]:
+    """What the kernel fetched from disks for each client, where the workers' disks are the storage."""
+    if not data.trial.on_disk or not data.storage or not bytes_reported(data):
+        return []
+    return [job.end.bytes_disk for job in data.jobs if job.end]
+
+
+@rule(
+    "missing at a worker",
+    "what the clients of one worker read and its interface did not receive",
+    unit="% of what all read",
+    suspect=0.2,
+    because="there no other client's excess hides a warm cache",
+    remedy="a cache of that worker was warm, or another interface of it carries the data: see the flush reports",
+    bytes_only=True,
+)
+def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
+    read = bytes_reported(data)
+    if not read or data.measure.far_end != "workers" or moved_around(data) is None or not settles(data):
+        return
+    cached = data.trial.reads_again and data.trial.protocol == "file"  # by the worker's own mount
+    for worker in by_host(sampled for sampled in data.sampled if sampled.samples.role == "worker"):
+        host = worker[0].samples.host
+        its = sum((job.bytes_once if cached else job.bytes_read) or 0 for job in data.jobs if job.host == host)
+        moved = together(data, worker, data.measure.far_direction) if its else None
+        if moved is not None:
+            payload = moved.payload(LEAST_HEADERS)
+            words = f"{host} {data.measure.far_direction} {mb(payload)} of {mb(its)} that its clients"
+            yield 100 * (its - payload) / read, f"{words} {data.measure.did}"
+
+
+@rule(
+    "excess bytes",
+    "what the storage servers sent in the window beyond what is usual (below), where the trial's own hosts received it"
+    " or that is not known",
+    unit="% of what was read",
+    suspect=2,
+    because="an access that reads in parts can make the storage send a third more by itself",
+    remedy="the way reads ahead what is not used, or data were sent twice after a connection or a server broke: see the"
+    " servers' logs, repeat and compare",
+    bytes_only=True,
+)
+def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
+    for excess, words in _excess(data, row):
+        if ends := _at_both_ends(data):
+            near, far = ends
+            hosts = f"the trial's own hosts {data.measure.far_direction} {mb(far.bytes)} of {mb(near.bytes)}"
+            yield excess, f"{words}, and {hosts}"
+        elif not _is_foreign(data, row):
+            yield excess, words
+
+
+@rule(
+    "foreign bytes",
+    "what the storage servers sent and none of the trial's own hosts received; where workers are not sampled, the"
+    " excess of clients that read files from end to end, or beside idle traffic",
+    unit="% of what was read",
+    suspect=2,
+    invalid=20,
+    because="bytes do not get lost; clean trials stay below 0",
+    remedy="somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
+    bytes_only=True,
+)
+def foreign_bytes(data: TrialData, row: TrialRow) -> Measured:
+    for excess, words in _excess(data, row):
+        if ends := _at_both_ends(data):
+            near, far = ends
+            resting = at_rest(data, row)
+            lost = near.payload(HEADERS) - far.payload(HEADERS) - sent_again(data, near) - resting
+            if data.measure.far_end == "storage":  # somebody else may be at either end
+                lost = max(lost, far.payload(HEADERS) - near.payload(HEADERS) - resting)
+            whence = "reached" if data.measure.direction == SENT else "came from"
+            elsewhere = f"{mb(max(lost, 0.0))} of what the storage {data.measure.direction} {whence}"
+            yield 100 * lost / bytes_reported(data), f"{elsewhere} none of the trial's own hosts"
+        elif _is_foreign(data, row):
+            yield excess, words
+
+
+def _excess(data: TrialData, row: TrialRow) -> Measured:
+    """What the storage moved beyond what is explained."""
+    read = bytes_reported(data)
+    if row.closure is not None and read and data.storage:
+        share, explained = usual_excess(data, row, read)
+        done = {"wrote": "written"}.get(data.measure.did, data.measure.did)
+        beyond = f"{row.closure:+.1%} beyond what was {done}, of which {share:.1%} {explained}"
+        yield 100 * (row.closure - share), f"the storage {data.measure.direction} {beyond}"
+
+
+def _at_both_ends(data: TrialData) -> tuple[Moved, Moved] | None:
+    """What the storage moved, and what of it the trial's own hosts had, where both are known."""
+    near, far = moved_around(data), at_far_end(data)
+    return None if near is None or far is None else (near, far)
+
+
+def _is_foreign(data: TrialData, row: TrialRow) -> bool:
+    """Whether an excess that went nobody knows where is somebody else's: the storage is not quiet, or none is usual."""
+    most = max((share for _, _, share in idle_rates(data, row)), default=0.0)
+    return most > (idle_traffic.suspect or 0.0) or data.traits.reads_whole
+
+
+@rule(
+    "other servers",
+    "what those storage servers moved in the window that the trial's way does not lead to (`servers`, `on_disk`),"
+    " without 0.5 Mb/s a server",
+    unit="% of what was read",
+    suspect=2,
+    invalid=20,
+    because="a rate is called after a way; it must be of that way's bytes",
+    remedy="its files lie elsewhere than the way says, or somebody else uses those servers: see where its replicas are",
+    bytes_only=True,
+)
+def other_servers(data: TrialData, row: TrialRow) -> Measured:
+    read = bytes_reported(data)
+    if data.window_ns is None or not data.other_servers or not data.storage or not read:
+        return
+    begin, end = data.window_ns
+    counter, seconds = COUNTERS[data.measure.direction], (end - begin) / 1e9
+    moved = sum(counter_curve(one, counter, begin).rise(0, seconds) for one in data.other_servers)
+    hosts = sorted({one.samples.host for one in data.other_servers})
+    own = at_rest_bytes(len(hosts), seconds)
+    if data.trial.copied_to in hosts:
+        own += BELONGS_TO_THE_OTHER / 100 * read
+    words = f"{data.trial.access} does not lead to {', '.join(hosts)}, of which {mb(moved)} were"
+    yield 100 * max(0.0, moved - own) / read, f"{words} {data.measure.direction}"
+
+
+@rule(
+    "bytes not compared",
+    "clients that do not tell what they moved, storage whose bytes around the window are not known, and written files"
+    " that nobody has looked at",
+    unit="troubles",
+    suspect=0,
+    because="not knowing is no proof",
+    remedy="nothing shows that the data came over the wire",
+    bytes_only=True,
+)
+def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
+    if row.mean_mbps is not None:
+        yield from _unknown(data)
+    if not settles(data):
+        for missing, words in _missing_at_ends(data):
+            rest = f"{words}, and the rest was in a cache still when the sampling ended"
+            yield float(missing > (missing_bytes.suspect or 0.0)), rest
+    unknown = _from_disks(data).count(None)
+    yield unknown, f"what the kernel fetched from a disk for {unknown} clients is not known"
+
+
+def _unknown(data: TrialData) -> Iterator[tuple[float, str]]:
+    """What would have to be known for bytes to be compared."""
+    measure = data.measure
+    silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
+    yield silent, f"{silent} clients do not tell how many bytes they {measure.did}"
+    yield moved_around(data) is None, f"what the storage {measure.direction} around the window is not known"
+    yield not (silent or bytes_reported(data)), f"the clients tell that they {measure.did} nothing"
+    if data.writes:
+        yield not data.looked_at, "nobody has looked at what was written"
+    if measure.far_end == "storage":
+        other_end = together(data, data.far_end, measure.far_direction)
+        yield other_end is None, "what the other end of the copies had is not known"
+
+
+@rule(
+    "written late",
+    "what reached the storage after the last end, of clients that make sure it is there by then",
+    unit="% of what was written",
+    suspect=2,
+    because="by then the window is over, and the rate is too high by as much",
+    remedy="a server or mount on the way said that it was written and had it still: the rate is in part its memory's",
+    bytes_only=True,
+)
+def written_late(data: TrialData, row: TrialRow) -> Measured:
+    late, written = bytes_late(data), bytes_reported(data)
+    if late is not None and written and settles(data):
+        yield 100 * late / written, f"{mb(late)} of what the clients wrote reached the storage after the last end"
+
+
+@rule(
+    "stall",
+    "longest time, between what the storage sent first and last, in which about nothing moved while clients were at"
+    " work",
+    unit="% of the window",
+    suspect=5,
+    invalid=25,
+    because="the mean is too low by as much",
+    remedy="something stood still, and the mean is of what is left: see what the path and its servers logged and"
+    " repeat",
+    bytes_only=True,
+)
+def stall(data: TrialData, row: TrialRow) -> Measured:
+    pause = longest_stall(data, _least_idle_mbps(row))
+    if pause and row.window_s:
+        share = 100 * pause.seconds / row.window_s
+        words = f"the storage {data.measure.direction} nothing for {pause.seconds:.1f} s while clients were at work,"
+        words += f" {share:.0f} % of the window, from {pause.begin_s:.1f} s on"
+        if data.trial.protocol != "file" and not data.far_end:  # a server may have read ahead
+            share = min(share, stall.invalid or share)
+            words += f", and what their workers {data.measure.far_direction} then is not known"
+        yield share, words
+
+
+@rule(
+    "still at an edge",
+    "time before anything moved, or after all had, in which clients were active and did not compute",
+    unit="% of the window",
+    suspect=25,
+    because="files are opened and programs start there, which took 0.1 to 6 % in clean trials",
+    remedy="the mean is of what is left: see what opening and closing files took in jobs.csv, or take larger replicas",
+    bytes_only=True,
+)
+def still_at_an_edge(data: TrialData, row: TrialRow) -> Measured:
+    edge = longest_at_an_edge(data, _least_idle_mbps(row))
+    if edge and row.window_s:
+        share = 100 * edge.seconds / row.window_s
+        when = "from the go on" if edge.begin_s == 0 else "before the last end"
+        words = f"nothing moved for {edge.seconds:.1f} s {when} while clients were active"
+        yield share, f"{words}, {share:.0f} % of the window"
+
+
+def _least_idle_mbps(row: TrialRow) -> float:
+    return min([mbps for mbps in (row.idle_before_mbps, row.idle_after_mbps) if mbps is not None], default=0.0)
+
+
+@rule(
+    "other direction",
+    "what the storage servers moved the other way in the window, without what belongs to the trial (below)",
+    unit="% of what they moved",
+    suspect=10,
+    invalid=50,
+    because="a server that is written to has less to give to readers",
+    remedy="somebody else writes to the storage, or reads where the trial writes: repeat when it is quiet",
+    bytes_only=True,
+)
+def other_direction(data: TrialData, row: TrialRow) -> Measured:
+    measure = data.measure
+    if data.window_ns is None or not data.storage or measure.far_end == "storage":
+        return
+    carried = together(data, data.storage, measure.direction)
+    back = together(data, data.storage, measure.far_direction)
+    if carried is None or back is None or not carried.bytes:
+        return
+    own = at_rest_bytes(len(by_host(data.storage)), (data.window_ns[1] - data.window_ns[0]) / 1e9)
+    share = 100 * (back.bytes - own) / carried.bytes - BELONGS_TO_THE_OTHER
+    moved = f"{mb(back.bytes)} while it {measure.direction} {mb(carried.bytes)}"
+    yield share, f"the storage {measure.far_direction} {moved}"
+
+
+@rule(
+    "idle traffic",
+    "storage servers' rate before the go or after the last end, without 0.5 Mb/s a server",
+    unit="% of the mean rate",
+    suspect=1,
+    invalid=10,
+    because="1 % of background is 1 % of the mean; a storage server at rest sends 0.1 to 0.4 Mb/s, HTCondor's and the"
+    " sampler's own",
+    remedy="somebody else uses the storage: repeat when it is quiet",
+    bytes_only=True,
+)
+def idle_traffic(data: TrialData, row: TrialRow) -> Measured:
+    rates = idle_rates(data, row)
+    if rates and row.mean_mbps:
+        mbps, when, share = max(rates)
+        what = f"the storage {data.measure.direction} {mbps:.2f} Mb/s {when} the trial"
+        yield share, f"{what}, {share:.1f} % of its rate in it beyond the usual"
+
+
+@rule(
+    "slow beside rest",
+    "storage servers' whole rate before the go or after the last end, whichever is less",
+    unit="% of the mean rate",
+    suspect=2,
+    because="it is in the mean, whoever sends it; what the clients took in has none of it",
+    remedy="what the storage sends at rest is as much of its mean rate: go by what the clients took in",
+    bytes_only=True,
+)
+def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
+    rates = idle_rates(data, row)
+    if rates and row.mean_mbps and not data.trial.reads_again:  # its caches are meant to leave the storage at rest
+        least, when, _ = min(rates)
+        share = 100 * least / row.mean_mbps
+        what = f"the storage {data.measure.direction} {least:.2f} Mb/s {when} the trial"
+        yield share, f"{what}, at rest, {share:.1f} % of its rate in it"
+
+
+@rule(
+    "idle traffic unknown",
+    "of the times before and after the window, neither is sampled for half a second",
+    unit="troubles",
+    suspect=0,
+    because="not knowing is no proof",
+    remedy="take a shorter period",
+    bytes_only=True,
+)
+def idle_traffic_unknown(data: TrialData, row: TrialRow) -> Measured:
+    if row.mean_mbps is not None and not idle_rates(data, row):
+        yield 1, "the storage's traffic without clients is not known"
+
+
+@rule(
+    "above the ceiling",
+    "delivered rate above the tightest known ceiling of the way",
+    unit="% of the ceiling",
+    suspect=5,
+    because="a trial that was faster refutes the ceiling",
+    remedy="the ceiling is wrong, or the data came another way",
+    bytes_only=True,
+)
+def above_the_ceiling(data: TrialData, row: TrialRow) -> Measured:
+    """Of what the jobs received: as a measured ceiling it has no headers, nor what never reached them."""
+    limit, mbps = row.limit, row.delivered_mbps
+    if limit.ceiling_mbps and mbps:
+        where = f" ({limit.ceiling_from})" if limit.ceiling_from else ""
+        words = f"the jobs took in {mbps:.1f} Mb/s, over a ceiling of {limit.ceiling_mbps:.1f}{where}"
+        yield 100 * (mbps / limit.ceiling_mbps - 1), words

@@ -1,0 +1,224 @@
+"""Rules about caches: cold or warm as asked, and proxies and mounts that are those meant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from tierbench.postprocess.measures.caches import MOST_HEADERS, Proxied, proxied, software_caches
+from tierbench.postprocess.measures.closure import mb
+from tierbench.postprocess.records.jobs import Place
+from tierbench.postprocess.records.trial import COLD, TrialData
+from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.verdict.rules import Measured, rule
+from tierbench.postprocess.wording import abridged
+from tierbench.wrappers.mounts import point_of
+
+LOADED = "root_library"  # in a client's detail: the file that ROOT was loaded from
+
+
+@rule(
+    "proxies apart",
+    "what the proxies say they sent, away from what the clients read beyond what was broken off and headers",
+    unit="% of what was read",
+    suspect=2,
+    invalid=10,
+    because="what a client read through a proxy, that proxy has sent",
+    remedy="clients went past the proxy, or others use it: see its log and the access's proxy",
+)
+def proxies_apart(data: TrialData, row: TrialRow) -> Measured:
+    if isinstance(by := proxied(data), Proxied):
+        apart = max(by.read - by.sent, by.sent - by.read - by.usual)
+        yield 100 * apart / by.read, f"the proxy says that it sent {mb(by.sent)} of {mb(by.read)} that the clients read"
+
+
+@rule(
+    "origin apart",
+    "what the origin sent, away from what the proxies say they fetched",
+    unit="% of what was read",
+    suspect=2,
+    invalid=10,
+    because="what the origin sent past a proxy went to somebody who should not have had it",
+    remedy="clients, or others, fetched from the origin past the proxy: see the server's log",
+)
+def origin_apart(data: TrialData, row: TrialRow) -> Measured:
+    if isinstance(by := proxied(data), Proxied) and by.origin is not None:
+        past = max(by.fetched - by.origin, by.origin - MOST_HEADERS * by.fetched - by.origin_at_rest)
+        words = f"the origin sent {mb(by.origin)} while the proxy says that it fetched {mb(by.fetched)}"
+        yield 100 * past / by.read, words
+
+
+@rule(
+    "hits apart",
+    "the share of hits by the proxies' counts of requests, above the one by their bytes",
+    unit="% of all",
+    suspect=5,
+    invalid=20,
+    because="a hit costs the origin nothing",
+    remedy="the proxies' own counters contradict each other: see their version's notes, and repeat",
+)
+def hits_apart(data: TrialData, row: TrialRow) -> Measured:
+    by = proxied(data)
+    if isinstance(by, Proxied) and by.requests > 0 and by.sent > 0:
+        # A request that was joined to another one's fetch is no hit, and costs the origin nothing.
+        by_counts, by_bytes = by.hits / by.requests, 1 - by.fetched / by.sent
+        words = f"by its counts {by_counts:.0%} of the requests were hits, by its bytes {by_bytes:.0%}"
+        yield 100 * (by_counts - by_bytes), words
+
+
+@rule(
+    "proxies not compared",
+    "whether the way leads through a proxy whose counters are not known",
+    unit="troubles",
+    suspect=0,
+    because="not knowing is no proof",
+    remedy="sample the proxy's host (the sampler's --squid says where it listens)",
+)
+def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
+    if isinstance(why := proxied(data), str):
+        yield 1, why
+
+
+@rule(
+    "software cache not told",
+    "workers with clients that have not told what their cache of software held before and after the trial",
+    unit="workers",
+    suspect=0,
+    because="not knowing is no proof",
+    remedy="have the condition's program print it (docs/conditions.md), and see why the condition was not undone",
+)
+def software_cache_not_told(data: TrialData, row: TrialRow) -> Measured:
+    silent = [cache.host for cache in software_caches(data) if cache.fetched is None]
+    yield len(silent), f"what the cache held of {', '.join(abridged(silent))}"
+
+
+@rule(
+    "cold cache held",
+    "what a worker's cache of software held before the trial for which it was to be empty",
+    unit="% of what it held after it",
+    suspect=10,
+    invalid=50,
+    because="where nothing was fetched, the software came from elsewhere, or the cache was full; CVMFS keeps some"
+    " catalogs",
+    remedy="it was not emptied, or the clients' software is not read through it: see the condition's program and"
+    " `setup`",
+)
+def cold_cache_held(data: TrialData, row: TrialRow) -> Measured:
+    for before, after, words in _software_bytes(data, cold=True):
+        yield 100 * min(1.0, before / after) if after else 100, words
+
+
+@rule(
+    "warm cache fetched",
+    "what a worker's cache of software took in, or lost, in the trial for which it was to be full",
+    unit="% of what it held after it",
+    suspect=0.5,
+    invalid=5,
+    because="what is fetched is within the time",
+    remedy="not all that the clients open was in it: see what the condition's program reads, and the cache's quota",
+)
+def warm_cache_fetched(data: TrialData, row: TrialRow) -> Measured:
+    for before, after, words in _software_bytes(data, cold=False):
+        yield 100 * abs(after - before) / after if after else 100, words
+
+
+def _software_bytes(data: TrialData, *, cold: bool) -> list[tuple[int, int, str]]:
+    """What each cache of software that was to be cold, or warm, held before and after the trial."""
+    return [
+        (
+            cache.bytes_before,
+            cache.bytes_after,
+            f"the cache of software on {cache.host} held {cache.bytes_before / 1e6:.1f} MB before the trial and"
+            f" {cache.bytes_after / 1e6:.1f} MB after it",
+        )
+        for cache in software_caches(data)
+        if (cache.value == COLD) == cold and cache.bytes_before is not None and cache.bytes_after is not None
+    ]
+
+
+@rule(
+    "software from elsewhere",
+    "clients whose ROOT is not from the folder that the cache is of",
+    unit="clients",
+    invalid=0,
+    because="another ROOT answers another question",
+    remedy="correct `setup` of the workload: it has to lead to the folder that the condition's program names",
+)
+def software_from_elsewhere(data: TrialData, row: TrialRow) -> Measured:
+    folders = {cache.host: cache.folder for cache in software_caches(data) if cache.folder}
+    loaded = [(job, str(job.detail[LOADED])) for job in data.jobs if job.detail.get(LOADED) and job.host in folders]
+    others = [path for job, path in loaded if not PurePath(path).is_relative_to(folders[job.host])]
+    named = ", ".join(sorted(set(others))[:2])
+    yield len(others), f"{len(others)} clients loaded {named}, which the cache has nothing to do with"
+
+
+@rule(
+    "other mount",
+    "clients whose files were on another mount than the one that was there when the caches were emptied",
+    unit="clients",
+    invalid=0,
+    because="a job has a copy of all mounts from its begin: what is mounted anew later, it does not see",
+    remedy="what was arranged or emptied is not what they used: their jobs began before it was mounted, or it was"
+    " mounted anew meanwhile",
+)
+def other_mount(data: TrialData, row: TrialRow) -> Measured:
+    """A flush begins when all is arranged, and has the mounts of then; a client has those of its own begin."""
+    others = [
+        (job, place)
+        for job in data.jobs
+        for place in (job.end.mounts if job.end else ())
+        if is_other_mount(place, data.mounts.get(job.host, {}))
+    ]
+    clients, points = {job.index for job, _ in others}, sorted({place.point for _, place in others})
+    words = (
+        f"{len(clients)} clients had their files on another mount at {', '.join(points)} than the one that was there"
+    )
+    hosts = abridged(sorted({job.host for job, _ in others}))
+    yield len(clients), f"{words} when the caches of {', '.join(hosts)} were emptied"
+
+
+def is_other_mount(place: Place, points: Mapping[str, str]) -> bool:
+    """Whether a file's mount is not that of the flush; what is mounted but on demand, the flush need not have seen.
+
+    What a job's root is says nothing: it may be its own, and no condition makes it anew.
+    """
+    point = point_of(place.path, points)
+    return point > "/" and len(point) >= len(place.point) and points[point] != place.device
+
+
+@rule(
+    "resident pages",
+    "bytes of the replicas in the hosts' memory after the flush",
+    unit="% of the replicas",
+    suspect=0.2,
+    invalid=1,
+    because="a few pages are read by whoever looks at a file; 1 % is what the flush calls warm",
+    remedy="see the flush reports for what kept them there",
+)
+def resident_pages(data: TrialData, row: TrialRow) -> Measured:
+    left, whole = row.resident_bytes, row.bytes_expected
+    if _are_cached(data) and left is not None and whole:
+        yield 100 * left / whole, f"{mb(left)} of the replicas were in memory after the flush"
+
+
+@rule(
+    "caches not proven cold",
+    "hosts whose caches were not flushed, or whose flush could not measure what is left",
+    unit="hosts",
+    suspect=0,
+    because="not knowing is no proof",
+    remedy="let the experiment flush, by a strategy that may look (docs/clients.md)",
+)
+def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:
+    flush = data.trial.flush
+    if not _are_cached(data):
+        return
+    if flush.strategy == "none":
+        yield 1, "no cache was flushed"
+    elif flush.hosts and row.resident_bytes is None:
+        yield len(flush.hosts), f"not all of {len(flush.hosts)} flushes could tell what was left in memory"
+
+
+def _are_cached(data: TrialData) -> bool:
+    """Whether anything of what the trial moves can have been in a cache before."""
+    return data.measure.did != "wrote" and not data.trial.streamed
