@@ -15,7 +15,6 @@ from tierbench.dags.hosts import slot_problems
 from tierbench.dags.levels import PAIR
 from tierbench.dags.plan import Plan
 from tierbench.errors import UnmetNeed
-from tierbench.postprocess.verdict.sampling_rules import few_samples
 from tierbench.site_configs.site import Access, Site
 from tierbench.submit.estimates import OVERHEAD_S, run_bytes, run_s, trial_s
 from tierbench.submit.pool import Slots
@@ -116,6 +115,9 @@ def long_enough(plan: Plan, site: Site, experiment: Experiment) -> Iterator[Find
 
     Of a scale model the links do not tell it: there clients wait more for other things.
     """
+    # Here and not above: it loads numpy, which takes a while and which other commands do not need.
+    from tierbench.postprocess.verdict.sampling_rules import few_samples
+
     if plan.scale != 1 or experiment.measure == "operations" or few_samples.suspect is None:
         return
     shares = []
@@ -129,7 +131,8 @@ def long_enough(plan: Plan, site: Site, experiment: Experiment) -> Iterator[Find
         yield Finding(
             "doubtful", "length of trials",
             f"at the links' full rate {len(shares)} trials are too short: the shortest reads for {reading_s:.1f} s,"
-            f" of which a sampling period of {period_s:g} s is {share:.0f} % (verdict: {few_samples.name}, {few_samples.suspect:g} %)",
+            f" of which a sampling period of {period_s:g} s is {share:.0f} %"
+            f" (verdict: {few_samples.name}, {few_samples.suspect:g} %)",
             f"make size_mb {math.ceil(share / few_samples.suspect)} times as large, or sample_period_s shorter",
         )  # fmt: skip
 

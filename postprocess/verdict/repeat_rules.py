@@ -1,4 +1,4 @@
-"""Rules that take all trials of a run: whether one is unlike its repetitions or the others, and whether rates add up."""
+"""Rules that take all trials of a run: whether one is unlike the others, and whether rates add up."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials
     of_run=True,
 )
 def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
-    """Not only repetitions are compared: a configuration all of whose trials were split otherwise is slower for that."""
+    """Not only of repetitions: a configuration all of whose trials were split otherwise is slower for that."""
     for alike in _grouped(trials, lambda trial: (trial.pool, trial.jobs, trial.placed)):
         splits = {
             trial.trial: tuple(sorted(clients.values(), reverse=True))

@@ -1,4 +1,4 @@
-"""Rules about how a trial's clients began, and where: which of them apply follows from its kind of start and placement."""
+"""Rules about how a trial's clients began, and where; which apply follows from its kind of start and placement."""
 
 from __future__ import annotations
 
