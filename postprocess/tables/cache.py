@@ -25,6 +25,7 @@ import tierbench.postprocess.records
 import tierbench.postprocess.schema
 import tierbench.postprocess.tables
 import tierbench.postprocess.verdict
+import tierbench.site_configs
 import tierbench.wrappers
 from tierbench import files, json_files, names, postprocess
 from tierbench.dags.levels import Factor
@@ -35,8 +36,8 @@ from tierbench.postprocess.schema.rows import TrialRow
 OF_RUN = (names.PLAN, names.SITE, names.EXPERIMENT, names.CEILINGS)
 MADE = (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.TRIALS_CSV, names.CONDITIONS, names.OVER_TIME)
 WHOLE = (
-    tierbench.dags, tierbench.monitors, tierbench.wrappers, postprocess.schema, postprocess.records,
-    postprocess.measures, postprocess.verdict, postprocess.tables,
+    tierbench.site_configs, tierbench.dags, tierbench.monitors, tierbench.wrappers,
+    postprocess.schema, postprocess.records, postprocess.measures, postprocess.verdict, postprocess.tables,
 )  # fmt: skip
 BESIDE = (tierbench, postprocess)  # without their folders: those of reports, figures and commands make no tables
 
