@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tierbench import names
+from tierbench import names, trials
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.levels import level_text
 from tierbench.dags.limits import trials_in_slots, twice
@@ -61,38 +61,19 @@ def ways_to_sample(site: Site, configuration: Configuration) -> list[str]:
     return sorted({sampler.via for sampler in site.samplers.values()} | workers)
 
 
-@dataclass(frozen=True)
-class ArrangedHost:
-    """A host that changes something for the trial: a condition of the site, to the value that is asked for."""
-
-    condition: str
-    host: str
-    word: str
-    value: str
-    unit: str
-    tolerance_pct: float
-    link: str | None
-    helper: str
-
-    @property
-    def name(self) -> str:
-        """Its own among all that are arranged for a trial."""
-        return f"{self.condition}.{self.host}"
-
-
 def condition_hosts(condition: Condition, workers: Mapping[str, Iterable[str]]) -> list[str]:
     """The hosts that are told to arrange it: those that the site names, and the workers of a pool."""
     return list(dict.fromkeys([*condition.hosts, *workers.get(condition.pool or "", ())]))
 
 
-def arranged_hosts(site: Site, experiment: Experiment, plan: Plan) -> list[ArrangedHost]:
+def arranged_hosts(site: Site, experiment: Experiment, plan: Plan) -> list[trials.Condition]:
     """Who has to change what before the trials of an experiment at one of its points."""
     arranged = []
     for name, value in experiment.conditions.items():
         condition = site.conditions[name]
         hosts = condition_hosts(condition, plan.pools)
-        about = condition.word, level_text(value), condition.unit, condition.tolerance_pct, condition.link
-        arranged += [ArrangedHost(name, host, *about, condition.helper) for host in hosts]
+        about = (level_text(value), condition.unit, condition.tolerance_pct, condition.link, condition.word)
+        arranged += [trials.Condition(f"{name}.{host}", name, host, *about, condition.helper) for host in hosts]
     return arranged
 
 

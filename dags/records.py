@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tierbench import json_files, names
+from tierbench import json_files, names, trials
 from tierbench.dags import credentials
 from tierbench.dags.credentials import Secret
 from tierbench.dags.experiment import Experiment
@@ -22,7 +22,6 @@ from tierbench.dags.workloads import Workload
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Access, Site
 
-FORMAT = 1
 DAMAGED = "damaged"
 
 
@@ -32,66 +31,59 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
     access = site.access[configuration.access]
     workload = experiment.workloads[configuration.workload]
     flushed = flushed_hosts(site, experiment, plan, configuration)
-    return {
-        "format": FORMAT,
-        "id": trial.id,
-        "name": trial.name,
-        "configuration": configuration.name,
-        "access": configuration.access,
-        "workload": configuration.workload,
-        "client": configuration.client,
-        "traits": _traits(access, workload),
-        "jobs": trial.jobs,
-        "repeat": trial.repeat,
-        "levels": trial.levels,
-        "index": trial.index,
-        "pool": configuration.pool,
-        "requirements": site.pools[configuration.pool].requirements,
-        "protocol": access.protocol,
-        "credentials": {
-            "flags": credentials.flags(access),
-            "files": credentials.files(access),
-            "service": credentials.service(access),
-        },
-        "workers": list(plan.pools[configuration.pool]),
-        "flush": {
-            "strategy": site.flush.strategy if flushed else "none",
-            "hosts": [host.host for host in flushed],
-        },
-        "samplers": [
-            {"host": sampler.host, "interface": sampler.interfaces, "role": sampler.role, "via": sampler.via}
+    record = trials.Trial(
+        id=trial.id,
+        name=trial.name,
+        index=trial.index,
+        configuration=configuration.name,
+        access=configuration.access,
+        workload=configuration.workload,
+        client=configuration.client,
+        traits=_traits(access, workload),
+        jobs=trial.jobs,
+        repeat=trial.repeat,
+        levels=dict(trial.levels),
+        pool=configuration.pool,
+        requirements=site.pools[configuration.pool].requirements,
+        protocol=access.protocol,
+        credentials=trials.Credentials(
+            credentials.flags(access), credentials.files(access), credentials.service(access)
+        ),
+        workers=plan.pools[configuration.pool],
+        flush=trials.Flush(site.flush.strategy if flushed else "none", [host.host for host in flushed]),
+        samplers=[
+            trials.Sampler(sampler.host, sampler.role, sampler.via, sampler.interfaces)
             for sampler in sampled_hosts(site, plan, configuration)
         ],
-        "sample_period_s": experiment.sample_period_s,
-        "start": start_record(experiment.start),
-        "ahead": experiment.ahead,
-        "placement": {
-            "asked": placement_text(experiment.placement),
-            "hosts": []  # evenly is a wish: who has run elsewhere has not run where it must not
+        sample_period_s=experiment.sample_period_s,
+        start=start_record(experiment.start),
+        ahead=experiment.ahead,
+        placement=trials.Placement(
+            placement_text(experiment.placement),
+            []  # evenly is a wish: who has run elsewhere has not run where it must not
             if experiment.placement == EVENLY
             else places(experiment.placement, plan.pools[configuration.pool], trial.jobs),
-            "pinned": experiment.cores == "pinned",
-        },
-        "limits": limits(experiment, trial.jobs)._asdict(),
-        "until_known": isinstance(experiment.repeats, Until),
-        "copied_to": access.to.host if access.to else None,
-        "on_disk": access.on_disk,
-        "servers": list(access.servers),
-        "streamed": plan.replicas[trial.replicas].streamed,
-        "options": {
+            experiment.cores == "pinned",
+        ),
+        limits=limits(experiment, trial.jobs),
+        until_known=isinstance(experiment.repeats, Until),
+        copied_to=access.to.host if access.to else None,
+        on_disk=access.on_disk,
+        servers=access.servers,
+        streamed=plan.replicas[trial.replicas].streamed,
+        options={
             **_options(configuration.workload, workload, access),
             "scale": plan.scale,
             "core": site.core,
             "to": access.to.url if access.to else "",
             **({"proxy": ",".join(access.proxies)} if access.proxy else {}),
         },
-        "bytes": trial.bytes,
-        "work": dataclasses.asdict(trial.work),
-        "writes": _outbox(access, plan, trial, run),
-        "conditions": [
-            dataclasses.asdict(host) | {"name": host.name} for host in arranged_hosts(site, experiment, plan)
-        ],
-    }
+        bytes=trial.bytes,
+        work=dataclasses.asdict(trial.work),
+        writes=_outbox(access, plan, trial, run),
+        conditions=arranged_hosts(site, experiment, plan),
+    )
+    return record.to_record()
 
 
 def _outbox(access: Access, plan: Plan, trial: Trial, run: str) -> dict[str, Any] | None:

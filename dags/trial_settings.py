@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
+from tierbench import trials
 from tierbench.checked_text import Host
 from tierbench.dags.nodes import item
 from tierbench.spec import bounded
@@ -53,9 +54,9 @@ def has_gate(start: Start) -> bool:
     return start != NATURAL
 
 
-def start_record(start: Start) -> dict[str, Any]:
+def start_record(start: Start) -> trials.Start:
     """What trial.json says of it."""
-    return {"kind": start_kind(start), "every_s": start.every_s if isinstance(start, Every) else 0.0}
+    return trials.Start(start_kind(start), start.every_s if isinstance(start, Every) else 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

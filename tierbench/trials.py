@@ -1,4 +1,4 @@
-"""What of a trial's trial.json those need that carry it through: its turn, gate, stop and last step.
+"""The record of a trial, trial.json: written with the plan, read by its turn, gate, stop and last step.
 
 Stdlib only, Python 3.6 or newer: it is shipped with them.
 """
@@ -11,6 +11,7 @@ from tierbench import names
 from tierbench.starts import NATURAL
 
 ALREADY_COMPLETE = 3  # exit status of reset_trial.py, by which DAGMan skips the trial
+FORMAT = 1
 UNLIMITED = 10**9  # seconds, for what runs of earlier versions do not limit
 
 
@@ -37,6 +38,7 @@ class Sampler(NamedTuple):
     host: str
     role: str
     via: str
+    interface: str = ""
 
     @property
     def of_storage(self) -> bool:
@@ -53,6 +55,8 @@ class Condition(NamedTuple):
     unit: str
     tolerance_pct: float
     link: "str | None" = None  # whose rate it sets
+    word: str = ""  # by which its helper knows it
+    helper: str = ""
 
 
 class Start(NamedTuple):
@@ -74,23 +78,67 @@ class Credentials(NamedTuple):
     service: str = ""
 
 
+class Flush(NamedTuple):
+    """How caches are emptied, and on which hosts."""
+
+    strategy: str = "none"
+    hosts: "tuple[str, ...] | list[str]" = ()
+
+
+class Placement(NamedTuple):
+    """Where clients were asked to run, the worker of each where it must be that one, and whether each has its core."""
+
+    asked: str = ""
+    hosts: "tuple[str, ...] | list[str]" = ()
+    pinned: bool = False
+
+
 class Trial(NamedTuple):
-    """A trial as it was planned."""
+    """A trial as it was planned; what has a default may be missing in trials of earlier versions."""
 
     jobs: int
     limits: Limits
     samplers: "list[Sampler]"
-    conditions: "list[Condition]"
-    start: Start
-    flushed: "list[str]"  # the hosts whose caches are emptied
-    sample_period_s: float
-    until_known: bool  # it is repeated until enough is known
-    does: str  # what its client does: reads, writes …
-    writes: "dict[str, Any] | None"
-    requirements: str
-    credentials: "Credentials"
-    on_disk: bool  # its clients read from their workers' own disks
-    ahead: bool  # its jobs are started before its turn, and wait for it
+    id: str = ""
+    name: str = ""
+    index: int = 0  # type: ignore[assignment]  # which of the plan's trials
+    configuration: str = ""
+    access: str = ""
+    workload: str = ""
+    client: str = ""
+    traits: "dict[str, Any]" = {}  # noqa: RUF012 - never changed; what its client declares
+    repeat: int = 1
+    levels: "dict[str, Any]" = {}  # noqa: RUF012
+    pool: str = ""
+    requirements: str = "true"
+    protocol: str = ""
+    credentials: Credentials = Credentials()
+    workers: "tuple[str, ...] | list[str]" = ()
+    flush: Flush = Flush()
+    sample_period_s: float = 0.0
+    start: Start = Start(NATURAL)
+    ahead: bool = False  # its jobs are started before its turn, and wait for it
+    placement: Placement = Placement()
+    until_known: bool = False  # it is repeated until enough is known
+    copied_to: "str | None" = None  # the host that its way leads to, where clients copy from server to server
+    on_disk: bool = False  # its clients read from their workers' own disks
+    servers: "tuple[str, ...] | list[str]" = ()  # the storage servers that its way names; none: all
+    streamed: bool = False  # its bytes go over the network and lie nowhere
+    options: "dict[str, Any]" = {}  # noqa: RUF012 - of its client
+    bytes: "int | None" = None
+    work: "dict[str, Any]" = {}  # noqa: RUF012 - of each job
+    writes: "dict[str, Any] | None" = None
+    conditions: "list[Condition]" = []  # noqa: RUF012
+
+    @property
+    def flushed(self) -> "list[str]":
+        """The hosts whose caches are emptied."""
+        return list(self.flush.hosts)
+
+    @property
+    def does(self) -> str:
+        """What its client does: reads, writes …"""
+        return str(self.traits.get("does", ""))
 
     @property
     def storage_hosts(self) -> "list[str]":
@@ -98,30 +146,37 @@ class Trial(NamedTuple):
         wanted = "worker" if self.on_disk else "storage"
         return [sampler.host for sampler in self.samplers if sampler.role == wanted]
 
+    def to_record(self) -> "dict[str, Any]":
+        """The content of trial.json."""
+        return {"format": FORMAT, **_plain(self)}
+
 
 def read_trial(folder: Path) -> Trial:
     """The trial of this folder; OSError or ValueError where its trial.json cannot be read."""
     content = json.loads((folder / names.TRIAL).read_text(encoding="utf-8"))
     try:
-        return Trial(
-            jobs=content["jobs"],
-            limits=Limits(*[UNLIMITED] * 9)._replace(**content["limits"]),
-            samplers=[Sampler(one["host"], one["role"], one["via"]) for one in content["samplers"]],
-            conditions=[_condition(one) for one in content.get("conditions", ())],
-            start=Start(**content.get("start", {"kind": NATURAL})),
-            flushed=content.get("flush", {}).get("hosts", []),
-            sample_period_s=content.get("sample_period_s", 0.0),
-            until_known=content.get("until_known", False),
-            does=content.get("traits", {}).get("does", ""),
-            writes=content.get("writes"),
-            requirements=content.get("requirements", "true"),
-            credentials=Credentials(**content.get("credentials", {})),
-            on_disk=content.get("on_disk", False),
-            ahead=content.get("ahead", False),
-        )
+        given = {name: content[name] for name in Trial._fields if name in content}
+        given["limits"] = Limits(*[UNLIMITED] * 9)._replace(**content["limits"])
+        for name, kind in PARTS.items():
+            if name in given:
+                given[name] = _record(kind, given[name])
+        for name, kind in LISTED.items():
+            given[name] = [_record(kind, one) for one in given.get(name, ())]
+        return Trial(**given)
     except (KeyError, TypeError) as error:
         raise ValueError("it lacks or misstates " + str(error)) from None
 
 
-def _condition(record: "dict[str, Any]") -> Condition:
-    return Condition(**{name: record[name] for name in Condition._fields if name in record})
+PARTS = {"credentials": Credentials, "flush": Flush, "start": Start, "placement": Placement}  # type: dict[str, Any]
+LISTED = {"samplers": Sampler, "conditions": Condition}  # type: dict[str, Any]
+
+
+def _record(kind: Any, content: "dict[str, Any]") -> Any:
+    return kind(**{name: content[name] for name in kind._fields if name in content})
+
+
+def _plain(value: Any) -> Any:
+    """Records as dicts, to be written."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(item) for name, item in value._asdict().items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
