@@ -119,7 +119,9 @@ def _of_panels(
     """A figure for each panel whose single trials are shown, or why there is none."""
 
     def drawn(figure: Figure, drawing: Drawing) -> Drawn:
-        found = [picture for panel in _shown(drawing.results.panels) for picture in draw(figure, drawing, panel)]
+        found: list[Picture | Missing] = [
+            picture for panel in _shown(drawing.results.panels) for picture in draw(figure, drawing, panel)
+        ]
         yield from found or [Missing(figure.title, figure.missing)]
 
     return drawn
@@ -402,7 +404,7 @@ FIGURES = (
         missing="no interface of the storage was sampled",
     ),
     Figure(
-        "knee", "Where it is full", _saturation, when=_of_batches,
+        "knee", "Saturation point", _saturation, when=_of_batches,
         caption="Mean delivered rates. A cross is the knee, the number of jobs at which the straight line meets the"
         " plateau: as wide and high as the 95 % intervals. A hollow mark is predicted of the next larger batch.",
         missing="no ladder of two batches has rates",

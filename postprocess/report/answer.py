@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
@@ -38,6 +38,38 @@ class Answer:
     compares: bool = True  # there was something to compare
 
 
+@dataclass(frozen=True)
+class Basis:
+    """What an answer rests on."""
+
+    results: Results
+    panel: Panel
+    trials: list[TrialRow]
+    deciding: list[TrialRow]  # those that the sentence is about
+    x: str = ""
+    ranked: Sequence[SummaryRow] = ()
+
+    @property
+    def repeats(self) -> int:
+        return len({trial.repeat for trial in self.deciding})
+
+    def of_verdict(self, word: str) -> list[TrialRow]:
+        """Of those that decide."""
+        return [trial for trial in self.deciding if verdict(trial) == word]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is said below an answer, and when."""
+
+    words: Callable[[Basis], Iterable[str]]
+    when: Callable[[Basis], bool] = lambda _: True
+
+
+def _said(notes: Sequence[Note], basis: Basis) -> tuple[str, ...]:
+    return tuple(words for note in notes if note.when(basis) for words in note.words(basis))
+
+
 DID = {EVENTS: "went through", OPERATIONS: "did"}
 
 
@@ -51,7 +83,7 @@ def answer(results: Results, panel: Panel) -> Answer:
     ranked = ranking(results, panel, x)
     if not ranked:
         sentence = f"No answer for {panel.name or 'this run'}: no trial that counts has a rate."
-        return Answer(False, sentence, tuple(_doubts(trials, trials)), compares=False)
+        return Answer(False, sentence, _said(DOUBTS, Basis(results, panel, trials, trials)), compares=False)
     where = conditions(results, panel, x)
     contradiction: list[str] = []
     unknown = _unknown(results, panel, x, ranked)
@@ -71,20 +103,10 @@ def answer(results: Results, panel: Panel) -> Answer:
         clear = clear and not contradiction and not unknown
     # What takes an answer back stands in it: wherever it is read, the notes may not be.
     sentence = " ".join([sentence, *contradiction, *unknown])
-    deciding = rows_at(usable, results.at(panel, x=x))
-    notes = [
-        *round_trips(results, panel),
-        *each_files_time(results, panel),
-        *amplification_notes(results, ranked),
-        *_over_the_ladder(results, panel, x),
-        *_along(results, panel),
-        *knee_notes(results, panel),
-    ]
-    notes += _wall_time(results, ranked) if results.rate == RATE else []
+    rests = Basis(results, panel, trials, rows_at(usable, results.at(panel, x=x)), x, ranked)
     directions = {trial.direction for trial in usable}
-    notes = [worded(note, directions) for note in notes]
-    told = (*notes, *_strays(results, panel), *_doubts(trials, deciding))
-    return Answer(clear, worded(sentence, directions), told, compares=len(ranked) > 1)
+    notes = [worded(note, directions) for note in _said(NOTES, rests)]
+    return Answer(clear, worded(sentence, directions), (*notes, *_said(DOUBTS, rests)), compares=len(ranked) > 1)
 
 
 def answers(results: Results) -> list[Answer]:
@@ -329,42 +351,31 @@ def _along(results: Results, panel: Panel) -> list[str]:
     return [f"From {level_name(x, least)} to {largest} the rate changes by a factor of: {'; '.join(factors)}."]
 
 
-def _wall_time(results: Results, ranked: list[SummaryRow]) -> list[str]:
-    quickest = _ranked(ranked, WALL_TIME, largest_first=False)
+def _wall_time(results: Results, ranked: Sequence[SummaryRow]) -> list[str]:
+    quickest = _ranked(list(ranked), WALL_TIME, largest_first=False)
     if len(quickest) < 2:
         return []
     times = [f"{_name(results, row)} {figures(row.means[WALL_TIME].value, 's')}" for row in quickest]
     return [f"Wall time of the batch, from submission to the last end: {', '.join(times)}."]
 
 
-def _strays(results: Results, panel: Panel) -> list[str]:
-    far = [trial for trial in strays(results.trials, results.rate) if trial in results.trials_at(panel.levels)]
+def _strays(basis: Basis) -> list[str]:
+    results, there = basis.results, basis.results.trials_at(basis.panel.levels)
+    far = [trial for trial in strays(results.trials, results.rate) if trial in there]
     rates = [f"{trial.trial} ({figures(trial[results.rate], results.unit)})" for trial in far]
     apart = "lies" if len(far) == 1 else "lie"
     return [f"{listed(rates)} {apart} far off all others, and no ratio is taken with it."] if far else []
 
 
-def _doubts(trials: list[TrialRow], deciding: list[TrialRow]) -> list[str]:
-    """What weakens the answer."""
-    doubts = []
-    repeats = len({trial.repeat for trial in deciding})
-    if 1 < repeats < FEW:
-        doubts.append(
-            f"It rests on {repeats} repetitions; intervals from so few are wide, and hold only if repetitions scatter"
-            " evenly about their mean."
-        )
-    suspect = [trial for trial in deciding if verdict(trial) == SUSPECT]
-    if suspect:
-        are = "is" if len(suspect) == 1 else "are"
-        doubts.append(
-            f"{len(suspect)} of the {len(deciding)} trials behind it {are} SUSPECT: {'; '.join(_most(suspect))}."
-        )
-    invalid = sum(verdict(trial) == INVALID for trial in trials)
-    if invalid:
-        doubts.append(f"{invalid} of {counted(len(trials), 'trial')} INVALID and left out.")
-    if any(verdict(trial) == UNJUDGED for trial in deciding):
-        doubts.append("These trials were checked for completeness only; they have no verdict.")
-    return doubts
+def _suspects(basis: Basis) -> list[str]:
+    suspect = basis.of_verdict(SUSPECT)
+    are = "is" if len(suspect) == 1 else "are"
+    return [f"{len(suspect)} of the {len(basis.deciding)} trials behind it {are} SUSPECT: {'; '.join(_most(suspect))}."]
+
+
+def _left_out(basis: Basis) -> list[str]:
+    invalid = sum(verdict(trial) == INVALID for trial in basis.trials)
+    return [f"{invalid} of {counted(len(basis.trials), 'trial')} INVALID and left out."] if invalid else []
 
 
 def _reasons(trials: list[TrialRow]) -> list[str]:
@@ -379,3 +390,24 @@ def _most(trials: list[TrialRow], at_most: int = 3) -> list[str]:
             numbers[reason] = numbers.get(reason, 0) + 1
     commonest = sorted(numbers.items(), key=lambda pair: -pair[1])[:at_most]
     return [reason + (f" (in {number} trials)" if number > 1 else "") for reason, number in commonest]
+
+
+NOTES = (
+    Note(lambda of: round_trips(of.results, of.panel)),
+    Note(lambda of: each_files_time(of.results, of.panel)),
+    Note(lambda of: amplification_notes(of.results, list(of.ranked))),
+    Note(lambda of: _over_the_ladder(of.results, of.panel, of.x)),
+    Note(lambda of: _along(of.results, of.panel)),
+    Note(lambda of: knee_notes(of.results, of.panel)),
+    Note(lambda of: _wall_time(of.results, of.ranked), when=lambda of: of.results.rate == RATE),
+)
+DOUBTS = (  # what weakens the answer
+    Note(_strays, when=lambda of: bool(of.x)),
+    Note(lambda of: [f"{of.repeats} repetitions: intervals are wide."], when=lambda of: 1 < of.repeats < FEW),
+    Note(_suspects, when=lambda of: bool(of.of_verdict(SUSPECT))),
+    Note(_left_out),
+    Note(
+        lambda _: ["These trials were checked for completeness only; they have no verdict."],
+        when=lambda of: bool(of.of_verdict(UNJUDGED)),
+    ),
+)

@@ -277,8 +277,8 @@ def knee_notes(results: Results, panel: Panel) -> list[str]:
             told.append(f"{line} {sentence}")
         else:
             untold.append(f"{line} ({row.why})")
-    notes = [f"Where it is full: {'; '.join(told)}."] if told else []
-    return [*notes, f"Where it is full cannot be told of {listed(untold)}."] if untold else notes
+    notes = [f"Saturation point: {'; '.join(told)}."] if told else []
+    return [*notes, f"Saturation point unknown: {listed(untold)}."] if untold else notes
 
 
 def _without_jobs(panel: Panel) -> dict[str, str]:

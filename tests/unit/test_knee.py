@@ -151,7 +151,7 @@ def test_a_row_has_the_knee_what_a_further_client_brings_and_the_prediction(run)
 
 def test_the_page_says_where_it_is_full(run):
     results = read_results(run, silent)
-    [note] = [note for note in answer(results, results.panels[0]).notes if note.startswith("Where it is full")]
+    [note] = [note for note in answer(results, results.panels[0]).notes if note.startswith("Saturation point")]
     assert "direct with 16" in note
     page = Page(run_report(run, None, silent).read_text(encoding="utf-8"))
     assert "figure-knee.root" in page.ids

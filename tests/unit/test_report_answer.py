@@ -46,8 +46,10 @@ def test_one_repetition_claims_no_certainty(tmp_path):
 
 
 def test_few_repetitions_are_told(tmp_path):
-    assert any("rests on 3 repetitions" in note for note in said(tmp_path / "run", SMALL).notes)
-    assert not any("rests on" in note for note in said(tmp_path / "more", Shape(**{**vars(SMALL), "repeats": 5})).notes)
+    assert any("3 repetitions: intervals are wide" in note for note in said(tmp_path / "run", SMALL).notes)
+    assert not any(
+        "intervals are wide" in note for note in said(tmp_path / "more", Shape(**{**vars(SMALL), "repeats": 5})).notes
+    )
 
 
 def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
