@@ -19,12 +19,10 @@ FORMAT = 1  # of all documents
 GREEN, YELLOW, RED = "32", "33", "31"
 COLOURS = {
     "VALID": GREEN, "SUSPECT": YELLOW, "INVALID": RED, "INCOMPLETE": RED, "good": GREEN, "doubtful": YELLOW, "bad": RED,
-    "missing:": RED, "not checked:": YELLOW,
+    "missing:": RED,
 }  # fmt: skip
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # but line's end and tab
-MARKED = re.compile(
-    r"\b(?:VALID|SUSPECT|INVALID|INCOMPLETE)\b|^(?:good|doubtful|bad)\b|^(?:missing|not checked):", re.MULTILINE
-)
+MARKED = re.compile(r"\b(?:VALID|SUSPECT|INVALID|INCOMPLETE)\b|^(?:good|doubtful|bad)\b|^missing:", re.MULTILINE)
 
 
 ASCII = {
