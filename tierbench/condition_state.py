@@ -4,12 +4,12 @@ Runs with the trial's scripts, on Python 3.6 or newer.
 """
 
 import json
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tierbench import names
+from tierbench.files import poll
 from tierbench.trials import Condition
 
 POLL_SECONDS = 0.1
@@ -115,18 +115,13 @@ def condition_states(trial: Path, conditions: "Iterable[Condition]") -> "list[Co
 
 def wait_until_settled(trial: Path, conditions: "list[Condition]", seconds: float) -> None:
     """Return when each host has said how it went, or time is over: the gate judges."""
-    deadline = time.monotonic() + seconds
-    while not all(state.settled for state in condition_states(trial, conditions)) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+    states = condition_states(trial, conditions)
+    poll(lambda: all(state.settled for state in states), seconds, POLL_SECONDS)
 
 
 def wait_until_restored(trial: Path, conditions: "list[Condition]", seconds: float) -> "list[str]":
     """Return when each host has restored its change, or time is over; in words, what was not restored."""
-    deadline = time.monotonic() + seconds
-    while True:
-        left = [state for state in condition_states(trial, conditions) if not state.restored]
-        if not left or time.monotonic() > deadline:
-            return [
-                f"nothing says that {state.name} was restored: who asks for it next does that first" for state in left
-            ]
-        time.sleep(POLL_SECONDS)
+    states = condition_states(trial, conditions)
+    poll(lambda: all(state.restored for state in states), seconds, POLL_SECONDS)
+    left = [state.name for state in states if not state.restored]
+    return [f"nothing says that {name} was restored: who asks for it next does that first" for name in left]

@@ -6,10 +6,10 @@ until there is room again. Shipped to the run directory; stdlib only, Python 3.6
 
 import contextlib
 import os
-import time
 from pathlib import Path
 
 from tierbench import names
+from tierbench.files import poll
 
 RESERVE_BYTES = 32 << 20
 LOW_BYTES = 64 << 20
@@ -48,9 +48,8 @@ def give_up_reserve(trial: Path) -> None:
 
 def wait_for_room(trial: Path) -> bool:
     """Whether there is room for a trial, at once or within a day."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while free_bytes(trial) < LOW_BYTES + (0 if (trial / names.RESERVE).exists() else RESERVE_BYTES):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_SECONDS)
-    return True
+
+    def is_there() -> bool:
+        return free_bytes(trial) >= LOW_BYTES + (0 if (trial / names.RESERVE).exists() else RESERVE_BYTES)
+
+    return poll(is_there, PATIENCE_SECONDS, POLL_SECONDS)

@@ -16,11 +16,11 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tierbench import names
 from tierbench.condition_state import wait_until_restored
+from tierbench.files import poll, replace
 from tierbench.host import clock_bounds
 from tierbench.submit.trial.clearing import clear
 from tierbench.submit.trial.disk_reserve import give_up_reserve
@@ -86,18 +86,16 @@ def see_out(seconds: float) -> "list[str]":
     All but those of a trial that was removed or called off have left it before.
     """
     clusters = [Cluster(Path(log)) for log in (names.CLIENTS_LOG, names.FLUSH_LOG, names.OUTBOX_LOG)]
-    deadline = time.monotonic() + seconds
-    while True:
+
+    def left() -> "list[Cluster]":
         for cluster in clusters:
             cluster.read_on()
-        left = [cluster for cluster in clusters if cluster.left]
-        if not left:
-            return []
-        if time.monotonic() > deadline:
-            break
-        time.sleep(POLL_SECONDS)
+        return [cluster for cluster in clusters if cluster.left]
+
+    if poll(lambda: not left(), seconds, POLL_SECONDS):
+        return []
     stuck = []
-    for cluster in left:
+    for cluster in left():
         numbers = ", ".join(f"{cluster.number}.{job} ({cluster.slots.get(job, 'no slot')})" for job in cluster.left)
         command = ["condor_rm", "-forcex", str(cluster.number)]
         try:
@@ -132,14 +130,10 @@ def tries_left() -> int:
 
 def wait_for_samplers(trial: Trial) -> "list[str]":
     """Give the samplers time to see the stop file; the hosts whose data have no proper end by then."""
-    deadline = time.monotonic() + STOP_SECONDS
-    while True:
-        # One over ssh sees no stop file: it ends, without a trailer, when DAGMan removes its node after us.
-        awaited = [sampler.host for sampler in trial.samplers if sampler.via == "pool"]
-        unfinished = [host for host in awaited if not ended(host)]
-        if not unfinished or time.monotonic() > deadline:
-            return unfinished
-        time.sleep(POLL_SECONDS)
+    # One over ssh sees no stop file: it ends, without a trailer, when DAGMan removes its node after us.
+    awaited = [sampler.host for sampler in trial.samplers if sampler.via == "pool"]
+    poll(lambda: all(map(ended, awaited)), STOP_SECONDS, POLL_SECONDS)
+    return [host for host in awaited if not ended(host)]
 
 
 def ended(host: str) -> bool:
@@ -183,9 +177,7 @@ def record(state: str, reasons: "list[str]", again: bool = False, left: "tuple[s
     The first reason is the first cause; `again`: it will be tried once more; `left`: what it wrote and is there still.
     """
     outcome = {"format": 1, "state": state, "reasons": reasons, "again": again, "left": list(left)}
-    unfinished = Path("outcome.json.new")
-    unfinished.write_text(json.dumps(outcome, indent=1) + "\n")
-    unfinished.rename(names.OUTCOME)
+    replace(names.OUTCOME, json.dumps(outcome, indent=1) + "\n")
 
 
 if __name__ == "__main__":

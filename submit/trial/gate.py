@@ -20,8 +20,9 @@ import sys
 import time
 
 from tierbench import names
+from tierbench.files import replace
 from tierbench.starts import EVERY, IN_TURN, lead
-from tierbench.submit.trial.trial_monitor import TrialMonitor, gather, is_called_off, the_go, watch, write
+from tierbench.submit.trial.trial_monitor import TrialMonitor, gather, is_called_off, the_go, watch
 
 TURN_SECONDS = 1.0  # between two turns: what the one before has asked for in vain comes meanwhile
 
@@ -42,7 +43,7 @@ def give_go(monitor: TrialMonitor) -> None:
         go["step_ns"] = int(monitor.start.every_s * 1e9)
     elif monitor.start.kind == IN_TURN:
         go["turns_wall_ns"] = [at]
-    write(names.GO, json.dumps(go))
+    replace(names.GO, json.dumps(go))
     monitor.tell("", 0.0)
 
 
@@ -53,7 +54,7 @@ def give_turns(monitor: TrialMonitor) -> None:
         monitor.read_on()
         if len(turns) - 1 in monitor.ended:
             turns.append(ahead(TURN_SECONDS))
-            write(names.GO, json.dumps({**the_go(), "turns_wall_ns": turns}))
+            replace(names.GO, json.dumps({**the_go(), "turns_wall_ns": turns}))
         monitor.rest()
 
 

@@ -26,7 +26,7 @@ from tierbench import names
 from tierbench.condition_state import wait_until_restored
 from tierbench.files import replace
 from tierbench.submit.trial.joblog import Cluster
-from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, the_go, watch, write
+from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, the_go, watch
 
 # The storage is seen idle for so long before the go and after the last end, by whole sampling intervals.
 IDLE_SECONDS = 1.0
@@ -111,7 +111,7 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
 
 
 def stop_services() -> None:
-    write(names.STOP, "stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
+    replace(names.STOP, "stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
 
 
 def pass_the_turn() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from tierbench import names
 from tierbench.condition_state import condition_states
+from tierbench.files import replace
 from tierbench.starts import begin_of
 from tierbench.submit.trial.disk_reserve import free_bytes, give_up_reserve, is_low
 from tierbench.submit.trial.joblog import HOLD, Cluster
@@ -79,11 +80,11 @@ def gather(monitor: "TrialMonitor") -> None:
 def call_off(monitor: "TrialMonitor", reason: str) -> None:
     """Say why; clients that wait for the go learn it and end by themselves, the others DAGMan will remove."""
     print("called off: " + ascii(reason))
-    write(names.CALLED_OFF, json.dumps({"format": 1, "reason": reason}) + "\n")
+    replace(names.CALLED_OFF, json.dumps({"format": 1, "reason": reason}) + "\n")
     go = the_go()
     if go and not monitor.waiting:
         return
-    write(names.GO, json.dumps({"format": 1, **go, "called_off": reason}))
+    replace(names.GO, json.dumps({"format": 1, **go, "called_off": reason}))
     deadline = time.monotonic() + monitor.limits.stop_s
     while monitor.cluster.left & monitor.cluster.starts.keys() and time.monotonic() < deadline:
         monitor.rest()
@@ -199,7 +200,7 @@ class TrialMonitor:
         if what != self.awaited:
             self.awaited = what
             since = {"format": 1, "what": what, "since_wall_s": round(time.time() - seconds, 1)}
-            write(names.WAITING_FOR, json.dumps(since) + "\n")
+            replace(names.WAITING_FOR, json.dumps(since) + "\n")
 
     def _check_falls(self) -> None:
         """On a worker out of which jobs fall as soon as they come no trial begins, however often they are started."""
@@ -349,12 +350,6 @@ def sampled_idle(sampler: Sampler) -> bool:
 
 def sample_file(host: str) -> Path:
     return Path(names.sample_file(host))
-
-
-def write(name: str, text: str) -> None:
-    unfinished = Path(f"{name}.{os.getpid()}.new")  # the gate and who stops the trial may write it at once
-    unfinished.write_text(text)
-    unfinished.rename(name)
 
 
 def last_samples(path: Path, count: int) -> "list[dict[str, int]]":

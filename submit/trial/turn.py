@@ -28,7 +28,7 @@ from pathlib import Path
 
 from tierbench import names
 from tierbench.condition_state import wait_until_settled
-from tierbench.files import locked
+from tierbench.files import locked, poll
 from tierbench.host import clock_bounds
 from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.disk_reserve import hold_reserve, wait_for_room
@@ -221,9 +221,7 @@ def has_gone(trial: Path) -> bool:
 
 
 def wait_for_samplers(trial: Path, samplers: "list[Sampler]") -> None:
-    deadline = time.monotonic() + SAMPLERS_SECONDS
-    while not all(sampling(trial, sampler) for sampler in samplers) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+    poll(lambda: all(sampling(trial, sampler) for sampler in samplers), SAMPLERS_SECONDS, POLL_SECONDS)
 
 
 def wait_for_slots(trial: Path, planned: Trial) -> None:

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from tierbench.files import replace
 from tierbench.submit.trial import trial_monitor
 from tierbench.submit.trial.trial_monitor import OF_INTERFACES, Moving
 
@@ -55,7 +56,7 @@ def test_time_that_reading_the_samples_takes_is_no_stillness(monkeypatch: pytest
 
 def write_often(number: int) -> None:
     for _ in range(OFTEN):
-        trial_monitor.write("waiting-for.json", json.dumps([number] * 100))
+        replace("waiting-for.json", json.dumps([number] * 100))
 
 
 def test_the_gate_and_who_stops_the_trial_may_write_the_same_file_at_once(
