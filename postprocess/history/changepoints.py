@@ -7,8 +7,8 @@ where another one begins. The rules for that:
 2. Of all splits of the present level those count that leave two nights or more on either side, of which more than half
    are beyond the size (both, of two).
 3. The levels on the two sides of the split, and no others, are put to a t-test. The scatter is that of all nights
-   about their own levels, or of the last weeks where these scatter more. Nights that follow one another are alike
-   (autocorrelation), so they count as fewer.
+   about their own levels, or of the last weeks, or of those behind the split, where these scatter more. Nights that
+   follow one another are alike (autocorrelation), so they count as fewer.
 4. Where single nights have been as far off before, so many of them together must be no chance (binomial test).
 5. The most significant split wins.
 
@@ -33,6 +33,7 @@ LEAST_IN_ALL = 7  # nights before anything is said: of fewer nobody knows how mu
 LEAST_SCATTER = 0.003  # nights that agree by chance do not scatter less than this
 RECENT = 28  # nights whose scatter counts where it is larger than that of all
 CLEARLY_MORE = 1.5  # of a variance
+ENOUGH_BEHIND = 5  # nights behind a split, whose own scatter counts where it is clearly larger
 OUTLYING = 3.0  # standard deviations beyond which a night says no more than that one that far off would
 MAD_TO_SD = 1.4826
 TOGETHER = 1e-3  # chance of so many nights off together, where single ones are off now and then
@@ -181,8 +182,10 @@ class _Nights:
         tamed = np.minimum(off, max(limit, self.size))
         sums, squares = (np.cumsum(part[::-1])[::-1][splits - begin] for part in (tamed, tamed**2))
         difference = sums / after - own
-        scatter = self._scatter(splits, np.maximum(squares - sums**2 / after, 0.0), after)
-        error = scatter * np.sqrt(_inflation(alike, before) / before + _inflation(alike, after) / after)
+        rests = np.maximum(squares - sums**2 / after, 0.0)
+        scatter, behind = self._scatter(splits, rests, after), np.sqrt(rests / np.maximum(after - 1, 1))
+        behind = np.where((after >= ENOUGH_BEHIND) & (behind**2 > CLEARLY_MORE * scatter**2), behind, scatter)
+        error = np.sqrt(scatter**2 * _inflation(alike, before) / before + behind**2 * _inflation(alike, after) / after)
         worth = difference / error / critical
         for place in np.argsort(-worth):
             if worth[place] < 1:

@@ -99,6 +99,7 @@ VERSION = len(MIGRATIONS)
 
 PLACE = "TIERBENCH_HISTORY"  # in the environment: where the database is
 WAIT_S = 60.0
+NETWORK = {"nfs", "nfs4", "afs", "cifs", "smb3", "lustre", "ceph", "gpfs", "beegfs", "9p"}  # types of file systems
 
 OF_NIGHT = [field.name for field in fields(Night) if field.name != "id"]
 KEY = ("nightly", "planned_ns", "run")
@@ -112,6 +113,18 @@ class DamagedHistory(TierbenchError):
 def default_place() -> Path:
     """Where the history is unless somebody says so."""
     return Path(os.environ.get(PLACE) or Path.home() / ".local/share/tierbench/history.sqlite")
+
+
+def network_file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """The type of the network file system that a file is on, or nothing: SQLite's locks do not hold on every one."""
+    best, kind = -1, ""
+    with suppress(OSError):
+        for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines():
+            _, point, type_, *_ = line.split(" ")
+            point = point.replace("\\040", " ")
+            if len(point) >= best and path.is_relative_to(point):
+                best, kind = len(point), type_
+    return kind if kind in NETWORK or kind.startswith("fuse.") else ""
 
 
 class History:
@@ -345,6 +358,15 @@ def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicl
         {} if watched else _environments(history, nightly),
         acknowledgements(history, nightly),
     )
+
+
+def last_values(history: History, nightly: str) -> tuple[str, list[Value]]:
+    """What the last night measured of each configuration by its metric, reruns aside, and the unit."""
+    measured = (night for night in reversed(nights(history, nightly)) if night.outcome == MEASURED and not night.rerun)
+    night = next(measured, None)
+    if night is None:
+        return "", []
+    return night.unit, _made(history, Value, "value", "WHERE night = ? AND metric = ?", night.id, night.metric)
 
 
 def acknowledgements(history: History, nightly: str) -> list[Acknowledgement]:

@@ -94,25 +94,26 @@ def suspected(nightly: Nightly) -> list[str]:
 def changes(nightly: Nightly) -> list[Change]:
     """What has changed for certain, and is so still."""
     from tierbench.postprocess.history import alarms
-    from tierbench.postprocess.history.sentences import sentence
 
-    known = _chronicle(nightly, watched=True)
-    watch = watch_of(nightly)
-    found = [one for one in alarms.findings(known, watch) if one.certain] if known else []
+    known, watch = _chronicle(nightly, watched=True), watch_of(nightly)
+    found = [finding for finding in alarms.findings(known, watch) if finding.certain] if known else []
     known = _chronicle(nightly) if found else None  # with all that was otherwise in those nights
+    if known is None:
+        return []
+    from tierbench.postprocess.history.sentences import sentence  # which loads much, and mostly nothing has changed
+
     return [
         Change(
-            one.direction,
-            _level(one, watch),
-            sentence(one, known),
-            one.configuration,
-            one.since.planned_ns,
-            one.acknowledged,
-            (one.latest or one.since).planned_ns,
-            0.0 if math.isnan(one.ratio[0]) else one.ratio[0],
+            finding.direction,
+            _level(finding, watch),
+            sentence(finding, known),
+            finding.configuration,
+            finding.since.planned_ns,
+            finding.acknowledged,
+            (finding.latest or finding.since).planned_ns,
+            0.0 if math.isnan(finding.ratio[0]) else finding.ratio[0],
         )
-        for one in found
-        if known
+        for finding in found
     ]
 
 
@@ -161,14 +162,11 @@ class Rate:
 
 def rates(nightly: Nightly) -> list[Rate]:
     """The last night's values, by what is watched; none where the history cannot be read."""
+    from tierbench.postprocess.history.database import last_values
+
     try:
-        known = _chronicle(nightly, watched=True)
+        with _history(nightly) as history:
+            unit, values = last_values(history, nightly.name)
     except TierbenchError:
         return []
-    if known is None:
-        return []
-    night = next((night for night in reversed(known.measured) if not night.rerun), None)
-    values = (
-        [] if night is None else [value for value in known.values.get(night.id, []) if value.metric == night.metric]
-    )
-    return [Rate(value.configuration, value.mean, night.unit) for value in values if night]
+    return [Rate(value.configuration, value.mean, unit) for value in values]

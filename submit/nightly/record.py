@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -82,8 +83,16 @@ def write(nightly: Nightly, night: Night) -> Night:
 
 def read(directory: Path) -> Night:
     path = directory / names.NIGHT_RECORD
-    content = {RENAMED.get(name, name): value for name, value in json_files.read_table(path).items()}
+    content = json_files.read(path)
+    if isinstance(content, dict):
+        content = {RENAMED.get(name, name): value for name, value in content.items()}
     return json_files.typed(Night, content, str(path))
+
+
+@functools.lru_cache(maxsize=4096)
+def _unchanged(path: Path, _modified_ns: int, _inode: int) -> Night:
+    """A record as it was read before, while its file is the same: `check` asks for all nights several times."""
+    return read(path.parent)
 
 
 def nights(nightly: Nightly) -> list[Night]:
@@ -94,7 +103,8 @@ def nights(nightly: Nightly) -> list[Night]:
 def _read_all(nightly: Nightly) -> Iterator[Night]:
     for path in (nightly.directory / names.NIGHTS).glob(f"*/{names.NIGHT_RECORD}"):
         try:
-            yield read(path.parent)
+            status = path.stat()
+            yield _unchanged(path, status.st_mtime_ns, status.st_ino)
         except Damaged as error:  # its runs may be whole; the message and `list` say that its record is not
             stamp = path.parent.name.removesuffix("Z").ljust(15, "0")
             planned = datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)

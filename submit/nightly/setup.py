@@ -16,7 +16,7 @@ from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, Trial, expand
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.history.database import default_place
+from tierbench.postprocess.history.database import default_place, network_file_system
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import unknown_name
 from tierbench.submit.nightly.definition import Nightly, Say, Terms, locked, new_nightly
@@ -67,6 +67,10 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     say(f"{nightly.name}: {nightly.calendar}, by {scheduled}; all of it is in {nightly.directory}")
     beside = f"{control} and the links" if control else "the links alone: the site has no other way to compare"
     say(f"its control is {beside}")
+    if kind := network_file_system(Path(terms.history)):
+        say(
+            f"its history {terms.history} is on {kind}, whose locks may fail; TIERBENCH_HISTORY puts it elsewhere"
+        )
     return nightly
 
 

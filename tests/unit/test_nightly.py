@@ -230,6 +230,22 @@ def test_a_night_without_a_valid_trial_has_failed_for_the_reason_that_most_of_th
     assert (body["state"], why in str(body["text"])) == ("UNKNOWN", True)
 
 
+def test_a_night_whose_keytab_was_gone_in_the_middle_says_so_in_its_message(
+    define: Define, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
+) -> None:
+    nightly = define(webhook=receiver.url, since=LAST - timedelta(minutes=1))
+    monkeypatch.setattr(finish_night, "_make_tables", lambda *_: None)  # they are there
+    night = record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
+    why = "kinit: Keytab contains no suitable keys"
+    verdicts = {f"{way}.root.x008.r{n}": ("INVALID", why) for way in SHAPE.rates for n in (2, 3)}
+    run = write_run(record.folder(nightly, night) / names.NIGHT_RUN, dataclasses.replace(SHAPE, verdicts=verdicts))
+    write_night_mark(run, NightMark("quick", int(LAST.timestamp() * 1e9)))
+    night = close(nightly, night)
+    assert (night.outcome, night.reason) == ("measured", f"2 of 6 trials are VALID: {why}")
+    (body,) = receiver.bodies
+    assert (body["state"], f"is not whole: 2 of 6 trials are VALID: {why}" in str(body["text"])) == ("WARNING", True)
+
+
 def test_a_damaged_record_of_a_night_is_told_and_hides_no_other(define: Define) -> None:
     nightly = define()
     good, bad = measured(nightly, run=False), measured(nightly, LAST - timedelta(days=1), run=False)
