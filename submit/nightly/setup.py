@@ -68,9 +68,7 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     beside = f"{control} and the links" if control else "the links alone: the site has no other way to compare"
     say(f"its control is {beside}")
     if kind := network_file_system(Path(terms.history)):
-        say(
-            f"its history {terms.history} is on {kind}, whose locks may fail; TIERBENCH_HISTORY puts it elsewhere"
-        )
+        say(f"its history {terms.history} is on {kind}, whose locks may fail; TIERBENCH_HISTORY puts it elsewhere")
     return nightly
 
 
