@@ -285,3 +285,24 @@ def held_together(compared: Iterable[Compared]) -> list[Compared]:
     every = list(compared)
     number = max(sum(one.df is not None for one in every), 1)
     return [Compared(one.ratio.as_of(one.df, student(one.df, number)), one.df) if one.df else one for one in every]
+
+
+@dataclass(frozen=True)
+class RoundTrips:
+    """Of an operation: the round trips that it waits for, and what it takes beside them."""
+
+    each: Interval
+    beside_s: float
+
+
+def round_trips(trials: Sequence[tuple[float, float]]) -> RoundTrips | None:
+    """The slope over (round-trip time, time of an operation); None where distances or trials are too few for a line."""
+    from scipy import stats
+
+    far, took = np.array(trials, dtype=float).reshape(-1, 2).T
+    if len(far) < LEAST_TRIALS or not np.ptp(far):
+        return None
+    line = stats.linregress(far, took)
+    reach, slope = float(stats.t.ppf((1 + LEVEL) / 2, len(far) - 2) * line.stderr), float(line.slope)
+    each = Interval(slope, slope - reach, slope + reach) if math.isfinite(reach) else Interval(slope)
+    return RoundTrips(each, float(line.intercept))

@@ -352,7 +352,7 @@ def _show_tables(directory: Path, *, as_json: bool = False) -> bool:
 
 
 def _enough(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.verdict.enough import enough_without
+    from tierbench.postprocess.verdict.counting import enough_without
 
     try:
         unneeded = enough_without(arguments.directory, arguments.trial)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS
-from tierbench.postprocess.measures.roundtrips import fitted
 from tierbench.postprocess.measures.saturation import FLAT, FULL, RISING
 from tierbench.postprocess.schema.rows import RATE, SENT, SUMMED
 from tierbench.postprocess.schema.run_rows import MEASURED, KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import counts

@@ -1,10 +1,18 @@
-"""Which trials count: those over which means, intervals and ratios are taken."""
+"""Which trials are usable, those over which means and ratios are taken, and whether a batch has enough of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from tierbench.postprocess.schema.rows import TrialRow
+from tierbench import json_files, names
+from tierbench.dags.trial_settings import Repeats, Until
+from tierbench.errors import ConfigError
+from tierbench.postprocess.schema.read import read_rows
+from tierbench.postprocess.schema.rows import RATE, RATE_OF, TrialRow
+from tierbench.postprocess.stats import mean_interval
+from tierbench.spec import build
 
 VALID, SUSPECT, INVALID, UNJUDGED = "VALID", "SUSPECT", "INVALID", "not judged"
 RUNNING = "running"  # a state, and all that can be said of such a trial
@@ -32,3 +40,48 @@ def valid(row: TrialRow) -> bool:
 def values_of(rows: Iterable[TrialRow], column: str) -> list[float]:
     """The values of a column, of the trials that have one."""
     return [row[column] for row in rows if row[column] is not None]
+
+
+def enough(trials: Iterable[TrialRow], rule: Repeats, rate: str = RATE) -> bool:
+    """Whether these trials of one configuration and batch, rows of trials.csv, satisfy the rule."""
+    values = values_of((row for row in trials if counts(row)), rate)
+    if isinstance(rule, int):
+        return len(values) >= rule
+    if len(values) < rule.at_least:
+        return False
+    interval = mean_interval(values)
+    width = interval.relative_half_width if interval else None
+    return len(values) >= rule.at_most or (width is not None and 100 * width <= rule.within_pct)
+
+
+def enough_without(run: Path, trial_id: str) -> bool:
+    """Whether a trial of a run need not be run, given the others of its configuration and batch that have tables."""
+    plan = _read(run / names.PLAN)
+    planned = next((trial for trial in plan["trials"] if trial["id"] == trial_id), None)
+    if planned is None:
+        raise ConfigError(f"{run}: its plan has no trial {trial_id}; the names are those of the folders in trials/")
+    rule = _rule(run)
+    if not isinstance(rule, Until):
+        return False
+    others = [
+        trial["id"]
+        for trial in plan["trials"]
+        if (trial["configuration"], trial["jobs"]) == (planned["configuration"], planned["jobs"])
+        and trial["repeat"] != planned["repeat"]
+    ]
+    measured = [read_rows(TrialRow, run / names.trial_directory(trial) / names.TRIALS_CSV) for trial in others]
+    rate = RATE_OF[_read(run / names.EXPERIMENT).get("measure") or "bytes"]
+    return enough([row for rows in measured for row in rows], rule, rate)
+
+
+def _rule(run: Path) -> Repeats:
+    path = run / names.EXPERIMENT
+    repeats = _read(path).get("repeats", 1)
+    return build(Until, repeats, str(path), "repeats") if isinstance(repeats, dict) else int(repeats)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return json_files.read_table(path)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; a run directory is needed, as `tierbench write` makes it") from None

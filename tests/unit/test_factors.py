@@ -13,7 +13,7 @@ from tierbench.postprocess.schema.tables import FILES
 from tierbench.postprocess.tables.factors import axis_column
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.write import tables
-from tierbench.postprocess.verdict.enough import enough_without
+from tierbench.postprocess.verdict.counting import enough_without
 from tierbench.submit import cli
 
 CACHES, TRIPS, SIGNED = (0, 30, -1), (0.1, 5, 47.0), (False, True)

@@ -13,7 +13,7 @@ from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
-from tierbench.postprocess.verdict.enough import enough, enough_without
+from tierbench.postprocess.verdict.counting import enough, enough_without
 from tierbench.site_configs.site import find_site
 from tierbench.submit.cli import main
 from tierbench.submit.preview import preview

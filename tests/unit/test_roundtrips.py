@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tierbench.postprocess.measures.roundtrips import fitted
+from tierbench.postprocess.stats import round_trips as fitted
 
 FAR = [0.0001, 0.005, 0.047, 0.060]
 OWN_S = 0.0004

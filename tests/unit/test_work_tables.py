@@ -191,7 +191,7 @@ def test_latencies_that_differ_by_less_than_a_per_cent_are_not_one_class_apart(t
 def test_latencies_that_are_none_cost_their_trial_alone(trial: Trial, damage: dict[str, Any]) -> None:
     row = trial.with_work({"files_per_job": 4}, work_done(**damage))
     assert row.verdict == "INVALID"
-    assert "its latencies are none" in row.reasons
+    assert "its latencies are none" in row["reasons"]
 
 
 def test_files_that_are_read_again_may_come_from_a_cache(trial: Trial) -> None:
