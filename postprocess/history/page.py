@@ -16,7 +16,7 @@ from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
 from tierbench.postprocess.plots.canvas import looks, page_colors
-from tierbench.postprocess.report.markup import Markup, element, table, unbroken
+from tierbench.postprocess.report.markup import Markup, element, svg, table, unbroken
 from tierbench.postprocess.report.page import document, sections
 from tierbench.postprocess.report.write import writing
 from tierbench.postprocess.wording import NOTHING, counted, figures
@@ -171,8 +171,8 @@ def chart(known: Chronicle, configuration: str, color: str, changes: Sequence[Fi
         *_line([(dot.night, dot.rate) for dot in dots], frame, f"var({color})", None),
         *(_dot(dot, frame, color, known.measured[-1].unit) for dot in dots if len(dots) <= FEW),
     ]
-    return element("svg", *parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", class_="chart nights", role="img",
-                   aria_label=f"{configuration} over the nights")  # fmt: skip
+    label = f"{configuration} over the nights"
+    return svg(*parts, width=WIDTH, height=HEIGHT, class_="chart nights", aria_label=label)
 
 
 def _dots(known: Chronicle, configuration: str, until_ns: int | None) -> list[Dot]:

@@ -30,6 +30,12 @@ def element(tag: str, *children: Any, **attributes: Any) -> Markup:
     return Markup(f"<{tag}{told}>{joined(children)}</{tag}>")
 
 
+def svg(*children: Any, width: float, height: float, **attributes: Any) -> Markup:
+    """A drawing of this size, which those who cannot see it do without unless it has a label."""
+    said = {"role": "img"} if "aria_label" in attributes else {"aria_hidden": "true"}
+    return element("svg", *children, viewBox=f"0 0 {width} {height}", **attributes, **said)
+
+
 def joined(children: Iterable[Any], between: str = "") -> Markup:
     """Several pieces in a row."""
     return Markup(between.join(text(child) for child in children if child is not None))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS
 from tierbench.postprocess.measures.saturation import FLAT, FULL, RISING
 from tierbench.postprocess.schema.rows import RATE, SENT, SUMMED
-from tierbench.postprocess.schema.run_rows import MEASURED, KneeRow, RatioRow, ScalingRow, SummaryRow
+from tierbench.postprocess.schema.run_rows import MEASURED, KneeRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
@@ -50,7 +49,7 @@ def shares_of_baseline(results: Results, ranked: Sequence[SummaryRow], where: st
     told: dict[str, list[str]] = {APART: [], SAME: [], UNKNOWN: []}
     doubtful = []
     for row in others:
-        name, found = level_name(lines, level_of(row, lines)), _against_baseline(results, row, baseline)
+        name, found = level_name(lines, level_of(row, lines)), results.compared_with(row, baseline, results.rate)
         if found is None:
             told[UNKNOWN].append(name)
             continue
@@ -69,14 +68,6 @@ def shares_of_baseline(results: Results, ranked: Sequence[SummaryRow], where: st
 def without_suspects(doubtful: Sequence[str]) -> list[str]:
     """Of which levels the VALID trials alone do not say the same."""
     return [f"Without the SUSPECT trials that is not so of {listed(doubtful)}."] if doubtful else []
-
-
-def _against_baseline(results: Results, row: SummaryRow, baseline: str) -> RatioRow | None:
-    """How a level compares with the baseline, all else being equal."""
-    wanted = (results.layout.lines, baseline, results.rate)
-    rows = rows_at(results.ratios, {name: level_of(row, name) for name in results.factors})
-    found = next((one for one in rows if (one.factor, one.against, one.metric) == wanted), None)
-    return found and replace(found, ratio=results.together(found))
 
 
 def _kind(ratio: Interval) -> str:
@@ -104,7 +95,7 @@ def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) 
         return None
     told, clear, doubtful = [], True, []
     for row in others:
-        found = _against_alone(results, row, alone[0])
+        found = results.compared_with(row, level_of(alone[0], lines), SUMMED)
         if found is None or found.ratio.value is None:
             return None
         ratio, start = found.ratio, begun[level_of(row, lines)]
@@ -136,14 +127,6 @@ def _side(ratio: Interval) -> str:
     return "less" if high < 1 else "more" if low > 1 else "either"
 
 
-def _against_alone(results: Results, row: SummaryRow, alone: SummaryRow) -> RatioRow | None:
-    lines = results.layout.lines
-    point = {name: level_of(row, name) for name in results.factors}
-    wanted = (lines, level_of(alone, lines), SUMMED)
-    found = next((r for r in rows_at(results.ratios, point) if (r.factor, r.against, r.metric) == wanted), None)
-    return found and replace(found, ratio=results.together(found))
-
-
 def each_files_time(results: Results, panel: Panel) -> list[str]:
     """A note for each place along x at which jobs had lists of files to work through once."""
     return [note for x in results.ladder(panel) if (note := _file_times_at(results, panel, x))]
@@ -168,20 +151,12 @@ def _file_time(results: Results, row: SummaryRow, before: SummaryRow | None) -> 
     trips = row.means[ROUND_TRIPS].value
     said = f"{level_name(lines, level_of(row, lines))} {_ms(row.means[EACH].value)}"
     said += f" or {figures(trips)} round trips" if trips else ""
-    more = _longer(results, row, before) if before else Interval()
+    longer = results.compared_with(row, level_of(before, lines), EACH) if before else None
+    more = longer.more if longer else Interval()
     if more.value is None:
         return said
     interval = f" (95\N{NO-BREAK SPACE}% interval {' to '.join(map(_ms, more.interval))})" if more.interval else ""
     return f"{said}, {_ms(more.value)}{interval} more"
-
-
-def _longer(results: Results, row: SummaryRow, before: SummaryRow) -> Interval:
-    """By how much a file's time is longer than in another row."""
-    lines = results.layout.lines
-    point = {name: level_of(row, name) for name in results.factors}
-    wanted = (lines, level_of(before, lines), EACH)
-    rows = [r.more for r in rows_at(results.ratios, point) if (r.factor, r.against, r.metric) == wanted]
-    return rows[0] if rows else Interval()
 
 
 def _ms(seconds: float | None) -> str:
@@ -327,9 +302,8 @@ def scaling_of(results: Results) -> tuple[bool, str] | None:
 
 def _is_doubted(results: Results, row: ScalingRow) -> bool:
     """Whether some of the pairs by which its scale factor was found have a SUSPECT trial."""
-    rows = rows_at(results.ratios, {name: level_of(row, name) for name in results.factors})
-    found = [one for one in rows if (one.factor, one.against, one.metric) == (row.factor, row.against, RATE)]
-    return any(one.is_doubted for one in found)
+    found = results.compared_with(row, row.against, RATE, row.factor)
+    return found is not None and found.is_doubted
 
 
 def _where(results: Results, rows: Sequence[ScalingRow]) -> str:

@@ -11,7 +11,7 @@ from tierbench.dags.levels import BUILT_IN, WORKLOAD
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries
 from tierbench.postprocess.plots.canvas import Look
-from tierbench.postprocess.report.markup import Markup, element, joined
+from tierbench.postprocess.report.markup import Markup, element, joined, svg
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.factors import level_of
 from tierbench.postprocess.tables.load_run import Results, why
@@ -147,7 +147,7 @@ def spark(rate: TimeSeries, top: float, color: str) -> Markup:
     x = (rate.edges - rate.edges[0]) / (rate.edges[-1] - rate.edges[0]) * width
     y = height - 1 - rate.values / (top or 1.0) * (height - 2)
     line = element("path", d=_steps(x, y), style=f"stroke:var({color})")
-    return element("svg", line, viewBox=f"0 0 {width} {height}", class_="spark", aria_hidden="true")
+    return svg(line, width=width, height=height, class_="spark")
 
 
 def chart(found: OverTime, trial: TrialRow, color: str) -> Markup:
@@ -160,7 +160,7 @@ def chart(found: OverTime, trial: TrialRow, color: str) -> Markup:
         path = _steps(frame.x(taken.edges), frame.y(taken.values))
         lines.insert(0, element("path", d=path, style="stroke:var(--ink)"))
     parts = [*_steady(trial, frame), *_edges(trial, frame), *reversed(lines), *_scales(trial, frame)]
-    drawing = element("svg", *parts, viewBox=f"0 0 {CHART[0]} {CHART[1]}", class_="chart", aria_hidden="true")
+    drawing = svg(*parts, width=CHART[0], height=CHART[1], class_="chart")
     return element("figure", drawing, element("figcaption", *_key(ordered, taken is not None, color, trial.direction)))
 
 
@@ -216,17 +216,17 @@ def _scales(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
 
 def _key(hosts: Sequence[HostSeries], delivered: bool, color: str, direction: str) -> Iterator[Markup]:
     if delivered:
-        line = element("path", d="M0 4H22", style="stroke:var(--ink)")
-        drawn = element("svg", line, viewBox="0 0 22 8", class_="key", aria_hidden="true")
-        yield element("span", drawn, worded(" taken in by the jobs", [direction]), class_="item")
+        yield element("span", _key_line("var(--ink)"), worded(" taken in by the jobs", [direction]), class_="item")
     yield Markup(worded("Sent by ", [direction]) if all(host.role == "storage" for host in hosts) else "On its way at ")
     for number, host in enumerate(hosts):
-        line = element(
-            "path", d="M0 4H22", style=f"stroke:{_shade(host, color)}", stroke_dasharray=_dashes(number, host)
-        )
-        drawn = element("svg", line, viewBox="0 0 22 8", class_="key", aria_hidden="true")
-        yield element("span", drawn, f" {host.host} ({host.role})", class_="item")
+        line = _key_line(_shade(host, color), _dashes(number, host))
+        yield element("span", line, f" {host.host} ({host.role})", class_="item")
     yield Markup("Upright lines: the window’s begin and end.")
+
+
+def _key_line(stroke: str, dashes: str | None = None) -> Markup:
+    line = element("path", d="M0 4H22", style=f"stroke:{stroke}", stroke_dasharray=dashes)
+    return svg(line, width=22, height=8, class_="key")
 
 
 def _shade(host: HostSeries, color: str) -> str:

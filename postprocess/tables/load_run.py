@@ -6,7 +6,7 @@ import csv
 import functools
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tierbench import files, json_files, names
 from tierbench.dags.layout import Layout
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_text
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.read import read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, ResourceRow, TrialRow, trial_column
 from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
@@ -84,6 +85,13 @@ class Results:
         levels = len(self._compared.get((row.factor, _place(row)), ())) if row.factor == self.layout.lines else 2
         claims = 2 if self.experiment.get("claims") else 1  # half of the error is theirs
         return row.ratio.as_of(df, tukey(levels, df, claims * max(len(self._compared), 1))) if df else row.ratio
+
+    def compared_with(self, row: Row, against: str, metric: str, factor: str = "") -> RatioRow | None:
+        """How the point of a row compares with another level of a factor (mostly the lines), all else being equal."""
+        wanted = (factor or self.layout.lines, against, metric)
+        rows = rows_at(self.ratios, {name: level_of(row, name) for name in self.factors})
+        found = next((one for one in rows if (one.factor, one.against, one.metric) == wanted), None)
+        return found and replace(found, ratio=self.together(found))
 
     @functools.cached_property
     def _compared(self) -> dict[tuple[str, Any], set[str]]:
