@@ -60,13 +60,13 @@ def read(directory: Path) -> Catalogue:
 class Additions:
     """A catalogue that is being added to, by nobody else meanwhile."""
 
-    def __init__(self, file: IO[str], known: Catalogue) -> None:
-        self._file, self.known = file, known
+    def __init__(self, file: IO[str], catalogue: Catalogue) -> None:
+        self._file, self.catalogue = file, catalogue
 
     def add(self, entry: Entry) -> None:
         self._file.write(json.dumps(dataclasses.asdict(entry)) + "\n")
         self._file.flush()
-        self.known.entries[entry.name] = entry
+        self.catalogue.entries[entry.name] = entry
 
 
 @contextlib.contextmanager

@@ -62,8 +62,8 @@ class Removable:
 
     @property
     def bytes(self) -> int:
-        found = (os.stat(entry.name, dir_fd=of, follow_symlinks=False) for of, entry in files.walk(self.folder))
-        return sum(status.st_blocks * 512 for status in found)
+        each = (os.stat(entry.name, dir_fd=of, follow_symlinks=False) for of, entry in files.walk(self.folder))
+        return sum(status.st_blocks * 512 for status in each)
 
     def remove(self) -> None:
         try:
@@ -91,11 +91,11 @@ def removable(folder: Path) -> Removable:
 
 
 def _clean(arguments: argparse.Namespace) -> int:
-    found = [removable(folder) for folder in [*arguments.folders, *_sets(arguments.site)]]
-    if not found:
+    folders = [removable(folder) for folder in [*arguments.folders, *_sets(arguments.site)]]
+    if not folders:
         show("there is nothing to remove")
         return 0
-    sizes = {one.folder: one.bytes for one in found}
+    sizes = {item.folder: item.bytes for item in folders}
     for folder, size in sizes.items():
         show(f"{size / 1e6:10,.1f} MB  {folder}")
     if len(sizes) > 1:
@@ -103,10 +103,10 @@ def _clean(arguments: argparse.Namespace) -> int:
     if not arguments.yes:
         show("nothing was removed; --yes does that")
         return 0
-    for one in found:
-        with _held(one):
-            one.remove()
-        show(f"removed {one.folder}")
+    for item in folders:
+        with _held(item):
+            item.remove()
+        show(f"removed {item.folder}")
     return 0
 
 

@@ -72,9 +72,9 @@ def _sections(
     """The findings, part by part, each as soon as it is known."""
     yield list(_scheduler())
     needed_s = 0.0
-    known = {folder: catalogue.fetched(site, folder) for folder in experiment.used_replicas} if experiment else {}
+    catalogues = {folder: catalogue.fetched(site, folder) for folder in experiment.used_replicas} if experiment else {}
     if experiment:
-        yield list(_replicas(site, experiment, given, known))
+        yield list(_replicas(site, experiment, given, catalogues))
         plan = expand(site, experiment, {})
         needed_s = run_s(plan, site, experiment)
         yield [disk_space(run_bytes(plan, site, experiment), Path("runs"))]
@@ -93,10 +93,10 @@ def _sections(
         yield [Finding("bad", "pool", str(error), f"run this where `condor_status` answers; {LET_IN}")]
         return
     yield [finding for name in slots for finding in _workers(site, experiment, name, slots[name])]
-    workers = {name: found.machines for name, found in slots.items()}
+    workers = {name: matching.machines for name, matching in slots.items()}
     asked = visits(site, experiment, workers)
     if experiment and not quick:
-        read = {folder: files.entries for folder, files in known.items() if files}
+        read = {folder: files.entries for folder, files in catalogues.items() if files}
         for host, question in contents(site, experiment, read, workers):
             asked[host].ask(question)
     there, absent = _present(asked)
@@ -161,19 +161,19 @@ def _replicas(
     for folder, replicas in experiment.used_replicas.items():
         thing, make = f"replicas {folder}", f"`tierbench replicas {given}`"
         where = f"{site.storage.replicas}/{folder}"
-        known = catalogues[folder]
-        if known is None:
+        listed = catalogues[folder]
+        if listed is None:
             remedy = f"{make} makes them, where the storage is mounted"
             yield Finding("bad", thing, f"no catalogue in {where} can be read from here by any access", remedy)
             continue
-        listed = sum(name in known.entries for name in replicas.files)
-        if known.damaged_lines:
-            seen = f"{known.damaged_lines} lines of the catalogue in {where} are damaged"
+        count = sum(name in listed.entries for name in replicas.files)
+        if listed.damaged_lines:
+            seen = f"{listed.damaged_lines} lines of the catalogue in {where} are damaged"
             yield Finding("doubtful", thing, seen, f"{make} makes what they were about anew")
-        if listed < replicas.count:
-            yield Finding("bad", thing, f"{listed} of {replicas.count} files are catalogued", f"{make} makes more")
+        if count < replicas.count:
+            yield Finding("bad", thing, f"{count} of {replicas.count} files are catalogued", f"{make} makes more")
         else:
-            yield Finding("good", thing, f"{listed} files in the catalogue, in {where}")
+            yield Finding("good", thing, f"{count} files in the catalogue, in {where}")
 
 
 def _present(asked: Mapping[str, Visit]) -> tuple[list[Visit], list[Finding]]:

@@ -127,9 +127,9 @@ def _ports(serving: Jobs, patience: float) -> list[int]:
     """Where the server listens, as soon as it does."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
-        told = json_files.parse_as(dict[str, Any], serving.first_line() or "{}", "the server's first line")
-        if "ports" in told:
-            return [int(port) for port in told["ports"]]
+        line = json_files.parse_as(dict[str, Any], serving.first_line() or "{}", "the server's first line")
+        if "ports" in line:
+            return [int(port) for port in line["ports"]]
         if serving.all_ended:
             break
         serving.look()
@@ -141,12 +141,12 @@ def judged(site: Site, thing: str, rates: Mapping[str, float]) -> Finding:
     total, single = sum(rates.values()), site.links.worker
     each = f"{min(rates.values()):.0f} to {max(rates.values()):.0f}" if len(rates) > 1 else f"{total:.0f}"
     seen = f"{total:.0f} Mb/s from {site.server.host} to {len(rates)} workers at once, {each} each"
-    limits = {"wan": site.links.wan, "storage": site.links.storage, "worker": single and single * len(rates)}
-    known = {name: limit for name, limit in limits.items() if limit}
-    if not known:
+    rates_of = {"wan": site.links.wan, "storage": site.links.storage, "worker": single and single * len(rates)}
+    limits = {name: rate for name, rate in rates_of.items() if rate}
+    if not limits:
         return Finding("doubtful", thing, f"{seen}; the site's file has no [links]", "enter what is right there")
-    tightest = min(known, key=lambda name: known[name])
-    limit = known[tightest]
+    tightest = min(limits, key=lambda name: limits[name])
+    limit = limits[tightest]
     expected = f"{limit:g} by the site's links.{tightest}"
     if total < NEAR * limit:
         remedy = "is the link in use, or are the TCP buffers too small for it? Else correct [links]"

@@ -154,9 +154,9 @@ class Jobs:
 def read_report(output: str, errors: str, sent: float, received: float) -> Report:
     """A probe's output, or why it cannot be used."""
     try:
-        told = json_files.parse(output.strip().splitlines()[-1], "its report")
-        begin, end = told["begin_wall_ns"] / 1e9, told["end_wall_ns"] / 1e9
-        return Report(tuple(told["answers"]), clock(sent, begin, end, received))
+        report = json_files.parse(output.strip().splitlines()[-1], "its report")
+        begin, end = report["begin_wall_ns"] / 1e9, report["end_wall_ns"] / 1e9
+        return Report(tuple(report["answers"]), clock(sent, begin, end, received))
     except (Damaged, KeyError, IndexError, TypeError):
         words = errors.strip().splitlines()
         return Report(trouble=f"its probe gave no answer: {words[-1] if words else 'it said nothing'}")

@@ -282,10 +282,10 @@ def _events(output: Path) -> set[str]:
         lines = files.read_text(output).splitlines()
     except FileNotFoundError:
         return set()
-    found = set()
+    kinds = set()
     for line in lines:
         try:
-            found.add(str(json_files.parse_as(dict[str, Any], line, "a record").get("event")))
+            kinds.add(str(json_files.parse_as(dict[str, Any], line, "a record").get("event")))
         except Damaged:  # a line that is still being written
             continue
-    return found
+    return kinds

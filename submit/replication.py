@@ -62,10 +62,10 @@ def make(replicas: Replicas, parent: Path, processes: int, say: Callable[[str], 
         raise TierbenchError(f"{directory}: cannot be written: {error.strerror}{whose}; {here}") from None
 
 
-def missing(replicas: Replicas, directory: Path, known: Catalogue) -> Iterator[tuple[int, Path]]:
+def missing(replicas: Replicas, directory: Path, listed: Catalogue) -> Iterator[tuple[int, Path]]:
     """The replicas that still have to be made: not listed, gone, or of another size than listed."""
     for number, name in enumerate(replicas.files, 1):
-        entry, path = known.entries.get(name), directory / name
+        entry, path = listed.entries.get(name), directory / name
         if entry is None or not path.is_file() or path.stat().st_size != entry.bytes:
             yield number, path
 
@@ -73,7 +73,7 @@ def missing(replicas: Replicas, directory: Path, known: Catalogue) -> Iterator[t
 def _make_missing(
     replicas: Replicas, directory: Path, additions: Additions, processes: int, say: Callable[[str], None]
 ) -> None:
-    absent = list(missing(replicas, directory, additions.known))
+    absent = list(missing(replicas, directory, additions.catalogue))
     check_space(directory, len(absent) * replicas.nominal_bytes)
     say(f"{replicas.name}: {replicas.count - len(absent)} of {replicas.count} files are there, in {directory}")
     if isinstance(replicas, TreeReplicas | HiggsReplicas):
@@ -93,11 +93,11 @@ def _make_missing(
 def verify(replicas: Replicas, parent: Path, processes: int) -> Iterator[str]:
     """Read a whole set; whatever is wrong with it, in words."""
     directory = parent / replicas.folder
-    known = catalogue.read(directory)
-    if known.damaged_lines:
-        yield f"{directory / names.CATALOGUE}: {known.damaged_lines} lines are damaged"
+    listed = catalogue.read(directory)
+    if listed.damaged_lines:
+        yield f"{directory / names.CATALOGUE}: {listed.damaged_lines} lines are damaged"
     with ThreadPoolExecutor(processes) as pool:
-        complaints = pool.map(lambda name: _complaint(directory / name, known.entries.get(name)), replicas.files)
+        complaints = pool.map(lambda name: _complaint(directory / name, listed.entries.get(name)), replicas.files)
         yield from filter(None, complaints)
 
 
@@ -199,11 +199,11 @@ def verify_copies(access: Access, replicas: Replicas, processes: int) -> list[st
 def copy(site: Site, access: Access, replicas: Replicas, processes: int, say: Callable[[str], None]) -> None:
     """Copy what is missing of a set from the storage, each file compared with the storage's catalogue."""
     source, directory = Path(site.storage.replicas, replicas.folder), Path(access.replicas or "", replicas.folder)
-    known = catalogue.read(source).entries
-    lacking = [name for name in replicas.files if name not in known]
-    if lacking:
+    listed = catalogue.read(source).entries
+    unlisted = [name for name in replicas.files if name not in listed]
+    if unlisted:
         raise TierbenchError(
-            f"{source}: has no {lacking[0]} to be copied; make the replicas first, and call this where the storage is"
+            f"{source}: has no {unlisted[0]} to be copied; make the replicas first, and call this where the storage is"
             f" mounted"
         )
     if not directory.parent.parent.is_dir():
@@ -214,9 +214,9 @@ def copy(site: Site, access: Access, replicas: Replicas, processes: int, say: Ca
                 folder.mkdir(exist_ok=True)
                 hand_over(folder)
         with adding(directory) as additions, ThreadPoolExecutor(processes) as pool:
-            absent = [path for _, path in missing(replicas, directory, additions.known)]
-            check_space(directory, sum(known[path.name].bytes for path in absent))
-            for entry in pool.map(lambda path: _copy_one(source / path.name, path, known[path.name]), absent):
+            absent = [path for _, path in missing(replicas, directory, additions.catalogue)]
+            check_space(directory, sum(listed[path.name].bytes for path in absent))
+            for entry in pool.map(lambda path: _copy_one(source / path.name, path, listed[path.name]), absent):
                 additions.add(entry)
     except OSError as error:
         raise TierbenchError(f"{directory}: cannot be written: {error.strerror}") from None

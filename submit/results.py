@@ -71,12 +71,12 @@ class Progress:
     """Tells what is going on, at most every other second, so that what is quick stays silent."""
 
     def __init__(self) -> None:
-        self.told = time.monotonic()
+        self.spoke = time.monotonic()
 
     def __call__(self, words: str) -> None:
-        if time.monotonic() - self.told >= QUIET_SECONDS:
+        if time.monotonic() - self.spoke >= QUIET_SECONDS:
             say(words)
-            self.told = time.monotonic()
+            self.spoke = time.monotonic()
 
 
 COMPARE = """\

@@ -43,8 +43,8 @@ def clear(trial: Trial) -> Cleared:
         report, trouble, slot = one_try(trial, avoided)
         if report:
             left = [f"{report['left_files']} of the files written: {', '.join(report['left'])}"]
-            told = [f"{report['wrong_files']} files are not as they were written: {', '.join(report['wrong'])}"]
-            return Cleared(told if report["wrong_files"] else [], left if report["left_files"] else [])
+            wrong = [f"{report['wrong_files']} files are not as they were written: {', '.join(report['wrong'])}"]
+            return Cleared(wrong if report["wrong_files"] else [], left if report["left_files"] else [])
         avoided = [*avoided, machine_of(slot)] if slot else []  # no other worker may be left
     return Cleared([], [f"{trial.writes['url']}: {trouble}"])
 
@@ -114,7 +114,7 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
     cluster, deadline = Cluster(Path(names.OUTBOX_LOG)), time.monotonic() + SLOT_SECONDS + RUN_SECONDS
     while not (cluster.number == number and cluster.ended):
         cluster.read_on()
-        away = [one.since for one in cluster.away.values() if time.monotonic() - one.since > POLL_SECONDS]
+        away = [job.since for job in cluster.away.values() if time.monotonic() - job.since > POLL_SECONDS]
         if time.monotonic() > deadline or away:
             subprocess.call(["condor_rm", str(number)], stdout=subprocess.DEVNULL)
             break

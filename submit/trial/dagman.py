@@ -24,12 +24,12 @@ def is_held(lock: Path) -> bool:
         text = lock.read_text()
     except FileNotFoundError:
         return False
-    found = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", text, re.MULTILINE))
-    pid = found.get("PID", "")
-    begun = _begun(pid) if pid else ""
-    if not begun:
+    recorded = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", text, re.MULTILINE))
+    pid = recorded.get("PID", "")
+    since = _begun(pid) if pid else ""
+    if not since:
         return False
-    if "BDAY" in found and abs(int(begun) - int(found["BDAY"])) > int(found.get("PRECISION", 0)):
+    if "BDAY" in recorded and abs(int(since) - int(recorded["BDAY"])) > int(recorded.get("PRECISION", 0)):
         return False
     return _works_in(pid, lock.parent)
 

@@ -57,8 +57,8 @@ def is_awaited(trial: Path) -> bool:
 
 def others(trial: Path) -> "Iterator[Path]":
     """The other repetitions of a trial, the earlier ones first."""
-    found = [path for path in trial.parent.iterdir() if path != trial and alike(path) == alike(trial)]
-    return iter(sorted(found, key=lambda path: (len(path.name), path.name)))
+    repeats = [path for path in trial.parent.iterdir() if path != trial and alike(path) == alike(trial)]
+    return iter(sorted(repeats, key=lambda path: (len(path.name), path.name)))
 
 
 def alike(trial: Path) -> str:

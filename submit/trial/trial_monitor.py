@@ -63,14 +63,14 @@ def gather(monitor: "TrialMonitor") -> None:
     while not Path(names.GO).exists() and not monitor.ended >= monitor.everybody:
         monitor.look()
         unready = monitor.unready()
-        lacking = monitor.unsampled()
-        indispensable = [host for host, role in lacking if role == "storage"]
+        unsampled = monitor.unsampled()
+        indispensable = [host for host, role in unsampled if role == "storage"]
         now = time.monotonic()
         if not unready and not indispensable:
             all_ready = all_ready or now
-            if not lacking or now - all_ready > monitor.limits.samplers_s:
+            if not unsampled or now - all_ready > monitor.limits.samplers_s:
                 return
-        waited = unready + ["samples of " + host for host, _ in lacking]
+        waited = unready + ["samples of " + host for host, _ in unsampled]
         monitor.tell(", ".join(first(waited)), now - began)
         if now - began > monitor.limits.ready_s:
             raise CalledOff(f"not ready after {monitor.limits.ready_s} s: {', '.join(first(waited))}")
