@@ -42,7 +42,7 @@ class Moved:
 
 
 def bytes_reported(data: TrialData) -> int:
-    """What all clients together read, wrote or copied, as far as they tell."""
+    """What all clients together read, wrote or copied, as far as they report."""
     return sum(job.bytes_read or 0 for job in data.jobs)
 
 
@@ -57,7 +57,7 @@ def moved_around(data: TrialData) -> Moved | None:
 
 
 def both_ends(data: TrialData) -> Iterator[tuple[str, list[Sampled], str]]:
-    """Who must have moved what was told, which way: of copies it is the servers at both ends."""
+    """Who must have moved what was reported, which way: of copies it is the servers at both ends."""
     measure = data.measure
     yield "the storage" if measure.by == "interfaces" else "the workers' disks", data.storage, measure.direction
     if measure.far_end == "storage":
@@ -94,16 +94,16 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     return Moved(amount.rise(*times), counter_curve(sampled, counted, begin).rise(*times) if known else 0.0)
 
 
-def usual_excess(data: TrialData, row: TrialRow, told: float) -> tuple[float, str]:
-    """Which excess over what was told is explained, as a share of it, and by what."""
+def usual_excess(data: TrialData, row: TrialRow, reported: float) -> tuple[float, str]:
+    """Which excess over what was reported is explained, as a share of it, and by what."""
     own = data.traits.usual_excess
-    own += (USUAL_BYTES_PER_CLIENT * row.jobs + at_rest(data, row)) / told
+    own += (USUAL_BYTES_PER_CLIENT * row.jobs + at_rest(data, row)) / reported
     carried = moved_around(data)
-    again = sent_again(data, carried) / told
+    again = sent_again(data, carried) / reported
     if data.measure.by != "interfaces":
         return own, "are usual"
     if carried is not None and carried.packets:
-        headers, whose = HEADERS * carried.packets / told, "headers of the packets counted"
+        headers, whose = HEADERS * carried.packets / reported, "headers of the packets counted"
     else:
         headers, whose = HEADERS / (_mtu(data) - IP_AND_TCP), "headers by the MTU"
     return own + headers + again, f"are usual, {headers:.1%} of them {whose}, {again:.1%} sent again"

@@ -1,4 +1,4 @@
-"""Reads all that a trial left in its folder; what is missing or broken is told in words, not raised."""
+"""Reads all that a trial left in its folder; what is missing or broken is said in words, not raised."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def read_trial(folder: Path) -> TrialData:
     except Damaged as error:
         return _unread(folder, error)
     troubles: list[str] = []
-    lacking: list[str] = []
+    optional: list[str] = []  # what is missing of samples that enter no mean
 
     def found(shape: type[T], path: Path) -> T | None:
         return _found(shape, path, troubles.append)
@@ -88,34 +88,34 @@ def read_trial(folder: Path) -> TrialData:
     troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
     # Clients that were started ahead were submitted in the time of the trial before: that is no part of this one.
     begin_clock = _found(OwnClock, folder / names.BEGUN, lambda _: None)
-    known = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, begin_clock, lacking)
-    submitted, submit_error_s = known
+    submission = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, begin_clock, optional)
+    submitted, submit_error_s = submission
     go = _go(folder / names.GO, troubles)
     troubles += _other_go_times(go, jobs)
     outcome = read_outcome(folder)
     conditions = condition_states(folder, trial.conditions) if any(job.starts for job in jobs) else []
     troubles += [trouble for one in conditions if (trouble := one.trouble() or one.unproven())]
-    told = [job.go_wall_ns for job in jobs if job.go_wall_ns]
+    starts = [job.go_wall_ns for job in jobs if job.go_wall_ns]
     flushes = {host: found(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
     return TrialData(
         trial,
         jobs,
-        _read_all_samples(folder / names.SAMPLES, trial.roles, _undoing(conditions), troubles, lacking),
-        go_wall_ns=go.go_wall_ns if go else min(told, default=None),
+        _read_all_samples(folder / names.SAMPLES, trial.roles, _undoing(conditions), troubles, optional),
+        go_wall_ns=go.go_wall_ns if go else min(starts, default=None),
         submit_wall_ns=submitted,
         submit_error_s=submit_error_s,
         resident_bytes=_resident_bytes(flushes),
         outcome=_outcome_reasons(outcome or Outcome()),
         at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
         troubles=troubles,
-        lacking=lacking,
+        missing_optional=optional,
         writes=bool(trial.writes),
         left=(outcome or Outcome()).left,
-        looked_at=_looked_at(found(PlaceReport, folder / names.CLEARED)),
+        verified=_verified(found(PlaceReport, folder / names.CLEARED)),
         other_pools=_other_pools(folder, trial, jobs),
         clock=found(OwnClock, folder / names.CLOCK),
         begin_clock=begin_clock,
-        ceilings=_ceilings(folder, trial, conditions, lacking),
+        ceilings=_ceilings(folder, trial, conditions, optional),
         arranged=[f"{one.name}: {one.now} {one.condition.unit}".strip() for one in conditions],
         arranged_on=_asked_of_hosts(conditions),
         software_caches=_software_caches(conditions),
@@ -124,11 +124,11 @@ def read_trial(folder: Path) -> TrialData:
     )
 
 
-def _ceilings(folder: Path, trial: Definition, conditions: list[ConditionState], lacking: list[str]) -> Ceilings:
+def _ceilings(folder: Path, trial: Definition, conditions: list[ConditionState], optional: list[str]) -> Ceilings:
     """What the links on its way can carry, as they were arranged; to a worker's own disk there are none."""
     if trial.on_disk:
         return Ceilings()
-    known = read_ceilings(folder.absolute().parents[1], trial.pool, lacking.append)
+    known = read_ceilings(folder.absolute().parents[1], trial.pool, optional.append)
     if trial.measure.direction == RECEIVED:
         known = known.towards_storage()
     arranged = {role_of(one.condition.link): one.number for one in conditions if one.condition.link}
@@ -176,7 +176,7 @@ def _outcome_reasons(outcome: Outcome) -> list[str]:
 
 
 def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
-    """What a file of the trial says; None where it is not there, or damaged, which is told."""
+    """What a file of the trial says; None where it is not there, or damaged, which is reported."""
     try:
         return json_files.read_as(shape, path, path.name)
     except FileNotFoundError:
@@ -195,18 +195,18 @@ def _go(path: Path, troubles: list[str]) -> Go | None:
     return go
 
 
-def _looked_at(report: PlaceReport | None) -> str:
+def _verified(report: PlaceReport | None) -> str:
     return f"{report.check} of {report.checked} files" if report and report.status == "ok" else ""
 
 
 def _other_go_times(go: Go | None, jobs: list[Job]) -> list[str]:
     """Clients must all have been given one go time, the gate's, or each the one that is meant for it."""
-    told = {job.index: job.go_wall_ns for job in jobs if job.go_wall_ns}
+    of_clients = {job.index: job.go_wall_ns for job in jobs if job.go_wall_ns}
     if go is None:
-        given = set(told.values())
+        given = set(of_clients.values())
     else:
         common, orders = go.go_wall_ns, {name: value for name, value in asdict(go).items() if value is not None}
-        given = {common, *(time - (begin_of(orders, client) or common) + common for client, time in told.items())}
+        given = {common, *(time - (begin_of(orders, client) or common) + common for client, time in of_clients.items())}
     return [f"the gate and the clients tell {len(given)} different go times"] if len(given) > 1 else []
 
 
@@ -266,16 +266,16 @@ def pools_of_run(run: Path) -> list[tuple[str, list[str]]]:
 
 
 def _read_all_samples(
-    folder: Path, roles: Mapping[str, str], undoing: Mapping[str, int], troubles: list[str], lacking: list[str]
+    folder: Path, roles: Mapping[str, str], undoing: Mapping[str, int], troubles: list[str], optional: list[str]
 ) -> list[Sampled]:
     """All hosts' samples, until a host undid what was arranged there, which may start a service anew.
 
-    What is wrong with a storage server's is a trouble, with another's it is lacking.
+    What is wrong with a storage server's is a trouble, with another's it costs only evidence.
     """
     sampled = []
 
     def tell(host: str, words: str) -> None:
-        (troubles if roles.get(host, "storage") == "storage" else lacking).append(words)
+        (troubles if roles.get(host, "storage") == "storage" else optional).append(words)
 
     paths = {path.name.removesuffix(".samples"): path for path in sorted(folder.glob("*.samples"))}
     for host in roles:
@@ -297,14 +297,14 @@ def _read_all_samples(
 
 
 def _resident_bytes(flushes: Mapping[str, FlushReport | None]) -> int | None:
-    """What the flush left in all the workers' page caches; not known unless each of them told."""
+    """What the flush left in all the workers' page caches; not known unless each of them reported it."""
     reports = filter(None, flushes.values())
     left = [report.resident_after_bytes for report in reports if report.resident_after_bytes is not None]
     return sum(left) if left and len(left) == len(flushes) else None
 
 
 def _submission(
-    log: Path, jobs: list[Job], begin_clock: OwnClock | None, lacking: list[str]
+    log: Path, jobs: list[Job], begin_clock: OwnClock | None, optional: list[str]
 ) -> tuple[int | None, float | None]:
     """When the clients were submitted, by HTCondor's job event log, and by how many seconds that may be wrong.
 
@@ -318,7 +318,7 @@ def _submission(
     except FileNotFoundError:
         return None, None
     except OSError as error:
-        lacking.append(f"{log.name} cannot be read: {error.strerror}")
+        optional.append(f"{log.name} cannot be read: {error.strerror}")
         return None, None
     last_cluster = max((int(cluster) for _, cluster, _, _ in events), default=0)
     first: dict[str, float] = {}
@@ -329,7 +329,7 @@ def _submission(
             try:
                 stamp = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=UTC).timestamp()
             except ValueError as error:
-                lacking.append(f"{log.name} is damaged: {error}")
+                optional.append(f"{log.name} is damaged: {error}")
                 return None, None
             first[kind] = stamp + errors_s[kind]
     starts = [job.start.wall_ns for job in jobs if job.start]

@@ -47,7 +47,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class SoftwareCache:
-    """A host's cache, that was to be cold or warm; None where nothing was told."""
+    """A host's cache, that was to be cold or warm; None where nothing was reported."""
 
     host: str
     value: str
@@ -76,7 +76,7 @@ class TrialData:
     outcome: list[str]  # what the trial itself said went wrong
     troubles: list[str]  # what is missing or broken in its folder
     at_work: bool = False  # its DAGMan has not ended, and its last step has not said how it went
-    lacking: list[str] = field(default_factory=list)  # the same, of samples that enter no mean
+    missing_optional: list[str] = field(default_factory=list)  # the same, of samples that enter no mean
     other_pools: dict[str, str] = field(default_factory=dict)  # of workers that are not in its own: theirs
     clock: OwnClock | None = None  # at the trial's end
     begin_clock: OwnClock | None = None  # when its turn had come; None in trials of earlier versions
@@ -84,7 +84,7 @@ class TrialData:
     ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
     writes: bool = False  # into a place of its own
     left: list[str] = field(default_factory=list)  # of what it wrote, what could not be removed
-    looked_at: str = ""  # what of the written files was compared afterwards
+    verified: str = ""  # what of the written files was compared afterwards
     arranged: list[str] = field(default_factory=list)  # what the site has changed for it, as it was read back
     arranged_on: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what it was asked to change, by host
     software_caches: list[SoftwareCache] = field(default_factory=list)  # those of them that are such
@@ -93,7 +93,7 @@ class TrialData:
 
     @property
     def all_active_ns(self) -> tuple[int, int] | None:
-        """From the last client's begin to the first one's end; not known unless all of them told both."""
+        """From the last client's begin to the first one's end; not known unless all of them reported both."""
         working = [job for job in self.jobs if job.has_work]
         begins = [job.go.wall_ns for job in working if job.go]
         ends = [job.ended_wall_ns for job in working if job.ended_wall_ns is not None]
@@ -179,7 +179,7 @@ class TrialData:
 
     @property
     def end_ns(self) -> int | None:
-        """The window ends with the last client that told its end; one that ends before it began is no window."""
+        """The window ends with the last client that reported its end; one that ends before it began is no window."""
         ends = [job.ended_wall_ns for job in self.jobs if job.ended_wall_ns is not None]
         last, begin = max(ends, default=None), self.begin_ns
         if last is None or begin is None:

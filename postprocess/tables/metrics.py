@@ -183,7 +183,7 @@ def trial_row(data: TrialData) -> TrialRow:
         sampling=_sampling(data),
         resident_bytes=data.resident_bytes,
         bytes_late=None if (late := bytes_late(data)) is None else round(late),
-        looked_at=data.looked_at,
+        looked_at=data.verified,
         left_behind=tuple(data.left),
         limit=limit,
     )

@@ -225,7 +225,7 @@ def _unknown(data: TrialData) -> Iterator[tuple[float, str]]:
     yield moved_around(data) is None, f"what the storage {measure.direction} around the window is not known"
     yield not (silent or bytes_reported(data)), f"the clients tell that they {measure.did} nothing"
     if data.writes:
-        yield not data.looked_at, "nobody has looked at what was written"
+        yield not data.verified, "nobody has looked at what was written"
     if measure.far_end == "storage":
         other_end = together(data, data.far_end, measure.far_direction)
         yield other_end is None, "what the other end of the copies had is not known"

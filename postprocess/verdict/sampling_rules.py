@@ -24,7 +24,7 @@ from tierbench.postprocess.wording import abridged
 )
 def host_not_covered(data: TrialData, row: TrialRow) -> Measured:
     storage = {sampled.samples.host for sampled in data.storage}
-    missing = list(data.lacking)
+    missing = list(data.missing_optional)
     for interfaces in by_host(data.sampled):
         if interfaces[0].samples.host not in storage:
             missing += uncovered(interfaces, data.begin_ns, data.end_ns, None)

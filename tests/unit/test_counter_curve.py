@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.measures.traffic import traffic
-from tierbench.postprocess.records.increments import resolution_s
+from tierbench.postprocess.records.increments import refresh_distance_s
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.write import trial_tables
 
@@ -147,4 +147,4 @@ def test_a_server_with_hardly_a_sample_is_no_error(folder: Path, count: int) -> 
 def test_distances_of_which_no_two_are_alike_are_no_drivers() -> None:
     times = np.array([0.0, 1.0, 2.0, 11.0, 12.0, 21.0])  # between two that are the median's equals nothing lies
     sent = np.full(len(times), 1e6)
-    assert resolution_s(times, 0.1, np.full(len(times), True), sent, None) is None
+    assert refresh_distance_s(times, 0.1, np.full(len(times), True), sent, None) is None
