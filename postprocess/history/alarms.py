@@ -26,7 +26,7 @@ import numpy as np
 
 from tierbench.postprocess.compare.judgement import BETTER, WORSE
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.history.changepoints import Course, Rule, Segment, Single, course, line, tame
+from tierbench.postprocess.history.changepoints import Course, Rule, Segment, Single, course, line, winsorized
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import Acknowledgement, Night
 
@@ -222,7 +222,7 @@ def _of_control(
     shared = {shift.at for shift in shifts if shift.shared}
     told = False
     for name, counts in (("", lambda at: at in shared), (reference.configuration, lambda at: at not in shared)):
-        found = _present(reference, reference.rates, made, counts, _said(known, name), watch)
+        found = _present_state(reference, reference.rates, made, counts, _acknowledgements_of(known, name), watch)
         if found:
             told = told or not found.acknowledged
             alike = [shift for shift in shifts if shift.shared and reference.nights[0].planned_ns <= shift.planned_ns]
@@ -258,7 +258,7 @@ def _of_way(
         if shift.shared and rate.configuration in shift.along:
             environment += shift.difference * (planned >= shift.planned_ns)
     rates = rate.rates - environment
-    share, beside = _beside(rate, reference, its)
+    share, beside = _shared_with_control(rate, reference, its)
     there = ~np.isnan(beside)
     values = rates - share * np.where(there, beside, 0.0)
     made = course(values, watch.rule)
@@ -270,7 +270,7 @@ def _of_way(
 
     now = rates + environment[-1]  # what earlier nights would have measured in the environment of today
     by_control = reference is not None and share >= ALONG
-    found = _present(rate, now, made, its_own, _said(known, rate.configuration), watch, values)
+    found = _present_state(rate, now, made, its_own, _acknowledgements_of(known, rate.configuration), watch, values)
     if found:
         yield replace(found, by_control=by_control)
     if (found is None or found.acknowledged) and made.single and planned[-1] == last_ns:
@@ -283,7 +283,7 @@ def _of_way(
             yield replace(_alone(rate, now, made, made.single), by_control=by_control)
 
 
-def _beside(rate: Series, reference: Series | None, its: Course | None) -> tuple[float, Numbers]:
+def _shared_with_control(rate: Series, reference: Series | None, its: Course | None) -> tuple[float, Numbers]:
     """How far a way goes along with the control's single nights, and how far the control was off its level in each."""
     off = np.full(len(rate), np.nan)
     if reference is None or its is None or len(reference) == 0:
@@ -296,7 +296,7 @@ def _beside(rate: Series, reference: Series | None, its: Course | None) -> tuple
     both = ~np.isnan(off)
     if both.sum() < 3:
         return 1.0, off
-    mine, others = tame(np.diff(rate.rates[both])), tame(np.diff(off[both]))
+    mine, others = winsorized(np.diff(rate.rates[both])), winsorized(np.diff(off[both]))
     belief = ASSUMED * float(others @ others) / len(others)
     share = (float(mine @ others) + belief) / max(float(others @ others) + belief, 1e-12)
     return min(max(share, 0.0), 1.0), off
@@ -305,7 +305,7 @@ def _beside(rate: Series, reference: Series | None, its: Course | None) -> tuple
 # -- the present state of a series ---------------------------------------------------------------------------
 
 
-def _said(known: Chronicle, configuration: str) -> list[Acknowledgement]:
+def _acknowledgements_of(known: Chronicle, configuration: str) -> list[Acknowledgement]:
     return [one for one in known.acknowledgements if one.configuration == configuration]
 
 
@@ -342,7 +342,7 @@ class _State:
         return self
 
 
-def _present(
+def _present_state(
     one: Series,
     rates: Numbers,
     made: Course,
@@ -358,7 +358,7 @@ def _present(
         if at and not counts(at):
             beyond += part.level - parts[at - 1].level
         counting.append(replace(part, level=part.level - beyond))
-    state = _stands(one, counting, counts, said, size)
+    state = _state_after(one, counting, counts, said, size)
     if not state.direction:
         return None
     last = counting[-1]
@@ -368,13 +368,13 @@ def _present(
     found = _finding(
         STEP, one, rates, difference, reach, state.reference, replace(last, begin=parts[state.since].begin)
     )
-    after = math.exp(float(tame(rates[last.begin :]).mean()))
+    after = math.exp(float(winsorized(rates[last.begin :]).mean()))
     latest = one.nights[parts[state.latest].begin] if state.latest != state.since else None
     found = replace(found, acknowledged=acknowledged, latest=latest, after=after)
     return _as_drift(found, one, rates, values if values is not None else rates, state.reference, parts, watch) or found
 
 
-def _stands(
+def _state_after(
     one: Series, parts: list[Segment], counts: Callable[[int], bool], said: Sequence[Acknowledgement], size: float
 ) -> _State:
     """After all levels, and what people said in the nights of each."""
@@ -412,8 +412,8 @@ def _as_drift(
         kind=DRIFT,
         since=one.nights[turn],
         last=one.nights[turn - 1],
-        before=math.exp(float(tame(rates[begin:turn]).mean())),
-        after=math.exp(float(tame(rates[-LAST:]).mean())),
+        before=math.exp(float(winsorized(rates[begin:turn]).mean())),
+        after=math.exp(float(winsorized(rates[-LAST:]).mean())),
         ratio=(math.exp(slow.difference), bounds[0], bounds[1]),
         per_night=(math.exp(slow.slope), per_night[0], per_night[1]),
     )
@@ -431,7 +431,7 @@ def _finding(
 ) -> Finding:
     """What is said of the rate, whatever has told it."""
     ratio = math.exp(difference), math.exp(difference - reach), math.exp(difference + reach)
-    levels = [math.exp(float(tame(rates[part.begin : part.end]).mean())) for part in (before, after)]
+    levels = [math.exp(float(winsorized(rates[part.begin : part.end]).mean())) for part in (before, after)]
     index = max(after.begin, 1)
     direction = WORSE if difference < 0 else BETTER
     return Finding(
@@ -450,7 +450,7 @@ def _lost(chronicle: Chronicle, names: Sequence[str], control: str) -> Iterator[
         if len(gone) >= LEAST_LOST:
             last = next((night for night in reversed(nights) if night.planned_ns < gone[0].planned_ns), gone[0])
             ratio = math.nan, math.nan, math.nan
-            seen = any(one.since_ns == gone[0].planned_ns for one in _said(chronicle, name))
+            seen = any(one.since_ns == gone[0].planned_ns for one in _acknowledgements_of(chronicle, name))
             yield Finding(LOST, LOST, name, gone[0], last, math.nan, math.nan, ratio, is_control=name == control,
                           acknowledged=seen)  # fmt: skip
 
@@ -481,7 +481,7 @@ def _floor(one: Series, chronicle: Chronicle, watch: Watch) -> Iterator[Finding]
     rates = np.exp(one.rates[first:])
     size = watch.rule.size_of_logarithm
     seen = False
-    for ack in _said(chronicle, one.configuration):
+    for ack in _acknowledgements_of(chronicle, one.configuration):
         until = one.planned <= max(ack.since_ns, ack.at_ns)
         until[:first] = False
         seen |= bool(until.any()) and one.rates[-2:].mean() > np.median(one.rates[until]) - size

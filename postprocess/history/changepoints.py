@@ -97,7 +97,7 @@ def course(values: Numbers, rule: Rule) -> Course:
         return Course([Segment(0, len(values), float(np.median(values)) if len(values) else 0.0, math.inf)], 1.0)
     nights = _Nights(values, rule)
     for night in range(LEAST_IN_ALL, len(values) + 1):
-        nights.take_in(night - 1)
+        nights.add_night(night - 1)
     return nights.result()
 
 
@@ -113,26 +113,26 @@ class _Nights:
         self.near = np.array(values)  # the values themselves, so brought in
         self.sums, self.squares, self.products = (np.zeros(len(values) + 1) for _ in range(3))  # up to each night
         self.level = 0.0
-        self._settle(LEAST_IN_ALL - 1)
+        self._restart_level(LEAST_IN_ALL - 1)
 
-    def take_in(self, night: int) -> None:
+    def add_night(self, night: int) -> None:
         off = self.values[night] - self.level
         split = self._split(night, math.copysign(1.0, off)) if abs(off) >= self.size else None
         if split is not None:
             self.begins.append(split)
-            self._settle(night + 1)
+            self._restart_level(night + 1)
             return
         self.rests[night] = off
-        far = self._far(night)
+        far = self._outlier_limit(night)
         self.tamed[night] = kept = min(max(off, -far), far)
         self.near[night] = self.level + kept
         self._add(night, night + 1)
         self.level += kept / (night + 1 - self.begins[-1])
 
-    def _settle(self, end: int) -> None:
+    def _restart_level(self, end: int) -> None:
         """The level of the nights since the last begin, made anew."""
         begin = self.begins[-1]
-        part = tame(self.values[begin:end])
+        part = winsorized(self.values[begin:end])
         self.level = float(part.mean())
         self.rests[begin:end] = self.values[begin:end] - self.level
         self.tamed[begin:end] = part - self.level
@@ -146,7 +146,7 @@ class _Nights:
             self.squares[night + 1] = self.squares[night] + off * off
             self.products[night + 1] = self.products[night] + off * before
 
-    def _far(self, night: int) -> float:
+    def _outlier_limit(self, night: int) -> float:
         near = np.sort(np.abs(self.rests[max(night - 2 * RECENT, 0) : night]))
         return OUTLYING * max(MAD_TO_SD * float(near[len(near) // 2]), LEAST_SCATTER)
 
@@ -160,11 +160,11 @@ class _Nights:
         scatter: Numbers = np.sqrt(np.where(late > CLEARLY_MORE * pooled, late, pooled))
         return np.maximum(scatter, LEAST_SCATTER)
 
-    def _alike(self, ends: NDArray[np.int64]) -> Numbers:
+    def _autocorrelation(self, ends: NDArray[np.int64]) -> Numbers:
         """The autocorrelation from night to night up to each end; its estimate from few nights is too low."""
         raw = self.products[ends] / np.maximum(self.squares[ends], 1e-12)
-        alike: Numbers = np.clip(raw + (1 + 4 * raw) / ends - 0.5 / np.sqrt(ends), 0.0, 0.9)
-        return alike
+        correlation: Numbers = np.clip(raw + (1 + 4 * raw) / ends - 0.5 / np.sqrt(ends), 0.0, 0.9)
+        return correlation
 
     def _split(self, night: int, sign: float) -> int | None:
         """Where the present level ended, if another one began before this night."""
@@ -175,8 +175,8 @@ class _Nights:
             return None
         before, after = (splits - begin).astype(float), night + 1.0 - splits
         own = ((self.sums[splits] - self.sums[begin]) / before - self.level) * sign
-        alike = self._alike(splits)
-        count = (night + 1.0) * (1 - alike**2) / (1 + alike**2)
+        correlation = self._autocorrelation(splits)
+        count = (night + 1.0) * (1 - correlation**2) / (1 + correlation**2)
         critical = self.critical[np.clip(count - len(self.begins) - 1, 1, len(self.critical)).astype(int) - 1]
         limit = 0.8 * critical.min() * float(self._scatter(splits[:1])[0])
         tamed = np.minimum(off, max(limit, self.size))
@@ -185,19 +185,21 @@ class _Nights:
         rests = np.maximum(squares - sums**2 / after, 0.0)
         scatter, behind = self._scatter(splits, rests, after), np.sqrt(rests / np.maximum(after - 1, 1))
         behind = np.where((after >= ENOUGH_BEHIND) & (behind**2 > CLEARLY_MORE * scatter**2), behind, scatter)
-        error = np.sqrt(scatter**2 * _inflation(alike, before) / before + behind**2 * _inflation(alike, after) / after)
+        error = np.sqrt(
+            scatter**2 * _inflation(correlation, before) / before + behind**2 * _inflation(correlation, after) / after
+        )
         worth = difference / error / critical
         for place in np.argsort(-worth):
             if worth[place] < 1:
                 return None
             split, beyond = int(splits[place]), int((off[splits[place] - begin :] >= own[place] + self.size).sum())
-            if beyond > after[place] // 2 and not self._chance(
+            if beyond > after[place] // 2 and not self._is_by_chance(
                 split, int(after[place]), beyond, difference[place], sign
             ):
                 return split
         return None
 
-    def _chance(self, split: int, after: int, beyond: int, difference: float, sign: float) -> bool:
+    def _is_by_chance(self, split: int, after: int, beyond: int, difference: float, sign: float) -> bool:
         """Whether nights off by themselves, as there were before, may have come together."""
         earlier = int((self.rests[:split] * sign >= AS_FAR * difference).sum())
         return bool(earlier) and float(bdtrc(beyond - 1, after, earlier / split)) > TOGETHER
@@ -205,21 +207,21 @@ class _Nights:
     def result(self) -> Course:
         count = len(self.values)
         ends = np.array([count])
-        scatter, alike = float(self._scatter(ends)[0]), self._alike(ends)
+        scatter, correlation = float(self._scatter(ends)[0]), self._autocorrelation(ends)
         edges = [*self.begins, count]
         parts = []
         for begin, end in itertools.pairwise(edges):
-            level = float(tame(self.values[begin:end]).mean())
-            spread = math.sqrt(float(_inflation(alike, float(end - begin))[0]) / (end - begin))
+            level = float(winsorized(self.values[begin:end]).mean())
+            spread = math.sqrt(float(_inflation(correlation, float(end - begin))[0]) / (end - begin))
             parts.append(Segment(begin, end, level, scatter * spread))
-        free = max(count / float(_inflation(alike, float(count))[0]) - len(parts), 1.0)
+        free = max(count / float(_inflation(correlation, float(count))[0]) - len(parts), 1.0)
         return Course(parts, free, self._single(parts[-1], free))
 
     def _single(self, last: Segment, free: float) -> Single | None:
         """The last night alone, against the level that it would have left."""
         if len(last) < LEAST_IN_ALL - 1:
             return None
-        before = tame(self.values[last.begin : last.end - 1])
+        before = winsorized(self.values[last.begin : last.end - 1])
         scatter = float(self._scatter(np.array([last.end - 1]))[0]) * math.sqrt(1 + 1 / len(before))
         off = float(self.values[-1] - before.mean())
         if abs(off) < self.size or 2 * stdtr(free, -abs(off) / scatter) > SUSPICIOUS:
@@ -227,14 +229,14 @@ class _Nights:
         return Single(off, float(stdtrit(free, (1 + LEVEL) / 2)) * scatter)
 
 
-def _inflation(alike: Numbers, count: Numbers | float) -> Numbers:
+def _inflation(correlation: Numbers, count: Numbers | float) -> Numbers:
     """By how much the variance of a mean of so many nights is larger than if they had nothing to do with each other."""
-    rest = 1 - alike
-    larger: Numbers = (1 + alike) / rest - 2 * alike * (1 - alike**count) / (count * rest**2)
+    rest = 1 - correlation
+    larger: Numbers = (1 + correlation) / rest - 2 * correlation * (1 - correlation**count) / (count * rest**2)
     return np.maximum(larger, 1.0)
 
 
-def tame(values: Numbers) -> Numbers:
+def winsorized(values: Numbers) -> Numbers:
     """The values, with those far off brought in: one night gone wrong neither moves a level nor hides a change."""
     if len(values) < LEAST_IN_ALL:
         return values

@@ -181,7 +181,7 @@ def choose_control(site: Site, experiment: Experiment, asked: str) -> Control:
     others = (
         [asked]
         if asked
-        else sorted(ways if len(ways) > 1 else set(site.access) - ways, key=lambda way: _far(site, way))
+        else sorted(ways if len(ways) > 1 else set(site.access) - ways, key=lambda way: _distance(site, way))
     )
     for way in others:
         if way in ways:
@@ -235,6 +235,6 @@ def _first(points: dict[str, Trial], way: str) -> str:
     return max(own, key=lambda name: own[name].jobs)
 
 
-def _far(site: Site, way: str) -> tuple[int, str]:
+def _distance(site: Site, way: str) -> tuple[int, str]:
     access = site.access[way]
     return len(access.path) + (access.proxy != "") + (access.to is not None), way
