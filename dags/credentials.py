@@ -16,16 +16,16 @@ from tierbench.wrappers.credentials import KINDS
 
 def flags(access: Access) -> str:
     """What a job's script is told (wrappers/credentials.py)."""
-    told = []
+    options = []
     if access.kerberos:
-        told.append(f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}")
+        options.append(f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}")
     if access.token and access.token.file:
-        told.append(f"--token {PurePath(access.token.file).name}")
+        options.append(f"--token {PurePath(access.token.file).name}")
     if access.token and access.token.condor:
-        told.append(f"--credential {access.token.condor}")
+        options.append(f"--credential {access.token.condor}")
     if access.x509:
-        told.append(f"--x509 {PurePath(access.x509.proxy).name}")
-    return " ".join(told)
+        options.append(f"--x509 {PurePath(access.x509.proxy).name}")
+    return " ".join(options)
 
 
 def by_kind(access: Access) -> dict[str, str]:

@@ -296,8 +296,8 @@ def _client_flags(access: Access, experiment: Experiment, jobs: int) -> Iterator
         yield f"--gate {names.GO} --gate-timeout {limit.go_s}"
     if experiment.cores == "pinned":
         yield "--pin"
-    if told := credentials.flags(access):
-        yield told
+    if flags := credentials.flags(access):
+        yield flags
 
 
 def _script(name: str) -> str:

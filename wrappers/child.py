@@ -168,14 +168,14 @@ class Child:
         Both that tell say how many bytes they have written: of the go once, of more whenever they like.
         """
         self.interrupts.limit(seconds)
-        begin, own, told, polled = time.monotonic(), io_of("self"), 0, 0
+        begin, own, record_bytes, polled = time.monotonic(), io_of("self"), 0, 0
         first_byte, has_stdout = None, True
         while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
             elapsed, watching = time.monotonic() - begin, has_begun is not None and first_byte is None
             if elapsed > TELL_S:
-                told = told + tell_more() if told else tell()
+                record_bytes = record_bytes + tell_more() if record_bytes else tell()
             # A tenth of the time waited until now is precise enough, and many clients cannot look more often.
-            pause = min(max(0.01, elapsed / 10), 0.1) if watching else 1.0 if told else TELL_S
+            pause = min(max(0.01, elapsed / 10), 0.1) if watching else 1.0 if record_bytes else TELL_S
             has_stdout = has_stdout and self._has_stdout(pause)
             if not has_stdout:
                 time.sleep(0.002)
@@ -190,11 +190,11 @@ class Child:
         signal.alarm(0)
         self.interrupts.group = 0
         self.process.returncode = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        told = told or tell()
+        record_bytes = record_bytes or tell()
         # The kernel adds a reaped child's counts to its parent's, so they are complete; ours are taken off again.
         end = io_of("self")
         read = end.read - own.read - own.text_bytes - polled - self.io_before.read
-        written = end.written - own.written - told - self.io_before.written
+        written = end.written - own.written - record_bytes - self.io_before.written
         return Run(
             exit_status=self.process.returncode, end_wall_ns=wall, end_mono_ns=mono, first_byte_wall_ns=first_byte,
             read_bytes=read if own.text_bytes else None, written_bytes=written if own.text_bytes else None,

@@ -110,8 +110,8 @@ class Client:
     def traits(cls, options: "Mapping[str, Any] | None" = None) -> "dict[str, Any]":
         """What those who read its records later must know of it, with these options."""
         declared = {name: getattr(cls, name) for name in ("reads_whole", "usual_excess", "taken_in")}
-        told = options or {}
-        by_options = {"does": cls.doing(told), "settles": cls.settles(told), "at_once": cls.at_once(told)}
+        chosen = options or {}
+        by_options = {"does": cls.doing(chosen), "settles": cls.settles(chosen), "at_once": cls.at_once(chosen)}
         return {**declared, **by_options}
 
     @classmethod

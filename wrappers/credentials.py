@@ -177,9 +177,9 @@ def get_ticket(keytab: Path, principal: str, environment: "dict[str, str]") -> N
         raise Failure("no-ticket", f"{' '.join(command)}: {kinit.stderr.decode(errors='replace').strip()}")
 
 
-def variables(told: "Mapping[str, Any]") -> "dict[str, str]":
+def variables(declared: "Mapping[str, Any]") -> "dict[str, str]":
     """The values; one that is secret stands in a file that came with the job, or in the job's own environment."""
-    return {name: _secret(name, value) if isinstance(value, dict) else str(value) for name, value in told.items()}
+    return {name: _secret(name, value) if isinstance(value, dict) else str(value) for name, value in declared.items()}
 
 
 def _secret(name: str, place: "Mapping[str, str]") -> str:

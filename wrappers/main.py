@@ -133,13 +133,13 @@ class Progress:
 
     def __init__(self, client: Client, record: Record) -> None:
         self.client, self.record = client, record
-        self.done, self.told = None, time.monotonic()  # type: int | None, float
+        self.done, self.written_at = None, time.monotonic()  # type: int | None, float
 
     def tell(self) -> int:
         """The bytes written for it."""
-        if time.monotonic() - self.told < PROGRESS_S:
+        if time.monotonic() - self.written_at < PROGRESS_S:
             return 0
-        self.told, before, self.done = time.monotonic(), self.done, self.client.progress()
+        self.written_at, before, self.done = time.monotonic(), self.done, self.client.progress()
         return 0 if self.done == before else self.record.write("progress", *now(), done=self.done)
 
 

@@ -168,10 +168,10 @@ def ask_contents(question: "dict[str, Any]") -> None:
             seen = f"{url} has {found[0]} bytes with checksum {found[1]}, not {size} with {checksum}"
             raise Answer("bad", seen, "changed")
         read += 1
-    told = "{} of {} files were read in {:g} s".format(read, question["of"], question["seconds"])
+    summary = "{} of {} files were read in {:g} s".format(read, question["of"], question["seconds"])
     if read:
-        raise Answer("good", told + ", and are as in the catalogue")
-    raise Answer("doubtful", told, "unread")
+        raise Answer("good", summary + ", and are as in the catalogue")
+    raise Answer("doubtful", summary, "unread")
 
 
 def contents(url: str, seconds: float) -> "tuple[int, str] | None":

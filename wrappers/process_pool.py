@@ -70,21 +70,21 @@ class ProcessPool(Client):
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         try:
-            told = json.loads((self.job.scratch / RESULT).read_text())
+            result = json.loads((self.job.scratch / RESULT).read_text())
         except (OSError, ValueError):  # it was ended, or has ended itself, before it could tell
             return {"status": "killed" if run.exit_status < 0 else "failed", "message": run.last_words}
         status, message = "ok", ""
-        if told["failed"] and (self.work.for_s is None or not told["fetches"]):
-            (status, message), count = told["first_failure"], sum(told[key] for key in ("fetches", "failed", "cut"))
-            message = f"{told['failed']} of {count} fetches failed, at first: {message}"
-        if told["stopped"]:
-            status, message = "killed", f"{told['cut']} fetches were broken off"
+        if result["failed"] and (self.work.for_s is None or not result["fetches"]):
+            (status, message), count = result["first_failure"], sum(result[key] for key in ("fetches", "failed", "cut"))
+            message = f"{result['failed']} of {count} fetches failed, at first: {message}"
+        if result["stopped"]:
+            status, message = "killed", f"{result['cut']} fetches were broken off"
         others = ("first_failure", "bytes", "bytes_client", "end", "stopped", "counts")
-        work = {key: told[key] for key in told if key not in others}
+        work = {key: result[key] for key in result if key not in others}
         return {
-            "status": status, "message": message, "ended": told["end"], "work": work,
-            "bytes_app": told["bytes"], "bytes_client": told["bytes_client"], "bytes_source": "fetches",
-            "detail": {"counts": told["counts"]} if told["counts"] else {},
+            "status": status, "message": message, "ended": result["end"], "work": work,
+            "bytes_app": result["bytes"], "bytes_client": result["bytes_client"], "bytes_source": "fetches",
+            "detail": {"counts": result["counts"]} if result["counts"] else {},
         }  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def lead(task: str) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     pool.release(int(line))
     pool.work_on()
-    (path.parent / RESULT).write_text(json.dumps(pool.told()))
+    (path.parent / RESULT).write_text(json.dumps(pool.to_record()))
     return 0
 
 
@@ -200,10 +200,10 @@ class _Leader:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | (os.WNOHANG if self.resting else 0))
         return self.running.pop(ended.si_pid) if ended else None
 
-    def told(self) -> "dict[str, Any]":
+    def to_record(self) -> "dict[str, Any]":
         begins = [*self.line.begins(self.end[0]), *self.own_begins] or [0]
         return {
-            **self.tally.told(self.overdue),
+            **self.tally.to_record(self.overdue),
             "first_failure": self.tally.first_failure, "processes": len(self.processes),
             "bytes": self.tally.bytes, "bytes_client": self.bytes_client, "end": self.end, "stopped": self.stopped,
             "counts": dict(self.counts),

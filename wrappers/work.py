@@ -86,7 +86,7 @@ class Tally:
     def failed(self) -> int:
         return sum(self.statuses.values()) - self.statuses["ok"] - self.statuses["cut"]
 
-    def told(self, overdue: int = 0) -> "dict[str, Any]":
+    def to_record(self, overdue: int = 0) -> "dict[str, Any]":
         """The counts of a record's end, when so many were to begin by the timetable and did not."""
         in_order, cut_after = sorted(self.latencies), sorted(self.cut_after)
         return {

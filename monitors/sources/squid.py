@@ -64,8 +64,8 @@ class Squid(Source):
             if not answer:
                 return (-1,) * len(NAMES)
         counted = dict(re.findall(r"^(\S+) = (\d+)", answer.decode(errors="replace"), re.M))
-        told = tuple(int(counted.get(name, -1)) for name in NAMES)
-        if min(told) >= 0:
-            self.restarted = any(map(operator.lt, told, self.counted))
-            self.questions, self.counted = 1 if self.restarted else self.questions, told
-        return (told[0] if told[0] < 0 else max(0, told[0] - self.questions), *told[1:])
+        counters = tuple(int(counted.get(name, -1)) for name in NAMES)
+        if min(counters) >= 0:
+            self.restarted = any(map(operator.lt, counters, self.counted))
+            self.questions, self.counted = 1 if self.restarted else self.questions, counters
+        return (counters[0] if counters[0] < 0 else max(0, counters[0] - self.questions), *counters[1:])

@@ -444,8 +444,8 @@ def test_percentiles_are_of_those_that_were_due_and_never_begun_as_well() -> Non
     tally = Tally()
     for hundredth in range(1, 61):
         tally.add(Fetch(0, "ok", "", 1, hundredth / 100))
-    assert tally.told()["latency_s"] == {"p50": 0.3, "p95": 0.57, "p99": 0.6, "max": 0.6}
-    assert tally.told(overdue=40)["latency_s"] == {"p50": 0.5, "p95": None, "p99": None, "max": 0.6}
+    assert tally.to_record()["latency_s"] == {"p50": 0.3, "p95": 0.57, "p99": 0.6, "max": 0.6}
+    assert tally.to_record(overdue=40)["latency_s"] == {"p50": 0.5, "p95": None, "p99": None, "max": 0.6}
 
 
 def test_percentiles_count_what_was_cut_off_as_longer_than_it_had_been_under_way() -> None:
@@ -455,7 +455,7 @@ def test_percentiles_count_what_was_cut_off_as_longer_than_it_had_been_under_way
         tally.add(Fetch(0, "ok", "", 1, seconds))
     for under_way in 8 * [60.0, 1.5]:
         tally.add(Fetch(0, "cut", "", 1, under_way))
-    assert tally.told()["latency_s"] == {"p50": 19.5, "p95": None, "p99": None, "max": 20.0}
+    assert tally.to_record()["latency_s"] == {"p50": 19.5, "p95": None, "p99": None, "max": 20.0}
 
 
 def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path: Path, web: Any) -> None:

@@ -173,7 +173,7 @@ def test_latencies_that_differ_by_less_than_a_per_cent_are_not_one_class_apart(t
         tally = Tally()
         for number in range(100):
             tally.add(Fetch(number, "ok", "", 1, seconds))
-        work = {**work_done(), **tally.told()}
+        work = {**work_done(), **tally.to_record()}
         told.append(trial.with_work({"files_per_job": 100}, work).fetched.latency_p50_s or 0)
     assert told[1] / told[0] == pytest.approx(1.003, abs=0.0021)
 

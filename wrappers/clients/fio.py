@@ -69,22 +69,22 @@ class Fio(Client):
         return self._iozone() if self.job.options["program"] == IOZONE else self._fio()
 
     def _fio(self) -> "list[str]":
-        told, writes = self.job.options, self.job.options["write"]
+        options, writes = self.job.options, self.job.options["write"]
         flags = {
             "name": "tierbench", "filename": self.job.path, "rw": "write" if writes else "read", "bs": self.block,
-            "size": self.job.expected_bytes, "ioengine": "psync", "direct": int(told["direct"]), "thread": 1,
+            "size": self.job.expected_bytes, "ioengine": "psync", "direct": int(options["direct"]), "thread": 1,
             "output-format": "json", "output": self.report,
         }  # fmt: skip
         if writes:
-            flags.update(fallocate="none", refill_buffers=1, end_fsync=int(told["fsync"]), create_on_open=1)
+            flags.update(fallocate="none", refill_buffers=1, end_fsync=int(options["fsync"]), create_on_open=1)
         command = ["fio", *(f"--{name}={value}" for name, value in flags.items())]
         return command if writes else [*command, "--readonly"]
 
     def _iozone(self) -> "list[str]":
-        told = self.job.options
+        options = self.job.options
         size, block = f"{(self.job.expected_bytes or 0) // 1024}k", f"{self.block // 1024}k"
-        flags = {"-e": told["fsync"], "-c": told["close"], "-I": told["direct"]}
-        what = ["-i", "0"] if told["write"] else ["-i", "1", "-+E"]  # not its own, and no pattern in it
+        flags = {"-e": options["fsync"], "-c": options["close"], "-I": options["direct"]}
+        what = ["-i", "0"] if options["write"] else ["-i", "1", "-+E"]  # not its own, and no pattern in it
         command = ["iozone", *what, "-+n", "-w", "-s", size, "-r", block, "-f", self.job.path]
         return [*command, *(flag for flag, wanted in flags.items() if wanted)]
 
@@ -107,8 +107,8 @@ class Fio(Client):
         """The bytes and seconds that it counted; and when those were over, if closing is not to count."""
         try:
             text = self.report.read_text()
-            told = json.loads(text[text.index("{") :])["jobs"][0]  # a complaint may come first
-            moved = told["write" if self.job.options["write"] else "read"]
+            result = json.loads(text[text.index("{") :])["jobs"][0]  # a complaint may come first
+            moved = result["write" if self.job.options["write"] else "read"]
             own_ms = moved["runtime"]
             begun_ns = None if self.job.options["close"] else int((self.job.scratch / "begun").read_text())
             return moved["io_bytes"], own_ms / 1e3, begun_ns and begun_ns + own_ms * 10**6

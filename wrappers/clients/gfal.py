@@ -27,8 +27,8 @@ class Gfal(Client):
 
     @classmethod
     def missing_by(cls, protocol: str) -> str:
-        told = run_program("gfal-copy", "--version").output
-        absent = [plugin for plugin in (PLUGINS[protocol], "file") if f"\t{plugin}-" not in told]
+        answer = run_program("gfal-copy", "--version").output
+        absent = [plugin for plugin in (PLUGINS[protocol], "file") if f"\t{plugin}-" not in answer]
         return f"gfal2 has no plugin {absent[0]}" if absent else ""
 
     def prepare(self) -> None:
@@ -48,8 +48,8 @@ class Gfal(Client):
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         """Of what goes past it gfal-copy tells no more than the file's size, and that all went well."""
-        told = COPYING.search(run.stderr)
-        size = int(told.group(1)) if told and not run.exit_status else None
+        answer = COPYING.search(run.stderr)
+        size = int(answer.group(1)) if answer and not run.exit_status else None
         if self.job.options["to"]:
             end = self.judged(run, 0 if run.exit_status else size)
             return {**end, "bytes_source": "gfal-copy", "bytes_client": None}

@@ -88,22 +88,22 @@ class Gridftp(Client):
         return [*said, "-f", str(pairs)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        told = (self.job.scratch / "stderr").read_text(errors="replace")  # all of it, where `run` has its end
-        fetches = list(self._fetches(told))
+        log = (self.job.scratch / "stderr").read_text(errors="replace")  # all of it, where `run` has its end
+        fetches = list(self._fetches(log))
         whole = sum(fetch["bytes"] for fetch in fetches)
-        took = None if self.job.options["to"] else sum(map(int, TOOK.findall(told)))
-        counts = collections.Counter(SENT.findall(told))
-        status, message = self._judged(run, fetches, whole if took is None else took, told, counts["RETR"])
+        took = None if self.job.options["to"] else sum(map(int, TOOK.findall(log)))
+        counts = collections.Counter(SENT.findall(log))
+        status, message = self._judged(run, fetches, whole if took is None else took, log, counts["RETR"])
         return {
             "status": status, "message": message, "bytes_app": whole if took is None else took, "bytes_client": took,
             "bytes_source": "globus-url-copy", "fetches": fetches, "detail": {"counts": dict(counts)},
         }  # fmt: skip
 
     def _judged(
-        self, run: Run, fetches: "list[dict[str, Any]]", moved: int, told: str, asked_for: int
+        self, run: Run, fetches: "list[dict[str, Any]]", moved: int, log: str, asked_for: int
     ) -> "tuple[str, str]":
         files = self._files()
-        complaint = COMPLAINT.search(told)
+        complaint = COMPLAINT.search(log)
         words = " ".join(complaint.group(1).split()) if complaint else run.last_words
         if run.exit_status:
             judged = self.judged(run._replace(stderr=words), moved)
@@ -123,11 +123,11 @@ class Gridftp(Client):
             return ("short-read" if moved < expected else "failed"), f"read {moved} of {expected} bytes"
         return "ok", ""
 
-    def _fetches(self, told: str) -> "Iterator[dict[str, Any]]":
+    def _fetches(self, log: str) -> "Iterator[dict[str, Any]]":
         """The files that are told to be whole, with the bytes that the server which took each has told of it."""
-        whole = collections.Counter(WHOLE.findall(told))
+        whole = collections.Counter(WHOLE.findall(log))
         marked = collections.defaultdict(dict)  # type: dict[str, dict[str, int]]
-        for url, stripe, count in MARKER.findall(told):
+        for url, stripe, count in MARKER.findall(log):
             marked[url][stripe] = int(count)  # the last one counts
         for number, (url, expected) in enumerate(self._files()):
             at = self._target(url) if self.job.options["to"] else url

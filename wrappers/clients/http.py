@@ -53,8 +53,8 @@ class Http(Client):
         way = ["--proxy", f"http://{proxy}"] if proxy else ["--noproxy", "*"]
         form = "%{stderr}fetched %{http_code} %{size_download} %{time_total}\\n"
         files = [word for url, _ in self._files() for word in ("-o", "/dev/null", url)]
-        told = ["-q", "--silent", "--show-error", "--fail", "--globoff", *way, *self._shown(), "-w", form]
-        return ["curl", *told, *files]
+        flags = ["-q", "--silent", "--show-error", "--fail", "--globoff", *way, *self._shown(), "-w", form]
+        return ["curl", *flags, *files]
 
     def _shown(self) -> "list[str]":
         """What it shows the server so as to be let in; not on its command line, which all on the host can see."""
@@ -89,11 +89,11 @@ class Http(Client):
         """Each fetch that has ended: what curl complained of stands before it."""
         files, trouble = iter(self._files()), ""
         for line in said.splitlines():
-            complaint, told = TROUBLE.match(line), TOLD.match(line)
+            complaint, match = TROUBLE.match(line), TOLD.match(line)
             trouble = complaint.group(1) if complaint else trouble
-            if told:
+            if match:
                 _, expected = next(files)
-                code, size, seconds = int(told.group(1)), int(told.group(2)), float(told.group(3))
+                code, size, seconds = int(match.group(1)), int(match.group(2)), float(match.group(3))
                 status, message = _judged(code, size, expected, trouble)
                 yield {"status": status, "message": message, "bytes": size, "seconds": seconds}
                 trouble = ""

@@ -37,19 +37,19 @@ class Iperf3(Client):
         return "reads" if options.get("back") else "writes"
 
     def command(self) -> "list[str]":
-        told, server = self.job.options, urlsplit(self.job.url)
+        options, server = self.job.options, urlsplit(self.job.url)
         flags = {
-            "--client": server.hostname, "--port": server.port or USUAL_PORT, "--parallel": told["streams"],
+            "--client": server.hostname, "--port": server.port or USUAL_PORT, "--parallel": options["streams"],
             "--logfile": self.job.scratch / "iperf3.json",
         }  # fmt: skip
         if self.job.expected_bytes is None:
-            flags["--time"] = told["seconds"]
+            flags["--time"] = options["seconds"]
         else:
             flags["--bytes"] = self.job.expected_bytes
-        if told["window_kb"]:
-            flags["--window"] = f"{told['window_kb']}K"
+        if options["window_kb"]:
+            flags["--window"] = f"{options['window_kb']}K"
         command = ["iperf3", "--json", *(str(word) for flag in flags.items() for word in flag)]
-        return [*command, "--reverse"] if told["back"] else command
+        return [*command, "--reverse"] if options["back"] else command
 
     def has_begun(self, read: int, written: int) -> bool:
         return (read if self.job.options["back"] else written) > FIRST_BLOCK

@@ -114,18 +114,18 @@ class SmallFiles(Client):
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         try:
-            told = json.loads(Path(self.report).read_text())
+            result = json.loads(Path(self.report).read_text())
         except (OSError, ValueError):
             return {**self.judged(run, 0 if run.exit_status else None), "operations": None}
         planned = len(self.tree.steps())
-        well = not run.exit_status and told["operations"] == planned
-        message = "" if well else f"did {told['operations']} of {planned} operations: {run.last_words}"
-        detail = {f"{what}_s": round(value, 6) for what, value in sorted(told["seconds"].items())}
+        well = not run.exit_status and result["operations"] == planned
+        message = "" if well else f"did {result['operations']} of {planned} operations: {run.last_words}"
+        detail = {f"{what}_s": round(value, 6) for what, value in sorted(result["seconds"].items())}
         return {
             "status": "ok" if well else "failed", "message": message,
-            "operations": told["operations"], "operations_s": round(sum(told["seconds"].values()), 6),
-            "bytes_app": told["read"], "bytes_client": run.read_bytes, "bytes_source": "proc-io",
-            "detail": {**detail, "counts": told["counts"]},
+            "operations": result["operations"], "operations_s": round(sum(result["seconds"].values()), 6),
+            "bytes_app": result["read"], "bytes_client": run.read_bytes, "bytes_source": "proc-io",
+            "detail": {**detail, "counts": result["counts"]},
         }  # fmt: skip
 
 

@@ -93,21 +93,21 @@ class Writer(Client):
         return bool(options.get("fsync", True))
 
     def held_command(self) -> "list[str]":
-        told, options = self.job, self.job.options
-        numbers = [told.offset, told.expected_bytes or 0, options["block_kb"] * 1024, int(options["fsync"])]
-        report = str(told.scratch / "written")
-        return [sys.executable or "python3", "-c", WRITE, report, told.path, *map(str, numbers)]
+        job, options = self.job, self.job.options
+        numbers = [job.offset, job.expected_bytes or 0, options["block_kb"] * 1024, int(options["fsync"])]
+        report = str(job.scratch / "written")
+        return [sys.executable or "python3", "-c", WRITE, report, job.path, *map(str, numbers)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         try:
-            told = json.loads((self.job.scratch / "written").read_text())
+            result = json.loads((self.job.scratch / "written").read_text())
         except (OSError, ValueError):  # it was ended before it could tell
             return self.judged(run, 0 if run.exit_status else None)
         return {
-            **self.judged(run, told.pop("written")),
-            "opened_wall_ns": told.pop("opened_wall_ns", None),
-            "first_byte_wall_ns": told.pop("first_wall_ns", None),
+            **self.judged(run, result.pop("written")),
+            "opened_wall_ns": result.pop("opened_wall_ns", None),
+            "first_byte_wall_ns": result.pop("first_wall_ns", None),
             "bytes_source": "its own count",
             "bytes_client": run.read_bytes if self.job.remote else run.written_bytes,
-            "detail": {name: round(value, 6) if isinstance(value, float) else value for name, value in told.items()},
+            "detail": {name: round(value, 6) if isinstance(value, float) else value for name, value in result.items()},
         }

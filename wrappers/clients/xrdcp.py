@@ -71,6 +71,6 @@ class Xrdcp(SummedClient):
         scheme, _, rest = self._target.partition("://")
         door, _, path = rest.partition("/")
         with contextlib.suppress(OSError):
-            told = SIZE.search(run_program("xrdfs", f"{scheme}://{door}", "stat", "/" + path.lstrip("/")).output)
-            return int(told.group(1)) if told else None
+            match = SIZE.search(run_program("xrdfs", f"{scheme}://{door}", "stat", "/" + path.lstrip("/")).output)
+            return int(match.group(1)) if match else None
         return None
