@@ -73,7 +73,7 @@ def test_how_far_it_has_come_is_told_when_that_has_changed(capsys: pytest.Captur
     progress = Progress(cast("Client", SimpleNamespace(progress=lambda: next(done))), Record())
     written = []
     for _ in range(3):
-        progress.told -= PROGRESS_S
+        progress.written_at -= PROGRESS_S
         written += [progress.tell(), progress.tell()]
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["done"] for line in lines] == [1, 2]
