@@ -24,6 +24,18 @@ from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
 from tierbench.postprocess.wording import between, counted, factor, figures, listed, span, worded
 
+RAISE = {  # by what limits all lines: how it could be raised, so that they can be compared
+    "worker NIC": "more or faster workers",
+    "worker CPU": "workers with more cores",
+    "client's own CPU": "workers with faster cores, or jobs that compute less",
+    "storage": "faster storage, or fewer jobs",
+    "WAN link": "a faster WAN, or fewer jobs",
+    "latency": "more jobs, or larger reads",
+    "door NIC": "a faster door, or more doors",
+    "door CPU": "a door with more cores, or more doors",
+    "gateway NIC": "a faster gateway",
+    "gateway CPU": "a gateway with more cores",
+}
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
 WALL_TIME = "wall_time_s"
 
@@ -101,9 +113,9 @@ def answer(results: Results, panel: Panel) -> Answer:
             )
             contradiction = _by_valid_trials(results, ranked, ratios) if clear else []
         clear = clear and not contradiction and not unknown
-    # What takes an answer back stands in it: wherever it is read, the notes may not be.
-    sentence = " ".join([sentence, *contradiction, *unknown])
     rests = Basis(results, panel, trials, rows_at(usable, results.at(panel, x=x)), x, ranked)
+    # What takes an answer back, and its cause, stand in it: wherever it is read, the notes may not be.
+    sentence = " ".join([sentence, *contradiction, *unknown, *_limits(rests, clear)])
     directions = {trial.direction for trial in usable}
     notes = [worded(note, directions) for note in _said(NOTES, rests)]
     return Answer(clear, worded(sentence, directions), (*notes, *_said(DOUBTS, rests)), compares=len(ranked) > 1)
@@ -130,6 +142,32 @@ def _unknown(results: Results, panel: Panel, x: str, ranked: list[SummaryRow]) -
     trials = sum(missing.values())
     none = "its only trial does not count" if trials == 1 else f"none of {trials} trials counts"
     return [f"Nothing is known of {named}: {none}."]
+
+
+def _limits(basis: Basis, clear: bool) -> list[str]:
+    """What limited most trials of each line; where it is one for all, what would have to change to compare them."""
+    results, lines = basis.results, basis.results.layout.lines
+    limits: dict[str, list[str]] = {}
+    for row in basis.ranked:
+        labels = [trial.limit.bottleneck for trial in basis.deciding if level_of(trial, lines) == level_of(row, lines)]
+        label = max(RAISE, key=labels.count)
+        limits.setdefault(label if labels.count(label) > len(labels) / 2 else "", []).append(_name(results, row))
+    if len(limits) > 1:
+        named = [f"{listed(names)} by the {label}" for label, names in limits.items() if label]
+        return [f"Limited were {'; '.join(named)}."]
+    (label, names), *_ = limits.items()
+    if not label:
+        return []
+    if len(names) == 1:
+        return [f"It was limited by the {label}."]
+    of_label = [trial.limit for trial in basis.deciding if trial.limit.bottleneck == label]
+    used = [100 * limit.efficiency for limit in of_label if limit.efficiency is not None]
+    ceilings = {figures(limit.ceiling_mbps, "Mb/s") for limit in of_label if limit.ceiling_mbps}
+    share = ""
+    if used and len(ceilings) == 1:
+        share = f": the jobs received {min(used):.0f}–{max(used):.0f}\N{NO-BREAK SPACE}% of its {ceilings.pop()}"
+    remedy = "" if clear else f" To compare them by themselves takes {RAISE[label]}."
+    return [f"The {label} limits all {len(names)}{share}.{remedy}"]
 
 
 def deciding_place(results: Results, panel: Panel) -> str:
