@@ -54,7 +54,9 @@ def as_text(run: Path) -> str:
         if not path.is_file():
             raise TierbenchError(f"{path}: no such table; `tierbench tables {run}` makes it")
     trials, summary = read_rows(TrialRow, run / names.TRIALS_CSV), read_rows(SummaryRow, run / names.SUMMARY_CSV)
-    reasons = [printable(f"{trial.trial}: {trial['verdict_reasons']}") for trial in trials if trial.verdict_reasons]
+    reasons = [printable(_why(trial)) for trial in trials if trial.verdict_reasons]
+    if any(len(trial.verdict_reasons) > 1 for trial in trials):
+        reasons.append(f"All reasons are in {names.TRIALS_CSV} (verdict_reasons) and in the report.")
     reasons += [
         f"{trial.trial}: left behind: {printable(trial['left_behind'])}" for trial in trials if trial.left_behind
     ]
@@ -66,6 +68,12 @@ def as_text(run: Path) -> str:
         aligned(summary, _headed(SUMMARY, summed, directions)),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _why(trial: TrialRow) -> str:
+    """Its first reason, and how many more there are: a busy host gives a dozen for each trial."""
+    first, *more = trial.verdict_reasons
+    return f"{trial.trial}: {first}" + (f" (and {len(more)} more)" if more else "")
 
 
 def _headed(columns: Mapping[str, str], summed: bool, directions: Collection[str]) -> Mapping[str, str]:
