@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
+from tierbench.postprocess.measures.bottleneck import LATENCY
 from tierbench.postprocess.report.notes import (
     amplification_notes,
     each_files_time,
@@ -153,21 +154,33 @@ def _limits(basis: Basis, clear: bool) -> list[str]:
         label = max(RAISE, key=labels.count)
         limits.setdefault(label if labels.count(label) > len(labels) / 2 else "", []).append(_name(results, row))
     if len(limits) > 1:
-        named = [f"{listed(names)} by the {label}" for label, names in limits.items() if label]
-        return [f"Limited were {'; '.join(named)}."]
+        known = {label: names for label, names in limits.items() if label}
+        named = [f"{listed(names)} by {_the(label)}" for label, names in known.items()]
+        return [f"Limited {'was' if sum(map(len, known.values())) == 1 else 'were'} {'; '.join(named)}."]
     (label, names), *_ = limits.items()
     if not label:
         return []
     if len(names) == 1:
-        return [f"It was limited by the {label}."]
+        return [f"It was limited by {_the(label)}."]
     of_label = [trial.limit for trial in basis.deciding if trial.limit.bottleneck == label]
     used = [100 * limit.efficiency for limit in of_label if limit.efficiency is not None]
     ceilings = {figures(limit.ceiling_mbps, "Mb/s") for limit in of_label if limit.ceiling_mbps}
     share = ""
     if used and len(ceilings) == 1:
-        share = f": the jobs received {min(used):.0f}–{max(used):.0f}\N{NO-BREAK SPACE}% of its {ceilings.pop()}"
+        # The ceiling is that of the way: it may be another resource's than what limits, as behind latency.
+        least, most = f"{min(used):.0f}", f"{max(used):.0f}"
+        received = least if least == most else f"{least}–{most}"
+        share = (
+            f": the jobs received {received}\N{NO-BREAK SPACE}% of {ceilings.pop()}, the way's tightest known ceiling"
+        )
     remedy = "" if clear else f" To compare them by themselves takes {RAISE[label]}."
-    return [f"The {label} limits all {len(names)}{share}.{remedy}"]
+    words = _the(label)
+    return [f"{words[0].upper()}{words[1:]} limits all {len(names)}{share}.{remedy}"]
+
+
+def _the(label: str) -> str:
+    """What limits, with its article."""
+    return label if label == LATENCY else f"the {label}"
 
 
 def deciding_place(results: Results, panel: Panel) -> str:

@@ -102,3 +102,19 @@ def test_who_leads_elsewhere_on_the_ladder_is_told(tmp_path):
     write_csv(run / "ratios.csv", ratios)
     notes = answer(read_results(run, silent), Panel({"workload": "root"})).notes
     assert "The highest mean elsewhere on the ladder: with 4 jobs lan-xrootd." in notes
+
+
+def limited(run, label, rates):
+    """The answer of a run all of whose trials are limited by one thing, behind a link of 500 Mb/s."""
+    made = write_run(run, Shape(rates=rates, batches=(8,), samples=False))
+    rows = read_csv(made / "trials.csv")
+    write_csv(made / "trials.csv", [{**row, "bottleneck": label} for row in rows])
+    return answer(read_results(made, silent), Panel({"workload": "root"})).sentence
+
+
+def test_what_limits_all_is_not_taken_for_the_ways_ceiling(tmp_path):
+    sentence = limited(tmp_path / "run", "latency", {"direct": 203.0, "lan-xrootd": 200.0})
+    assert "Latency limits all 2: the jobs received " in sentence
+    assert "% of 500\N{NO-BREAK SPACE}Mb/s, the way's tightest known ceiling. To compare them" in sentence
+    sentence = limited(tmp_path / "one", "client's own CPU", {"direct": 203.0})
+    assert sentence.endswith("It was limited by the client's own CPU.")
