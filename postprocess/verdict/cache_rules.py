@@ -85,7 +85,7 @@ def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
     unit="workers",
     suspect=0,
     because="not knowing is no proof",
-    remedy="have the condition's program print it (docs/conditions.md), and see why the condition was not undone",
+    remedy="have the condition's program print it (docs/sites.md), and see why the condition was not undone",
 )
 def software_cache_not_told(data: TrialData, row: TrialRow) -> Measured:
     silent = [cache.host for cache in software_caches(data) if cache.fetched is None]

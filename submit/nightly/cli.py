@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import getpass
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench import names
-from tierbench.checked_text import printable
+from tierbench.checked_text import printable, shown
 from tierbench.dags.graphs import NOTHING_TO_CONFIRM
 from tierbench.errors import TierbenchError
 from tierbench.spec import NAMED
@@ -105,9 +106,13 @@ def register(subcommands: Any) -> None:
 def floor(text: str) -> tuple[str, float]:
     """A configuration and its least rate, as --floor has them."""
     name, _, rate = text.rpartition("=")
-    if not name or not float(rate) > 0:
-        raise ValueError
-    return name, float(rate)
+    try:
+        least = float(rate)
+    except ValueError:
+        least = 0.0
+    if not name or not 0 < least < math.inf:
+        raise argparse.ArgumentTypeError(f"must be NAME=RATE, the rate a number above 0, not {shown(text)}")
+    return name, least
 
 
 def say(words: str) -> None:
