@@ -270,7 +270,10 @@ def _of_way(
 
     now = rates + environment[-1]  # what earlier nights would have measured in the environment of today
     by_control = reference is not None and share >= ALONG
-    found = _present_state(rate, now, made, its_own, _acknowledgements_of(known, rate.configuration), watch, values)
+    said = _acknowledgements_of(known, rate.configuration)
+    if reference is None:  # then a change of all ways is told by what they are, and acknowledged for all
+        said += _acknowledgements_of(known, "")
+    found = _present_state(rate, now, made, its_own, said, watch, values)
     if found:
         yield replace(found, by_control=by_control)
     if (found is None or found.acknowledged) and made.single and planned[-1] == last_ns:
@@ -498,4 +501,5 @@ def _shared(found: Sequence[Finding], own: Mapping[str, Series]) -> Finding | No
     begins = [one.since.planned_ns for one in moved]
     if max(begins) - min(begins) > SAME_CHANGE * DAY_NS:
         return None
-    return replace(min(moved, key=lambda one: abs(math.log(one.ratio[0]))), configuration="")
+    least = min(moved, key=lambda one: abs(math.log(one.ratio[0])))
+    return replace(least, configuration="", acknowledged=all(one.acknowledged for one in moved))

@@ -83,6 +83,15 @@ def test_without_a_control_what_all_ways_share_is_told_once():
     assert told(known) == [(STEP, WORSE, "")]
 
 
+def test_without_a_control_what_all_ways_share_can_be_acknowledged():
+    known = chronicle_of(45, factors={"": slower_from(40, 0.2)}, control="")
+    (told,) = findings(known)
+    seen = Acknowledgement("n", told.configuration, told.since.planned_ns, "admin", 0)
+    assert [one.acknowledged for one in findings(replace(known, acknowledgements=[seen]))] == [True]
+    of_one = replace(seen, configuration=LAN)
+    assert [one.acknowledged for one in findings(replace(known, acknowledgements=[of_one]))] == [False]
+
+
 def test_a_control_that_falls_by_itself_is_told_as_that_and_blames_no_way():
     known = chronicle_of(45, factors={CONTROL: slower_from(40, 0.2)})
     (only,) = findings(known)
