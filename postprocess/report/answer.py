@@ -43,7 +43,7 @@ WALL_TIME = "wall_time_s"
 
 @dataclass(frozen=True)
 class Answer:
-    """What the trials of one panel say, and what has to be known with it."""
+    """What the trials of one panel say, and its caveats."""
 
     clear: bool
     sentence: str

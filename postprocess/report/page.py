@@ -83,7 +83,7 @@ def _sections(
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
     """The page's further parts: anchor, heading, content."""
     notes = [answer_notes(said, alone=len(said_by_run) == 1) for said in said_by_run]
-    yield "notes", "What has to be known with it", [*notes, scale_note(results), caveat(results), counterpart(results)]
+    yield "notes", "Caveats", [*notes, scale_note(results), caveat(results), counterpart(results)]
     yield "figures", "Figures", [gallery(drawn, page, plots)]
     ratios = [ratio_table(results, panel) for panel in results.panels]
     yield (
@@ -165,7 +165,7 @@ def answer_box(said: Answer) -> Markup:
 
 
 def answer_notes(said: Answer, alone: bool) -> Markup | None:
-    """What has to be known with an answer, under the words by which it begins if there are others."""
+    """An answer's caveats, under the words by which it begins if there are others."""
     if not said.notes:
         return None
     begins = None if alone else element("p", element("b", said.sentence.partition(",")[0], ":"), class_="of")
