@@ -19,6 +19,7 @@ from tierbench.postprocess.compare.differences import Difference, differences, i
 from tierbench.postprocess.schema.rows import trial_column
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.wording import change_percent, counted, figures
 
 BETTER, WORSE, SAME, CANNOT_TELL = "better", "worse", "same", "cannot tell"
@@ -50,6 +51,7 @@ class Comparison:
     differing: Sequence[Difference] | None  # none: nobody can look any more
     lost: Sequence[str] = ()  # configurations of the first that have no usable trials in the second
     new: Sequence[str] = ()  # those that have none in the first
+    strays: Sequence[str] = ()  # trials of either that are far off all others: in its mean, and in no ratio
 
     @property
     def exit_status(self) -> int:
@@ -76,8 +78,9 @@ def compare_runs(one: Results, other: Results, size: float, metric: str = "", an
     missing = left_out(one, other, metric)
     lost = [name for name in missing if name in there]
     new = [name for name in missing if name not in there]
+    far = [f"{row.trial} of {run.name}" for run in (one, other) for row in strays(run.trials, metric)]
     return Comparison(
-        one.name, other.name, metric, one.unit if metric == one.rate else "", judged, differing, lost, new
+        one.name, other.name, metric, one.unit if metric == one.rate else "", judged, differing, lost, new, far
     )
 
 
@@ -129,6 +132,8 @@ def lines(made: Comparison) -> Iterator[str]:
         yield f"  {name:<{width}}  has no usable trials in {made.second}, so nobody can tell"
     for name in made.new:
         yield f"  {name:<{width}}  left out: it has no usable trials in {made.first}"
+    for name in made.strays:
+        yield f"  {name} lies far off all others, and no ratio is taken with it"
     if made.differing is None:
         yield f"  differs: nobody can say, the run of {made.first}'s latest night is not there any more"
     for difference in made.differing or ():
@@ -140,7 +145,7 @@ def as_json(made: Comparison) -> str:
         "tierbench": "compare", "format": 1,
         "first": made.first, "second": made.second, "metric": made.metric, "unit": made.unit,
         "exit_status": made.exit_status, "configurations": [asdict(one) for one in made.judged],
-        "lost": list(made.lost), "new": list(made.new),
+        "lost": list(made.lost), "new": list(made.new), "strays": list(made.strays),
         "differences": None if made.differing is None else [asdict(one) for one in made.differing],
     }  # fmt: skip
     return json.dumps(content, indent=1, ensure_ascii=False)

@@ -10,6 +10,7 @@ from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.changes import changes, run_names
 from tierbench.postprocess.compare.differences import differences
+from tierbench.postprocess.compare.judgement import compare_runs, lines
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.canvas import KNOWN
 from tierbench.postprocess.report.compare import comparison_pictures
@@ -220,3 +221,16 @@ def test_three_runs_are_compared_with_the_first(tmp_path):
     page = Page(comparison(runs, None, silent).read_text(encoding="utf-8"))
     assert "From a to b" in page.text
     assert "From a to c" in page.text
+
+
+def test_a_trial_that_no_ratio_is_taken_with_is_named(tmp_path):
+    shape = {"repeats": 5, "rates": {"direct": 400.0, "lan-xrootd": 200.0, "slow": 100.0}}
+    one, run = read(tmp_path / "a", **shape), make(tmp_path / "b", **shape)
+    rows = read_csv(run / "trials.csv")
+    odd = next(row["trial"] for row in rows if row["trial"].startswith("direct"))
+    written = [{**row, one.rate: float(row[one.rate]) / (5 if row["trial"] == odd else 1)} for row in rows]
+    write_csv(run / "trials.csv", written)
+    made = compare_runs(one, read_results(run, silent), 0.05)
+    assert made.strays == [f"{odd} of b"]
+    assert f"  {odd} of b lies far off all others, and no ratio is taken with it" in list(lines(made))
+    assert compare_runs(one, one, 0.05).strays == []
