@@ -232,7 +232,7 @@ def wait_for_slots(trial: Path, planned: Trial) -> None:
         (Cluster(trial / names.OUTBOX_LOG), bool(planned.writes)),
     ]
     deadline = None  # type: float | None
-    while not (trial / names.CALLED_OFF).exists():
+    while not any((trial / sign).exists() for sign in (names.CALLED_OFF, names.OUTCOME)):
         if all(had_slots(*each) for each in others):
             if had_slots(*samplers) or time.monotonic() > (deadline or math.inf):
                 return  # a trial can do without some samplers
