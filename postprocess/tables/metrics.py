@@ -11,14 +11,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
-from tierbench.dags.measure import Measure
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.caches import hit_share, software_bytes
 from tierbench.postprocess.measures.delivered import cached_share, delivered, each_s, of_job, of_jobs
@@ -32,6 +31,7 @@ from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import JobRow, Sampling, TrialRow
 from tierbench.postprocess.tables.factors import levels_on_axes
 from tierbench.postprocess.verdict.counting import RUNNING
+from tierbench.postprocess.verdict.sampling_rules import uncovered
 
 CLIENTS_NAMED = 8
 
@@ -251,30 +251,6 @@ def _reasons(data: TrialData) -> list[str]:
         reasons.append("no storage server was sampled")
     for server in by_host(data.storage):
         reasons += uncovered(server, data.begin_ns, data.end_ns, data.measure)
-    return reasons
-
-
-def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None, measure: Measure | None) -> list[str]:
-    """Which parts of the window are missing in a host's samples, and in what is measured if it is part of that."""
-    sampled = interfaces[0]
-    host = f"samples of {sampled.samples.host}"
-    if not len(sampled.samples):
-        return [f"{host}: not one was written"]
-    if begin is None or end is None:
-        return []
-    times = sampled.samples.time_ns
-    reasons = []
-    if times[0] > begin:
-        reasons.append(f"{host} begin {(times[0] - begin) / 1e9:.1f} s after the window's begin")
-    if times[-1] < end:
-        reasons.append(f"{host} end {(end - times[-1]) / 1e9:.1f} s before the window's end")
-    if measure is not None:
-        unknown = np.any([np.isnan(one.intervals.differences[measure.counter][1:]) for one in interfaces], axis=0)
-        touching = (times[1:] > begin) & (times[:-1] < end)
-        seconds = float(sampled.intervals.seconds[1:][unknown & touching].sum())
-        if seconds:
-            why = "the counter began anew or was gone"
-            reasons.append(f"{host}: bytes {measure.direction} are not known over {seconds:.1f} s, {why}")
     return reasons
 
 

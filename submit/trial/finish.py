@@ -11,6 +11,7 @@ exit status: 0 every client has read its file and the storage's samples are whol
 outcome.json says why; 2 trial.json cannot be read
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -168,7 +169,8 @@ def make_tables() -> "list[str]":
 
 def record_clock() -> None:
     """How this host's wall clock stands to its uptime, to which the hosts have compared theirs."""
-    Path(names.CLOCK).write_text(json.dumps({"format": 1, **clock_bounds()}) + "\n")
+    with contextlib.suppress(OSError):  # the trial's outcome is worth more than its clock
+        Path(names.CLOCK).write_text(json.dumps({"format": 1, **clock_bounds()}) + "\n")
 
 
 def record(state: str, reasons: "list[str]", again: bool = False, left: "tuple[str, ...] | list[str]" = ()) -> None:
