@@ -1,0 +1,226 @@
+"""An experiment's axes: what they may be, the product they make, and what a plan makes of it."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags.experiment import Experiment, load_experiment
+from tierbench.dags.levels import COMMON
+from tierbench.dags.plan import Plan, expand, from_json, to_json
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import Site, find_site
+from tierbench.submit.cli import main
+from tierbench.submit.planning import asked_experiment
+from tierbench.submit.preview import preview
+
+CACHES = """
+name = "caches"
+question = "Does ROOT's cache help by the bridge?"
+access = ["lan-xrootd"]
+batches = [2, 6]
+repeats = 2
+
+[workloads.root]
+client = "root"
+replicas = "trees"
+
+[replicas.trees]
+kind = "tree"
+count = 12
+size_mb = 64
+
+[axes.cache_mb]
+values = ["default", 30, "off"]
+sets = "workloads.root.options.cache_mb"
+"""
+LATENCY = (
+    CACHES
+    + """
+[axes.rtt_ms]
+values = [0.1, 5, 47]
+arranges = "wan-rtt"
+label = "round trip [ms]"
+"""
+)
+DATA_SETS = (
+    CACHES
+    + """
+[axes.dataset.values]
+small = { "replicas.trees.size_mb" = 0.25, "workloads.root.memory_mb" = 100 }
+large = { "replicas.trees.size_mb" = 512 }
+"""
+)
+Load = Callable[[str], Experiment]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    def read(text: str) -> Experiment:
+        path = tmp_path / "experiment.toml"
+        path.write_text(text)
+        return load_experiment(path)
+
+    return read
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    return find_site("testbed")
+
+
+def planned(load: Load, site: Site, text: str) -> Plan:
+    return expand(site, load(text), {})
+
+
+def test_a_factor_has_a_column_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(LATENCY.replace("[axes.rtt_ms]", "[axes.program]"))
+    with pytest.raises(ConfigError, match=r"axes\.program: the tables have a column of that name already"):
+        asked_experiment(str(path))
+
+
+def test_every_repetition_holds_the_whole_product_once(load: Load, site: Site) -> None:
+    plan = planned(load, site, LATENCY)
+    points = {
+        (1 + repeat, *point)
+        for repeat in range(2)
+        for point in itertools.product((2, 6), ("default", 30, "off"), (0.1, 5, 47))
+    }
+    assert {(t.repeat, t.jobs, t.levels["cache_mb"], t.levels["rtt_ms"]) for t in plan.trials} == points
+    assert len(plan.trials) == len(points)
+
+
+def test_a_level_sets_what_its_axis_names(load: Load) -> None:
+    experiment = load(CACHES)
+    caches = [experiment.at({"cache_mb": level}).workloads["root"].options.cache_mb for level in ("default", 30, "off")]
+    assert caches == ["default", 30, "off"]
+
+
+def test_a_named_level_sets_several_keys_and_gets_replicas_of_its_own(load: Load, site: Site) -> None:
+    plan = planned(load, site, DATA_SETS)
+    sizes = {(t.levels["dataset"], plan.replicas[t.replicas].nominal_bytes) for t in plan.trials}
+    assert sizes == {("small", 250_000), ("large", 512_000_000)}
+
+
+def test_what_a_site_arranges_stays_for_a_block_of_trials(load: Load, site: Site) -> None:
+    plan = planned(load, site, LATENCY)
+    for repeat in (1, 2):
+        rtts = [t.levels["rtt_ms"] for t in plan.trials if t.repeat == repeat]
+        assert len(list(itertools.groupby(rtts))) == 3
+
+
+def test_within_a_block_trials_are_in_a_random_order(load: Load, site: Site) -> None:
+    orders = {
+        tuple((t.jobs, t.levels["cache_mb"]) for t in block)
+        for _, block in itertools.groupby(
+            planned(load, site, LATENCY).trials, key=lambda t: (t.repeat, t.levels["rtt_ms"])
+        )
+    }
+    assert len(orders) == 6
+
+
+def test_levels_stand_in_the_names_of_trials_and_configurations(load: Load, site: Site) -> None:
+    plan = planned(load, site, LATENCY)
+    names = {t.id: t.name for t in plan.trials}
+    assert names["lan-xrootd.root.cache_mb=off.rtt_ms=0.1.x002.r1"] == "lan-xrootd/root cache_mb=off rtt_ms=0.1 ×2 #1"  # noqa: RUF001
+    assert "lan-xrootd/root cache_mb=30 rtt_ms=47" in {c.name for c in plan.configurations}
+
+
+def test_factors_are_told_with_their_levels(load: Load, site: Site) -> None:
+    factors = {factor.name: (factor.levels, factor.arranged) for factor in planned(load, site, LATENCY).factors}
+    assert factors == {
+        "access": (("lan-xrootd",), False),
+        "workload": (("root",), False),
+        "jobs": ((2, 6), False),
+        "cache_mb": (("default", 30, "off"), False),
+        "rtt_ms": ((0.1, 5, 47), True),
+    }
+
+
+def test_points_that_make_no_sense_are_left_out_and_told(load: Load, site: Site) -> None:
+    plan = planned(
+        load,
+        site,
+        LATENCY + '[[except]]\nwhere = { cache_mb = ["default", 30], jobs = 6 }\nbecause = "memory is short"\n',
+    )
+    assert plan.left_out == {"memory is short": 6}
+    assert {t.levels["cache_mb"] for t in plan.trials if t.jobs == 6} == {"off"}
+
+
+def test_a_plan_with_axes_survives_its_file(load: Load, site: Site) -> None:
+    plan = planned(load, site, LATENCY)
+    assert from_json(to_json(plan)) == plan
+
+
+def test_a_variant_takes_over_the_axes_that_it_extends(load: Load, site: Site, tmp_path: Path) -> None:
+    load(CACHES)
+    shorter = tmp_path / "shorter.toml"
+    shorter.write_text('extends = "experiment.toml"\nname = "shorter"\n[axes.cache_mb]\nvalues = [8]\n')
+    assert {t.levels["cache_mb"] for t in expand(site, load_experiment(shorter), {}).trials} == {8}
+
+
+@pytest.mark.parametrize(
+    ("axis", "words"),
+    [
+        ("[axes.a]\nvalues = [1]", r"axes\.a: needs either sets, .* or arranges"),
+        ('[axes.a]\nvalues = [1]\nsets = "x"\narranges = "y"', r"axes\.a: needs either sets"),
+        ('[axes.a]\nvalues = []\nsets = "flush"', r"axes\.a\.values: must not be empty"),
+        ('[axes.a]\nvalues = [1, 1.0]\nsets = "flush"', r"axes\.a\.values: has 1 twice"),
+        ('[axes.a]\nvalues = ["x/y"]\nsets = "flush"', r"axes\.a\.values: must be numbers"),
+        ('[axes.a]\nvalues = [1]\nsets = "sample_perod_s"', r"with a=1: sample_perod_s: unknown key .*sample_period_s"),
+        ('[axes.a]\nvalues = [1]\nsets = "workloads.rot.memory_mb"', r'there is no "rot" \(did you mean "root"'),
+        ('[axes.a]\nvalues = [9999]\nsets = "workloads.root.options.cache_mb"', r"a=9999: .*cache_mb: must be at most"),
+        ('[axes.a]\nvalues = [1]\nsets = "seed"', r"seed is the same for all trials"),
+        ('[axes.a]\nvalues = { x = 5 }', r"axes\.a\.values\.x: must be a table"),
+        ('[axes.A]\nvalues = [1]\nsets = "flush"', r"axes\.A: a factor is named by small letters"),
+        ('[axes]\na = 5', r"axes\.a: must be a table"),
+        ('[[except]]\nwhere = { cash = 5 }\nbecause = "x"', r'except\[0\]\.where: there is no "cash"'),
+        ('[[except]]\nwhere = { jobs = 5 }\nbecause = "x"', r'except\[0\]\.where\.jobs: there is no "5"'),
+        ('[[except]]\nwhere = { jobs = 5 }', r"except\[0\]\.because: missing"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_said(load: Load, axis: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load(CACHES.partition("[axes.")[0] + axis)
+
+
+def test_an_experiment_of_which_nothing_is_left_is_refused(load: Load, site: Site) -> None:
+    with pytest.raises(ConfigError, match="leaves no trial"):
+        planned(load, site, CACHES + '[[except]]\nwhere = { access = "lan-xrootd" }\nbecause = "none"\n')
+
+
+def test_the_plan_shows_the_product_and_its_cost(load: Load, site: Site) -> None:
+    experiment = load(LATENCY + '[[except]]\nwhere = { jobs = 6, rtt_ms = 47 }\nbecause = "too slow"\n')
+    text = "\n".join(preview(expand(site, experiment, {}), site, experiment, "no pool", []))
+    assert "rtt_ms: 0.1, 5, 47; the site arranges it\n15 points, 2 times each: 30 trials\n" in text
+    assert "the report compares cache_mb along jobs, a panel for each workload and rtt_ms\n" in text
+    assert "left out: 3 points (too slow)" in text
+
+
+@pytest.mark.parametrize("typed", ["n\n", "\n", ""], ids=["no", "nothing", "Ctrl-D"])
+def test_very_many_trials_are_asked_about(
+    load: Load, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    load(CACHES.replace("repeats = 2", "repeats = 500"))
+    asked = io.StringIO(typed)
+    monkeypatch.setattr(asked, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", asked)
+    write = ["write", str(tmp_path / "experiment.toml"), "--site", "testbed", "--into", str(tmp_path / "run")]
+    assert main(write) == 2
+    output, errors = capfd.readouterr()
+    assert output == "3000 trials; really? [y/N] " + ("" if typed else "\n")
+    assert "has 3000 trials, more than 1000" in errors
+
+
+def test_the_docs_name_what_no_axis_can_set() -> None:
+    text = (Path(__file__).parents[3] / "docs/experiments.md").read_text(encoding="utf-8")
+    listed = re.search(r"the same for all trials \(([^)]*)\)", text)
+    assert listed
+    assert set(re.findall(r"`(\w+)`", listed[1])) == set(COMMON) - {"axes", "except", "extends", "without"}

@@ -1,0 +1,266 @@
+"""A run is judged against another, or against a nightly's nights; its exit status says how."""
+
+import dataclasses
+import json
+import shutil
+import sqlite3
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.unit.postprocess.history.test_history import DAY_NS, FIRST_NS
+from tests.unit.synthetic_report import Shape, write_run
+from tierbench.postprocess.compare.judgement import BETTER, CANNOT_TELL, SAME, WORSE, judgement
+from tierbench.postprocess.history.database import History, chronicle
+from tierbench.postprocess.history.export import COLUMNS, rows, write_parquet
+from tierbench.postprocess.history.rows import NightMark, write_night_mark
+from tierbench.postprocess.history.runs import rebuild
+from tierbench.submit.cli import main
+
+SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
+
+
+def make(path, **changes):
+    return str(write_run(path, dataclasses.replace(SHAPE, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "expected"),
+    [
+        ((0.9, 0.85, 0.95), WORSE),
+        ((1.2, 1.1, 1.3), BETTER),
+        ((0.99, 0.97, 1.01), SAME),
+        ((0.97, 0.96, 0.98), SAME),  # certain, and too small to matter
+        ((0.97, 0.8, 1.2), CANNOT_TELL),
+        ((0.9, None, None), CANNOT_TELL),
+    ],
+)
+def test_worse_is_certain_and_large_and_the_same_is_certainly_small(ratio, expected):
+    assert judgement(*ratio, 0.05, "delivered_mbps") == expected
+
+
+@pytest.mark.parametrize(
+    "metric", ["wall_time_s", "latency_p99_s", "start_skew_ms", "volatility_5s_mbps", "round_trips_per_operation"]
+)
+def test_of_a_time_more_is_worse(metric):
+    assert judgement(1.2, 1.1, 1.3, 0.05, metric) == WORSE
+    assert judgement(0.8, 0.7, 0.9, 0.05, metric) == BETTER
+
+
+@pytest.mark.parametrize("metric", ["delivered_mbps", "events_per_s", "operations_per_s", "fetches_per_s"])
+def test_of_a_rate_less_is_worse(metric):
+    assert judgement(0.8, 0.7, 0.9, 0.05, metric) == WORSE
+    assert judgement(1.2, 1.1, 1.3, 0.05, metric) == BETTER
+
+
+def test_what_is_worse_has_exit_status_1_and_fails_its_test_of_junit(tmp_path, capsys):
+    one, other = make(tmp_path / "a"), make(tmp_path / "b", rates={"direct": 400.0, "lan-xrootd": 100.0})
+    junit = tmp_path / "junit.xml"
+    assert main(["compare", one, other, "--json", "--junit", str(junit)]) == 1
+    told = {one["configuration"]: one for one in json.loads(capsys.readouterr().out)["configurations"]}
+    lan = told["lan-xrootd/root \N{MULTIPLICATION SIGN}8"]
+    assert lan["judgement"] == WORSE
+    assert lan["low"] < 0.5 < lan["high"]
+    suite = ElementTree.parse(junit).getroot()  # noqa: S314 - our own
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == [lan["configuration"]]
+    assert suite.get("failures") == "1"
+
+
+def test_what_is_better_has_exit_status_0(tmp_path, capsys):
+    one = make(tmp_path / "a")
+    faster = {"direct": 800.0, "lan-xrootd": 400.0}
+    assert main(["compare", one, make(tmp_path / "b", rates=faster)]) == 0
+    assert "2 configurations better" in capsys.readouterr().out
+
+
+def without_lan(path, **changes):
+    """A run none of whose trials through xrootd is VALID."""
+    lan = {f"lan-xrootd.root.x008.r{repeat}": ("INVALID", "it fell over") for repeat in (1, 2, 3)}
+    return make(path, verdicts=lan, **changes)
+
+
+def test_a_configuration_that_has_no_valid_trial_any_more_is_told_and_is_not_the_same(tmp_path, capsys):
+    faster = {"direct": 800.0, "lan-xrootd": 400.0}
+    one, other = make(tmp_path / "a"), without_lan(tmp_path / "b", rates=faster)
+    junit = tmp_path / "junit.xml"
+    assert main(["compare", one, other, "--junit", str(junit)]) == 3
+    told = capsys.readouterr().out
+    assert "lan-xrootd/root \N{MULTIPLICATION SIGN}8  has no usable trials in b" in told
+    assert "1 configuration without usable trials" in told
+    suite = ElementTree.parse(junit).getroot()  # noqa: S314 - our own
+    assert (suite.get("tests"), suite.get("skipped")) == ("2", "1")
+    before = without_lan(tmp_path / "c")
+    assert main(["compare", before, make(tmp_path / "d", rates=faster)]) == 0  # what came back costs nothing
+
+
+def test_single_trials_cannot_tell(tmp_path):
+    assert main(["compare", make(tmp_path / "a", repeats=1), make(tmp_path / "b", repeats=1)]) == 3
+
+
+def test_what_was_made_differently_is_refused_unless_it_is_meant(tmp_path, capsys):
+    one, other = make(tmp_path / "a"), make(tmp_path / "b", site="elsewhere")
+    assert main(["compare", one, other]) == 2
+    assert "site: synthetic against elsewhere" in capsys.readouterr().err
+    assert main(["compare", one, other, "--anyway"]) in (0, 3)
+
+
+@pytest.mark.parametrize("metric", ["gaps", "fetches_overdue", "verdict"])
+def test_of_what_nobody_knows_whether_more_is_better_nothing_is_judged(tmp_path, capsys, metric):
+    assert main(["compare", make(tmp_path / "a"), make(tmp_path / "b"), "--metric", metric]) == 2
+    assert "must be one of" in capsys.readouterr().err
+
+
+def test_an_error_is_none_of_the_answers(tmp_path):
+    assert main(["compare", str(tmp_path / "nowhere"), str(tmp_path)]) == 2
+    assert main(["compare", make(tmp_path / "a")]) == 2
+    assert main(["compare", str(tmp_path / "a"), "--baseline", "none", "--history", str(tmp_path / "h")]) == 2
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """Five nights that scatter by a per cent, and their history."""
+    folder = tmp_path_factory.mktemp("nights")
+    for number, factor in enumerate((1.0, 1.01, 0.99, 1.005, 0.995)):
+        rates = {name: rate * factor for name, rate in SHAPE.rates.items()}
+        run = write_run(folder / "runs" / f"night-{number}", dataclasses.replace(SHAPE, rates=rates))
+        control = "direct/root \N{MULTIPLICATION SIGN}8"
+        write_night_mark(run, NightMark("quick", FIRST_NS + number * DAY_NS, control=control))
+    rebuild(folder / "history", [folder / "runs"], lambda _: None)
+    return folder
+
+
+def test_a_run_is_judged_against_a_nightlys_nights(tmp_path, nights):
+    slow = make(tmp_path / "slow", rates={"direct": 400.0, "lan-xrootd": 170.0})
+    against = ["--baseline", "quick", "--history", str(nights / "history")]
+    assert main(["compare", slow, *against]) == 1
+    assert main(["compare", make(tmp_path / "like"), *against]) == 0
+    assert main(["compare", without_lan(tmp_path / "lost"), *against]) == 3
+    assert main(["compare", make(tmp_path / "by"), "--metric", "window_s", *against]) == 2
+
+
+@pytest.fixture
+def of_their_own(tmp_path, nights):
+    """The nights in a folder that a test may change, and how a run is judged against them."""
+    shutil.copytree(nights / "runs", tmp_path / "runs")
+
+    def against():
+        rebuild(tmp_path / "history", [tmp_path / "runs"], lambda _: None)
+        return ["--baseline", "quick", "--history", str(tmp_path / "history")]
+
+    return tmp_path / "runs", against
+
+
+def test_a_rerun_of_the_doubtful_ways_alone_takes_no_way_out_of_the_baseline(tmp_path, of_their_own, capsys):
+    runs, against = of_their_own
+    rerun = write_run(runs / "again", dataclasses.replace(SHAPE, rates={"direct": 400.0}))
+    write_night_mark(rerun, NightMark("quick", FIRST_NS + 4 * DAY_NS, rerun=True))
+    assert main(["compare", without_lan(tmp_path / "lost"), *against()]) == 3
+    told = capsys.readouterr().out
+    assert "1 configuration without usable trials" in told
+    assert "differs" not in told  # the rerun has other ways, and is none of the nights that the run is held against
+
+
+def test_what_the_latest_night_has_lost_too_is_not_the_same(tmp_path, of_their_own):
+    runs, against = of_their_own
+    without_lan(runs / "night-5")
+    write_night_mark(runs / "night-5", NightMark("quick", FIRST_NS + 5 * DAY_NS))
+    assert main(["compare", without_lan(tmp_path / "lost"), *against()]) == 3
+
+
+def test_where_the_latest_night_cannot_be_looked_at_any_more_it_is_refused(tmp_path, of_their_own, capsys):
+    runs, against = of_their_own
+    of_nightly, like = against(), make(tmp_path / "like")
+    shutil.rmtree(runs / "night-4")
+    assert main(["compare", like, *of_nightly]) == 2
+    assert "nobody can say whether like was made as that" in capsys.readouterr().err
+    assert main(["compare", like, *of_nightly, "--anyway"]) == 0
+    assert "differs: nobody can say" in capsys.readouterr().out
+    assert main(["compare", like, *of_nightly, "--anyway", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["differences"] is None
+
+
+def chronicle_of(nights):
+    with History(nights / "history") as known:
+        return chronicle(known, "quick")
+
+
+def history(nights, *words):
+    return main(["history", "--history", str(nights / "history"), *words])
+
+
+def test_the_nights_are_drawn_and_each_is_told(nights, capsys):
+    assert history(nights, "list", "--configuration", "lan-*") == 0
+    told = capsys.readouterr().out
+    assert "quick: 5 nights, 5 measured" in told
+    assert "▄█▁▆▃" in told
+    assert "direct" not in told
+    assert history(nights, "show", "quick") == 0
+    assert "3 VALID, 0 SUSPECT, 0 INVALID" in capsys.readouterr().out
+    assert history(nights, "show", "quick", "1999-01-01") == 2
+
+
+def test_the_nights_are_a_tidy_table(nights, capsys):
+    assert history(nights, "export", "quick", "--csv") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("nightly,night,planned_ns,run,rerun,outcome")
+    assert sum(",delivered_mbps," in line for line in lines) == 10
+
+
+def test_parquet_holds_what_the_csv_does(nights, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert history(nights, "export", "quick", "--parquet", str(tmp_path / "t.parquet")) == 0
+    known = chronicle_of(nights)
+    table = parquet.read_table(tmp_path / "t.parquet")
+    assert [tuple(row.values()) for row in table.to_pylist()] == list(rows(known))
+    assert table.column_names == list(COLUMNS)
+
+
+def test_parquet_has_its_types_where_nothing_was_measured(nights, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    known = dataclasses.replace(chronicle_of(nights), values={}, verdicts={})
+    for nights_known in (known.nights, []):
+        write_parquet(dataclasses.replace(known, nights=nights_known), tmp_path / "t.parquet")
+        table = parquet.read_table(tmp_path / "t.parquet")
+        assert (str(table.schema.field("mean").type), table.num_rows) == ("double", len(nights_known))
+
+
+def test_parquet_without_what_it_needs_tells_so(nights, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert history(nights, "export", "quick", "--parquet", str(tmp_path / "t.parquet")) == 3
+    assert "needs pyarrow" in capsys.readouterr().err
+
+
+def test_parquet_that_cannot_be_written_is_told_without_a_traceback(nights, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    assert history(nights, "export", "quick", "--parquet", str(tmp_path / "nowhere/t.parquet")) == 1
+    assert "may you write there?" in capsys.readouterr().err
+
+
+def test_old_samples_go_and_tables_stay_and_are_never_made_of_nothing(tmp_path, capsys):
+    run = write_run(tmp_path / "runs" / "night", dataclasses.replace(SHAPE, samples=True))
+    write_night_mark(run, NightMark("quick", FIRST_NS))
+    rebuild(tmp_path / "history", [run], lambda _: None)
+    shown = (run / "trials.csv").read_bytes()
+    database = ["history", "--history", str(tmp_path / "history")]
+    young = ["gc", "--keep-samples", "99999d"]
+    old = ["gc", "--keep-samples", "0d"]
+
+    def samples():
+        return len(list(run.glob("trials/*/samples/*.samples")))
+
+    with sqlite3.connect(tmp_path / "history") as opened:  # the synthetic trials are of a time to come
+        opened.execute("UPDATE night SET ended_ns = 1000")
+    before = samples()
+    assert main([*database, *young]) == 0
+    assert main([*database, *old, "--dry-run"]) == 0
+    assert samples() == before > 0
+    assert "would be removed" in capsys.readouterr().out
+    assert main([*database, *old]) == 0
+    assert samples() == 0
+    assert main(["tables", str(run)]) == 1
+    assert "its samples were removed" in capsys.readouterr().err
+    schema = json.loads((run / "schema.json").read_text()) if (run / "schema.json").exists() else {}
+    (run / "schema.json").write_text(json.dumps({**schema, "schema_version": 1}))
+    assert rebuild(tmp_path / "history", [run], lambda _: None) == 1
+    assert (run / "trials.csv").read_bytes() == shown

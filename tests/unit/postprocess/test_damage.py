@@ -1,0 +1,288 @@
+"""Damaged files of a real trial: each costs the trial its verdict at most, and never the run its tables."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import re
+import shutil
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tierbench import names
+from tierbench.errors import TierbenchError
+from tierbench.postprocess.tables.write import tables, trial_tables
+from tierbench.submit.cli import main
+
+REAL = Path(__file__).parents[1] / "data/direct-trial.tar.gz"  # of a testbed: direct, four root clients, two workers
+DAMAGES = int(os.environ.get("TIERBENCH_DAMAGES", "100"))  # CI asks for more
+PARTS = 6  # which may run side by side
+MOST_OFF = 0.03
+ODD = (
+    b"NaN", b"-Infinity", b"1e999", b"null", b"true", b'"text"', b"[]", b"{}", b"-1", b"0", b"0.5",
+    b"123456789012345678901234567890", b'"\\ud800"', b'"\\u0000"',
+)  # fmt: skip
+VALUE = re.compile(rb'(?<=: )("[^"]*"|[-\d.]+|\[\]|null)')
+RATES = ("mean_mbps", "delivered_mbps")
+
+Damage = Callable[[bytes, random.Random], bytes]
+
+
+def span(content: bytes, chance: random.Random, most: int = 64) -> tuple[int, int]:
+    """A piece of a file."""
+    begin = chance.randrange(len(content))
+    return begin, min(len(content), begin + chance.randint(1, most))
+
+
+def other_byte(content: bytes, chance: random.Random) -> bytes:
+    begin, _ = span(content, chance)
+    return content[:begin] + chance.randbytes(1) + content[begin + 1 :]
+
+
+def other_digit(content: bytes, chance: random.Random) -> bytes:
+    at = chance.choice([match.start() for match in re.finditer(rb"\d", content)] or [0])
+    return content[:at] + chance.choice(b"0123456789").to_bytes(1, "big") + content[at + 1 :]
+
+
+def lost(content: bytes, chance: random.Random) -> bytes:
+    begin, end = span(content, chance)
+    return content[:begin] + content[end:]
+
+
+def doubled(content: bytes, chance: random.Random) -> bytes:
+    begin, end = span(content, chance)
+    return content[:end] + content[begin:]
+
+
+def inserted(content: bytes, chance: random.Random) -> bytes:
+    begin, _ = span(content, chance)
+    return content[:begin] + chance.randbytes(chance.randint(1, 16)) + content[begin:]
+
+
+def zeroed(content: bytes, chance: random.Random) -> bytes:
+    begin, end = span(content, chance, 4096)
+    return content[:begin] + bytes(end - begin) + content[end:]
+
+
+def cut_off(content: bytes, chance: random.Random) -> bytes:
+    return content[: chance.randrange(len(content))]
+
+
+def emptied(_: bytes, __: random.Random) -> bytes:
+    return b""
+
+
+def odd_value(content: bytes, chance: random.Random) -> bytes:
+    found = list(VALUE.finditer(content))
+    if not found:
+        return other_byte(content, chance)
+    value = chance.choice(found)
+    return content[: value.start()] + chance.choice(ODD) + content[value.end() :]
+
+
+def lost_line(content: bytes, chance: random.Random) -> bytes:
+    lines = content.splitlines(keepends=True)
+    del lines[chance.randrange(len(lines))]
+    return b"".join(lines)
+
+
+def swapped_lines(content: bytes, chance: random.Random) -> bytes:
+    lines = content.splitlines(keepends=True)
+    one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+    lines[one], lines[other] = lines[other], lines[one]
+    return b"".join(lines)
+
+
+def doubled_line(content: bytes, chance: random.Random) -> bytes:
+    lines = content.splitlines(keepends=True)
+    lines.insert(chance.randrange(len(lines)), chance.choice(lines))
+    return b"".join(lines)
+
+
+KINDS: tuple[Damage, ...] = (
+    other_byte, other_digit, other_digit, other_digit, lost, doubled, inserted, zeroed, cut_off, emptied,
+    odd_value, odd_value, odd_value, lost_line, swapped_lines, doubled_line,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Run:
+    """The real trial's run directory."""
+
+    directory: Path
+
+    @property
+    def trial(self) -> Path:
+        (folder,) = (self.directory / names.TRIALS).iterdir()
+        return folder
+
+    @property
+    def files(self) -> list[Path]:
+        """What the run's and the trial's programs have written."""
+        kinds = {".json", ".jsonl", ".samples", ".log"}
+        return sorted(path for path in self.directory.rglob("*") if path.suffix in kinds)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("real")
+    with tarfile.open(REAL) as archive:
+        archive.extractall(folder, filter="data")
+    return Run(folder / "run")
+
+
+@pytest.fixture
+def run(real: Run, tmp_path: Path) -> Run:
+    shutil.copytree(real.directory, tmp_path / "run")
+    return Run(tmp_path / "run")
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def damages(files: list[Path], part: int) -> Iterator[tuple[int, Path, Damage, random.Random]]:
+    """Each file in turn, however large, damaged by chance, but always in the same ways."""
+    for seed in range(part, DAMAGES, PARTS):
+        chance = random.Random(seed)  # noqa: S311
+        yield seed, files[seed % len(files)], chance.choice(KINDS), chance
+
+
+def test_the_real_trial_is_valid(run: Run) -> None:
+    tables(run.directory, pytest.fail)
+    (row,) = rows(run.directory / names.TRIALS_CSV)
+    assert (row["verdict"], row["verdict_reasons"]) == ("VALID", "")
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_damage_ends_the_tables_or_goes_into_a_valid_trials_rate(run: Run, part: int) -> None:
+    files = run.files
+    sound = trial_tables(run.trial)
+    verdicts: Counter[str] = Counter()
+    for seed, path, damage, chance in damages(files, part):
+        before = path.read_bytes()
+        path.write_bytes(damage(before, chance))
+        what = f"damage {seed}: {damage.__name__} of {path.relative_to(run.directory)}"
+        try:
+            row = trial_tables(run.trial)
+        except TierbenchError as error:
+            assert path.name == names.TRIAL, f"{what}: {error}"
+            verdicts["UNREADABLE"] += 1
+        except Exception as error:
+            raise AssertionError(f"{what}: {error!r}") from error
+        else:
+            verdicts[row["verdict"]] += 1
+            for rate in RATES if row["verdict"] == "VALID" else ():
+                assert row[rate] == pytest.approx(sound[rate], rel=MOST_OFF), what
+        path.write_bytes(before)
+    print(dict(verdicts))
+    assert sum(verdicts.values()) == len(range(part, DAMAGES, PARTS))
+
+
+# -- what was seen to break ------------------------------------------------------------------------------
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def in_client(run: Run, pattern: str, new: str) -> None:
+    path = run.trial / names.client_output(1)
+    text, count = re.subn(pattern, new, path.read_text())
+    assert count
+    path.write_text(text)
+
+
+def in_header(run: Run, old: str, new: str) -> None:
+    edit(run.trial / names.sample_file("oss.uf.test"), old, new)
+
+
+def put_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+SEEN: dict[str, tuple[Callable[[Run], None], str]] = {
+    "a number that is none": (
+        lambda run: in_client(run, r'"cpu_user_s": [\d.]+', '"cpu_user_s": NaN'),
+        "client 1: a record is damaged: NaN is no number",
+    ),
+    "a record without its monotonic time": (
+        lambda run: in_client(run, r'("event": "end", "wall_ns": \d+), "mono_ns": \d+', r"\1"),
+        'client 1: its record "end" is damaged: it lacks mono_ns',
+    ),
+    "doubled digits of a time": (
+        lambda run: in_client(run, r'("event": "end", "wall_ns": )(\d{6})', r"\1\2\2"),
+        "client 1: a record is damaged: 179528179528",
+    ),
+    "columns that are none": (
+        lambda run: in_header(run, '"width": 18, ', '"width": null, '),
+        "columns.0.width must be a whole number, not null",
+    ),
+    "a column without a width": (lambda run: in_header(run, '"width": 18, ', ""), "it lacks columns.0.width"),
+    "a period of nothing": (lambda run: in_header(run, '"period_s": 0.2', '"period_s": 0'), "a period of 0 s"),
+    "a counter of another name": (
+        lambda run: in_header(run, '"name": "rx_bytes"', '"name": "rx_bytez"'),
+        "has no column rx_bytes",
+    ),
+    "a clock that is a text": (
+        lambda run: in_header(run, '"clock_mono_ns": ', '"clock_mono_ns": "soon", "was": '),
+        'clock_mono_ns must be a whole number, not "soon"',
+    ),
+    "a definition that is damaged": (
+        lambda run: edit(run.trial / names.TRIAL, '"jobs": 4', '"jobs": "four"'),
+        'jobs must be a whole number, not "four"',
+    ),
+    "a definition that is gone": (lambda run: (run.trial / names.TRIAL).unlink(), "trial.json is not there"),
+    "an outcome that is none": (lambda run: (run.trial / names.OUTCOME).write_text("null"), "outcome.json is damaged"),
+    "a folder in a file's place": (
+        lambda run: put_folder(run.trial / names.GO),
+        "go.json cannot be read: Is a directory",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_a_damaged_file_is_a_reason_on_its_trial(run: Run, seen: str) -> None:
+    damage, reason = SEEN[seen]
+    damage(run)
+    tables(run.directory, pytest.fail)
+    (row,) = rows(run.directory / names.TRIALS_CSV)
+    assert (row["trial"], row["verdict"], row["jobs"]) == ("direct/root ×4 #1", "INVALID", "4")  # noqa: RUF001
+    assert reason in row["verdict_reasons"]
+
+
+@pytest.mark.parametrize("factor", [0, 0.1, 0.6, 0.85, 1.15, 2])
+def test_a_count_that_is_wrong_is_in_no_valid_trials_rate(run: Run, factor: float) -> None:
+    path = run.trial / names.client_output(1)
+    path.write_text(re.sub(r'(?<="bytes_app": )\d+', lambda found: str(int(int(found[0]) * factor)), path.read_text()))
+    row = trial_tables(run.trial)
+    assert row["verdict"] == "SUSPECT"
+    assert "client 1 read" in row["verdict_reasons"]
+
+
+def test_a_card_that_is_damaged_leaves_the_rate_but_not_the_evidence(run: Run) -> None:
+    edit(run.directory / names.CEILINGS, '"measured": [', '"measured": 3, "was": [')
+    row = trial_tables(run.trial)
+    assert row["verdict"] == "SUSPECT"
+    assert "ceilings.json is damaged: measured must be a list, not 3" in row["verdict_reasons"]
+
+
+def test_a_damaged_plan_costs_no_tables(run: Run) -> None:
+    (run.directory / names.PLAN).write_text("{")
+    assert main(["tables", str(run.directory)]) == 0
+
+
+def test_a_directory_that_cannot_be_written_is_told(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    (run.directory / names.SUMMARY_CSV).mkdir()  # which root cannot write either
+    assert main(["tables", str(run.directory)]) == 1
+    assert "summary.csv was not written; tables can be made of a copy" in capsys.readouterr().err

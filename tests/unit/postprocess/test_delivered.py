@@ -1,0 +1,174 @@
+"""What the jobs took in is told apart from what the storage sent, and it is what comparisons speak of."""
+
+import json
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.postprocess.test_uncertainty import ratio_of, trial
+from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tierbench.postprocess.records.load_trial import read_trial
+from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.tables.factors import Panel
+from tierbench.postprocess.tables.load_run import read_results
+from tierbench.postprocess.tables.metrics import trial_row
+from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
+
+WORKER = "wn01.private.fiu.test"
+READ_MBPS = 400 / 1.02  # what the four synthetic clients read together in their window of 20 s
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return synthetic.write_trial(tmp_path)
+
+
+def storage_sends(folder, counter):
+    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2, 23), counter)
+
+
+def worker_receives(folder, counter):
+    head = json.dumps(synthetic.header(host=WORKER, role="worker", boot_id="other")).encode() + b"\n"
+    times = synthetic.ticks(-2.3, 22.7)
+    records = b"".join(synthetic.record(time, rx_bytes=counter(time)) for time in times)
+    (folder / f"samples/{WORKER}.samples").write_bytes(head + records + synthetic.trailer(len(times)))
+
+
+def row_of(folder):
+    return trial_row(read_trial(folder))
+
+
+def test_what_is_sent_in_vain_does_not_raise_the_rate(folder):
+    usual = row_of(folder)
+    storage_sends(folder, synthetic.during(560, 20))
+    wasteful = row_of(folder)
+    assert wasteful["mean_mbps"] == pytest.approx(560, rel=1e-6)
+    assert wasteful["delivered_mbps"] == usual["delivered_mbps"] == pytest.approx(READ_MBPS, rel=1e-6)
+    assert (usual["amplification"], wasteful["amplification"]) == (pytest.approx(1.02), pytest.approx(1.428))
+
+
+def test_the_rate_of_a_client_is_over_its_own_time(folder):
+    mean = sum(READ_MBPS / 4 * 20 / (20 - client - client * 1e-3) for client in range(4)) / 4
+    assert row_of(folder)["client_mbps"] == pytest.approx(mean, rel=1e-6)
+
+
+def test_a_client_that_does_not_tell_leaves_the_rate_unknown(folder):
+    size = json.loads((folder / "trial.json").read_text())["bytes"] // 4
+    synthetic.write_client(
+        folder / "clients/2.jsonl", begin_s=0, end_s=18, size=size, bytes_app=None, bytes_client=None
+    )
+    row = row_of(folder)
+    assert (row["delivered_mbps"], row["amplification"]) == (None, None)
+
+
+def test_the_steady_slice_is_that_of_what_the_jobs_took_in(folder):
+    """The storage sends in a burst what a server on the way keeps; the workers receive at one rate."""
+    storage_sends(folder, lambda time: 10**9 + round(min(max(time, 0), 8) * 1000e6 / 8))
+    worker_receives(folder, synthetic.during(410, 20))
+    row = row_of(folder)
+    assert row["steady_from"] == "delivered"
+    assert row["steady_end_s"] - row["steady_begin_s"] > 18
+    assert row["steady_delivered_mbps"] == pytest.approx(READ_MBPS, rel=1e-3)
+    assert row["all_active_delivered_mbps"] == pytest.approx(READ_MBPS, rel=0.02)  # its begin lies between two samples
+
+
+def test_headers_on_the_workers_interfaces_are_not_delivered(folder):
+    worker_receives(folder, synthetic.during(500, 20))
+    assert row_of(folder)["steady_delivered_mbps"] == pytest.approx(READ_MBPS, rel=1e-3)
+
+
+@pytest.mark.parametrize("received", [0, 300])
+def test_an_interface_that_missed_the_data_tells_no_course(folder, received):
+    worker_receives(folder, synthetic.during(received, 20))
+    row = row_of(folder)
+    assert (row["steady_from"], row["steady_delivered_mbps"]) == ("sent", None)
+    assert row["all_active_delivered_mbps"] is None
+    assert row["steady_mbps"] == pytest.approx(400, rel=1e-3)
+
+
+def test_computing_on_a_slower_core_is_computing(folder):
+    size = json.loads((folder / "trial.json").read_text())["bytes"] // 4
+    for client in range(4):
+        slow = {"computed_s": 0.95 * (20 - client)}
+        synthetic.write_client(folder / f"clients/{client}.jsonl", begin_s=0, end_s=20 - client, size=size, detail=slow)
+    row = row_of(folder)
+    assert row["cpu_efficiency"] == pytest.approx(0.95)
+    assert (row["cpu_s"], row["bottleneck"]) == (8, "client's own CPU")
+
+
+def test_ratios_and_gains_are_of_what_was_delivered():
+    ways = {"direct": (200.0, 210.0), "bridge": (180.0, 300.0)}  # delivered, sent
+    rows = [
+        trial(access, n, delivered * jobs / 8, jobs, mean_mbps=sent)
+        for access, (delivered, sent) in ways.items()
+        for n in (1, 2)
+        for jobs in (4, 8)
+    ]
+    assert ratio_of([row for row in rows if row["jobs"] == 8], "direct", "bridge")["ratio"] == pytest.approx(200 / 180)
+    assert [row["growth"] for row in summary_rows(rows) if row["jobs"] == 8] == [pytest.approx(2)] * 2
+
+
+# -- the answer ------------------------------------------------------------------------------------------
+
+
+def said(run, summary=None, ratios=None):
+    """The answer of a run of which some ways' rows are changed."""
+    write_run(run, Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), samples=False))
+    for name, changes in (("summary.csv", summary or {}), ("ratios.csv", ratios or {})):
+        write_csv(run / name, [{**row, **changes.get(row["access"], {})} for row in read_csv(run / name)])
+    return answer(read_results(run, lambda _: None), Panel({"workload": "root"}))
+
+
+def test_the_wasteful_way_does_not_win_and_is_named(tmp_path):
+    found = said(tmp_path / "run", {"lan-xrootd": {"amplification": "1.43", "mean_mbps": "900"}})
+    assert "direct is the fastest" in found.sentence
+    notes = " ".join(found.notes)
+    assert "The storage sent more than the jobs took in: over lan-xrootd 1.43" in notes
+    assert "cache_mb" in notes
+    assert "By what the storage sent, the thesis’ measure, lan-xrootd would come first" in notes
+
+
+def test_headers_are_no_waste(tmp_path):
+    assert not any("sent more" in note for note in said(tmp_path / "run").notes)
+
+
+def test_an_answer_that_only_suspect_trials_give_is_not_clear(tmp_path):
+    alone = {"valid_pairs": "2", "valid_ratio": "1.02", "valid_low": "0.9", "valid_high": "1.2"}
+    found = said(tmp_path / "run", ratios={"direct": alone})
+    assert not found.clear
+    assert "rests on SUSPECT trials" in found.sentence
+    assert "against lan-xrootd at 1.02" in found.sentence
+
+
+def test_an_answer_that_the_valid_trials_give_as_well_stays_clear(tmp_path):
+    alone = {"valid_pairs": "2", "valid_ratio": "1.9", "valid_low": "1.5", "valid_high": "2.4"}
+    assert said(tmp_path / "run", ratios={"direct": alone}).clear
+
+
+# -- what SUSPECT means for the summary ------------------------------------------------------------------
+
+
+def with_verdicts(access, rates):
+    return [trial(access, n, mbps, verdict=verdict) for n, (mbps, verdict) in enumerate(rates)]
+
+
+def test_the_valid_trials_alone_are_shown_beside_all_that_count():
+    [row] = summary_rows(with_verdicts("direct", [(400.0, "VALID"), (404.0, "VALID"), (100.0, "SUSPECT")]))
+    assert row["delivered_mbps"] == pytest.approx(904 / 3)
+    assert row["delivered_valid_mbps"] == 402
+    assert row["delivered_valid_low"] < 402 < row["delivered_valid_high"]
+
+
+def test_without_suspect_trials_nothing_is_said_twice():
+    [row] = summary_rows(with_verdicts("direct", [(400.0, "VALID"), (404.0, "VALID")]))
+    assert row.by_valid.value is None
+
+
+def test_a_ratio_by_valid_pairs_alone_is_beside_that_of_all():
+    rows = with_verdicts("direct", [(200.0, "VALID"), (200.0, "VALID"), (800.0, "SUSPECT")])
+    rows += with_verdicts("wan", [(100.0, "VALID")] * 3)
+    found = ratio_of(rows, "direct", "wan", "delivered_mbps")
+    assert (found["pairs"], found["valid_pairs"]) == (3, 2)
+    assert found["ratio"] > 3
+    assert found["valid_ratio"] == pytest.approx(2)
+    assert all(row.by_valid.value is None for row in ratio_rows(rows[:2] + rows[3:5]))

@@ -1,0 +1,59 @@
+"""The same samples give the same tables: a real trial's, as they were before hosts had several interfaces."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tierbench import names
+from tierbench.postprocess.records.ceilings import read_ceilings
+from tierbench.postprocess.tables.write import trial_tables
+
+HERE = Path(__file__).parents[1]
+REAL, TABLES = HERE / "data/direct-trial.tar.gz", HERE / "fixtures/direct-trial"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real trial's folder, with its tables made anew."""
+    directory = tmp_path_factory.mktemp("real")
+    with tarfile.open(REAL) as archive:
+        archive.extractall(directory, filter="data")
+    (found,) = directory.glob(f"run/{names.TRIALS}/*")
+    trial_tables(found)
+    return found
+
+
+@pytest.fixture
+def with_a_door(folder: Path, tmp_path: Path) -> Path:
+    """The same run as if one of its sampled hosts had been an xrootd server, whose role was called that then."""
+    run = shutil.copytree(folder.parents[1], tmp_path / "run")
+    trial = run / names.TRIALS / folder.name
+    for path in (trial / names.TRIAL, trial / names.sample_file("wn04.fiu.test")):
+        text = path.read_text()
+        path.write_text(re.sub(r'("host": ?"wn04[^{}]*"role": ?)"worker"', r'\1"xrootd"', text))
+        assert path.read_text() != text
+    return trial
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("table", [names.TRIALS_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.SAMPLES_CSV])
+def test_columns_may_come_and_none_changes(folder: Path, table: str) -> None:
+    before, now = rows(TABLES / table), rows(folder / table)
+    assert [{name: row.get(name) for name in before[0]} for row in now] == before
+
+
+def test_what_an_older_run_calls_an_xrootd_server_is_a_door(with_a_door: Path) -> None:
+    assert "door" in read_ceilings(with_a_door.parents[1], "public", print).links
+    row = trial_tables(with_a_door)
+    assert "by their header" not in f"{row['verdict_reasons']}"
+    assert {row["role"] for row in rows(with_a_door / names.SAMPLES_CSV)} == {"storage", "worker", "door"}

@@ -1,0 +1,178 @@
+"""How a rate scales along a factor is a number with its interval, and what is extrapolated says so everywhere."""
+
+import dataclasses
+import json
+import math
+import re
+
+import pytest
+
+from tests.unit.postprocess.test_papers import BASE, silent
+from tests.unit.report_page import Page
+from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tierbench.dags.layout import Scaling, scaling_problems
+from tierbench.dags.levels import Factor
+from tierbench.postprocess.plots.canvas import looks
+from tierbench.postprocess.plots.ladder import scaling_plot
+from tierbench.postprocess.report.notes import scaling_of
+from tierbench.postprocess.report.page_tables import scaling_table
+from tierbench.postprocess.report.papers import papers_table
+from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, MEASURED
+from tierbench.postprocess.tables.load_run import read_results
+from tierbench.postprocess.tables.run_tables import ratio_rows, scaling_rows, summary_rows
+
+AXES = (Factor("dataset", ("medium", "large")),)
+ASKED = Scaling(along="jobs", by={"dataset": "medium"})
+SCATTER = {1: 1.0, 2: 1.02, 3: 0.98}
+
+
+def trial(dataset, jobs, mbps, repeat):
+    levels = {"access": "nics", "workload": "copy", "jobs": jobs, "dataset": dataset}
+    return TrialRow(
+        trial=f"{dataset} {jobs} {repeat}", configuration=f"nics/copy dataset={dataset}", levels=levels, repeat=repeat,
+        position=0, state="complete", verdict="VALID", delivered_mbps=mbps * SCATTER[repeat],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def trials():
+    """Four interfaces bring 3.32 times one of medium files, drawing lots for each repeat; large ones are not tried."""
+    rates = {("medium", 1): 50.0, ("medium", 2): 95.0, ("medium", 4): 166.0, ("large", 1): 80.0}
+    found = [trial(*point, mbps, repeat) for point, mbps in rates.items() for repeat in SCATTER]
+    tilted = {2: 1.05, 3: 0.97}
+    return [
+        row if row.jobs < 4 else trial("medium", 4, 166.0 * tilted.get(row.repeat, 1.0), row.repeat) for row in found
+    ]
+
+
+@pytest.fixture
+def rows(trials):
+    return scaling_rows(ASKED, summary_rows(trials, AXES), ratio_rows(trials, AXES))
+
+
+def at(rows, dataset, jobs):
+    (row,) = [row for row in rows if (row.levels["dataset"], row.jobs) == (dataset, jobs)]
+    return row
+
+
+def test_the_scale_factor_is_the_ratio_over_that_of_the_levels_with_its_interval(rows, trials):
+    row = at(rows, "medium", 4)
+    (ratio,) = [
+        one for one in ratio_rows(trials, AXES)
+        if (one.factor, one.jobs, one.against, one.metric) == ("jobs", 4, "1", "delivered_mbps")
+    ]  # fmt: skip
+    assert row.kind == MEASURED
+    assert row.scale.value == pytest.approx(ratio.ratio.value / 4)
+    assert row.scale.low == pytest.approx(ratio.ratio.low / 4)
+    assert row.scale.low < 0.83 < row.scale.high
+    assert row.pairs == 3
+    assert at(rows, "medium", 1).scale.value is None
+
+
+def test_what_was_not_measured_is_extrapolated_with_both_uncertainties_and_says_so(rows):
+    row, one, model = at(rows, "large", 4), at(rows, "large", 1), at(rows, "medium", 4)
+    assert (row.kind, row.by, row.pairs) == (EXTRAPOLATED, "dataset=medium", None)
+    assert row.delivered.value == pytest.approx(one.delivered.value * 4 * model.scale.value)
+    width = math.log(row.delivered.high / row.delivered.value)
+    assert width > math.log(model.scale.high / model.scale.value)
+    assert width > math.log(one.delivered.high / one.delivered.value)
+    assert {row.kind for row in rows if row.levels["dataset"] == "medium"} == {MEASURED}
+
+
+def test_nothing_is_extrapolated_unless_the_experiment_names_by_what(trials):
+    rows = scaling_rows(Scaling(along="jobs"), summary_rows(trials, AXES), ratio_rows(trials, AXES))
+    assert {row.kind for row in rows} == {MEASURED}
+
+
+def test_nothing_is_extrapolated_over_what_was_measured_in_vain(trials):
+    vain = [dataclasses.replace(trial("large", 4, 25.0, repeat), verdict="INVALID") for repeat in SCATTER]
+    summary = summary_rows([*trials, *vain], AXES)
+    rows = scaling_rows(ASKED, summary, ratio_rows([*trials, *vain], AXES))
+    assert {row.jobs for row in rows if row.kind == EXTRAPOLATED} == {2}
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"along": "job"}, r'scaling\.along: there is no "job"'),
+        ({"along": "dataset"}, r"scaling\.along: must be a factor of numbers"),
+        ({"along": "jobs", "by": {"dataset": "midle"}}, r'scaling\.by\.dataset: there is no "midle"'),
+        ({"along": "jobs", "by": {"jobs": 1}}, r'scaling\.by: there is no "jobs"'),
+    ],
+)
+def test_what_makes_no_sense_is_refused(asked, complaint):
+    (problem,) = scaling_problems(Scaling(**asked), {"jobs": [1, 4], "dataset": ["medium", "large"]})
+    assert re.search(complaint, problem)
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A run that measured large files by one interface only, with a claim that the paper has extrapolated as well."""
+    axes = {"dataset": {"medium": 1.0, "large": 1.1}}
+    run = write_run(tmp_path / "run", Shape(rates={"nics": 400.0}, batches=(1, 4), axes=axes, samples=False))
+    for name in ("summary.csv", "ratios.csv", "trials.csv"):
+        path = run / name
+        kept = [line for line in read_csv(path) if (line["dataset"], line["jobs"]) != ("large", "4")]
+        write_csv(path, kept)
+    point = {"factor": "jobs", "access": "nics", "workload": "root", "against": "1", "method": "t"}
+    measured = {**point, "kind": "measured", "delivered_mbps": 300, "delivered_low": 290, "delivered_high": 310}
+    factor = {"scale_factor": 0.83, "scale_low": 0.8, "scale_high": 0.86}
+    rows = [
+        {**measured, "dataset": "medium", "jobs": 1},
+        {**measured, "dataset": "medium", "jobs": 4, **factor},
+        {**measured, "dataset": "large", "jobs": 1},
+        {**measured, **factor, "kind": "extrapolated", "dataset": "large", "jobs": 4, "by": "dataset=medium"},
+    ]
+    write_csv(run / "scaling.csv", [dict.fromkeys(rows[-1], "") | row for row in rows])
+    claim = {
+        **BASE,
+        "factor": "jobs",
+        "against": "least",
+        "levels": [12, 1],
+        "values": [78.7, 7.9],
+        "extrapolated": True,
+    }
+    claim["at"] = {"workload": "root", "access": "nics", "dataset": "large", "jobs": 4}
+    path = run / "experiment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "claims": [claim]}))
+    return read_results(run, silent)
+
+
+def test_the_table_tells_extrapolated_values_from_measured_ones(results):
+    text = Page("".join(scaling_table(results))).text
+    assert text.count("measured") == 3 + text.count("was measured")
+    assert "extrapolated by dataset=medium" in text
+    assert "≈ 300" in text
+
+
+def test_the_sentence_speaks_of_what_was_measured_alone(results):
+    _, sentence = scaling_of(results)
+    assert "0.83 (95 % interval 0.80–0.86) at dataset=medium" in sentence
+    assert "large" not in sentence
+
+
+def test_the_sentence_says_of_how_many_the_share_is(results):
+    found = [dataclasses.replace(row, against="4") if row.against == "1" else row for row in results.scaling]
+    assert "of what one alone does" in scaling_of(results)[1]
+    _, sentence = scaling_of(dataclasses.replace(results, scaling=found))
+    assert "instead of 4, each brings this share of what each of 4 does" in sentence
+
+
+def test_in_the_figure_what_is_extrapolated_is_hollow(results):
+    figure = scaling_plot(results, looks("dataset", ["medium", "large"]))
+    faces = {}
+    for axes in figure.axes:
+        for line in axes.lines:
+            if line.get_gid() or line.get_marker() not in ("None", ""):
+                faces.setdefault(line.get_gid(), set()).add(line.get_markerfacecolor())
+    assert "extrapolated" in {text.get_text() for legend in figure.legends for text in legend.get_texts()}
+    assert len(faces) == 2
+    assert not set.intersection(*faces.values())
+
+
+def test_a_papers_own_extrapolation_is_told_as_such_and_ours_beside_it(results):
+    text = Page("".join(papers_table(results))).text
+    assert "78.7 : 7.90 Mb/s over 12 : 1 = 0.83, extrapolated by the paper" in text
+    assert "not measured; extrapolated by 0.83, that of dataset=medium" in text
+    assert "cannot tell" in text

@@ -1,0 +1,297 @@
+"""Trials whose jobs are started while the one before measures: what is written, who waits where, what is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.monitors.test_sampler_chirp import AccessPoint
+from tests.unit.shipped import PYTHON, ship
+from tests.unit.submit.test_turn import PATIENCE_S, Trials
+from tierbench import names
+from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
+from tierbench.dags.graphs import trial_dag
+from tierbench.dags.plan import Plan, expand
+from tierbench.dags.records import trial_record
+from tierbench.errors import ConfigError
+from tierbench.postprocess.records.load_trial import read_trial
+from tierbench.site_configs.site import Site, find_site
+from tierbench.submit.pool import Slots
+from tierbench.submit.preflight import enough_slots
+from tierbench.submit.progress import Stage, progress
+from tierbench.submit.trial.stop import Overlap
+from tierbench.submit.trial.turn import Turn
+
+POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    return find_site("testbed")
+
+
+@pytest.fixture(scope="module")
+def ahead() -> Experiment:
+    return dataclasses.replace(find_experiment("quick"), ahead=True)
+
+
+@pytest.fixture(scope="module")
+def plan(site: Site, ahead: Experiment) -> Plan:
+    return expand(site, ahead, POOL)
+
+
+# -- what is written -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[conditions]\nwan-rtt = 5", "leave the conditions out"),
+        ('[axes.rtt_ms]\nvalues = [5]\narranges = "wan-rtt"', "leave the conditions out"),
+        ("repeats = { within_pct = 5, at_least = 3, at_most = 10 }", "make repeats a number"),
+        ('start = "natural"', 'a start other than "natural"'),
+        (
+            'access = ["direct"]\n[workloads.w]\nclient = "writer"\nreplicas = "w"\n'
+            '[replicas.w]\nkind = "written"\nsize_mb = 1',
+            "what this one wrote is looked through",
+        ),
+    ],
+)
+def test_where_it_cannot_be_honest_it_is_refused_by_the_plan(tmp_path: Path, site: Site, text: str, told: str) -> None:
+    path = tmp_path / "early.toml"
+    path.write_text(f'extends = "quick"\nname = "early"\nahead = true\n{text}\n')
+    with pytest.raises(ConfigError, match=told):
+        expand(site, load_experiment(path), POOL)
+
+
+def test_an_axis_compares_trials_with_and_without_it(tmp_path: Path, site: Site) -> None:
+    path = tmp_path / "both.toml"
+    path.write_text('extends = "quick"\nname = "both"\n[axes.ahead]\nvalues = [false, true]\nsets = "ahead"\n')
+    experiment = load_experiment(path)
+    plan = expand(site, experiment, POOL)
+    waits = {}
+    for trial in plan.trials:
+        text = trial_dag(site, experiment.at(trial.configuration.levels), trial).text()
+        waits[trial.levels["ahead"]] = "turn.py ahead" in text
+    assert waits == {False: False, True: True}
+
+
+def test_its_jobs_and_gate_wait_for_the_turn_themselves_and_one_node_takes_it(
+    site: Site, ahead: Experiment, plan: Plan
+) -> None:
+    text = trial_dag(site, ahead, plan.trials[0]).text()
+    scripts = {line.split()[2]: line.split()[4:] for line in text.splitlines() if line.startswith("SCRIPT PRE")}
+    assert scripts.pop("stop") == ["take"]
+    assert scripts == {node: ["ahead"] for node in ("flush", "sampling", "gate", "clients")}
+    assert 'program="prestart.py" then="begun ./client.py" held=", ../../scripts/client.py"' in text
+    assert 'held="../../scripts/htchirp.py, ../../scripts/flush.py" chirp="True"' in text
+
+
+def test_htcondor_lets_them_wait_for_all_tries_of_the_trial_before(site: Site, ahead: Experiment, plan: Plan) -> None:
+    record = trial_record(site, ahead, plan, plan.trials[0])
+    limits = record["limits"]
+    awaited = 2 * limits["turn_s"]
+    text = trial_dag(site, ahead, plan.trials[0]).text()
+    assert f'slot_limit="{limits["slot_s"] + awaited}" run_limit="{limits["job_s"] + awaited}"' in text
+    assert f'VARS gate run_limit="{limits["gate_s"] + awaited}"' in text
+    assert record["ahead"]
+
+
+def test_the_plan_says_that_slots_for_two_trials_are_missing(site: Site, ahead: Experiment, plan: Plan) -> None:
+    def told(experiment: Experiment, cores: int) -> str:
+        slots = {name: Slots(dict.fromkeys(POOL[name], cores)) for name in plan.pools}
+        return "\n".join(
+            found.seen for found in enough_slots(plan, site, experiment, slots) if "pool private" in found.seen
+        )
+
+    assert "and as many for the next trial (ahead = true)" in told(ahead, 15)
+    assert told(dataclasses.replace(ahead, ahead=False), 15) == ""
+    assert told(ahead, 32) == ""
+
+
+# -- who waits where -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trials(tmp_path: Path) -> Iterator[Trials]:
+    with Trials(tmp_path) as trials:
+        yield trials
+
+
+@pytest.fixture
+def gone(trials: Trials) -> Trials:
+    """The first one measures, and has all that it needs."""
+    assert Turn(trials["first"]).is_taken()
+    assert Turn(trials["first"]).has_begun()
+    (trials["first"] / names.GO).write_text('{"go_wall_ns": 1}')
+    return trials
+
+
+def may_start(trials: Trials, name: str) -> bool:
+    return Turn(trials[name]).may_be_waited_for_in_slots()
+
+
+def may_take(trials: Trials, name: str) -> bool:
+    turn = Turn(trials[name])
+    return turn.has_come() and turn.is_taken()
+
+
+@pytest.mark.parametrize("go", [None, "{", '{"called_off": "a client was lost"}'])
+def test_nobody_is_started_before_the_one_that_measures_has_its_slots(trials: Trials, go: str | None) -> None:
+    assert Turn(trials["first"]).is_taken()
+    if go:
+        (trials["first"] / names.GO).write_text(go)
+    assert not may_start(trials, "second")
+
+
+def test_the_next_one_is_started_then_and_has_not_begun(gone: Trials) -> None:
+    assert may_start(gone, "second")
+    assert may_start(gone, "second")  # for its other nodes
+    assert all((gone["second"] / folder).is_dir() for folder in names.FILLED)
+    assert not (gone["second"] / names.BEGUN).exists()
+    assert (gone.run / names.AHEAD).read_text() == "second"
+
+
+def test_no_other_one_is(gone: Trials) -> None:
+    assert may_start(gone, "second")
+    (gone["third"] / names.AFTER).write_text("first")  # of another DAG of the run
+    assert not may_start(gone, "third")
+    (gone["third"] / names.AFTER).write_text("second")
+    assert not may_start(gone, "third")
+
+
+def test_the_next_but_one_is_started_when_the_next_one_measures(gone: Trials) -> None:
+    assert may_start(gone, "second")
+    Turn(gone["first"]).pass_on()
+    assert may_take(gone, "second")
+    assert Turn(gone["second"]).has_begun()
+    assert (gone.run / names.AHEAD).read_text() == ""
+    assert not may_start(gone, "third")
+    (gone["second"] / names.GO).write_text('{"go_wall_ns": 1}')
+    assert may_start(gone, "third")
+
+
+def test_jobs_are_started_when_their_turn_has_come_whatever_went_before(trials: Trials) -> None:
+    assert not may_start(trials, "first")
+    assert trials.take("first").wait(PATIENCE_S) == 0
+    assert may_start(trials, "first")
+
+
+def test_who_holds_slots_goes_first(gone: Trials) -> None:
+    """Even before the one that was tried again, for that one may need those slots."""
+    assert may_start(gone, "second")
+    Turn(gone["first"]).pass_on()
+    (gone["first"] / names.SERVED).unlink()  # as reset_trial.py does
+    assert not may_take(gone, "first")
+    assert may_take(gone, "second")
+
+
+def test_who_comes_late_is_the_next_one(gone: Trials) -> None:
+    """Its DAGMan was started when others had been, and had its place; there is always one that is started ahead."""
+    (gone["third"] / names.AFTER).write_text("")
+    assert may_start(gone, "second")
+    assert not may_take(gone, "third")
+    Turn(gone["first"]).pass_on()
+    assert may_take(gone, "second")
+    assert not may_take(gone, "third")  # and is in line now
+    assert Turn(gone["second"]).has_begun()
+    assert not may_start(gone, "third")  # the second one may lack slots
+    (gone["second"] / names.GO).write_text('{"go_wall_ns": 1}')
+    assert may_start(gone, "third")
+    assert (gone["third"] / names.CLIENTS).is_dir()
+    (gone["first"] / names.AFTER).write_text("second")  # one more trial, for what matters here
+    (gone["first"] / names.BEGUN).unlink()
+    assert not may_start(gone, "first")
+    Turn(gone["second"]).pass_on()
+    assert may_take(gone, "third")
+
+
+def test_where_nobody_is_started_ahead_nothing_is_noted_of_lines(trials: Trials) -> None:
+    assert Turn(trials["first"]).is_taken()
+    assert not Turn(trials["second"]).is_taken()
+    assert not (trials.run / names.AHEAD).exists()
+
+
+def test_who_has_failed_before_its_turn_is_in_nobodys_way(gone: Trials) -> None:
+    assert may_start(gone, "second")
+    (gone["second"] / names.OUTCOME).touch()
+    Turn(gone["first"]).pass_on()
+    assert may_take(gone, "third")
+
+
+def test_who_is_removed_before_its_turn_leaves_no_word_of_it(gone: Trials) -> None:
+    assert may_start(gone, "second")
+    Turn(gone["second"]).pass_on()
+    assert (gone.run / names.AHEAD).read_text() == ""
+    assert (gone.run / names.TURN).read_text() == "first"
+
+
+def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path: Path) -> None:
+    script = ship(tmp_path, names.PRESTART, "htchirp.py") / names.PRESTART
+    (tmp_path / "work.py").write_text("#!/bin/sh\necho begins with $*\n")
+    (tmp_path / "work.py").chmod(0o755)
+    access_point = AccessPoint()
+    (tmp_path / ".chirp.config").write_text(f"127.0.0.1 {access_point.server.getsockname()[1]} cookie\n")
+    access_point.start()
+    command = [PYTHON, script, "begun", "./work.py", "--index", "1"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    while access_point.requests < 4:
+        assert process.poll() is None
+        time.sleep(0.02)
+    access_point.stop = True  # the file is there
+    assert process.communicate(timeout=PATIENCE_S)[0] == "begins with --index 1\n"
+    assert process.returncode == 0
+    access_point.close()
+
+
+# -- what is told --------------------------------------------------------------------------------------
+
+STARTED = "001 (7.00{}.000) 2026-01-01 12:00:00 Job executing on host: <>\n\tSlotName: slot1\n...\n"
+
+
+def test_a_trial_notes_which_jobs_were_started_in_its_window(gone: Trials) -> None:
+    def started(job: int) -> None:
+        with (gone["second"] / names.CLIENTS_LOG).open("a") as log:
+            log.write(STARTED.format(job))
+
+    assert may_start(gone, "second")
+    started(0)
+    overlap = Overlap(gone["first"])  # from the go on
+    overlap.look()
+    assert not (gone["first"] / names.BESIDE).exists()
+    started(1)
+    overlap.look()
+    first = json.loads((gone["first"] / names.BESIDE).read_text())
+    again = Overlap(gone["first"])  # the stop was started again
+    started(2)
+    again.look()
+    noted = json.loads((gone["first"] / names.BESIDE).read_text())
+    assert (first["jobs"], noted["jobs"]) == (1, 2)
+    assert noted["first_wall_s"] == first["first_wall_s"] <= noted["last_wall_s"]
+
+
+def test_a_trial_that_waits_in_slots_is_shown_as_waiting(gone: Trials) -> None:
+    assert may_start(gone, "second")
+    (gone["second"] / names.CLIENTS_LOG).touch()
+    assert progress(gone["second"], "second", 1).stage is Stage.WAITING
+    (gone["second"] / names.BEGUN).touch()
+    assert progress(gone["second"], "second", 1).stage is Stage.GATHERING
+
+
+def test_the_time_before_its_turn_is_no_part_of_a_trial(tmp_path: Path) -> None:
+    when = "2027-01-15 08:00:00"
+    log = f"000 (7.000.000) {when} Job submitted\n...\n001 (7.000.000) {when} Job executing\n...\n"
+    told = {}
+    for ahead in (False, True):
+        trial = synthetic.write_trial(tmp_path / str(ahead), ahead=ahead)
+        (trial / names.CLIENTS_LOG).write_text(log)
+        told[ahead] = read_trial(trial).submit_wall_ns
+    assert told[False] is not None
+    assert told[True] is None

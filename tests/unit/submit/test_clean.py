@@ -1,0 +1,114 @@
+"""What `tierbench clean` shows, refuses and removes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tierbench import files, names
+from tierbench.submit import catalogue, cli, pool
+
+REAL = Path(__file__).parents[1] / "data/direct-trial.tar.gz"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    with tarfile.open(REAL) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def replicas(tmp_path: Path) -> Path:
+    folder = tmp_path / "random-0123"
+    folder.mkdir()
+    (folder / names.CATALOGUE).write_text('{"name": "random-0001", "bytes": 3000000, "adler32": "00000001"}\n')
+    (folder / "random-0001").write_bytes(os.urandom(3_000_000))
+    return folder
+
+
+def test_nothing_goes_unless_it_is_asked_for(run: Path, replicas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["clean", str(run), str(replicas)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert float(shown[1].split()[0]) == pytest.approx(3.0, abs=0.1)
+    assert shown[-1] == "nothing was removed; --yes does that"
+    assert run.exists()
+    assert replicas.exists()
+
+
+def test_what_is_asked_for_goes_and_nothing_else(run: Path, replicas: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "precious"
+    kept.mkdir()
+    (kept / "file").touch()
+    (run / "link").symlink_to(kept)
+    assert cli.main(["clean", str(run), str(replicas), "--yes"]) == 0
+    assert not run.exists()
+    assert not replicas.exists()
+    assert (kept / "file").exists()
+
+
+def test_other_folders_are_refused_before_anything_goes(run: Path, tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nothing"):
+        assert cli.main(["clean", str(run), str(folder), "--yes"]) == 2
+    assert (run / names.PLAN).exists()
+
+
+def test_a_folder_whose_catalogue_lists_nothing_is_no_set(replicas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (replicas / names.CATALOGUE).write_text("")
+    assert cli.main(["clean", str(replicas), "--yes"]) == 2
+    assert "lists no replica" in capsys.readouterr().err
+    assert (replicas / "random-0001").exists()
+
+
+def test_a_run_in_the_queue_is_refused(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    submitted = {"cluster": 7, "directory": str(run.resolve()), "host": socket.getfqdn()}
+    (run / names.SUBMITTED).write_text(json.dumps(submitted))
+    monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster == 7)
+    assert cli.main(["clean", str(run), "--yes"]) == 4
+    assert "tierbench stop" in capsys.readouterr().err
+    assert (run / names.PLAN).exists()
+
+
+def test_a_run_of_another_access_point_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job's number says nothing here, and its processes cannot be seen."""
+    submitted = {"cluster": 7, "directory": str(run.resolve()), "host": "other-ap.example"}
+    (run / names.SUBMITTED).write_text(json.dumps(submitted))
+    monkeypatch.setattr(pool, "in_queue", lambda _: False)
+    assert cli.main(["clean", str(run), "--yes"]) == 4
+    assert (run / names.PLAN).exists()
+
+
+def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run: Path) -> None:
+    with subprocess.Popen(["sleep", "600"], cwd=run) as dagman:
+        (run / "experiment.dag.lock").write_text(f"PPID = 1\nPID = {dagman.pid}\n")
+        status = cli.main(["clean", str(run), "--yes"])
+        dagman.kill()
+    assert status == 4
+    assert (run / names.PLAN).exists()
+    assert cli.main(["clean", str(run), "--yes"]) == 0
+
+
+def test_a_set_that_is_being_made_is_refused(replicas: Path) -> None:
+    with catalogue.adding(replicas):
+        assert cli.main(["clean", str(replicas), "--yes"]) == 4
+    assert (replicas / "random-0001").exists()
+
+
+def test_an_interrupted_removal_can_be_repeated(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "remove", interrupted)
+        assert cli.main(["clean", str(run), "--yes"]) != 0
+    assert (run / names.PLAN).exists()
+    assert cli.main(["clean", str(run), "--yes"]) == 0
+    assert not run.exists()

@@ -1,0 +1,115 @@
+"""What the commands refuse, and what they say at the end."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tierbench.dags.experiment import shipped_experiments
+from tierbench.submit import cli, pool
+from tierbench.submit.pool import Slots
+
+REAL = Path(__file__).parents[1] / "data/direct-trial.tar.gz"
+
+
+@pytest.fixture
+def no_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "matching_slots", lambda _: Slots({}))
+    monkeypatch.setattr(pool, "submit_dag", lambda _: pytest.fail("submitted"))
+
+
+@pytest.mark.usefixtures("no_slots")
+def test_nothing_is_run_where_something_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main(["run", "quick", "--site", "testbed", "--into", str(tmp_path / "run")])
+    told = capsys.readouterr().err
+    assert status == 3
+    assert "missing: slots: pool private has 0 cores" in told
+    assert "--anyway" in told
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("no_slots")
+def test_a_plan_says_where_its_dags_would_make_no_tables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed = sysconfig.get_path("scripts")
+    for scripts, said in (("/nowhere", True), (installed, False)):
+        monkeypatch.setenv("PATH", "/nowhere")
+        monkeypatch.setattr(sysconfig, "get_path", lambda _, scripts=scripts: scripts)
+        assert cli.main(["plan", "quick", "--site", "testbed"]) == 0
+        assert ("`tierbench tables RUN` does" in capsys.readouterr().out) == said
+
+
+def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    assert "usage: tierbench" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mistaken", [["pln"], ["testbed", "attatch"], ["completion", "bsh"]])
+def test_a_mistaken_word_is_answered_with_what_was_meant(
+    mistaken: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(mistaken)
+    meant = {"pln": "plan", "attatch": "attach", "bsh": "bash"}[mistaken[-1]]
+    assert f'there is no "{mistaken[-1]}" (did you mean "{meant}"?)' in capsys.readouterr().err
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "tierbench.submit.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+runpy.run_module("tierbench", run_name="__main__")
+"""
+
+
+def test_an_interrupt_while_modules_are_loaded_leaves_no_traceback() -> None:
+    asked = ["env", "--default-signal", sys.executable, "-c", INTERRUPTED]
+    ended = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
+
+
+def test_tables_end_with_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with tarfile.open(REAL) as archive:
+        archive.extractall(tmp_path, filter="data")
+    assert cli.main(["tables", str(tmp_path / "run")]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("With ")
+
+
+def test_list_names_every_experiment_and_site_and_what_each_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list"]) == 0
+    listed = capsys.readouterr().out
+    for name in shipped_experiments():
+        assert name.removesuffix("-scaled") in listed
+    assert "Which of the four access methods is fastest" in listed
+    assert re.search(r"^  testbed +Two emulated sites", listed, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", shipped_experiments())
+def test_show_tells_where_each_experiment_can_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["show", name]) == 0
+    shown = capsys.readouterr().out
+    offering = re.search(r"sites that offer it: (.*)", shown)
+    assert offering
+    assert offering[1].startswith(("fiu-uf-2014", "testbed", "none"))
+    if name.endswith("-scaled"):
+        assert "testbed" in offering[1]
+
+
+def test_show_says_what_is_varied(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["show", "extenci-stacked-scaled"])
+    shown = capsys.readouterr().out
+    assert "  start: together, in-turn\n" in shown
+    assert "  workload: root (root), write (writer)\n" in shown
+    assert "  arranged for all of it: worker-rtts 5-14-47-60\n" in shown

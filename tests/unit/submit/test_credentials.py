@@ -1,0 +1,330 @@
+"""Tokens and grid proxies: they travel and are shown, nobody is told what is in them, and one that is over is none."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import re
+import shutil
+import ssl
+import stat
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import htcondor2
+import pytest
+
+from tests.unit.client_process import Job, events
+from tests.unit.submit.test_doctor import WORKERS, answer, proxy
+from tests.unit.wrappers.test_client_gate import at_the_gate, open_gate
+from tierbench import names
+from tierbench.checked_text import AbsolutePath, Name, Value
+from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.plan import expand
+from tierbench.dags.write import write_run
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import SHIPPED, GridProxy, Site, Submission, Token, find_site, load_site
+from tierbench.submit.cli import main
+from tierbench.submit.preflight import credentials as findings
+from tierbench.submit.preflight import open_secrets, preflight
+from tierbench.submit.questions import visits
+from tierbench.trials import read_trial
+
+WAY = "wan-xrootd-public"
+TOLD_TO_NOBODY = "c2lnbmF0dXJl"  # the signature, without which a token is worth nothing
+HOUR = 3600.0
+
+
+def token(path: Path, lasts_s: float | None = HOUR, mode: int = 0o600) -> Path:
+    """A JSON web token that expires so long from now, in a file."""
+    claims = {"sub": "bench"} if lasts_s is None else {"sub": "bench", "exp": int(time.time() + lasts_s)}
+    header, body = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({}, claims))
+    path.write_text(f"{header}.{body}.{TOLD_TO_NOBODY}\n")
+    path.chmod(mode)
+    return path
+
+
+def going(**credentials: Any) -> tuple[Site, Experiment]:
+    """The testbed, by one of whose ways clients show something, and an experiment that goes this way."""
+    site, experiment = find_site("testbed"), find_experiment("quick")
+    access = dataclasses.replace(site.access[WAY], **credentials)
+    return dataclasses.replace(site, access={**site.access, WAY: access}), experiment
+
+
+def by_file(path: Path) -> dict[str, Any]:
+    return {"token": Token(file=AbsolutePath(str(path)))}
+
+
+def written(site: Site, experiment: Experiment, run: Path) -> Path:
+    """The directory of a trial that goes this way."""
+    write_run(expand(site, experiment, WORKERS), site, experiment, run)
+    return next(trial for trial in (run / names.TRIALS).iterdir() if trial.name.startswith(f"{WAY}."))
+
+
+def submitted(trial: Path, node: str) -> htcondor2.Submit:
+    """A node's submit description with the macros that its DAG sets."""
+    (told,) = re.findall(rf"^VARS {node} (.*)$", (trial / names.TRIAL_DAG).read_text(), re.MULTILINE)
+    submit = htcondor2.Submit((trial.parents[1] / names.SUBMIT / f"{node}.sub").read_text())
+    for macro, value in re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', told):
+        submit[macro] = value
+    return submit
+
+
+# -- what is written -----------------------------------------------------------------------------------
+
+
+def test_a_token_travels_from_where_it_is_and_a_run_directory_has_but_its_path(tmp_path: Path) -> None:
+    file = token(tmp_path / "my-token")
+    trial = written(*going(**by_file(file)), tmp_path / "run")
+    submit = submitted(trial, "clients")
+    assert submit.expand("transfer_input_files").split(", ")[-1] == str(file)
+    assert "--token my-token" in submit.expand("arguments")
+    assert read_trial(trial).credentials == ("--token my-token", [str(file)], "")
+    holding = [path for path in (tmp_path / "run").rglob("*") if path.is_file() and TOLD_TO_NOBODY in path.read_text()]
+    assert holding == []
+
+
+def test_trials_by_other_ways_have_nothing_of_it(tmp_path: Path) -> None:
+    trial = written(*going(**by_file(token(tmp_path / "my-token"))), tmp_path / "run")
+    others = [path for path in trial.parent.iterdir() if not path.name.startswith(f"{WAY}.")]
+    assert others
+    assert not any("my-token" in (path / file).read_text() for path in others for file in names.WRITTEN)
+
+
+def test_a_token_of_htcondors_credentials_is_asked_for_by_the_clients(tmp_path: Path) -> None:
+    trial = written(*going(token=Token(condor=Name("scitokens"))), tmp_path / "run")
+    submit = submitted(trial, "clients")
+    assert submit.expand("use_oauth_services") == "scitokens"
+    assert "--credential scitokens" in submit.expand("arguments")
+
+
+def test_a_proxy_travels_beside_a_token(tmp_path: Path) -> None:
+    credentials = {**by_file(token(tmp_path / "t")), "x509": GridProxy(AbsolutePath(str(proxy(tmp_path))))}
+    submit = submitted(written(*going(**credentials), tmp_path / "run"), "clients")
+    assert submit.expand("transfer_input_files").split(", ")[-2:] == [str(tmp_path / "t"), str(tmp_path / "proxy.pem")]
+    assert "--token t --x509 proxy.pem" in submit.expand("arguments")
+
+
+def test_a_token_that_is_not_there_or_has_the_name_of_what_is_needed_is_told_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    for file, told in ((tmp_path / "none", "is not there to be read"), (token(tmp_path / "trial.json"), "call this")):
+        with pytest.raises(ConfigError, match=rf"access\.{WAY}: .*{told}"):
+            written(*going(**by_file(file)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "table", ["token = {}", 'token = { file = "/t", condor = "n" }', 'token = { file = "t" }', "x509 = {}"]
+)
+def test_a_credential_is_in_one_place(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text((SHIPPED / "testbed.toml").read_text().replace(f"[access.{WAY}]", f"[access.{WAY}]\n{table}"))
+    with pytest.raises(ConfigError, match=rf"access\.{WAY}\."):
+        load_site(path)
+
+
+def test_two_files_do_not_travel_under_one_name(tmp_path: Path) -> None:
+    path, text = tmp_path / "site.toml", (SHIPPED / "testbed.toml").read_text()
+    for way, file in ((WAY, "/a/token"), ("lan-xrootd", "/b/token")):
+        text = text.replace(f"[access.{way}]", f'[access.{way}]\ntoken = {{ file = "{file}" }}')
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"token\.file: .* would travel under one name"):
+        load_site(path)
+
+
+def test_the_idle_limit_is_the_sites_to_say(tmp_path: Path) -> None:
+    site, experiment = going()
+    written(dataclasses.replace(site, submission=Submission(idle_limit=50)), experiment, tmp_path / "limited")
+    written(site, experiment, tmp_path / "run")
+    setting = "DAGMAN_MAX_JOBS_IDLE = 50\n"
+    assert setting in (tmp_path / "limited" / names.TRIAL_CONFIG).read_text()
+    assert "IDLE" not in (tmp_path / "run" / names.TRIAL_CONFIG).read_text()
+
+
+# -- at the client -------------------------------------------------------------------------------------
+
+
+def shows(job: Job, variable: str) -> Path:
+    """Have dd leave what it was told to show."""
+    job.script("bin/dd", f'printf %s "${variable}" > {job.folder}/shown')
+    return job.folder / "shown"
+
+
+def test_the_reading_process_is_told_where_the_token_is_which_is_its_own_alone(job: Job) -> None:
+    file, shown = token(job.folder / "my-token", mode=0o644), shows(job, "BEARER_TOKEN_FILE")
+    record = job.run("dd", "--token", "my-token")
+    assert shown.read_text() == str(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert TOLD_TO_NOBODY not in json.dumps(record)
+
+
+def test_htcondors_credentials_are_found_by_their_name(job: Job) -> None:
+    folder = job.folder / ".condor_creds"
+    folder.mkdir()
+    file, shown = token(folder / "scitokens.use"), shows(job, "BEARER_TOKEN_FILE")
+    job.environment["_CONDOR_CREDS"] = str(folder)
+    job.run("dd", "--credential", "scitokens")
+    assert shown.read_text() == str(file)
+
+
+def test_a_proxy_is_shown_too(job: Job) -> None:
+    file, shown = proxy(job.folder), shows(job, "X509_USER_PROXY")
+    job.run("dd", "--x509", "proxy.pem")
+    assert shown.read_text() == str(file)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (["--token", "over"], "expired-token"),
+        (["--token", "none"], "no-token"),
+        (["--token", "empty"], "no-token"),
+        (["--token", "torn"], "no-token"),
+        (["--credential", "scitokens"], "no-token"),
+        (["--x509", "proxy.pem"], "expired-proxy"),
+        (["--x509", "torn"], "no-proxy"),
+    ],
+)
+def test_what_lets_nobody_in_is_not_read_with(job: Job, asked: list[str], status: str) -> None:
+    token(job.folder / "over", -1)
+    proxy(job.folder, -1)
+    (job.folder / "empty").touch()
+    (job.folder / "torn").write_text(f"a.{TOLD_TO_NOBODY}.b")
+    read = shows(job, "PATH")
+    record = job.run("dd", *asked)
+    assert (record["end"]["status"], record["end"].get("bytes_app")) == (status, None)
+    assert ("go" in record, read.exists()) == (False, False)
+    assert TOLD_TO_NOBODY not in json.dumps(record)
+
+
+def test_a_token_that_does_not_say_when_it_expires_is_the_servers_to_judge(job: Job) -> None:
+    token(job.folder / "always", None)
+    (job.folder / "opaque").write_text("MDAxY2xvY2F0aW9u")
+    assert {job.end("dd", "--token", name)["status"] for name in ("always", "opaque")} == {"ok"}
+
+
+def test_a_token_that_is_over_before_the_go_is_told_at_the_gate(job: Job) -> None:
+    token(job.folder / "soon", 20)
+    process = job.start("dd", "--token", "soon", "--gate", "go.json")
+    at_the_gate(process)
+    open_gate(job.folder / "go.json", 40)
+    record = events(process)
+    assert (record["end"]["status"], "go" in record) == ("expired-token", False)
+
+
+class Door(BaseHTTPRequestHandler):
+    """Serves a replica to whoever shows the token."""
+
+    shown: ClassVar[list[str | None]] = []
+    content = b"a replica"
+
+    def do_GET(self) -> None:
+        self.shown.append(self.headers["Authorization"])
+        self.send_response(200 if self.shown[-1] else 401)
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
+        self.wfile.write(self.content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_curl_shows_a_token_to_a_server_that_it_trusts_and_not_on_its_command_line(job: Job, shown: bool) -> None:
+    key, certificate = job.folder / "key.pem", job.folder / "certificate.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    make += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(make, capture_output=True, check=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    file = token(job.folder / "t")
+    real = shutil.which("curl")
+    job.script("bin/curl", f'printf "%s\\n" "$@" >> {job.folder}/asked', f'exec {real} "$@"')
+    with ThreadingHTTPServer(("localhost", 0), Door) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        job.offer(f"https://localhost:{server.server_port}/replica", len(Door.content))
+        Door.shown.clear()
+        trusting = {"environment": {"CURL_CA_BUNDLE": str(certificate)}}
+        end = job.end("http", *(["--token", "t"] if shown else []), options=trusting)
+        server.shutdown()
+    assert end["status"] == ("ok" if shown else "open-failed"), end
+    assert Door.shown == [f"Bearer {file.read_text().strip()}" if shown else None]
+    assert TOLD_TO_NOBODY not in (job.folder / "asked").read_text()
+
+
+# -- what is said before -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lasts_s", "mode", "state", "seen"),
+    [
+        (2 * HOUR, 0o600, "good", "expires in 2.0 hours"),
+        (HOUR / 2, 0o600, "doubtful", "is needed for at least"),
+        (-HOUR, 0o600, "bad", "expired at"),
+        (HOUR, 0o640, "bad", "others may read it"),
+        (None, 0o600, "good", "only its server knows"),
+    ],
+)
+def test_the_doctor_looks_at_a_token(tmp_path: Path, lasts_s: float, mode: int, state: str, seen: str) -> None:
+    site, _ = going(**by_file(token(tmp_path / "t", lasts_s, mode)))
+    (finding,) = findings({WAY: site.access[WAY]}, needed_s=HOUR)
+    assert (finding.state, finding.thing) == (state, f"access {WAY}, its token")
+    assert seen in finding.seen
+    assert bool(finding.remedy) == (state != "good")
+    assert TOLD_TO_NOBODY not in finding.seen
+
+
+def test_a_run_is_refused_whose_token_is_over_and_doubted_whose_token_will_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, path = tmp_path / "t", tmp_path / "site.toml"
+    text = (SHIPPED / "testbed.toml").read_text()
+    path.write_text(text.replace(f"[access.{WAY}]", f'[access.{WAY}]\ntoken = {{ file = "{file}" }}'))
+    for lasts_s, told in ((-1, "missing: access {}, its token: "), (120, "doubtful: access {}, its token: ")):
+        token(file, lasts_s)
+        assert main(["plan", "quick", "--site", str(path)]) == 0
+        assert told.format(WAY) in capsys.readouterr().out
+
+
+def doubts(site: Site, experiment: Experiment) -> list[str]:
+    plan = expand(site, experiment, WORKERS)
+    found = preflight(plan, site, experiment, "no pool", "quick")
+    return [finding.line for finding in found if finding.thing.startswith("access ")]
+
+
+def test_how_long_a_token_is_needed_is_how_long_the_run_takes(tmp_path: Path) -> None:
+    site, experiment = going(**by_file(token(tmp_path / "t", HOUR)))
+    assert doubts(site, experiment) == []
+    longer = dataclasses.replace(experiment, repeats=1000)
+    assert "expires in" in doubts(site, longer)[0]
+
+
+def test_workers_show_the_token_when_their_door_is_tried(tmp_path: Path) -> None:
+    file = token(tmp_path / "t")
+    site, experiment = going(**by_file(file))
+    visit = visits(site, experiment, WORKERS)[WORKERS["public"][0]]
+    (door,) = (question for question in visit.questions if question.thing == f"access {WAY}")
+    assert door.to_json()["shown"] == {"BEARER_TOKEN_FILE": "t"}
+    assert visit.files == [str(file)]
+    others = [question for question in visit.questions if "shown" in question.to_json()]
+    assert {question.thing for question in others} <= {f"access {WAY}", f"access {WAY}, its token"}
+
+
+def test_a_worker_tells_of_the_token_that_it_got(tmp_path: Path) -> None:
+    assert answer("token", path=str(token(tmp_path / "t")), needed_s=0)["state"] == "good"
+    assert answer("token", path=str(token(tmp_path / "t", -1)), needed_s=0)["why"] == "expired"
+    assert answer("token", path=str(tmp_path / "none"), needed_s=0)["why"] == "absent"
+
+
+def test_a_token_in_the_open_in_a_sites_file_is_doubted() -> None:
+    site, experiment = going(environment={"BEARER_TOKEN": Value("abc")})
+    line = next(open_secrets(site, experiment)).line
+    assert f"access.{WAY}.environment.BEARER_TOKEN: is a secret by its looks" in line
+    assert "token = { file" in line

@@ -1,0 +1,173 @@
+"""How commands speak: JSON, quiet, colour; and what their exit statuses mean, as docs/operations.md has them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.submit.test_watch import end, run
+from tierbench import errors, names
+from tierbench.submit import output
+from tierbench.submit.cli import command_line, leaves, main
+from tierbench.submit.progress import Run
+from tierbench.submit.watch import ObjectView, watch
+
+ROOT = Path(__file__).parents[3]
+REAL = Path(__file__).parents[1] / "data/direct-trial.tar.gz"
+__all__ = ["run"]
+
+
+def documents(capsys: pytest.CaptureFixture[str], *command: str) -> dict[str, Any]:
+    main([*command, "--json"])
+    made: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (made["tierbench"], made["format"]) == (command[0], 1)
+    return made
+
+
+def test_a_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    made = documents(capsys, "plan", "quick", "--site", "testbed")
+    assert len(made["trials"]) == 24
+    assert {"id", "levels", "bytes", "least_s"} <= made["trials"][0].keys()
+    assert any(line.startswith("missing: the catalogue") for line in made["lacking"])
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_terminal_without_such_characters_gets_others(form: list[str]) -> None:
+    command = [sys.executable, "-m", "tierbench", "plan", "quick", "--site", "testbed", *form]
+    done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
+    text = done.stdout.decode("ascii")
+    if form:
+        assert json.loads(text)["trials"]
+    else:
+        assert "/root x8 #1" in text
+
+
+def test_the_doctors_findings_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    made = documents(capsys, "doctor", "--site", "testbed", "--quick")
+    assert made["states"]["bad"] >= 1  # no pool here
+    assert {"state", "thing", "seen", "remedy", "host"} == made["findings"][0].keys()
+
+
+def test_tables_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with tarfile.open(REAL) as archive:
+        archive.extractall(tmp_path, filter="data")
+    made = documents(capsys, "tables", str(tmp_path / "run"))
+    assert made["trials"][0]["delivered_mbps"] == pytest.approx(131.3, abs=0.1)
+    assert made["answers"][0].startswith("With ")
+
+
+def test_a_status_as_json_and_as_text(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    end(run, 0, "complete")
+    made = documents(capsys, "status", str(run.directory))
+    assert [trial["stage"] for trial in made["trials"][:2]] == ["finished", "waiting"]
+    assert main(["status", str(run.directory)]) == 0
+    assert "24 trials: 1 complete, 23 waiting" in capsys.readouterr().out
+
+
+def test_watching_as_json_tells_each_change_once(run: Run) -> None:
+    end(run, 0, "complete")
+    end(run, 1, "incomplete", "the cable was cut")
+    out = io.StringIO()
+    watch(run, lambda: False, ObjectView(out))  # which looks twice
+    first, second = map(json.loads, out.getvalue().splitlines())
+    assert (first["tierbench"], first["state"]) == ("watch", "complete")
+    assert second["reasons"] == ["the cable was cut"]
+
+
+def test_quiet_leaves_troubles_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--quiet"]) == 0
+    capsys.readouterr()
+    output.say("going on")
+    output.warn("missing: a cable")
+    assert capsys.readouterr().err == "missing: a cable\n"
+    assert main(["list"]) == 0
+    output.say("going on")
+    assert capsys.readouterr().err == "going on\n"
+
+
+@pytest.mark.parametrize(("no_color", "expected"), [("", "a \033[31mINVALID\033[0m b"), ("1", "a INVALID b")])
+def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, no_color: str, expected: str) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        assert output.coloured("a INVALID b", terminal) == expected
+    os.close(master)
+    assert output.coloured("a INVALID b", io.StringIO()) == "a INVALID b"
+
+
+# Exit statuses
+
+# For each command something that is not there, and the exit status.
+NOT_THERE = {
+    "list": ("--nope", 2), "show": ("nope", 2), "doctor": ("--site nope", 2), "plan": ("nope --site testbed", 2),
+    "replicas": ("nope --site testbed", 2), "write": ("nope --site testbed", 2), "run": ("nope --site testbed", 2),
+    "submit": ("nope", 2), "watch": ("nope", 2), "stop": ("nope", 2), "tables": ("nope", 2), "enough": ("nope r1", 2),
+    "status": ("nope", 2), "report": ("nope", 2), "clean": ("nope", 2), "compare": ("nope nope", 2),
+    "nightly add": ("nope --site testbed --at 02:00", 2), "nightly list": ("--nope", 2), "nightly run": ("nope", 2),
+    "nightly pause": ("nope", 2), "nightly resume": ("nope", 2), "nightly remove": ("nope", 2),
+    "nightly check": ("nope", 3), "nightly ack": ("nope", 2), "nightly step": ("nope", 2),
+    "history list": ("nope", 2), "history show": ("nope", 2), "history page": ("nope", 2),
+    "history rebuild": ("nope", 2), "history export": ("nope --csv", 2), "history gc": ("--keep-samples nope", 2),
+    "testbed up": ("--set nope=1", 2), "testbed check": ("--name nope", 2), "testbed run": ("nope", 2),
+    "testbed attach": ("nope --name nope", 2), "testbed down": ("--nope", 2), "testbed status": ("--name nope", 2),
+    "testbed exec": ("--name nope ce -- true", 2), "testbed shell": ("--name nope ce", 2), "completion": ("nope", 2),
+}  # fmt: skip
+
+
+def test_each_command_is_asked_for_what_is_not_there() -> None:
+    assert {leaf.prog.removeprefix("tierbench ") for leaf in leaves(command_line())} == NOT_THERE.keys()
+
+
+@pytest.mark.parametrize("command", NOT_THERE)
+def test_what_is_not_there_is_a_mistake_in_the_call(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for variable in ("TIERBENCH_NIGHTS", "TIERBENCH_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    arguments, expected = NOT_THERE[command]
+    try:
+        status = main([*command.split(), *arguments.split()])
+    except SystemExit as end_of_parsing:
+        status = int(str(end_of_parsing.code))
+    assert status == expected
+    told = capsys.readouterr()
+    assert "Traceback" not in told.err + told.out
+
+
+def test_what_the_system_refuses_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(_: object) -> int:
+        raise PermissionError(13, "Permission denied", "/somebody/else's")
+
+    monkeypatch.setattr("tierbench.submit.watch._status", refused)
+    assert main(["status", "run"]) == 1
+    assert capsys.readouterr().err == "tierbench: /somebody/else's: Permission denied\n"
+
+
+def test_the_documented_statuses_are_those_of_the_errors() -> None:
+    section = (ROOT / "docs/operations.md").read_text(encoding="utf-8").split("## Exit statuses")[1].split("\n## ")[0]
+    documented = set(map(int, re.findall(r"^\| (\d+) \|", section, re.MULTILINE)))
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    assert {kind.exit_status for kind in kinds} | {0, 130, 143, 129, 141} == documented
+    for command in ("compare", "enough", "nightly check"):
+        assert f"`{command}`" in section
+
+
+def test_the_documents_are_described() -> None:
+    text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    for command in (leaf.prog for leaf in leaves(command_line()) if "--json" in leaf.format_help()):
+        assert f"| `{command.removeprefix('tierbench ')}` |" in text
+    assert names.SCHEMA in text

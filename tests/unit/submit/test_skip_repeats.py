@@ -1,0 +1,130 @@
+"""Repetitions that are spared as enough is known, but for what a trial at work shows; scripts as DAGMan runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.shipped import PYTHON, ship
+from tests.unit.submit.test_turn import PATIENCE_S, wait_until, waits
+from tierbench import names
+from tierbench.postprocess.tables.write import trial_tables
+from tierbench.submit import pool
+
+WITH_TIERBENCH = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
+WITHOUT = "/usr/bin:/bin"
+
+
+class Batch:
+    """Six repetitions of one batch, of which three are measured and close, and a fourth has begun."""
+
+    def __init__(self, run: Path, fourth_mbps: float, counted: int) -> None:
+        ship(run / names.SCRIPTS)
+        self.run, self.processes = run, list[subprocess.Popen[bytes]]()
+        planned = []
+        for repeat, mbps in enumerate((400.0, 404.0, 396.0, fourth_mbps, 400.0, 400.0), 1):
+            changes = {"until_known": True, "limits": {"stop_s": 0.2}}
+            trial = synthetic.write_trial(run, mbps=mbps, repeat=repeat, index=repeat, **changes)
+            (trial / names.CLIENTS_LOG).write_text("")
+            planned.append({"id": trial.name, "configuration": "lan-xrootd.root", "jobs": 4, "repeat": repeat})
+            (trial / names.AFTER).write_text("" if repeat == 1 else planned[-2]["id"])
+            if repeat <= 4:
+                (trial / names.BEGUN).touch()
+                (trial / names.SERVED).touch()
+            if repeat < 4:
+                trial_tables(trial)
+            if repeat <= counted:
+                (trial / names.COUNTED).touch()
+            self.start("sleep", "600", cwd=trial)
+            (trial / names.DAGMAN_LOCK).write_text(f"PID = {self.processes[-1].pid}\n")
+        (run / names.PLAN).write_text(json.dumps({"trials": planned}))
+        rule = {"within_pct": 5.0, "at_least": 3, "at_most": 6}
+        (run / names.EXPERIMENT).write_text(json.dumps({"repeats": rule}))
+
+    def __getitem__(self, repeat: int) -> Path:
+        return self.run / names.trial_directory(f"lan-xrootd.root.x004.r{repeat}")
+
+    def start(self, *command: str, cwd: Path, path: str = WITH_TIERBENCH) -> subprocess.Popen[bytes]:
+        self.processes.append(subprocess.Popen(command, cwd=cwd, env={**os.environ, "PATH": path}))
+        return self.processes[-1]
+
+    def finish(self, repeat: int, path: str = WITH_TIERBENCH) -> None:
+        script = str(self.run / names.SCRIPTS / names.FINISH)
+        assert self.start(PYTHON, script, "0", "0", cwd=self[repeat], path=path).wait(PATIENCE_S) == 0
+
+    def take(self, repeat: int) -> subprocess.Popen[bytes]:
+        return self.start(PYTHON, str(self.run / names.SCRIPTS / names.TURN_TAKING), "take", cwd=self[repeat])
+
+    def marked(self) -> list[int]:
+        return [repeat for repeat in range(1, 7) if (self[repeat] / names.NOT_NEEDED).exists()]
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Iterator[Callable[[float, int], Batch]]:
+    made: list[Batch] = []
+
+    def batch(fourth_mbps: float, counted: int) -> Batch:
+        made.append(Batch(tmp_path, fourth_mbps, counted))
+        return made[-1]
+
+    yield batch
+    for process in [process for one in made for process in one.processes]:
+        process.kill()
+        process.wait()
+
+
+def test_a_trial_at_work_counts_before_others_are_skipped(batch: Callable[[float, int], Batch]) -> None:
+    """Three close ones seem to be enough, until the fourth, which has begun meanwhile, lies far from them."""
+    trials = batch(700.0, 2)
+    trials.finish(3)
+    assert trials.marked() == [5, 6]
+    fifth = trials.take(5)
+    assert waits(fifth)  # the fourth is at work
+    trials.finish(4)
+    assert fifth.wait(PATIENCE_S) == 0
+    assert (trials[5] / names.BEGUN).exists()
+    assert trials.marked() == []
+
+
+def test_one_that_bears_them_out_has_the_others_skipped(batch: Callable[[float, int], Batch]) -> None:
+    trials = batch(400.0, 3)
+    for repeat in (5, 6):
+        (trials[repeat] / names.NOT_NEEDED).touch()
+    fifth = trials.take(5)
+    assert waits(fifth)
+    trials.finish(4)
+    assert fifth.wait(PATIENCE_S) == 1
+    assert trials.marked() == [5, 6]
+
+
+def test_one_whose_dagman_is_gone_is_not_waited_for(batch: Callable[[float, int], Batch]) -> None:
+    trials = batch(400.0, 3)
+    (trials[5] / names.NOT_NEEDED).touch()
+    (trials[4] / names.DAGMAN_LOCK).unlink()
+    assert trials.take(5).wait(PATIENCE_S) == 1
+
+
+def test_without_tierbench_each_is_run(batch: Callable[[float, int], Batch]) -> None:
+    trials = batch(400.0, 3)
+    trials.finish(4, path=WITHOUT)
+    assert trials.marked() == []
+    wait_until((trials[4] / names.COUNTED).exists)
+    assert trials.take(5).wait(PATIENCE_S) == 0
+
+
+def test_trials_find_the_command_that_submits_them_though_no_path_leads_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", WITHOUT)
+    assert not shutil.which("tierbench")
+    with pytest.raises(pool.PoolError):  # there is no pool here
+        pool.submit_dag(tmp_path / names.EXPERIMENT_DAG)
+    assert shutil.which("tierbench")

@@ -1,0 +1,70 @@
+"""What a site asks of every job, and that it cannot change what a trial depends on."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import htcondor2
+import pytest
+
+from tierbench import names
+from tierbench.dags.experiment import find_experiment
+from tierbench.dags.plan import expand
+from tierbench.dags.write import write_run
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import Site, Submission, find_site
+from tierbench.submit.probes import submit_file
+
+WORKERS = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
+
+
+def asking(*lines: str) -> Site:
+    site = find_site("fiu-uf-2014")
+    return dataclasses.replace(site, submission=Submission(tuple(lines)))  # type: ignore[arg-type] # as read from TOML
+
+
+def test_jobs_that_go_to_workers_have_the_sites_lines(tmp_path: Path) -> None:
+    site, experiment = (
+        asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"'),
+        find_experiment("quick"),
+    )
+    write_run(expand(site, experiment, WORKERS), site, experiment, tmp_path / "run")
+    for kind in ("clients", "flush", "sampler", "outbox", "arrange"):
+        text = (tmp_path / "run" / names.SUBMIT / f"{kind}.sub").read_text()
+        described, queue, _ = text.partition("\nqueue")
+        assert queue
+        assert described.endswith('\naccounting_group = group_cms.tier3\n+ProjectName = "storage"'), kind
+    assert "accounting_group" not in (tmp_path / "run" / names.SUBMIT / "gate.sub").read_text()
+
+
+def test_the_doctors_and_the_links_jobs_have_them_too_and_stay_what_they_are(tmp_path: Path) -> None:
+    asked = asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"', "executable = /bin/sh")
+    described = htcondor2.Submit(submit_file(tmp_path, asked.submission))
+    assert described["accounting_group"] == "group_cms.tier3"
+    assert described["My.ProjectName"] == '"storage"'
+    assert described["executable"] == str(tmp_path / "probe.py")
+
+
+@pytest.mark.parametrize(
+    "line", ["executable = /bin/sh", "Requirements = true", "MY.WantIOProxy = false", "+wantioproxy=false", "queue = 7"]
+)
+def test_what_a_trial_depends_on_is_not_the_sites_to_say(line: str) -> None:
+    with pytest.raises(ConfigError, match=r"submission\.lines: .* tierbench's own"):
+        expand(asking(line), find_experiment("quick"), WORKERS)
+
+
+def test_whose_lines_they_are_is_said_and_where_requirements_go() -> None:
+    said = r"^the file of site fiu-uf-2014: submission\.lines: .*pools\.NAME\.requirements$"
+    with pytest.raises(ConfigError, match=said):
+        expand(asking("requirements = true"), find_experiment("quick"), WORKERS)
+
+
+@pytest.mark.parametrize("line", ["queue", "include : /etc/passwd", "a = b\nqueue 5", "a = \\", "= 5", ""])
+def test_a_line_is_one_setting(line: str, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "site-configs/fiu-uf-2014.toml").read_text()
+    path = tmp_path / "site.toml"
+    quoted = line.replace("\\", "\\\\").replace("\n", "\\n")
+    path.write_text(f'{text}\n[submission]\nlines = ["{quoted}"]\n')
+    with pytest.raises(ConfigError, match="submission"):
+        find_site(str(path))

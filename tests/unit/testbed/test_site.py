@@ -1,0 +1,215 @@
+"""A site file says what is offered; what does not fit together in it is named."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tierbench.errors import ConfigError
+from tierbench.site_configs import site as site_module
+from tierbench.site_configs.site import Pool, Site, find_site, load_site
+from tierbench.spec import read_toml, shipped_definitions
+from tierbench.testbed.services import topology
+from tierbench.testbed.services.xrootd import XROOTDFS_ROOT
+from tierbench.testbed.settings import Settings
+
+SITE = """
+name = "small"
+
+[pools.all]
+requirements = 'TierbenchNetwork == "public"'
+
+[access.bridge]
+pool = "all"
+protocol = "xrootd"
+prefix = "root://door.example:1094/"
+path = ["door.example"]
+
+[access.mount]
+pool = "all"
+protocol = "file"
+
+[storage]
+replicas = "/data/replicas"
+sampled = "oss.example"
+
+[samplers.oss]
+host = "oss.example"
+interface = "eth0"
+role = "storage"
+"""
+
+Load = Callable[..., Site]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Read the small site with one piece of its text replaced."""
+
+    def read(old: str = "", new: str = "") -> Site:
+        assert old in SITE
+        path = tmp_path / "small.toml"
+        path.write_text(SITE.replace(old, new, 1) if old else SITE)
+        return load_site(path)
+
+    return read
+
+
+@pytest.mark.parametrize("name", shipped_definitions(site_module.SHIPPED))
+def test_a_shipped_site_loads_under_its_own_name(name: str) -> None:
+    assert find_site(name).name == name
+
+
+def test_an_unknown_site_comes_with_a_guess() -> None:
+    with pytest.raises(ConfigError, match=r'there is no site "testbd" \(did you mean "testbed"\?\)'):
+        find_site("testbd")
+
+
+def test_the_url_keeps_the_paths_own_slash(load: Load) -> None:
+    assert load().access["bridge"].url("/data/f") == "root://door.example:1094//data/f"
+
+
+def test_clients_are_dealt_to_the_doors_of_a_way_in_turn(load: Load) -> None:
+    door = 'prefix = "root://door.example:1094/"'
+    access = load(door, f'{door}\nfurther = ["root://other.example:1095/"]').access["bridge"]
+    assert [access.url("/f", client) for client in range(3)] == [
+        "root://door.example:1094//f", "root://other.example:1095//f", "root://door.example:1094//f",
+    ]  # fmt: skip
+
+
+def test_a_path_is_its_own_url_on_a_mount(load: Load) -> None:
+    assert load().access["mount"].url("/data/f") == "/data/f"
+
+
+def test_the_testbeds_own_table_is_left_to_it(load: Load) -> None:
+    assert load('name = "small"', 'name = "small"\ntestbed = { anything = 1 }').name == "small"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('pool = "all"', 'pool = "al"', r'access\.bridge\.pool: there is no "al" \(did you mean "all"\?\)'),
+        ('prefix = "root://door.example:1094/"', "", r'access\.bridge: prefix: must be like "root://host:1094/"'),
+        ("door.example:1094/", "door.example:1094//store", r"no path after the port: the replica's absolute path"),
+        ("root://door", "roots://door", r"prefix: .* write root://: a door that wants TLS asks for it"),
+        (
+            'protocol = "file"',
+            'protocol = "file"\nprefix = "/m/"',
+            r'access\.mount\.prefix: must be "root://host:1094/" or another "scheme://host:port/", a mount',
+        ),
+        ('protocol = "file"', 'protocol = "nfs"', r'prefix: must be a server.s "scheme://host:port/" .* "nfs", not ""'),
+        ("[access.mount]", '[access."My Mount"]', r"access\.My Mount: must be a name of small letters"),
+        ('role = "storage"', 'role = "gateway"', r'at least one must have role = "storage".* none has'),
+        (
+            'host = "oss.example"',
+            'host = "mds.example"',
+            r'storage\.sampled: there is no "oss\.example" .*mds\.example',
+        ),
+        ('"/data/replicas"', '"data"', r"storage\.replicas: must be an absolute path"),
+        (
+            "requirements = 'TierbenchNetwork == \"public\"'",
+            'requirements = ""',
+            r"pools\.all\.requirements: must be one ClassAd",
+        ),
+        ('== "public"\'', '= "public"\'', r"pools\.all\.requirements: must be one ClassAd expression"),
+        ('"public"\'', '"public") || (true\'', r"pools\.all\.requirements: must be one ClassAd expression"),
+        ('name = "small"', 'name = "small"\nscale = 0', r"scale: must be"),
+        (
+            "[storage]",
+            '[access.bridge.to]\nprefix = "ftp://far.example:2811/"\nfolder = "/in"\nhost = "far.example"\n[storage]',
+            r'access\.bridge\.to\.host: there is no "far\.example"',
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(load: Load, old: str, new: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        load(old, new)
+
+
+def test_what_is_flushed_is_in_the_pool(load: Load) -> None:
+    door = '[samplers.door]\nhost = "door.example"\ninterface = "eth1"\nrole = "door"\nvia = "ssh"\n'
+    with pytest.raises(ConfigError, match=r'access\.bridge\.path: "door\.example" is flushed by a job'):
+        load('role = "storage"\n', f'role = "storage"\n\n{door}')
+
+
+def test_storage_is_as_many_servers_and_interfaces_as_it_is(load: Load) -> None:
+    more = '\n[samplers.oss2]\nhost = "oss2.example"\ninterface = ["eth0", "ib0"]\nrole = "storage"\n'
+    site = load('role = "storage"\n', f'role = "storage"\n{more}')
+    assert [site.samplers[name].interfaces for name in ("oss", "oss2")] == ["eth0", "eth0+ib0"]
+    assert site.server.host == "oss.example"
+
+
+def test_the_links_are_measured_from_the_first_server_unless_one_is_named(load: Load) -> None:
+    more = '\n[samplers.oss2]\nhost = "oss2.example"\ninterface = "auto"\nrole = "storage"\n'
+    assert load('sampled = "oss.example"\n', "").server.host == "oss.example"
+    named = SITE.replace('sampled = "oss.example"', 'sampled = "oss2.example"')
+    assert load(SITE, named + more).server.host == "oss2.example"
+
+
+@pytest.mark.parametrize("several", ['["eth0", "eth0"]', "[]", '["eth0", "no such"]', '["eth0", 1]'])
+def test_interfaces_are_told_once_each(load: Load, several: str) -> None:
+    with pytest.raises(ConfigError, match=r"samplers\.oss.*interface"):
+        load('interface = "eth0"', f"interface = {several}")
+
+
+def test_a_host_is_sampled_once(load: Load) -> None:
+    second = '\n[samplers.again]\nhost = "oss.example"\ninterface = "eth1"\nrole = "gateway"\n'
+    with pytest.raises(ConfigError, match=r'"oss\.example" is sampled by samplers\.oss already'):
+        load('role = "storage"\n', f'role = "storage"\n{second}')
+
+
+WORKERS = ["wn3", "wn1", "wn2"]
+
+
+def test_workers_are_sampled_where_their_pool_names_an_interface() -> None:
+    assert [sampler.host for sampler in Pool("true", interface="eth0").samplers(WORKERS)] == ["wn1", "wn2", "wn3"]
+    assert Pool("true").samplers(WORKERS) == []
+
+
+def test_of_many_workers_only_so_many_are_sampled() -> None:
+    sampled = Pool("true", interface="eth0", sampled_workers=2).samplers(WORKERS)
+    assert [(sampler.host, sampler.role) for sampler in sampled] == [("wn1", "worker"), ("wn2", "worker")]
+
+
+def test_a_number_of_workers_needs_their_interface() -> None:
+    with pytest.raises(ValueError, match="needs interface"):
+        Pool("true", sampled_workers=2)
+
+
+def test_the_testbeds_site_names_hosts_of_its_topology() -> None:
+    site = find_site("testbed")
+    named = {sampler.host for sampler in site.samplers.values()}
+    named |= {host for access in site.access.values() for host in access.path}
+    named |= {host for condition in site.conditions.values() for host in condition.hosts}
+    always = {host.fqdn for host in topology(Settings()).hosts if host.in_pool and not host.is_worker}
+    virtual = {host.fqdn for host in topology(Settings(virtual_workers=1)).hosts if host.is_virtual}
+    far = {host.fqdn for host in topology(Settings(far_site=1)).hosts if host.in_pool}
+    redirected = {host.fqdn for host in topology(Settings(redirector=1, proxies=2)).hosts if host.in_pool}
+    assert named <= always | virtual | far | redirected
+
+
+def test_the_testbeds_site_mounts_xrootd_where_the_testbed_does() -> None:
+    assert find_site("testbed").access["lan-xrootdfs"].prefix == XROOTDFS_ROOT
+
+
+def test_the_testbeds_links_are_what_it_is_built_with() -> None:
+    tables = read_toml(site_module.SHIPPED / "testbed.toml")
+    bed = tables["testbed"]
+    rates = {key: bed["rates_mbps"][key] for key in ("wan", "storage", "metadata", "worker")}
+    rates |= dict.fromkeys(("gateway", "door"), bed["rates_mbps"]["server"])
+    assert tables["links"] == {**rates, "rtt_ms": bed["rtt_ms"]}
+
+
+DOCS = Path(__file__).parents[3] / "docs"
+TABLES = [table for table in vars(site_module).values() if dataclasses.is_dataclass(table)]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
+def test_each_key_is_in_the_docs(table: type) -> None:
+    text = (DOCS / "sites.md").read_text(encoding="utf-8")
+    keys = (field.name for field in dataclasses.fields(table))  # type: ignore[arg-type]
+    assert [key for key in keys if not re.search(rf"`{key}`|\[([\w.]+\.)?{key}\b|\b{key} += ", text)] == []

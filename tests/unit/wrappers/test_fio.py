@@ -1,0 +1,129 @@
+"""The client of fio and iozone, which are scripts here: what it asks them for, and what it makes of what they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.client_process import Job
+from tests.unit.dags.test_writes import WRITING
+from tierbench.dags.experiment import load_experiment
+from tierbench.errors import ConfigError
+from tierbench.wrappers.clients.fio import Fio, block_of
+
+SIZE = 4_096_000
+# Both say what the programs say: fio as fio 3.33 does, iozone as iozone 3.489 does.
+FIO = """
+for word in "$@"; do
+    case $word in
+        --output=*) output=${{word#*=}} ;;
+        --filename=*) file=${{word#*=}} ;;
+        --size=*) size=${{word#*=}} ;;
+        --rw=*) way=${{word#*=}} ;;
+        --exec_prerun=*) ${{word#*=}} >prerun.txt ;;
+    esac
+done
+echo "$@" >{asked}
+[ $way = read ] || head -c $size /dev/urandom >"$file"
+moved=$(stat -c %s "$file") || {{ echo "fio: failed opening $file" >&2; exit 1; }}
+cat >"$output" <<END
+{{"jobs": [{{"error": 0, "$way": {{"io_bytes": $moved, "runtime": 250}}}}]}}
+END
+"""
+IOZONE = """
+echo "$@" >{asked}
+echo "        Record Size 1000 kB"
+echo "              kB  reclen    write  rewrite    read    reread"
+echo "            4000    1000    16000        0"
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    job = Job(tmp_path)
+    job.offer(tmp_path / "mine", SIZE)
+    for name, script in (("bin/fio", FIO), ("bin/iozone", IOZONE)):
+        job.script(name, script.format(asked=f"{job.folder}/asked"))
+    return job
+
+
+def asked(job: Job) -> str:
+    """What the program was asked for."""
+    return (job.folder / "asked").read_text()
+
+
+def test_what_was_written_is_what_fio_counted_and_its_own_rate_is_told(job: Job) -> None:
+    end = job.end("fio", options={"write": True})
+    assert (end["status"], end["bytes_app"], end["bytes_source"]) == ("ok", SIZE, "fio")
+    assert end["detail"]["own_mbps"] == pytest.approx(SIZE * 8e-6 / 0.25, abs=0.001)
+    assert "--rw=write" in asked(job)
+    assert "--end_fsync=1" in asked(job)
+
+
+def test_reading_asks_for_no_more_than_that(job: Job) -> None:
+    (job.folder / "mine").write_bytes(bytes(SIZE))
+    assert job.end("fio")["status"] == "ok"
+    assert "--readonly" in asked(job)
+    assert "end_fsync" not in asked(job)
+
+
+def test_without_the_close_its_time_ends_when_fios_did(job: Job) -> None:
+    """Which says that it took 250 ms, while all was over at once."""
+    run = job.run("fio", options={"write": True, "close": False})
+    assert run["end"]["wall_ns"] > run["go"]["wall_ns"] + 250_000_000
+
+
+def test_a_file_that_is_not_there_cannot_be_read(job: Job) -> None:
+    end = job.end("fio")
+    assert (end["status"], end["message"]) == ("open-failed", f"fio: failed opening {job.folder}/mine")
+
+
+def test_less_than_was_planned_is_a_short_read(job: Job) -> None:
+    (job.folder / "mine").write_bytes(bytes(SIZE // 2))
+    assert job.end("fio")["status"] == "short-read"
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"), [({}, "-e -c"), ({"fsync": False, "close": False, "direct": True}, "-I")]
+)
+def test_iozone_does_it_where_a_site_has_it(job: Job, options: dict[str, Any], flags: str) -> None:
+    end = job.end("fio", options={"write": True, "program": "iozone", **options})
+    assert (end["status"], end["bytes_app"], end["detail"]["own_mbps"]) == ("ok", SIZE, 131.072)
+    assert asked(job).split() == f"-i 0 -+n -w -s 4000k -r 1000k -f {job.folder}/mine {flags}".split()
+
+
+def test_iozone_reads_files_that_it_has_not_made(job: Job) -> None:
+    """Without its -+E it ends at the first block, in which it looks for a pattern of its own."""
+    end = job.end("fio", options={"program": "iozone"})
+    assert (end["status"], end["bytes_app"]) == ("ok", SIZE)
+    assert asked(job).split() == f"-i 1 -+E -+n -w -s 4000k -r 1000k -f {job.folder}/mine -e -c".split()
+
+
+@pytest.mark.parametrize(("size", "block"), [(512_000_000, 1_024_000), (100_000_000, 1_000_000), (3_000_001, 0)])
+def test_blocks_are_such_that_the_file_is_a_whole_number_of_them(size: int, block: int) -> None:
+    assert block_of(size, 1 << 20) == block
+
+
+def test_what_it_does_and_needs_goes_by_its_options() -> None:
+    assert Fio.traits({"write": True})["does"] == "writes"
+    assert Fio.traits({})["does"] == "reads"
+    assert (Fio.needed({}), Fio.needed({"program": "iozone"})) == (("fio",), ("iozone",))
+    assert not Fio.settles({"write": True, "fsync": False})
+
+
+def test_who_is_told_to_write_has_a_set_that_is_written(tmp_path: Path) -> None:
+    def load(options: dict[str, Any]) -> Any:
+        text = WRITING.replace('client = "writer"', f'client = "fio"\noptions = {{ {toml(options)} }}')
+        (tmp_path / "mine.toml").write_text(text.replace(', "lan-xrootd"', ""))
+        return load_experiment(tmp_path / "mine.toml")
+
+    assert load({"write": True}).workloads
+    with pytest.raises(ConfigError, match='client "fio" reads, and "written" is what trials write'):
+        load({"write": False})
+
+
+def toml(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {json.dumps(value)}" for name, value in options.items())

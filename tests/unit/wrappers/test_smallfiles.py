@@ -1,0 +1,101 @@
+"""Small files: a tree of its own, the operations that were asked for, and an experiment that compares their rate."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.client_process import Job, events, until
+from tests.unit.dags.test_writes import POOL, WRITING
+from tierbench.dags.experiment import load_experiment
+from tierbench.dags.plan import expand
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import find_site
+from tierbench.wrappers.client import Client
+from tierbench.wrappers.main import PROGRESS_S, Progress
+from tierbench.wrappers.record import Record
+
+SHAPE = {
+    "directories": 12, "files": 60, "links": 3, "opens": 11, "stats": 20, "lstats": 30, "readlinks": 5,
+}  # fmt: skip
+KINDS = {"open": 11, "stat": 20, "lstat": 30, "readlink": 5}
+SIZE = 60_000
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    job = Job(tmp_path)
+    job.offer(tmp_path / "mine", SIZE)
+    return job
+
+
+def test_it_makes_its_tree_and_does_all_that_was_asked_for(job: Job) -> None:
+    end = job.end("smallfiles", options=SHAPE)
+    assert (end["status"], end["operations"]) == ("ok", 66)
+    assert end["detail"].keys() == {"peak_rss_kb", "counts", *(f"{kind}_s" for kind in KINDS)}
+    assert end["detail"]["counts"] == KINDS
+    root = job.folder / "mine.tree"
+    found = Counter("link" if p.is_symlink() else "folder" if p.is_dir() else "file" for p in root.rglob("*"))
+    assert found == {"folder": 11, "file": 60, "link": 3}
+    assert sum(p.stat().st_size for p in root.rglob("f*")) == SIZE
+    assert end["bytes_app"] == 11 * SIZE // 60
+
+
+def test_the_outbox_is_waited_for(job: Job) -> None:
+    """Another job makes it; what was made there before would be removed."""
+    job.offer(job.folder / "outbox" / "mine", SIZE)
+    process = job.start("smallfiles", "--options", json.dumps(SHAPE))
+    until(lambda: (job.folder / "tierbench-").parent.exists() and list(job.folder.glob("tierbench-*")))
+    assert process.poll() is None
+    (job.folder / "outbox").mkdir()
+    assert events(process)["end"]["status"] == "ok"
+
+
+def test_all_numbers_are_scaled_by_one(job: Job) -> None:
+    end = job.end("smallfiles", options={**SHAPE, "share": 0.1, "where": "local"})
+    assert end["detail"]["counts"] == {"open": 1, "stat": 2, "lstat": 3, "readlink": 1}
+
+
+def test_a_tree_on_the_workers_own_disk_leaves_nothing(job: Job) -> None:
+    before = set(job.folder.rglob("*"))
+    end = job.end("smallfiles", options={**SHAPE, "where": "local"})
+    assert (end["status"], end["bytes_app"]) == ("ok", 11 * SIZE // 60)
+    assert set(job.folder.rglob("*")) == before
+
+
+def test_how_far_it_has_come_is_told_when_that_has_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    done = iter([1, 1, 2])
+    progress = Progress(cast("Client", SimpleNamespace(progress=lambda: next(done))), Record())
+    written = []
+    for _ in range(3):
+        progress.written_at -= PROGRESS_S
+        written += [progress.tell(), progress.tell()]
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["done"] for line in lines] == [1, 2]
+    assert [count for count in written if count] == [len(line) + 1 for line in lines]
+
+
+def test_a_tree_that_cannot_be_made_is_told(job: Job) -> None:
+    job.offer("/proc/mine", SIZE)
+    end: dict[str, Any] = job.end("smallfiles", options=SHAPE)
+    assert end["status"] == "failed"
+
+
+def experiment(tmp_path: Path, *changes: tuple[str, str]) -> Any:
+    text = WRITING.replace('"writer"', '"smallfiles"').replace(', "lan-xrootd"', "")
+    for old, new in changes:
+        text = text.replace(old, new)
+    (tmp_path / "small.toml").write_text(text)
+    return load_experiment(tmp_path / "small.toml")
+
+
+def test_what_it_counts_has_to_be_what_is_compared(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='say measure = "operations"'):
+        experiment(tmp_path)
+    asked = experiment(tmp_path, ("repeats = 1", 'repeats = 1\nmeasure = "operations"'))
+    assert len(expand(find_site("testbed"), asked, POOL).trials) == 1
