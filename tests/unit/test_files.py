@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import subprocess
@@ -111,6 +112,17 @@ def test_a_lock_is_waited_for_in_time_and_said_so(tmp_path: Path) -> None:
     with files.locked(tmp_path / "lock", gone=True):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_is_waited_for_without_a_limit_comes_without_a_delay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files.time, "sleep", lambda _: pytest.fail("it is asked for now and then"))
+    lock = tmp_path / "lock"
+    holder = subprocess.Popen(["flock", lock, "sh", "-c", "echo; sleep 0.2"], stdout=subprocess.PIPE)
+    assert holder.stdout and holder.stdout.readline() == b"\n"
+    with files.locked(lock, math.inf):
+        assert holder.wait() == 0
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link"])
