@@ -119,10 +119,11 @@ def test_a_lock_that_is_waited_for_without_a_limit_comes_without_a_delay(
 ) -> None:
     monkeypatch.setattr(files.time, "sleep", lambda _: pytest.fail("it is asked for now and then"))
     lock = tmp_path / "lock"
-    holder = subprocess.Popen(["flock", lock, "sh", "-c", "echo; sleep 0.2"], stdout=subprocess.PIPE)
-    assert holder.stdout and holder.stdout.readline() == b"\n"
-    with files.locked(lock, math.inf):
-        assert holder.wait() == 0
+    with subprocess.Popen(["flock", lock, "sh", "-c", "echo; sleep 0.2"], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout
+        holder.stdout.readline()  # it has it
+        with files.locked(lock, math.inf):
+            assert holder.wait() == 0
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link"])
