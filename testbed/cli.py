@@ -11,6 +11,7 @@ from tierbench.errors import ConfigError
 from tierbench.spec import NAMED
 from tierbench.submit.output import warn
 from tierbench.testbed import settings, terminal
+from tierbench.testbed.all_papers import run_all, show_list
 from tierbench.testbed.check import check
 from tierbench.testbed.run import attach, run
 from tierbench.testbed.status import findings
@@ -27,6 +28,7 @@ examples:
   tierbench testbed up --name far --set rtt_ms=53     another one beside it, farther away
   tierbench testbed check                             read by each way from a real job on each worker
   tierbench testbed run quick                         an experiment, with all that it needs
+  tierbench testbed run --all-papers --list           the hours of all papers' experiments
   tierbench testbed attach runs/quick-…               again to one that goes on after Ctrl-C
   tierbench testbed status                            ask every host and daemon how it is
   tierbench testbed exec wn01 -- ping -c3 oss.uf.test
@@ -85,10 +87,20 @@ def register(subcommands: Any) -> None:
         description="Make an experiment's replicas on the testbed's storage, run it on its access point, "
         "bring the run directory home.",
     )
-    experiment.add_argument("experiment", metavar="EXPERIMENT", help=NAMED)
+    experiment.add_argument("experiment", metavar="EXPERIMENT", nargs="?", help=NAMED)
     experiment.add_argument(
-        "--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)"
+        "--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME, or runs/all-papers)"
     )
+    experiment.add_argument(
+        "--anyway", action="store_true", help="also where something is missing, or the first trials are INVALID"
+    )
+    experiment.add_argument(
+        "--all-papers",
+        action="store_true",
+        help="every -scaled experiment in turn, each on the testbed that it needs, with a page of all of them; "
+        "called again, it goes on where it stopped",
+    )
+    experiment.add_argument("--list", action="store_true", help="with --all-papers: show its hours, run nothing")
     again = verb(
         "attach",
         _attach,
@@ -173,8 +185,19 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    name = f"{Path(arguments.experiment).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    return run(Testbed(arguments.name), arguments.experiment, arguments.into or Path("runs") / name, Progress())
+    testbed, runs = Testbed(arguments.name), Path("runs")
+    if bool(arguments.experiment) == arguments.all_papers:
+        raise ConfigError("testbed run needs an experiment, or --all-papers, and not both")
+    if arguments.list and not arguments.all_papers:
+        raise ConfigError("--list goes with --all-papers; `tierbench plan` shows a single experiment")
+    if arguments.all_papers:
+        into = arguments.into or runs / "all-papers"
+        if arguments.list:
+            show_list(into)
+            return 0
+        return run_all(testbed, into, Progress(), arguments.anyway)
+    into = arguments.into or runs / f"{Path(arguments.experiment).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return run(testbed, arguments.experiment, into, Progress(), arguments.anyway)
 
 
 def _attach(arguments: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ HOME = f"/home/{USER}"
 ASKED_TO_END = tuple(128 + number for number in ASKING)  # what ends the watching, and not the run
 
 
-def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
+def run(testbed: Testbed, experiment: str, into: Path, say: Say, anyway: bool = False) -> int:
     """Make the experiment's replicas, run it on the access point, copy the run directory to `into` and report on it."""
     if into.exists():
         raise ConfigError(f"{into}: is there already; a run gets a directory of its own (--into)")
@@ -57,7 +57,7 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say) -> int:
             return status
     access_point.run("mkdir", "-p", f"{HOME}/runs", user=USER)
     say("run")
-    status = _inside(access_point, "run", *definition, "--into", there)
+    status = _inside(access_point, "run", *definition, "--into", there, *(["--anyway"] if anyway else []))
     return _to_its_end(testbed, access_point, status, into, say)
 
 
@@ -76,6 +76,11 @@ def _see_to(testbed: Testbed, experiment: str, say: Say) -> None:
         check_demands(testbed.settings, needed, testbed.name)
     else:
         testbed.up(with_demands(load(SHIPPED, []), needed, experiment), say)
+
+
+def waits_for_us(testbed: Testbed, into: Path) -> bool:
+    """Whether the testbed has a run that was submitted and has not come home."""
+    return testbed.host(ACCESS_POINT).succeeds("test", "-e", f"{_place(into)}/{names.SUBMITTED}")
 
 
 def attach(testbed: Testbed, into: Path, say: Say) -> int:

@@ -1,0 +1,143 @@
+"""`testbed run --all-papers`: every experiment of the papers in turn, each on a testbed that suits it, and a page."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tierbench import files, names
+from tierbench.dags.claims import read_claims
+from tierbench.dags.experiment import SHIPPED as EXPERIMENTS
+from tierbench.dags.experiment import find_experiment, lineage, shipped_experiments
+from tierbench.dags.plan import expand
+from tierbench.errors import TierbenchError
+from tierbench.site_configs.site import load_site
+from tierbench.spec import find_definition
+from tierbench.submit.estimates import run_s
+from tierbench.submit.preview import MAKE_MBPS
+from tierbench.testbed.demands import demands, with_demands
+from tierbench.testbed.offered import offered
+from tierbench.testbed.rootfs import Say
+from tierbench.testbed.run import ASKED_TO_END, attach, run, waits_for_us
+from tierbench.testbed.settings import Settings, load
+from tierbench.testbed.testbed import SHIPPED, Testbed
+
+SCALED = "-scaled"
+UP_S = 20.0  # of a testbed, before its first job
+PAGE = "index.html"
+
+
+def experiments() -> list[str]:
+    """The papers' experiments in a size for the testbed, in the order in which they are run."""
+    return [name for name in shipped_experiments() if name.endswith(SCALED)]
+
+
+def settings_of(experiment: str) -> Settings:
+    """The testbed that an experiment needs."""
+    return with_demands(load(SHIPPED, []), demands(experiment), experiment)
+
+
+def seconds_of(name: str) -> float:
+    """How long an experiment takes at the least, with its testbed and its replicas."""
+    settings, experiment = settings_of(name), find_experiment(name)
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(offered(SHIPPED.read_text(encoding="utf-8"), settings))
+        file.flush()
+        site = load_site(Path(file.name))
+    counts = {
+        "private": settings.private_workers,
+        "public": settings.public_workers,
+        "tier2": settings.proxies,
+        **dict.fromkeys(("near", "near-user-network"), settings.near_workers),
+        **dict.fromkeys(("virtual", "virtual-near"), settings.virtual_workers),
+        "far": settings.far_site,
+    }
+    pool = {pool: [f"{pool}-{number}" for number in range(number)] for pool, number in counts.items() if number}
+    plan = expand(site, experiment, pool)
+    replicas = sum(
+        replica_set.count * replica_set.nominal_bytes
+        for replica_set in plan.replicas.values()
+        if replica_set.lies_ready
+    )
+    return UP_S + replicas * 8e-6 / min(MAKE_MBPS, settings.rates_mbps.storage) + run_s(plan, site, experiment)
+
+
+def show_list(into: Path) -> None:
+    """Which experiments there are, what of them is done, and the hours of the rest."""
+    total = 0.0
+    for name in experiments():
+        seconds, done = seconds_of(name), (into / name / names.TRIALS_CSV).exists()
+        total += 0 if done else seconds
+        print(f"{name:36} {'is done' if done else f'{seconds / 60:4.0f} min'}")
+    print(f"{'what is not done, at the least':36} {total / 3600:4.1f} h")
+
+
+def run_all(testbed: Testbed, into: Path, say: Say, anyway: bool) -> int:
+    """Run what is not done; what fails is named at the end, and is tried again when this is called again."""
+    failed: dict[str, str] = {}
+    for number, name in enumerate(experiments(), 1):
+        say(f"{number}/{len(experiments())}  {name}")
+        home = into / name
+        if (home / names.TRIALS_CSV).exists():
+            say(f"{home} is done")
+            continue
+        begin = time.monotonic()
+        try:
+            if testbed.is_up and testbed.settings == settings_of(name) and waits_for_us(testbed, home):
+                status = attach(testbed, home, say)
+            else:
+                testbed.down()
+                status = run(testbed, name, home, say, anyway)
+        except TierbenchError as error:
+            failed[name] = str(error)
+            say(f"{name}: {error}")
+            continue
+        if status in ASKED_TO_END:
+            say(f"the same command goes on from {name}")
+            return status
+        if status:
+            failed[name] = f"exit status {status}; see {home}"
+        say(f"{name}: {(time.monotonic() - begin) / 60:.0f} min")
+        say(f"all that is done: {write_index(into)}")
+    testbed.down()
+    for name, reason in failed.items():
+        say(f"{name}: {reason}")
+    return int(bool(failed))
+
+
+def write_index(into: Path) -> Path:
+    """One page: each experiment's question, answer and findings, with a link to its report."""
+    from tierbench.postprocess.report.markup import element, table
+    from tierbench.postprocess.report.page import document
+
+    rows = list(_rows(into))
+    heads = ["experiment", "question and answer", "findings", "trials"]
+    body = [element("h1", "The papers' experiments on the testbed"), table(heads, rows, words=4)]
+    files.replace(into / PAGE, document("The papers' experiments", body))
+    return into / PAGE
+
+
+def _rows(into: Path) -> Iterator[list[object]]:
+    from tierbench.postprocess.report.answer import answers
+    from tierbench.postprocess.report.markup import element
+    from tierbench.postprocess.report.papers import findings
+    from tierbench.postprocess.report.write import PAGE as REPORT
+    from tierbench.postprocess.tables.load_run import read_results
+    from tierbench.postprocess.verdict.counting import verdict
+
+    for name in experiments():
+        claims = len(read_claims(lineage(find_definition("experiment", EXPERIMENTS, name))))
+        if not (into / name / names.TRIALS_CSV).exists():
+            yield [name, "not run yet", f"{claims} claims" if claims else "none", ""]
+            continue
+        results = read_results(into / name, lambda _: None)
+        said = Counter(answer for _, _, answer in findings(results))
+        yield [
+            element("a", name, href=f"{name}/{REPORT}"),
+            [element("b", str(results.plan.get("question", ""))), element("br"), answers(results)[0].sentence],
+            ", ".join(f"{number} {answer}" for answer, number in said.items()) or "none",
+            ", ".join(f"{number} {word}" for word, number in Counter(map(verdict, results.trials)).items()),
+        ]

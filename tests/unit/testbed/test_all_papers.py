@@ -1,0 +1,65 @@
+"""`testbed run --all-papers` runs what is not done, goes on after a failure, and writes a page of what there is."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.synthetic_report import Shape, write_run
+from tierbench.errors import HostError
+from tierbench.testbed import all_papers
+from tierbench.testbed.cli import Progress
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.testbed import Testbed
+
+FIRST, SECOND, THIRD = "extenci-pools-scaled", "extenci-stacked-scaled", "ani-srm-scaled"
+SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, samples=False)
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The experiments that were run, each within an instant, of which the second fails the first time."""
+    ran: list[str] = []
+
+    def run(testbed: Testbed, experiment: str, into: Path, say: object, anyway: bool) -> int:
+        ran.append(experiment)
+        if experiment == SECOND and ran.count(SECOND) == 1:
+            raise HostError("a mount did not come up")
+        write_run(into, SHAPE)
+        return 0
+
+    monkeypatch.setattr(all_papers, "experiments", lambda: [FIRST, SECOND, THIRD])
+    monkeypatch.setattr(all_papers, "run", run)
+    monkeypatch.setattr(Testbed, "down", lambda _: True)
+    return ran
+
+
+def test_what_failed_is_named_and_alone_tried_again(
+    ran: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    testbed = Testbed("none-of-that-name")
+    assert all_papers.run_all(testbed, tmp_path, Progress(), anyway=False) == 1
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"{SECOND}: a mount did not come up")
+    page = (tmp_path / all_papers.PAGE).read_text()
+    assert f'href="{FIRST}/report.html"' in page
+    assert f'href="{SECOND}/report.html"' not in page
+
+    assert all_papers.run_all(testbed, tmp_path, Progress(), anyway=False) == 0
+    assert ran == [FIRST, SECOND, THIRD, SECOND]
+    assert f'href="{SECOND}/report.html"' in (tmp_path / all_papers.PAGE).read_text()
+
+
+def test_the_list_says_what_is_done_and_how_long_the_rest_takes(
+    ran: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / FIRST, SHAPE)
+    all_papers.show_list(tmp_path)
+    first, second, _, total = capsys.readouterr().out.splitlines()
+    assert first.split() == [FIRST, "is", "done"]
+    assert float(second.split()[1]) >= 1
+    assert float(total.split()[-2]) > 0
+    assert ran == []
+
+
+def test_each_experiment_gets_the_testbed_that_it_demands() -> None:
+    assert all_papers.settings_of(FIRST) == Settings(far_site=1, private_workers=1, public_workers=1)
+    assert {name.rsplit("-", 1)[1] for name in all_papers.experiments()} == {"scaled"}
