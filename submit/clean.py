@@ -59,6 +59,7 @@ class Removable:
 
     folder: Path
     mark: str
+    identity: tuple[int, int]  # whoever may write beside it can put something else in its place
 
     @property
     def bytes(self) -> int:
@@ -67,11 +68,18 @@ class Removable:
 
     def remove(self) -> None:
         try:
-            for path in sorted(self.folder.iterdir(), key=lambda path: path.name in MARKS):
-                if path.is_dir() and not path.is_symlink():
-                    files.remove(path)
-                else:
-                    path.unlink()
+            here = os.open(self.folder, files.FOLDER)
+            try:
+                if _identity(os.fstat(here)) != self.identity:
+                    raise TierbenchError(f"{self.folder}: has just become another folder, and is left alone")
+                inside = Path(f"/proc/self/fd/{here}")  # wherever its name leads by now
+                for path in sorted(inside.iterdir(), key=lambda path: path.name in MARKS):
+                    if path.is_dir() and not path.is_symlink():
+                        files.remove(path)
+                    else:
+                        path.unlink()
+            finally:
+                os.close(here)
             self.folder.rmdir()
         except OSError as error:
             raise TierbenchError(f"{error.filename}: cannot be removed: {error.strerror}") from None
@@ -79,6 +87,7 @@ class Removable:
 
 def removable(folder: Path) -> Removable:
     """The run or set of replicas in a folder."""
+    identity = _identity(folder.stat()) if folder.is_dir() else (0, 0)
     marks = [mark for mark in (names.PLAN, names.CATALOGUE) if (folder / mark).is_file()]
     if folder.is_symlink() or not marks:
         raise ConfigError(f"{folder}: is neither a run directory nor a set of replicas, and is left alone")
@@ -87,7 +96,11 @@ def removable(folder: Path) -> Removable:
             f"{folder}: its {names.CATALOGUE} lists no replica, so nothing tells that these are any: it is left alone;"
             " if it is the rest of a set, remove it yourself"
         )
-    return Removable(folder, marks[0])
+    return Removable(folder, marks[0], identity)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _clean(arguments: argparse.Namespace) -> int:

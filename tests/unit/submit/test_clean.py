@@ -7,12 +7,13 @@ import os
 import socket
 import subprocess
 import tarfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tierbench import files, names
-from tierbench.submit import catalogue, cli, pool
+from tierbench.submit import catalogue, clean, cli, pool
 
 REAL = Path(__file__).parents[1] / "data/direct-trial.tar.gz"
 
@@ -51,6 +52,31 @@ def test_what_is_asked_for_goes_and_nothing_else(run: Path, replicas: Path, tmp_
     assert not run.exists()
     assert not replicas.exists()
     assert (kept / "file").exists()
+
+
+@pytest.mark.parametrize("swapped", ["link", "folder", "parent"])
+def test_what_has_come_into_its_place_meanwhile_is_left_alone(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    precious = tmp_path / "elsewhere/run"
+    precious.mkdir(parents=True)
+    (precious / "file").touch()
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    run = run.rename(parent / "run")
+
+    def swap(*_: object) -> nullcontext[None]:
+        if swapped == "parent":
+            parent.rename(tmp_path / "moved")
+            parent.symlink_to(precious.parent)
+        else:
+            run.rename(tmp_path / "moved")
+            precious.rename(run) if swapped == "folder" else run.symlink_to(precious)
+        return nullcontext()
+
+    monkeypatch.setattr(clean, "_held", swap)
+    assert cli.main(["clean", str(run), "--yes"]) == 1
+    assert (run / "file").exists()
 
 
 def test_other_folders_are_refused_before_anything_goes(run: Path, tmp_path: Path) -> None:
