@@ -21,6 +21,7 @@ from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.settings import Rates, Settings
 from tierbench.testbed.status import findings
 from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
 
 from .conftest import SETTINGS, of_our_own, say
 from .test_network import round_trip_ms
@@ -105,16 +106,26 @@ def has_its_own_distance(beside: Testbed, rtt_ms: float) -> bool:
     return round_trip_ms(beside.host("wn01"), "oss.uf.test") == pytest.approx(rtt_ms, abs=1)
 
 
-def test_another_testbed_beside_it_has_its_own_distance_and_goes_without_a_trace(
-    testbed: Testbed, tiny: Testbed
+PLANTED = """
+cd; mkdir -m 0 shut; mkdir -p swapped/sub; touch swapped/file; ln swapped/file hard; ln /usr/bin/env hard-env || true
+ln -s {outside} link; mkfifo pipe; unshare -Urm mount -t tmpfs tmpfs swapped/sub || true
+while :; do mv swapped was; ln -s {outside} swapped; rm swapped; mv was swapped; done 2>/dev/null
+"""
+
+
+def test_another_testbed_beside_it_has_its_own_distance_and_goes_with_nothing_but_itself(
+    testbed: Testbed, tiny: Testbed, tmp_path: Path
 ) -> None:
     before = interfaces()
     tiny.up(replace(TINY, rtt_ms=0), say)
     assert has_its_own_distance(tiny, 0)
     assert has_its_own_distance(testbed, 14)
     assert interfaces() == before
+    (tmp_path / "file").touch()
+    tiny.host("ce").daemon("planted", "runuser", "-u", USER, "--", "sh", "-c", PLANTED.format(outside=tmp_path))
     tiny.down()
     assert eventually(lambda: not traces(tiny)), traces(tiny)
+    assert (tmp_path / "file").exists()
     assert testbed.is_up
 
 

@@ -20,7 +20,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The experiments that were run, each within an instant, of which the second fails the first time."""
     ran: list[str] = []
 
-    def run(testbed: Testbed, experiment: str, into: Path, say: object, anyway: bool) -> int:
+    def run(_testbed: Testbed, experiment: str, into: Path, *_: object) -> int:
         ran.append(experiment)
         if experiment == SECOND and ran.count(SECOND) == 1:
             raise HostError("a mount did not come up")
