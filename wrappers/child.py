@@ -149,12 +149,12 @@ class Child:
             raise Failure("failed", f"could not be started (exit status {status}): {words[-1] if words else 'no word'}")
         self.cpu_before, self.io_before = cpu_of(self.pid), io_of(str(self.pid))
 
-    def release(self, go_wall_ns: "int | None") -> int:
-        """Let it begin, and tell it from when on its time counts; the wall clock at that instant."""
-        wall, _ = now()
+    def release(self, go_wall_ns: "int | None") -> "tuple[int, int]":
+        """Let it begin, and tell it from when on its time counts; what the clocks show at that instant."""
+        begin = now()
         with contextlib.suppress(BrokenPipeError):  # it has died; waiting for it will tell
-            self.stdin.write(b"%d\n" % (go_wall_ns or wall))
-        return wall
+            self.stdin.write(b"%d\n" % (go_wall_ns or begin[0]))
+        return begin
 
     def wait(
         self,

@@ -120,10 +120,10 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
             time.sleep(max(0.0, go / 1e9 + settling(waking) - time.time()))
         interrupts.check()
         pinned: dict[str, Any] = {"core": core_of(child.pid)} if arguments.pin else {}
-        released = go if go is not None and client.keeps_time else child.release(go)
+        begin = awake if go is not None and client.keeps_time else child.release(go)
 
         def tell() -> int:
-            return record.write("go", *awake, go_wall_ns=go, released_wall_ns=released, **pinned)
+            return record.write("go", *begin, go_wall_ns=go, **pinned)
 
         return child.wait(arguments.timeout, client.has_begun, tell, Progress(client, record).tell)
 

@@ -95,9 +95,8 @@ class StartLine:
         (go,) = TIME.unpack_from(self.times, 0)
         if not go:
             os._exit(LEFT)
-        _sleep_until(go)
-        TIME.pack_into(self.times, TIME.size * place, wall_ns())
         _sleep_until(go + self.settling_ns)
+        TIME.pack_into(self.times, TIME.size * place, wall_ns())
         try:
             os.execvp(command[0], command)  # noqa: S606  a shell for each would be a program more to load
         except OSError as error:

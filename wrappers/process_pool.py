@@ -145,8 +145,7 @@ class _Leader:
         self.end = (0, 0)
         self.done = (scratch / DONE).open("wb", buffering=0)  # a byte for each fetch
         self.line = StartLine(len(self.processes), settling(len(self.processes) * task["jobs"]))
-        # The first and the last of those that wait by themselves, as if they were let go at the go.
-        self.own_begins: list[int] = []
+        self.own_begins: list[int] = []  # of the first and the last of those that wait by themselves
 
     def hold(self) -> None:
         """Have them all there, so that each needs but to know when, or those that wait by themselves a line."""
@@ -167,7 +166,7 @@ class _Leader:
         lines = [process for process in self.processes if process.waits_itself]
         for process in lines:
             process.release()
-        self.own_begins = [at - self.line.settling_ns for at in (wall, now()[0])] if lines else []
+        self.own_begins = [wall, now()[0]] if lines else []
         for process in self.processes:
             process.go_from((mono - wall + begin_wall_ns) / 1e9)
         self.due_s = (mono - wall + begin_wall_ns) / 1e9 + (self.for_s or 0.0)

@@ -143,12 +143,12 @@ CASES = [
         f, 11.0), "SUSPECT", "all clients read together for 6.0 s, 30% of the window"),
     ("not all active", lambda f: set_late(f, 14.9), lambda f: set_late(
         f, 15.1), "INVALID", "all clients read together for 1.9 s"),
-    ("late begin", lambda f: set_late(f, 0.049), lambda f: set_late(
-        f, 0.051), "SUSPECT", "client 1 began 51.0 ms after the go"),
+    ("late begin", lambda f: set_late(f, 0.99), lambda f: set_late(
+        f, 1.01), "SUSPECT", "client 1 began 1010 ms after the go, 5.0 % of the window"),
     ("empty begin", lambda f: set_all_late(f, 0.9), lambda f: set_all_late(
-        f, 1.09), "SUSPECT", "no client was at work before 1100 ms after the go, 5.5 % of the window"),
+        f, 1.1), "SUSPECT", "no client was at work before 1100 ms after the go, 5.5 % of the window"),
     ("empty begin", lambda f: set_all_late(f, 3.9), lambda f: set_all_late(
-        f, 4.09), "INVALID", "no client was at work before 4100 ms after the go, 20.5 % of the window"),
+        f, 4.1), "INVALID", "no client was at work before 4100 ms after the go, 20.5 % of the window"),
     ("early begin", lambda f: set_late(f, -0.0009), lambda f: set_late(
         f, -0.002), "INVALID", "client 1 read 2.0 ms before the go"),
     ("early begin", leave, lambda f: edit_client(
