@@ -250,13 +250,13 @@ def _compared(log: float, parts: Numbers, dfs: Numbers, most: float) -> Compared
     return Compared(Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach)), df)
 
 
-def changes(before: Values, after: Values) -> dict[Hashable, Compared]:
+def changes(before: Values, after: Values, *, with_strays: bool = False) -> dict[Hashable, Compared]:
     """By points that both runs have: the later over the earlier.
 
     Repetitions of two runs are not the same hours, so their shifts are a part of the scatter here, and the same one for
     all points of a run.
     """
-    models = [blocks(values)[0] for values in (before, after)]
+    models = [Blocks(values) if with_strays else blocks(values)[0] for values in (before, after)]
     squares, freedom = (np.concatenate(of) for of in zip(*((m.squares, m.freedom) for m in models), strict=True))
     variances, dfs = moderated(squares, freedom)
     within = float(squares.sum() / freedom.sum()) if freedom.sum() > 1e-9 else 0.0

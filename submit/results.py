@@ -1,4 +1,4 @@
-"""`tierbench report` and `tierbench compare`: the page of a run, and whether a run is better or worse than others."""
+"""`tierbench report` and `tierbench compare`: the page of a run, and whether a run is faster or slower than others."""
 
 from __future__ import annotations
 
@@ -81,10 +81,11 @@ class Progress:
 
 COMPARE = """\
 Compare a run with an earlier one, or with the nights of a nightly since its baseline began: for each
-configuration the ratio with its 95 % interval, and better, worse, same or cannot tell; then what
-differs in how the two were made. Runs that were made differently are refused, and why.
+configuration the ratio with its 95 % interval, and faster, slower, equivalent or inconclusive; then
+what differs in how the two were made. Runs that were made differently are refused, and why. A trial
+far off all others is left out and named; where that decides, the result is inconclusive.
 
-exit status: 0 same or better, 1 something is worse, 2 an error, 3 nobody can tell
+exit status: 0 equivalent or faster, 1 something is slower, 2 an error, 3 inconclusive
 """
 
 COMPARE_EXAMPLES = """\
@@ -97,7 +98,7 @@ COMPARE_EXAMPLES = """\
 def _register_compare(subcommands: Any) -> None:
     parser = subcommands.add_parser(
         "compare",
-        help="Whether a run is better or worse than another one, or than a nightly's baseline; its exit status says so",
+        help="Whether a run is faster or slower than another, or than a nightly's baseline; its exit status says so",
         description=COMPARE,
         epilog=f"examples:\n{COMPARE_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -110,7 +111,7 @@ def _register_compare(subcommands: Any) -> None:
     parser.add_argument(
         "--metric", default="", help="of what summary.csv has the means (default: the rate of the experiment)"
     )
-    parser.add_argument("--size", type=float, default=5.0, metavar="PERCENT", help="what is worse (%(default)s)")
+    parser.add_argument("--size", type=float, default=5.0, metavar="PERCENT", help="less than this is equivalent (%(default)s)")
     parser.add_argument("--anyway", action="store_true", help="also where they were made differently")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also as JUnit XML, into this file")

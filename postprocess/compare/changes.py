@@ -12,7 +12,9 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import batch_name, level_of
 from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import SUSPECT, counts, verdict
+from tierbench.postprocess.wording import between, factor, listed
 
 Point = frozenset[tuple[str, str]]
 METHOD = "moderated t of the logarithms, 95 % for all of them together"
@@ -28,9 +30,9 @@ class Change:
     ratio: float
     low: float | None
     high: float | None
-    by_valid: tuple[float | None, float | None] | None = (
-        None  # of the ratio without SUSPECT trials, where such count, too
-    )
+    by_valid: tuple[float | None, float | None] | None = None  # by VALID trials alone, where some are SUSPECT
+    strays: tuple[str, ...] = ()  # trials far off all others, which the ratio leaves out
+    with_strays: Interval = Interval()
 
     @property
     def name(self) -> str:
@@ -50,29 +52,47 @@ class Change:
         low, high = self.by_valid
         return low is None or high is None or not (low > 1 if self.ratio > 1 else high < 1)
 
+    @property
+    def stray_words(self) -> str:
+        """Which trials the ratio leaves out, and what it is with them."""
+        if not self.strays:
+            return ""
+        one, ratio = len(self.strays) == 1, self.with_strays
+        interval = f" ({between(*ratio.interval)})" if ratio.interval else ""
+        lie, them = ("lies", "it") if one else ("lie", "them")
+        return (
+            f"{listed(self.strays)} {lie} far off all others and {'is' if one else 'are'} left out;"
+            f" with {them} the ratio is {factor(ratio.value)}{interval}"
+        )
+
 
 def changes(one: Results, other: Results, metric: str) -> Iterator[Change]:
     """Every point of the factors that both runs have trials at; the intervals hold all together."""
-    mine, theirs = _trials(one, metric), _trials(other, metric)
-    ratios = stats.changes(_values(mine, metric), _values(theirs, metric))
-    of_valid = stats.changes(*(_values(side, metric, doubtful=False) for side in (mine, theirs)))
-    for point, found in zip(ratios, stats.held_together(ratios.values()), strict=True):
+    runs = _trials(one, metric), _trials(other, metric)
+    values = [_values(trials, metric) for trials in runs]
+    robust, whole = stats.changes(*values), stats.changes(*values, with_strays=True)
+    of_valid = stats.changes(*(_values(trials, metric, doubtful=False) for trials in runs))
+    far = {f"{row.trial} of {run.name}" for run in (one, other) for row in strays(run.trials, metric)}
+    intervals = zip(stats.held_together(robust.values()), stats.held_together(whole.values()), strict=True)
+    for point, (compared, with_strays) in zip(robust, intervals, strict=True):
         levels = dict(point)  # type: ignore[call-overload]
-        both = mine[point], theirs[point]  # type: ignore[index]
+        both = [trials[point] for trials in runs]  # type: ignore[index]
         doubtful = any(verdict(trial) == SUSPECT for trials in both for trial in trials)
         alone = of_valid[point].ratio if point in of_valid else Interval()
         before, after = (tuple(trial[metric] for trial in trials) for trials in both)
+        named = [f"{row.trial} of {run.name}" for run, rows in zip((one, other), both, strict=True) for row in rows]
         yield Change(
             {name: levels[name] for name in one.factors}, before, after,
-            found.ratio.value or 1.0, found.ratio.low, found.ratio.high,
+            compared.ratio.value or 1.0, compared.ratio.low, compared.ratio.high,
             (alone.low, alone.high) if doubtful else None,
+            tuple(name for name in named if name in far), with_strays.ratio,
         )  # fmt: skip
 
 
 def left_out(one: Results, other: Results, metric: str) -> list[str]:
     """The points that either run has trials of, and that are not compared: one of them has none that count."""
     compared = _trials(one, metric).keys() & _trials(other, metric).keys()
-    names = {name for point in compared for name in [batch_name(dict(point))]}
+    names = {batch_name(dict(point)) for point in compared}
     planned = dict.fromkeys(batch_name(trial.levels) for run in (one, other) for trial in run.trials)
     return [name for name in planned if name not in names]
 
@@ -91,23 +111,23 @@ def usable(trials: Iterable[TrialRow], metric: str) -> list[TrialRow]:
 
 def _trials(results: Results, metric: str) -> dict[Point, list[TrialRow]]:
     """The trials that count and have the metric, by points: workload by workload, then in the order of the levels."""
-    found: dict[Point, list[TrialRow]] = {}
+    by_point: dict[Point, list[TrialRow]] = {}
     rows = usable(results.trials, metric)
     names = [WORKLOAD, ACCESS, *(name for name in results.factors if name not in (WORKLOAD, ACCESS))]
     places = {name: factor.texts for name, factor in results.factors.items()}
     for trial in sorted(rows, key=lambda row: [places[name].index(level_of(row, name)) for name in names]):
         point = frozenset((name, level_of(trial, name)) for name in names)
-        found.setdefault(point, []).append(trial)
-    return found
+        by_point.setdefault(point, []).append(trial)
+    return by_point
 
 
 def run_names(runs: Sequence[Results]) -> list[str]:
     """What each run is called: its folder, with as much of the path as tells it from the others."""
     paths = [run.directory.resolve().parts for run in runs]
     for length in range(1, max(map(len, paths)) + 1):
-        found = ["/".join(parts[-length:]) for parts in paths]
-        if len(set(found)) == len(found):
-            return found
+        called = ["/".join(parts[-length:]) for parts in paths]
+        if len(set(called)) == len(called):
+            return called
     raise ConfigError(f"{runs[0].directory}: given twice; a comparison needs different runs")
 
 

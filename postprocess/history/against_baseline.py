@@ -1,21 +1,25 @@
-"""Whether a run is better or worse than the nights of a nightly since its baseline began."""
+"""Whether a run is faster or slower than the nights of a nightly since its baseline started."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.differences import Difference, differences
-from tierbench.postprocess.compare.judgement import Comparison, Judged, judgement, refuse_unlike
+from tierbench.postprocess.compare.judgement import Comparison, Judged, agreed, judgement, refuse_unlike
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.history.alarms import baseline
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import Night
 from tierbench.postprocess.history.runs import values
-from tierbench.postprocess.stats import student
+from tierbench.postprocess.stats import Interval, student
+from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results, Say, read_results
+from tierbench.postprocess.tables.run_tables import strays
+from tierbench.postprocess.wording import change_percent, listed
 
 LEAST_NIGHTS = 3
 
@@ -30,18 +34,22 @@ def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say,
     differing = _differences_from(latest, known.nightly, run, say, anyway)
     judged = []
     together = max(sum(value.metric == metric for value in values(run)), 1)
+    far = strays(run.trials, metric)
+    rest = replace(run, trials=[row for row in run.trials if row not in far])
+    without = {value.configuration: value.mean for value in values(rest) if value.metric == metric}
     for value in values(run):
         own = baseline(known, value.configuration)
         logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
         if value.metric != metric or not len(logs):
             continue
-        found = _of_one_more(logs, math.log(value.mean), together)
+        ratio = _of_one_more(logs, math.log(value.mean), together)
+        result, words = judgement(*ratio, size, metric), ""
+        if names := [row.trial for row in far if batch_name(row.levels) == value.configuration]:
+            other = _of_one_more(logs, math.log(without.get(value.configuration, value.mean)), together)
+            result = agreed(result, Interval(*other), size, metric)
+            words = f"{listed(names)} far off all others of the run; without: {change_percent(other[0], 1)}"
         level = math.exp(float(logs.mean()))
-        judged.append(
-            Judged(
-                value.configuration, level, value.mean, (len(logs), value.n), *found, judgement(*found, size, metric)
-            )
-        )
+        judged.append(Judged(value.configuration, level, value.mean, (len(logs), value.n), *ratio, result, words))
     if not judged:
         raise ConfigError(
             f"{run.directory} and {known.nightly}: have no configuration in common whose trials are VALID"

@@ -24,12 +24,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tierbench.postprocess.compare.judgement import BETTER, WORSE
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.history.changepoints import Course, Rule, Segment, Single, course, line, winsorized
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import Acknowledgement, Night
 
+BETTER, WORSE = "better", "worse"
 STEP, DRIFT, FLOOR, SINGLE, LOST = "step", "drift", "floor", "single night", "lost"
 DAY_NS = 86_400 * 10**9
 ALONG = 0.5  # of a change has to be in the other series too for both to tell of one thing

@@ -115,8 +115,9 @@ def _sections(
 def _box(first: str, name: str, changed: Sequence[Change], differ: Sequence[Difference]) -> Markup:
     parting = incomparable(differ)
     certain = [change for change in changed if change.certain]
-    clear = certain and not any(change.is_doubted for change in certain)
+    clear = certain and not any(change.is_doubted or change.strays for change in certain)
     pieces = [element("p", unbroken(_sentence(first, name, changed, certain)), class_="sentence")]
+    pieces += [element("p", unbroken(f"{row.name}: {row.stray_words}.")) for row in changed if row.strays]
     if parting:
         warning = element(
             "div",

@@ -10,7 +10,7 @@ from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.changes import changes, run_names
 from tierbench.postprocess.compare.differences import differences
-from tierbench.postprocess.compare.judgement import compare_runs, lines
+from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, as_junit, compare_runs, lines
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.canvas import KNOWN
 from tierbench.postprocess.report.compare import comparison_pictures
@@ -223,14 +223,29 @@ def test_three_runs_are_compared_with_the_first(tmp_path):
     assert "From a to c" in page.text
 
 
-def test_a_trial_that_no_ratio_is_taken_with_is_named(tmp_path):
-    shape = {"repeats": 5, "rates": {"direct": 400.0, "lan-xrootd": 200.0, "slow": 100.0}}
-    one, run = read(tmp_path / "a", **shape), make(tmp_path / "b", **shape)
+def with_stray(run):
+    """The run with one trial by direct at a fifth of its rate."""
     rows = read_csv(run / "trials.csv")
     odd = next(row["trial"] for row in rows if row["trial"].startswith("direct"))
-    written = [{**row, one.rate: float(row[one.rate]) / (5 if row["trial"] == odd else 1)} for row in rows]
-    write_csv(run / "trials.csv", written)
-    made = compare_runs(one, read_results(run, silent), 0.05)
-    assert made.strays == [f"{odd} of b"]
-    assert f"  {odd} of b lies far off all others, and no ratio is taken with it" in list(lines(made))
-    assert compare_runs(one, one, 0.05).strays == []
+    slowed = [{**row, "delivered_mbps": float(row["delivered_mbps"]) / (5 if row["trial"] == odd else 1)} for row in rows]
+    write_csv(run / "trials.csv", slowed)
+    return run, odd
+
+
+def test_what_is_equivalent_only_without_a_stray_trial_is_inconclusive_and_says_which(tmp_path):
+    shape = {"repeats": 5, "rates": {"direct": 400.0, "lan-xrootd": 200.0, "slow": 100.0}}
+    one, (run, odd) = make(tmp_path / "a", **shape), with_stray(make(tmp_path / "b", **shape))
+    first, second = read_results(one, silent), read_results(run, silent)
+    made = compare_runs(first, second, 0.05)
+    far, *others = [row for row in made.judged if row.configuration == "direct/root \N{MULTIPLICATION SIGN}4"] + [
+        row for row in made.judged if row.configuration != "direct/root \N{MULTIPLICATION SIGN}4"
+    ]
+    assert far.judgement == INCONCLUSIVE
+    assert far.strays.startswith(f"{odd} of b lies far off all others and is left out; with it the ratio is 0.7")
+    assert {row.judgement for row in others} == {EQUIVALENT}
+    assert made.exit_status == 3
+    assert far.strays in "".join(lines(made))
+    assert far.strays in as_junit(made)
+    page = Page(comparison([one, run], None, silent).read_text(encoding="utf-8"))
+    assert far.strays in page.text.replace("  ", " ")
+    assert compare_runs(first, first, 0.05).exit_status == 0

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.postprocess.history.test_history import DAY_NS, FIRST_NS
 from tests.unit.synthetic_report import Shape, write_run
-from tierbench.postprocess.compare.judgement import BETTER, CANNOT_TELL, SAME, WORSE, judgement
+from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER, judgement
 from tierbench.postprocess.history.database import History, chronicle
 from tierbench.postprocess.history.export import COLUMNS, rows, write_parquet
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
@@ -28,15 +28,15 @@ def make(path, **changes):
 @pytest.mark.parametrize(
     ("ratio", "expected"),
     [
-        ((0.9, 0.85, 0.95), WORSE),
-        ((1.2, 1.1, 1.3), BETTER),
-        ((0.99, 0.97, 1.01), SAME),
-        ((0.97, 0.96, 0.98), SAME),  # certain, and too small to matter
-        ((0.97, 0.8, 1.2), CANNOT_TELL),
-        ((0.9, None, None), CANNOT_TELL),
+        ((0.9, 0.85, 0.95), SLOWER),
+        ((1.2, 1.1, 1.3), FASTER),
+        ((0.99, 0.97, 1.01), EQUIVALENT),
+        ((0.97, 0.96, 0.98), EQUIVALENT),  # certain, and too small to matter
+        ((0.97, 0.8, 1.2), INCONCLUSIVE),
+        ((0.9, None, None), INCONCLUSIVE),
     ],
 )
-def test_worse_is_certain_and_large_and_the_same_is_certainly_small(ratio, expected):
+def test_slower_is_certain_and_large_and_equivalent_is_certainly_close(ratio, expected):
     assert judgement(*ratio, 0.05, "delivered_mbps") == expected
 
 
@@ -44,34 +44,34 @@ def test_worse_is_certain_and_large_and_the_same_is_certainly_small(ratio, expec
     "metric", ["wall_time_s", "latency_p99_s", "start_skew_ms", "volatility_5s_mbps", "round_trips_per_operation"]
 )
 def test_of_a_time_more_is_worse(metric):
-    assert judgement(1.2, 1.1, 1.3, 0.05, metric) == WORSE
-    assert judgement(0.8, 0.7, 0.9, 0.05, metric) == BETTER
+    assert judgement(1.2, 1.1, 1.3, 0.05, metric) == SLOWER
+    assert judgement(0.8, 0.7, 0.9, 0.05, metric) == FASTER
 
 
 @pytest.mark.parametrize("metric", ["delivered_mbps", "events_per_s", "operations_per_s", "fetches_per_s"])
 def test_of_a_rate_less_is_worse(metric):
-    assert judgement(0.8, 0.7, 0.9, 0.05, metric) == WORSE
-    assert judgement(1.2, 1.1, 1.3, 0.05, metric) == BETTER
+    assert judgement(0.8, 0.7, 0.9, 0.05, metric) == SLOWER
+    assert judgement(1.2, 1.1, 1.3, 0.05, metric) == FASTER
 
 
-def test_what_is_worse_has_exit_status_1_and_fails_its_test_of_junit(tmp_path, capsys):
+def test_what_is_slower_has_exit_status_1_and_fails_its_test_of_junit(tmp_path, capsys):
     one, other = make(tmp_path / "a"), make(tmp_path / "b", rates={"direct": 400.0, "lan-xrootd": 100.0})
     junit = tmp_path / "junit.xml"
     assert main(["compare", one, other, "--json", "--junit", str(junit)]) == 1
     told = {one["configuration"]: one for one in json.loads(capsys.readouterr().out)["configurations"]}
     lan = told["lan-xrootd/root \N{MULTIPLICATION SIGN}8"]
-    assert lan["judgement"] == WORSE
+    assert lan["judgement"] == SLOWER
     assert lan["low"] < 0.5 < lan["high"]
     suite = ElementTree.parse(junit).getroot()  # noqa: S314 - our own
     assert [case.get("name") for case in suite if case.find("failure") is not None] == [lan["configuration"]]
     assert suite.get("failures") == "1"
 
 
-def test_what_is_better_has_exit_status_0(tmp_path, capsys):
+def test_what_is_faster_has_exit_status_0(tmp_path, capsys):
     one = make(tmp_path / "a")
     faster = {"direct": 800.0, "lan-xrootd": 400.0}
     assert main(["compare", one, make(tmp_path / "b", rates=faster)]) == 0
-    assert "2 configurations better" in capsys.readouterr().out
+    assert "2 configurations faster" in capsys.readouterr().out
 
 
 def without_lan(path, **changes):
@@ -86,7 +86,7 @@ def test_a_configuration_that_has_no_valid_trial_any_more_is_told_and_is_not_the
     junit = tmp_path / "junit.xml"
     assert main(["compare", one, other, "--junit", str(junit)]) == 3
     told = capsys.readouterr().out
-    assert "lan-xrootd/root \N{MULTIPLICATION SIGN}8  has no usable trials in b" in told
+    assert "lan-xrootd/root \N{MULTIPLICATION SIGN}8  inconclusive: no usable trials in b" in told
     assert "1 configuration without usable trials" in told
     suite = ElementTree.parse(junit).getroot()  # noqa: S314 - our own
     assert (suite.get("tests"), suite.get("skipped")) == ("2", "1")
@@ -175,7 +175,7 @@ def test_where_the_latest_night_cannot_be_looked_at_any_more_it_is_refused(tmp_p
     assert main(["compare", like, *of_nightly]) == 2
     assert "nobody can say whether like was made as that" in capsys.readouterr().err
     assert main(["compare", like, *of_nightly, "--anyway"]) == 0
-    assert "differs: nobody can say" in capsys.readouterr().out
+    assert "differs: unknown" in capsys.readouterr().out
     assert main(["compare", like, *of_nightly, "--anyway", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["differences"] is None
 
