@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from tierbench.dags.measure import RECEIVED, SENT
-from tierbench.postprocess.stats import Interval
+
+if TYPE_CHECKING:
+    from tierbench.postprocess.stats import Interval
 
 NOTHING = "–"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -25,7 +28,7 @@ def figures(value: float | None, unit: str = "") -> str:
         return NOTHING
     size = abs(value)
     decimals = 0 if size >= 100 else 1 if size >= 10 else 2
-    return f"{value:.{decimals}f}" + (f"\N{NO-BREAK SPACE}{unit}" if unit else "")
+    return _minus(f"{value:.{decimals}f}") + (f"\N{NO-BREAK SPACE}{unit}" if unit else "")
 
 
 def span(bounded: Interval) -> str:
@@ -37,7 +40,12 @@ def factor(ratio: float | None) -> str:
     """A ratio: to a hundredth, unless it is so small or large that this says nothing."""
     if ratio is None:
         return NOTHING
-    return f"{ratio:.0f}" if abs(ratio) >= 100 else f"{ratio:.2f}" if abs(ratio) >= 0.1 else f"{ratio:.2g}"
+    size = abs(ratio)
+    return _minus(f"{ratio:.0f}" if size >= 100 else f"{ratio:.2f}" if size >= 0.1 else f"{ratio:.2g}")
+
+
+def _minus(number: str) -> str:
+    return number.replace("-", "\N{MINUS SIGN}")
 
 
 def between(low: float, high: float) -> str:

@@ -30,6 +30,7 @@ from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preflight import preflight, refuse, stopping
 from tierbench.submit.preview import as_content, preview
 from tierbench.submit.progress import FIRST, Run
+from tierbench.submit.results import check_run
 from tierbench.submit.trial.skip_repeats import tierbench
 from tierbench.submit.watch import ObjectView, PatientQueue, View, lost, watch
 
@@ -316,10 +317,14 @@ def _leaves(queue: PatientQueue) -> bool:
 
 def _tables(arguments: argparse.Namespace) -> int:
     if arguments.trial:
+        folder = arguments.directory
+        if not (folder / names.TRIAL).is_file() and not (folder.absolute().parents[1] / names.PLAN).is_file():
+            raise ConfigError(f"{folder}: is not a trial's folder (it has no {names.TRIAL}, and lies in no run)")
         from tierbench.postprocess.tables.write import trial_tables
 
         trial_tables(arguments.directory)
     else:
+        check_run(arguments.directory, names.TRIALS)
         _show_tables(arguments.directory, as_json=arguments.json)
     return 0
 

@@ -9,23 +9,23 @@ from tierbench import names
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.plan import Plan, expand
 from tierbench.errors import ConfigError
-from tierbench.postprocess.schema.columns import places
-from tierbench.postprocess.schema.tables import FILES
 from tierbench.site_configs.site import Site
 from tierbench.submit import pool, programs
 from tierbench.submit.catalogue import catalogues
 from tierbench.submit.pool import PoolError, Slots
 
-COLUMNS = {name for _, table in FILES.values() for name in places(table)}
-
 
 def asked_experiment(name_or_path: str) -> Experiment:
     """An experiment whose axes can be columns of its tables."""
+    from tierbench.postprocess.schema.columns import places  # here, as the tables need numpy, and other commands do not
+    from tierbench.postprocess.schema.tables import FILES
+
     experiment = find_experiment(name_or_path)
+    taken = {name for _, table in FILES.values() for name in places(table)}
     problems = [
         f"{name_or_path}: axes.{axis.name}: the tables have a column of that name already; call the axis otherwise"
         for axis in experiment.axes
-        if axis.name in COLUMNS
+        if axis.name in taken
     ]
     if problems:
         raise ConfigError("\n".join(problems))

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.submit.output import say, show
 
@@ -51,7 +52,17 @@ def _register_report(subcommands: Any) -> None:
     )
 
 
+def check_run(directory: Path, needed: str = names.PLAN) -> None:
+    """Refuse what is no run directory before libraries are loaded, which takes a second."""
+    if not directory.is_dir():
+        raise ConfigError(f"{directory}: no such directory")
+    if not (directory / needed).exists():
+        raise ConfigError(f"{directory}: is not a run directory (it has no {needed}); `tierbench write` makes one")
+
+
 def _report(arguments: argparse.Namespace) -> int:
+    for directory in arguments.directories:
+        check_run(directory)
     try:
         from tierbench.postprocess.report.write import comparison, run_report
     except ImportError as error:
@@ -111,7 +122,9 @@ def _register_compare(subcommands: Any) -> None:
     parser.add_argument(
         "--metric", default="", help="of what summary.csv has the means (default: the rate of the experiment)"
     )
-    parser.add_argument("--size", type=float, default=5.0, metavar="PERCENT", help="less than this is equivalent (%(default)s)")
+    parser.add_argument(
+        "--size", type=float, default=5.0, metavar="PERCENT", help="less than this is equivalent (%(default)s)"
+    )
     parser.add_argument("--anyway", action="store_true", help="also where they were made differently")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also as JUnit XML, into this file")
@@ -125,6 +138,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _compared(arguments: argparse.Namespace) -> int:
+    for directory in filter(None, (arguments.first, arguments.second)):
+        check_run(directory)
     from tierbench.postprocess.compare import judgement as compare
     from tierbench.postprocess.history.against_baseline import compare_with_baseline
     from tierbench.postprocess.history.database import History, chronicle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tierbench.dags.levels import ACCESS, WORKLOAD
 from tierbench.errors import ConfigError
@@ -32,7 +32,7 @@ class Change:
     high: float | None
     by_valid: tuple[float | None, float | None] | None = None  # by VALID trials alone, where some are SUSPECT
     strays: tuple[str, ...] = ()  # trials far off all others, which the ratio leaves out
-    with_strays: Interval = Interval()
+    with_strays: Interval = field(default_factory=Interval)
 
     @property
     def name(self) -> str:

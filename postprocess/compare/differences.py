@@ -8,15 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tierbench import files, json_files, names
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.ceilings import measured_links
 from tierbench.postprocess.records.definition import by_role
 from tierbench.postprocess.tables.factors import batch_name
-from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.wording import NOTHING, listed
+
+if TYPE_CHECKING:  # results need numpy, and who only asks where the history is does not
+    from tierbench.postprocess.tables.load_run import Results
 
 Environment = Mapping[tuple[str, str], str]  # by host ("" of the run as a whole) and setting
 HEADER_BYTES = 65_536  # none is longer

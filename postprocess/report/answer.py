@@ -100,6 +100,7 @@ def answer(results: Results, panel: Panel) -> Answer:
     where = conditions(results, panel, x)
     contradiction: list[str] = []
     unknown = _unknown(results, panel, x, ranked)
+    differs = False
     if len(ranked) == 1:
         clear, sentence = False, f"{where}, {_alone(results, ranked[0])}"
     else:
@@ -113,10 +114,11 @@ def answer(results: Results, panel: Panel) -> Answer:
                 results, ranked, ratios, where, " of those with trials that count" if unknown else ""
             )
             contradiction = _by_valid_trials(results, ranked, ratios) if clear else []
+        differs = clear
         clear = clear and not contradiction and not unknown
     rests = Basis(results, panel, trials, rows_at(usable, results.at(panel, x=x)), x, ranked)
     # What takes an answer back, and its cause, stand in it: wherever it is read, the notes may not be.
-    sentence = " ".join([sentence, *contradiction, *unknown, *_limits(rests, clear)])
+    sentence = " ".join([sentence, *contradiction, *unknown, *_limits(rests, differs)])
     directions = {trial.direction for trial in usable}
     notes = [worded(note, directions) for note in _said(NOTES, rests)]
     return Answer(clear, worded(sentence, directions), (*notes, *_said(DOUBTS, rests)), compares=len(ranked) > 1)
@@ -145,7 +147,7 @@ def _unknown(results: Results, panel: Panel, x: str, ranked: list[SummaryRow]) -
     return [f"Nothing is known of {named}: {none}."]
 
 
-def _limits(basis: Basis, clear: bool) -> list[str]:
+def _limits(basis: Basis, differs: bool) -> list[str]:
     """What limited most trials of each line; where it is one for all, what would have to change to compare them."""
     results, lines = basis.results, basis.results.layout.lines
     limits: dict[str, list[str]] = {}
@@ -173,7 +175,8 @@ def _limits(basis: Basis, clear: bool) -> list[str]:
         share = (
             f": the jobs received {received}\N{NO-BREAK SPACE}% of {ceilings.pop()}, the way's tightest known ceiling"
         )
-    remedy = "" if clear else f" To compare them by themselves takes {RAISE[label]}."
+    ways = [way for way in RAISE[label].split(", or ") if lines != JOBS or "jobs" not in way]
+    remedy = "" if differs or not ways else f" To compare them by themselves takes {', or '.join(ways)}."
     words = _the(label)
     return [f"{words[0].upper()}{words[1:]} limits all {len(names)}{share}.{remedy}"]
 
@@ -274,15 +277,13 @@ def _by_name(results: Results, others: list[SummaryRow], ratios: dict[str, Ratio
 
 def _by_valid_trials(results: Results, ranked: list[SummaryRow], ratios: dict[str, RatioRow]) -> list[str]:
     """What becomes of a clear answer without the SUSPECT trials, where that is another one."""
+    best = _name(results, ranked[0])
     alone = [
-        f"against {name} {_by_valid_words(row.by_valid)}"
+        f"{best} against {name} {_by_valid_words(row.by_valid)}"
         for name, row in _by_name(results, ranked[1:], ratios)
         if _doubtful(row)
     ]
-    if not alone:
-        return []
-    best = _name(results, ranked[0])
-    return [f"That rests on SUSPECT trials. By the VALID ones alone {best} is, {'; '.join(alone)}."]
+    return [f"That rests on SUSPECT trials. By VALID trials alone: {'; '.join(alone)}."] if alone else []
 
 
 def _doubtful(row: RatioRow) -> bool:
@@ -292,10 +293,8 @@ def _doubtful(row: RatioRow) -> bool:
 
 def _by_valid_words(ratio: Interval) -> str:
     if ratio.value is None:
-        return "not compared at all: no repetition has both VALID"
-    if ratio.interval is None:
-        return f"at {factor(ratio.value)} of it, from a single repetition"
-    return f"at {_interval(ratio)}"
+        return "not compared (no repetition has both VALID)"
+    return f"{_interval(ratio)}" if ratio.interval else f"{factor(ratio.value)} (a single repetition)"
 
 
 def _ahead(behind: Mapping[str, Interval]) -> str:

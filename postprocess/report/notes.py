@@ -18,7 +18,7 @@ from tierbench.postprocess.wording import TIMES, between, factor, figures, liste
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
 SIZEABLE = 0.1  # what a difference has to come to, if two are not to be alike
-APART, SAME, UNKNOWN = "apart", "same", "unknown"
+APART, SAME, UNKNOWN, SINGLE = "apart", "same", "unknown", "single"
 BEGUN = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
 EACH, ROUND_TRIPS = "fetch_s", "round_trips_per_fetch"
 AMPLIFICATION = "amplification"
@@ -39,30 +39,29 @@ class Shares(NamedTuple):
 def shares_of_baseline(results: Results, ranked: Sequence[SummaryRow], where: str, did: str) -> Shares | None:
     """The sentence that compares each level with the baseline; None where there is none, or nothing beside it.
 
-    A level gets as much only if all of its interval is near 1: that two cannot be told apart does not make them equal.
+    A level is equivalent only if all of its interval is near 1: not distinguishable does not mean equal.
     """
     lines, baseline = results.layout.lines, results.layout.baseline
     of = next((row for row in ranked if level_of(row, lines) == baseline), None)
     others = [row for row in ranked if row is not of]
     if of is None or not others:
         return None
-    told: dict[str, list[str]] = {APART: [], SAME: [], UNKNOWN: []}
+    kinds: dict[str, list[str]] = {APART: [], SAME: [], UNKNOWN: [], SINGLE: []}
     doubtful = []
     for row in others:
-        name, found = level_name(lines, level_of(row, lines)), results.compared_with(row, baseline, results.rate)
-        if found is None:
-            told[UNKNOWN].append(name)
-            continue
-        kind = _kind(found.ratio)
-        told[kind].append(f"{name} {_ratio_words(found.ratio)}")
-        if kind != UNKNOWN and found.is_doubted and _kind(found.by_valid) != kind:
+        name, compared = level_name(lines, level_of(row, lines)), results.compared_with(row, baseline, results.rate)
+        ratio = compared.ratio if compared else Interval()
+        kind = _kind(ratio)
+        kinds[kind].append(f"{name} {_ratio_words(ratio)}".strip())
+        if compared and kind in (APART, SAME) and compared.is_doubted and _kind(compared.by_valid) != kind:
             doubtful.append(name)
-    parts = [f"{listed(told[APART])} of it"] if told[APART] else []
-    parts += [f"as much, within {percent(SIZEABLE)}: {listed(told[SAME])}"] if told[SAME] else []
-    parts += [f"not to be told apart: {listed(told[UNKNOWN])}"] if told[UNKNOWN] else []
+    parts = [f"{listed(kinds[APART])} of it"] if kinds[APART] else []
+    parts += [f"equivalent within {percent(SIZEABLE)}: {listed(kinds[SAME])}"] if kinds[SAME] else []
+    parts += [f"not distinguishable: {listed(kinds[UNKNOWN])}"] if kinds[UNKNOWN] else []
+    parts += [f"no interval, too few repetitions: {listed(kinds[SINGLE])}"] if kinds[SINGLE] else []
     rate = figures(of.means[results.rate].value, results.unit)
     sentence = f"{where}, against {level_name(lines, baseline)}, whose jobs {did} {rate}: {'; '.join(parts)}."
-    return Shares(not (told[UNKNOWN] or doubtful), sentence, without_suspects(doubtful))
+    return Shares(not (kinds[UNKNOWN] or kinds[SINGLE] or doubtful), sentence, without_suspects(doubtful))
 
 
 def without_suspects(doubtful: Sequence[str]) -> list[str]:
@@ -72,7 +71,7 @@ def without_suspects(doubtful: Sequence[str]) -> list[str]:
 
 def _kind(ratio: Interval) -> str:
     if ratio.interval is None:
-        return UNKNOWN
+        return SINGLE
     low, high = ratio.interval
     if low > 1 - SIZEABLE and high < 1 + SIZEABLE:
         return SAME

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from tierbench import files
-from tierbench.errors import TierbenchError
+from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.compare.changes import check_common, run_names
 from tierbench.postprocess.compare.differences import differences
 from tierbench.postprocess.plots.canvas import Missing, Picture, Saved, looks, save, style
@@ -23,6 +23,7 @@ PAGE, PLOTS = "report.html", "plots"
 
 def run_report(run: Path, page: Path | None, say: Say) -> Path:
     """Write a run's page and figures; return where the page is."""
+    check_folder(page)
     results = read_results(run, say)
     target = page or run / PAGE
     plots = plots_beside(target)
@@ -37,6 +38,7 @@ def run_report(run: Path, page: Path | None, say: Say) -> Path:
 
 def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path:
     """Write the page that compares several runs with the first; return where it is."""
+    check_folder(page)
     runs = [read_results(directory, say) for directory in directories]
     called = run_names(runs)
     check_common(runs)
@@ -48,6 +50,12 @@ def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path
         drawn = saved(comparison_pictures(runs), plots, say)
         files.replace(target, comparison_page(runs, found, drawn, target, plots))
     return target
+
+
+def check_folder(page: Path | None) -> None:
+    """A page goes into a folder that is there: one made from a mistyped name would hide it."""
+    if page and not page.parent.exists():
+        raise ConfigError(f"--output {page}: there is no folder {page.parent}; make it first, or correct the name")
 
 
 def plots_beside(page: Path) -> Path:

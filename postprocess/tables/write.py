@@ -60,7 +60,12 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
         raise TierbenchError(f"{run}: its samples were removed to save room, so its tables stay as they are")
     folders = [path for path in (run / names.TRIALS).glob("*") if path.is_dir()]
     if not folders:
-        raise ConfigError(f"{run}: has no trials; a run directory is needed, as `tierbench write` makes it")
+        what = (
+            f"none of its trials has started; `tierbench watch {run}` shows what it waits for"
+            if (run / names.PLAN).is_file()
+            else "is not a run directory (it has no trials); `tierbench write` makes one"
+        )
+        raise ConfigError(f"{run}: {what}")
     files.refuse_links(run / names.TRIALS, *folders)
     axes = axes_of_run(run, say)
     columns = [axis_column(axis) for axis in axes]

@@ -11,7 +11,6 @@ from tierbench.dags.trial_settings import Repeats, Until
 from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.read import read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, TrialRow
-from tierbench.postprocess.stats import mean_interval
 from tierbench.spec import build
 
 VALID, SUSPECT, INVALID, UNJUDGED = "VALID", "SUSPECT", "INVALID", "not judged"
@@ -49,6 +48,8 @@ def enough(trials: Iterable[TrialRow], rule: Repeats, rate: str = RATE) -> bool:
         return len(values) >= rule
     if len(values) < rule.at_least:
         return False
+    from tierbench.postprocess.stats import mean_interval  # here: commands that need no numpy ask for verdicts
+
     interval = mean_interval(values)
     width = interval.relative_half_width if interval else None
     return len(values) >= rule.at_most or (width is not None and 100 * width <= rule.within_pct)

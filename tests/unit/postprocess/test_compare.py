@@ -227,7 +227,9 @@ def with_stray(run):
     """The run with one trial by direct at a fifth of its rate."""
     rows = read_csv(run / "trials.csv")
     odd = next(row["trial"] for row in rows if row["trial"].startswith("direct"))
-    slowed = [{**row, "delivered_mbps": float(row["delivered_mbps"]) / (5 if row["trial"] == odd else 1)} for row in rows]
+    slowed = [
+        {**row, "delivered_mbps": float(row["delivered_mbps"]) / (5 if row["trial"] == odd else 1)} for row in rows
+    ]
     write_csv(run / "trials.csv", slowed)
     return run, odd
 

@@ -116,5 +116,8 @@ def test_what_limits_all_is_not_taken_for_the_ways_ceiling(tmp_path):
     sentence = limited(tmp_path / "run", "latency", {"direct": 203.0, "lan-xrootd": 200.0})
     assert "Latency limits all 2: the jobs received " in sentence
     assert "% of 500\N{NO-BREAK SPACE}Mb/s, the way's tightest known ceiling. To compare them" in sentence
+    sentence = limited(tmp_path / "clear", "latency", {"direct": 400.0, "lan-xrootd": 200.0})
+    assert "Latency limits all 2" in sentence
+    assert "To compare them" not in sentence
     sentence = limited(tmp_path / "one", "client's own CPU", {"direct": 203.0})
     assert sentence.endswith("It was limited by the client's own CPU.")

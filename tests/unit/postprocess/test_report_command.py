@@ -9,6 +9,7 @@ from tests.unit.report_page import SMALL, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.report.write import run_report
+from tierbench.postprocess.tables.write import tables
 from tierbench.submit import cli
 
 
@@ -29,6 +30,40 @@ def test_a_run_that_has_measured_nothing_has_no_page(tmp_path):
     write_csv(run / "trials.csv", [{**row, "mean_mbps": "", "jobs_ok": 0, "state": "incomplete"} for row in rows])
     with pytest.raises(TierbenchError, match="none of its 12 trials has measured anything yet; `tierbench watch"):
         run_report(run, None, silent)
+
+
+def test_a_page_goes_into_no_folder_that_is_not_there(tmp_path):
+    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
+    with pytest.raises(ConfigError, match=r"there is no folder .*mistyped"):
+        run_report(run, tmp_path / "mistyped" / "page.html", silent)
+    assert not (tmp_path / "mistyped").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tables", "nowhere"],
+        ["report", "nowhere"],
+        ["compare", "nowhere", "."],
+        ["tables", "."],
+        ["tables", ".", "--trial"],
+    ],
+)
+def test_what_is_no_run_is_refused_before_libraries_are_loaded(tmp_path, arguments):
+    program = (
+        "import sys; sys.modules['numpy'] = None\nfrom tierbench.submit.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "numpy" not in done.stderr
+
+
+def test_of_a_run_that_has_not_started_tables_say_so(tmp_path):
+    (tmp_path / "trials").mkdir()
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(ConfigError, match="none of its trials has started; `tierbench watch"):
+        tables(tmp_path)
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path):

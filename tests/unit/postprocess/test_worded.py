@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierbench.postprocess.wording import worded
+from tierbench.postprocess.wording import between, figures, worded
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,7 @@ def test_the_words_follow_the_direction(text: str, written: str, both: str) -> N
     assert worded(text, ["sent", ""]) == text
     assert worded(text, ["received"]) == written
     assert worded(text, ["received", "sent"]) == both
+
+
+def test_below_nothing_stands_a_minus() -> None:
+    assert (figures(-0.5), between(-1.2, 3)) == ("\N{MINUS SIGN}0.50", "\N{MINUS SIGN}1.20–3.00")
