@@ -8,16 +8,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import tierbench
-from tierbench import interrupts
+from tierbench import interrupts, version
 from tierbench.checked_text import shown
 from tierbench.dags.experiment import shipped_experiments
 from tierbench.errors import TierbenchError, UnmetNeed
 from tierbench.site_configs.site import known_sites
 from tierbench.spec import suggestion
-from tierbench.submit import clean, commands, doctor, history, listing, output, results, watch
-from tierbench.submit.nightly import cli as nightly
-from tierbench.testbed import cli as testbed
+from tierbench.submit import output
 
 DESCRIPTION = """\
 Tierbench turns a question about storage access into HTCondor DAGs, runs them so that the numbers
@@ -46,7 +43,8 @@ _tierbench_run() {{ local -a runs; runs=(runs/*(N/)); compadd -a runs; _files -/
 
 def main(arguments: list[str] | None = None) -> int:
     output.speak_any_encoding()
-    parser = command_line()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = command_line(arguments[0] if arguments else "")
     parsed = parser.parse_args(arguments)
     if not parsed.subcommand:
         parser.print_help()
@@ -77,23 +75,30 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no {shown(str(value))}{suggestion(value, action.choices)}")
 
 
-def command_line() -> argparse.ArgumentParser:
+def command_line(word: str = "") -> argparse.ArgumentParser:
+    """The commands; the one that this word begins alone, where it can do without loading all others."""
     parser = Parser(prog="tierbench", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--version", action="version", version=f"tierbench {tierbench.__version__}")
     subcommands = parser.add_subparsers(dest="subcommand", metavar="COMMAND")
-    listing.register(subcommands)
-    doctor.register(subcommands)
-    commands.register(subcommands)
-    watch.register(subcommands)
-    results.register(subcommands)
-    clean.register(subcommands)
-    nightly.register(subcommands)
-    history.register(subcommands)
-    testbed.register(subcommands)
-    _register_completion(subcommands, parser)
+    if word == "nightly":  # a monitoring system gives its plugins little time
+        from tierbench.submit.nightly import cli as nightly
+
+        nightly.register(subcommands)
+    else:
+        parser.add_argument("--version", action="version", version=f"tierbench {version()}")
+        _register_all(subcommands)
+        _register_completion(subcommands, parser)
     for command in leaves(parser):
         command.add_argument("-q", "--quiet", action="store_true", help="tell results and troubles only")
     return parser
+
+
+def _register_all(subcommands: Any) -> None:
+    from tierbench.submit import clean, commands, doctor, history, listing, results, watch
+    from tierbench.submit.nightly import cli as nightly
+    from tierbench.testbed import cli as testbed
+
+    for part in (listing, doctor, commands, watch, results, clean, nightly, history, testbed):
+        part.register(subcommands)
 
 
 def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

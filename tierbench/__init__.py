@@ -1,8 +1,11 @@
 """Tierbench turns a question about storage access into HTCondor DAGs, tables and a verdict."""
 
-from importlib.metadata import PackageNotFoundError, version
 
-try:
-    __version__ = version("tierbench")
-except PackageNotFoundError:  # run from a bare source tree, as on the testbed's access point
-    __version__ = "0+source"
+def version() -> str:
+    """As it is installed; a bare source tree, as on the testbed's access point, has none."""
+    from importlib import metadata  # which takes longer to load than many a command to run
+
+    try:
+        return metadata.version("tierbench")
+    except metadata.PackageNotFoundError:
+        return "0+source"

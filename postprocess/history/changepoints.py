@@ -20,14 +20,14 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc, stdtr, stdtrit  # scipy.stats takes a second to load
 
 from tierbench.postprocess.digits import Numbers
 
-LEVEL = 0.95  # of intervals
+BEYOND = 0.05  # of the probability is outside an interval
 LEAST = 2  # nights on either side of a change
 LEAST_IN_ALL = 7  # nights before anything is said: of fewer nobody knows how much they scatter
 LEAST_SCATTER = 0.003  # nights that agree by chance do not scatter less than this
@@ -88,7 +88,7 @@ class Course:
 
     def reach(self, before: Segment, after: Segment) -> float:
         """Half the interval of the difference of two levels."""
-        return float(stdtrit(self.free, (1 + LEVEL) / 2)) * math.hypot(before.error, after.error)
+        return student(BEYOND, self.free) * math.hypot(before.error, after.error)
 
 
 def course(values: Numbers, rule: Rule) -> Course:
@@ -106,7 +106,7 @@ class _Nights:
 
     def __init__(self, values: Numbers, rule: Rule) -> None:
         self.values, self.rule, self.size = values, rule, rule.size_of_logarithm
-        self.critical = stdtrit(np.arange(1.0, len(values) + 2), 1 - rule.significance / 2)
+        self.critical = np.array([student(rule.significance, free) for free in range(1, len(values) + 2)])
         self.begins = [0]
         self.rests = np.zeros(len(values))  # from the level, as they are
         self.tamed = np.zeros(len(values))  # with those far off brought in
@@ -202,7 +202,7 @@ class _Nights:
     def _is_by_chance(self, split: int, after: int, beyond: int, difference: float, sign: float) -> bool:
         """Whether nights off by themselves, as there were before, may have come together."""
         earlier = int((self.rests[:split] * sign >= AS_FAR * difference).sum())
-        return bool(earlier) and float(bdtrc(beyond - 1, after, earlier / split)) > TOGETHER
+        return bool(earlier) and at_least(beyond, after, earlier / split) > TOGETHER
 
     def result(self) -> Course:
         count = len(self.values)
@@ -224,9 +224,9 @@ class _Nights:
         before = winsorized(self.values[last.begin : last.end - 1])
         scatter = float(self._scatter(np.array([last.end - 1]))[0]) * math.sqrt(1 + 1 / len(before))
         off = float(self.values[-1] - before.mean())
-        if abs(off) < self.size or 2 * stdtr(free, -abs(off) / scatter) > SUSPICIOUS:
+        if abs(off) < self.size or abs(off) / scatter < student(SUSPICIOUS, free):
             return None
-        return Single(off, float(stdtrit(free, (1 + LEVEL) / 2)) * scatter)
+        return Single(off, student(BEYOND, free) * scatter)
 
 
 def _inflation(correlation: Numbers, count: Numbers | float) -> Numbers:
@@ -234,6 +234,44 @@ def _inflation(correlation: Numbers, count: Numbers | float) -> Numbers:
     rest = 1 - correlation
     larger: Numbers = (1 + correlation) / rest - 2 * correlation * (1 - correlation**count) / (count * rest**2)
     return np.maximum(larger, 1.0)
+
+
+def student(beyond: float, free: float) -> float:
+    """The value that Student's t exceeds, on either side, with this probability.
+
+    Hill's algorithm 396 (Communications of the ACM, 1970): within 10⁻⁵ from 2.5 degrees of freedom on, 3 % too large
+    at worst below. scipy has it to the last digit, and takes as long to load as all else that `nightly check` does.
+    """
+    if free <= 1:
+        return 1 / math.tan(beyond * math.pi / 2)
+    a = 1 / (free - 0.5)
+    b = 48 / a**2
+    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
+    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * free
+    y = (d * beyond) ** (2 / free)
+    if y <= 0.05 + a:
+        e = (free + 6) / (free * y) - 0.089 * d - 0.822
+        y = ((1 / (e * (free + 2) * 3) + 0.5 / (free + 4)) * y - 1) * (free + 1) / (free + 2) + 1 / y
+        return math.sqrt(free * y)
+    x = NormalDist().inv_cdf(beyond / 2)
+    if free < 5:
+        c += 0.3 * (free - 4.5) * (x + 0.6)
+    c += (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b
+    y = x**2
+    y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
+    return math.sqrt(free * math.expm1(a * y**2))
+
+
+def at_least(count: int, of: int, chance: float) -> float:
+    """The probability of so many out of so many, or more, each with this chance."""
+    if chance >= 1:
+        return 1.0
+
+    def exactly(number: int) -> float:
+        ways = math.lgamma(of + 1) - math.lgamma(number + 1) - math.lgamma(of - number + 1)
+        return math.exp(ways + number * math.log(chance) + (of - number) * math.log1p(-chance))
+
+    return math.fsum(exactly(number) for number in range(count, of + 1))
 
 
 def winsorized(values: Numbers) -> Numbers:
@@ -285,4 +323,4 @@ def line(values: Numbers, days: Numbers, segments: list[Segment]) -> Line | None
 
     if worth(best, 3) >= worth(levels, 2 * len(segments) - 1) - CLEARLY:
         return None
-    return Line(turn, slope, float(stdtrit(free, (1 + LEVEL) / 2)) * error, slope * float(along[-1]))
+    return Line(turn, slope, student(BEYOND, free) * error, slope * float(along[-1]))

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.stats import LEVEL, Interval
+from tierbench.postprocess.stats import Interval, student
 
 FULL, FLAT, RISING, OPEN = "full", "full from the least batch", "not full", "cannot tell"
 
@@ -121,7 +120,7 @@ class _Data:
         if top == last or len(pairs) < REPEATS:
             return ""
         fall = float(np.mean(pairs))
-        reach = float(stats.t.ppf((1 + LEVEL) / 2, len(pairs) - 1) * np.std(pairs, ddof=1) / math.sqrt(len(pairs)))
+        reach = student(len(pairs) - 1) * float(np.std(pairs, ddof=1)) / math.sqrt(len(pairs))
         if fall + reach < 0 and fall < math.log(FALLS):
             return f"with more than {top} clients the rate falls again, with {last} to {math.exp(fall):.2f} of the top"
         return ""
@@ -177,7 +176,7 @@ class _Region:
         best = np.unravel_index(int(np.argmin(squares)), squares.shape)
         least = float(squares[best])
         variance = max(least / data.freedom, LEAST_NOISE**2)
-        quantile = float(stats.t.ppf((1 + LEVEL) / 2, data.freedom))
+        quantile = student(data.freedom)
         off = variance + OF_CURVE**2 * len(data.repeats)
         return cls(
             data,
@@ -192,6 +191,8 @@ class _Region:
 
     def misfit(self) -> str:
         """Whether the batches' means lie off the best curve, by more than their scatter and by a share that matters."""
+        from scipy import special  # which takes a while to load
+
         data, freedom = self.data, len(self.data.ladder) - RUNGS
         row, column = self.best
         residuals = data.logs - _shape(data.clients, self.knees[row : row + 1], BENDS[column : column + 1])[0, 0]
@@ -204,7 +205,7 @@ class _Region:
             return ""
         of_means = sum(mean**2 * int(np.sum(data.clients == n)) for n, mean in off.items())
         quotient = of_means / freedom / max(pure / of_pure, LEAST_NOISE**2)
-        if float(stats.f.sf(quotient, freedom, of_pure)) > UNLIKELY:
+        if float(special.fdtrc(freedom, of_pure, quotient)) > UNLIKELY:
             return ""
         where = "above" if off[worst] > 0 else "below"
         return (
@@ -274,5 +275,5 @@ class _Region:
         row, column = self.best
         shape = _shape(self.data.clients, self.knees[row : row + 1], BENDS[column : column + 1])[0, 0]
         means = self.data.over_blocks(self.data.logs - shape)
-        quantile = float(stats.t.ppf((1 + LEVEL) / 2, len(means) - 1))
+        quantile = student(len(means) - 1)
         return quantile * float(np.std(means, ddof=1)) * math.sqrt(share)

@@ -100,7 +100,7 @@ def _facts(results: Results) -> Iterator[tuple[str, Any]]:
                 f"{offer.get('description') or ''} ({offer.get('protocol')}, pool {offer.get('pool')})",
             )
     yield "tables", f"schema version {results.schema_version or NOTHING}"
-    yield "report by", f"tierbench {tierbench.__version__}"
+    yield "report by", f"tierbench {tierbench.version()}"
 
 
 def _repeats(repeats: Any) -> str:

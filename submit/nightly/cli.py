@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,7 @@ def _list(_: argparse.Namespace) -> int:
         )
         if trouble:
             print(f"  {trouble}")
-        for night in record.nights(nightly)[-3:]:
+        for night in [*islice(record.newest_first(nightly), 3)][::-1]:
             counts = ", ".join(f"{number} {verdict}" for verdict, number in night.counts.items())
             why = "; ".join(filter(None, [counts, *(night.sentences or [night.reason])]))
             print(f"  {night.label}  {night.outcome}" + (f": {printable(' '.join(why.split()))}" if why else ""))

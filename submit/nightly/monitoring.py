@@ -42,11 +42,13 @@ class Health:
 
 def health(nightly: Nightly, changes: list[Change], now: datetime) -> Health:
     """What silence, failures and changes come to; an unmeasured night is no alarm until the silence is too long."""
-    nights = [night for night in record.nights(nightly) if night.outcome != "running"]
-    measured = next((night for night in reversed(nights) if night.outcome == "measured"), None)
-    latest = nights[-1] if nights else None
-    since = sum(night.planned_wall_s > (measured.planned_wall_s if measured else 0.0) for night in nights)
-    return Health(*_state(nightly, changes, now, measured, latest), measured, latest, since)
+    ended = (night for night in record.newest_first(nightly) if night.outcome != "running")
+    latest = measured = next(ended, None)
+    unmeasured = 0
+    while measured and measured.outcome != "measured":
+        unmeasured += 1
+        measured = next(ended, None)
+    return Health(*_state(nightly, changes, now, measured, latest), measured, latest, unmeasured)
 
 
 def _state(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -89,25 +88,27 @@ def read(directory: Path) -> Night:
     return json_files.typed(Night, content, str(path))
 
 
-@functools.lru_cache(maxsize=4096)
-def _unchanged(path: Path, _modified_ns: int, _inode: int) -> Night:
-    """A record as it was read before, while its file is the same: `check` asks for all nights several times."""
-    return read(path.parent)
-
-
 def nights(nightly: Nightly) -> list[Night]:
     """All nights on record, in their order."""
-    return sorted(_read_all(nightly), key=lambda night: night.planned_wall_s)
+    return [*newest_first(nightly)][::-1]
 
 
-def _read_all(nightly: Nightly) -> Iterator[Night]:
-    for path in (nightly.directory / names.NIGHTS).glob(f"*/{names.NIGHT_RECORD}"):
+def newest_first(nightly: Nightly) -> Iterator[Night]:
+    """The nights on record, each read when it is asked for: `check` needs the last ones of years."""
+    for name in sorted(recorded(nightly), key=_start, reverse=True):
+        directory = nightly.directory / names.NIGHTS / name
         try:
-            status = path.stat()
-            yield _unchanged(path, status.st_mtime_ns, status.st_ino)
+            yield read(directory)
         except Damaged as error:  # its runs may be whole; the message and `list` say that its record is not
-            stamp = path.parent.name.removesuffix("Z").ljust(15, "0")
-            planned = datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
-            yield Night(planned.timestamp(), "failed", f"{error}")
+            yield Night(_start(name).timestamp(), "failed", f"{error}")
         except FileNotFoundError:
             continue
+
+
+def recorded(nightly: Nightly) -> set[str]:
+    """The names of the nights' folders."""
+    return {path.parent.name for path in (nightly.directory / names.NIGHTS).glob(f"*/{names.NIGHT_RECORD}")}
+
+
+def _start(folder_name: str) -> datetime:
+    return datetime.strptime(folder_name.removesuffix("Z").ljust(15, "0"), "%Y%m%dT%H%M%S").replace(tzinfo=UTC)

@@ -109,14 +109,11 @@ def _due(nightly: Nightly, now: datetime, say: Say) -> datetime | None:
 def record_missed(nightly: Nightly, until: datetime) -> list[Night]:
     """Record the nights that should have started before and did not; those that are new."""
     since = datetime.fromtimestamp(nightly.terms.since_wall_s, UTC)
-    known = {night.planned for night in record.nights(nightly)}
+    recorded = record.recorded(nightly)
     due = [] if nightly.terms.paused else nightly.calendar.due(since, until - timedelta(seconds=1), local_zone())
-    new = [
-        Night(planned.timestamp(), "missed", "nothing started it: were HTCondor or the machine down?")
-        for planned in due
-        if planned not in known
-    ]
-    return [record.write(nightly, night) for night in new]
+    why = "nothing started it: were HTCondor or the machine down?"
+    missed = [Night(planned.timestamp(), "missed", why) for planned in due]
+    return [record.write(nightly, night) for night in missed if night.folder_name not in recorded]
 
 
 def finish_dead_nights(nightly: Nightly, say: Say) -> Night | None:
@@ -126,8 +123,7 @@ def finish_dead_nights(nightly: Nightly, say: Say) -> Night | None:
     and the one that the new scheduler starts after it finds everything done in the log and waits for ever.
     """
     at_work = None
-    nights = record.nights(nightly)
-    for night in [one for one in nights if one.outcome == "running" or one in nights[-CHECKED_NIGHTS:]]:
+    for night in _recent(nightly):
         folder, waiting = record.folder(nightly, night), night.cluster is not None and pool.in_queue(night.cluster)
         if waiting and night.cluster is not None and _is_over(night, folder):
             say(f"the night of {night.label} is over, and its job {night.cluster} in the queue still; it is removed")
@@ -139,6 +135,17 @@ def finish_dead_nights(nightly: Nightly, say: Say) -> Night | None:
             why = "its DAG was gone from the queue before it had finished the night"
             finish(nightly, folder, say, why if night.cluster else "it was interrupted as it started")
     return at_work
+
+
+def _recent(nightly: Nightly) -> list[Night]:
+    """The last nights, as far back as one may be at work or its DAG linger: each that comes meanwhile says so."""
+    recent, over = [], 0
+    for night in record.newest_first(nightly):
+        recent.append(night)
+        over += night.outcome in ("measured", "failed")
+        if over == CHECKED_NIGHTS:
+            break
+    return recent[::-1]
 
 
 def _is_over(night: Night, folder: Path) -> bool:

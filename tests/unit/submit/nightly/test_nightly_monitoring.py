@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -108,6 +109,25 @@ def test_check_says_one_line_and_unknown_whatever_is_wrong(define: Define, capsy
     assert main(["nightly", "check", "quick"]) == 3
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" - ")[0] for line in lines] == ["TIERBENCH UNKNOWN"] * 2
+
+
+def test_check_loads_no_scipy_and_reads_the_last_nights_of_years(define: Define, tmp_path: Path) -> None:
+    """A monitoring system gives its plugins ten seconds, on a machine that may be busy."""
+    nightly = define(since=datetime.now(UTC), history=str(tmp_path / "history.sqlite"))
+    feed(12, slower_from_night=10)
+    for days in range(400):
+        record.write(nightly, Night((LAST - timedelta(days=days)).timestamp(), "measured", ended_wall_s=1.0))
+    program = (
+        "import sys; sys.modules['scipy'] = sys.modules['matplotlib'] = None\n"
+        "from tierbench.submit.nightly import record\n"
+        "def counted(*given, read=record.read): sys.stderr.write('read '); return read(*given)\n"
+        "record.read = counted\n"
+        "from tierbench.submit.cli import main; sys.exit(main(['nightly', 'check', 'quick']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert LAN in done.stdout
+    assert done.stderr.count("read") < 40
 
 
 def test_another_user_is_told_of_the_same_changes(
