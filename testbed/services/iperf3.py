@@ -10,24 +10,28 @@ from tierbench.testbed.service import Hosts, Question, Service
 from tierbench.testbed.services.filesystem import METADATA, STORAGE
 from tierbench.testbed.topology import Topology
 
-PORT = 5210  # its usual one is left to those who measure the links
+PORTS = range(5210, 5220)  # a server takes one client at a time; the usual port is left to those who measure the links
 START_SECONDS = 30.0
 
 
 def start(hosts: Hosts, _: Topology) -> None:
     for host in (hosts[STORAGE], hosts[METADATA]):
-        # A client that vanished must not keep the next one out for minutes.
-        host.daemon("iperf3", "iperf3", "--server", "--port", str(PORT), "--rcv-timeout", "5000")
-        host.wait_until(partial(listens, host), START_SECONDS, f"iperf3 on {host.name} did not listen", "iperf3.log")
+        for port in PORTS:
+            # A client that vanished must not keep the next one out for minutes.
+            command = ["iperf3", "--server", "--port", str(port), "--rcv-timeout", "5000"]
+            host.daemon(f"iperf3-{port}", *command)
+        complaint = f"iperf3 on {host.name} did not listen"
+        host.wait_until(partial(listens, host), START_SECONDS, complaint, f"iperf3-{PORTS[0]}.log")
 
 
 def listens(host: RunningHost) -> bool:
-    return bool(host.run("ss", "-Hltn", f"sport = :{PORT}", timeout=5).stdout)
+    listening = host.run("ss", "-Hltn", f"sport >= :{PORTS[0]} and sport <= :{PORTS[-1]}", timeout=5).stdout
+    return len(listening.splitlines()) >= len(PORTS)
 
 
 def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
     for host in (hosts[STORAGE], hosts[METADATA]):
-        yield Question(host, "iperf3", partial(listens, host), f"listens on port {PORT}")
+        yield Question(host, "iperf3", partial(listens, host), f"listens on ports {PORTS[0]} to {PORTS[-1]}")
 
 
 IPERF3 = Service("", packages=("iperf3",), start=start, questions=questions)

@@ -15,7 +15,7 @@ from tests.testbed.conftest import SETTINGS, of_our_own, say
 from tests.testbed.runs import AccessPoint, Ran
 from tierbench import names
 from tierbench.testbed.services.filesystem import DATA
-from tierbench.testbed.services.iperf3 import PORT
+from tierbench.testbed.services.iperf3 import PORTS
 from tierbench.testbed.services.nearby import BEHIND_A_PROCESS, PLAIN, UNDER
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import BEHIND, USER
@@ -68,8 +68,8 @@ def test_who_is_behind_a_process_has_no_other_network_and_is_seen_as_its_host(te
     worker, server = testbed.host(BEHIND_A_PROCESS), testbed.host("oss")
     cards = json.loads(worker.run("ip", "-json", "-4", "address").stdout)
     assert {one["local"] for card in cards for one in card["addr_info"]} == {"127.0.0.1", BEHIND}
-    worker.daemon("held", "iperf3", "--client", server.host.fqdn, "--port", str(PORT), "--time", "5")
-    peers = ["ss", "-Htn", "state", "established", f"( sport = :{PORT} )"]
+    worker.daemon("held", "iperf3", "--client", server.host.fqdn, "--port", str(PORTS[0]), "--time", "5")
+    peers = ["ss", "-Htn", "state", "established", f"( sport = :{PORTS[0]} )"]
     seen = worker.host.address
     server.wait_until(lambda: seen in server.run(*peers).stdout, 5, "nobody came from its host's address", "iperf3.log")
 
