@@ -1,59 +1,123 @@
-"""What a paper found, as data beside the experiment that repeats it: a ratio between two of its rows."""
+"""Findings that an experiment is held to, a paper's or values of one's own, and the ceilings that it expects to hit."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from tierbench.checked_text import Line, Setting
+from tierbench.checked_text import Line, Setting, printable
+from tierbench.dags.levels import JOBS, Level, level_text
 from tierbench.errors import ConfigError
-from tierbench.spec import bounded, build, read_toml
+from tierbench.spec import bounded, build, read_toml, unknown_name
 
 SUFFIX = ".reference.toml"
 LEAST, MOST = "least", "most"  # the ends of a ladder of batches, whatever their sizes are
 
+Kind = Literal["faster", "slower", "equal", "at_least", "value"]
+FASTER: Kind = "faster"
+SLOWER: Kind = "slower"
+EQUAL: Kind = "equal"
+AT_LEAST: Kind = "at_least"
+VALUE: Kind = "value"
+TOLERANT = (EQUAL, VALUE)
+ANSWERS = REPRODUCED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = (
+    "reproduced", "contradicted", "inconclusive", "not tested",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """That a level of a factor differs from another one in a metric, all else being equal, and by how much."""
+    """A metric at a point: its ratio to another level of a factor, all else being equal; with no factor its value."""
 
     says: Line
-    source: Line
+    kind: Kind
+    source: Line = Line("")
     metric: Setting  # a column of ratios.csv's metrics
-    unit: Line
-    factor: Setting
+    unit: Line = Line("")
+    factor: Setting | None = None
     at: dict[str, Any]  # the level of each factor; of jobs also the ends of the ladder
-    against: Any
-    values: tuple[float, ...]  # two: of the level at, and of the one that it is compared with
-    within_pct: float = bounded(10.0, 0.1, 100)  # of equal values: how far apart is still as much as
+    against: Any = None
+    values: tuple[float, ...] = ()  # of the point, and of what it is compared with; a direction needs none
+    within_pct: float | None = bounded(None, 0.1, 1000)  # how far from 1, or from the value, is still as claimed
     paper: Line = Line("")
     levels: tuple[float, ...] = ()  # two: of the factor in the paper; then the scale factor is what is compared
     extrapolated: bool = False  # whether the paper has measured but the second of its values
 
+    def __post_init__(self) -> None:
+        problems = list(self._problems())
+        if problems:
+            raise ValueError("; ".join(problems))
+
     @property
-    def found(self) -> float:
-        """The paper's ratio; with levels its scale factor, so much of what so many more could bring."""
+    def reference(self) -> float:
+        """The paper's ratio, with levels its scale factor (so much of what so many more could bring); or its value.
+
+        Not a number where it is just said which is faster.
+        """
+        if not self.values:
+            return 1.0 if self.kind == EQUAL else math.nan
+        if self.factor is None:
+            return self.values[0]
         ratio = self.values[0] / self.values[1]
         return ratio / (self.levels[0] / self.levels[1]) if self.levels else ratio
 
-    @property
-    def of_equality(self) -> bool:
-        """Whether the paper saw no difference; 0.6 : 0.2 over 6 : 2 is one, whatever its last bit says."""
-        return math.isclose(self.found, 1)
+    def result(self, low: float, high: float, better: str = "more") -> str:
+        """What the interval of our number says to it; `better` is which of two values of the metric is the better."""
+        if self.kind == AT_LEAST:
+            holds, fails = low >= self.reference, high < self.reference
+        elif self.kind in TOLERANT:
+            middle, share = 1.0 if self.kind == EQUAL else self.reference, (self.within_pct or 0) / 100
+            least, most = middle * (1 - share), middle * (1 + share)
+            holds, fails = low > least and high < most, low > most or high < least
+        else:
+            holds, fails = low > 1, high < 1
+            if (self.kind == SLOWER) != (better == "less"):
+                holds, fails = fails, holds
+        return REPRODUCED if holds else CONTRADICTED if fails else INCONCLUSIVE
+
+    def _problems(self) -> Iterator[str]:
+        needed = 1 if self.factor is None else 2
+        if (self.values or self.kind in (AT_LEAST, VALUE)) and (len(self.values) != needed or min(self.values) <= 0):
+            what = "one number above 0, or factor and against" if needed == 1 else "two numbers above 0"
+            yield f"values: must be {what}"
+        if self.factor is None:
+            if self.kind not in (AT_LEAST, VALUE):
+                yield f'factor: missing; without one the kind is "{VALUE}" or "{AT_LEAST}"'
+            if self.against is not None or self.levels:
+                yield "against, levels: are of a factor, which is missing"
+        elif self.factor not in self.at or self.against is None:
+            yield f"needs at.{self.factor}, and against: the level of {self.factor} to compare with"
+        if self.levels and (len(self.levels) != 2 or min(self.levels) <= 0):
+            yield "levels: must be two numbers above 0"
+        if (self.within_pct is None) == (self.kind in TOLERANT):
+            of = f'kind "{self.kind}"'
+            yield f"within_pct: missing; {of} needs one" if self.within_pct is None else f"within_pct: {of} has none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """Which ceiling trials at some points are to hit, by the bottleneck's label; or they test no finding."""
+
+    where: dict[str, Any]  # a level, or several, of each factor named; of jobs also the ends of the ladder
+    bottleneck: tuple[Line, ...]  # any of these
+    because: Line = Line("")
+
+    def levels(self, factor: str) -> list[Any]:
+        return level if isinstance(level := self.where[factor], list) else [level]
 
 
 @dataclass(frozen=True)
 class _Reference:
-    paper: Line
     claims: tuple[Any, ...]
+    paper: Line = Line("")
 
 
 def reference_of(experiment: Path) -> Path:
-    """Where the claims of a paper lie that an experiment repeats."""
+    """Where the claims lie that an experiment is held to."""
     return experiment.with_name(f"{experiment.stem}{SUFFIX}")
 
 
@@ -62,14 +126,41 @@ def read_claims(experiments: Iterable[Path]) -> tuple[Claim, ...]:
     return next((tuple(_claims(path)) for path in map(reference_of, experiments) if path.is_file()), ())
 
 
-def _claims(path: Path) -> list[Claim]:
+def _claims(path: Path) -> Iterator[Claim]:
     reference = build(_Reference, read_toml(path), str(path))
-    claims = []
     for number, table in enumerate(reference.claims):
-        claim = build(Claim, table, str(path), f"claims[{number}]")
-        if claim.factor not in claim.at or len(claim.values) != 2 or min(claim.values) <= 0:
-            raise ConfigError(f"{path}: claims[{number}]: needs its factor among at, and two values above 0")
-        if claim.levels and (len(claim.levels) != 2 or min(claim.levels) <= 0):
-            raise ConfigError(f"{path}: claims[{number}]: levels: must be two numbers above 0")
-        claims.append(dataclasses.replace(claim, paper=reference.paper))
-    return claims
+        yield dataclasses.replace(build(Claim, table, str(path), f"claims[{number}]"), paper=reference.paper)
+
+
+def check_claims(path: Path, claims: Sequence[Claim], factors: Mapping[str, Sequence[Level]]) -> None:
+    """Refuse claims beside an experiment about what it does not vary; those of another that it extends may be."""
+    source = reference_of(path)
+    if not source.is_file():
+        return
+    problems = []
+    for number, claim in enumerate(claims):
+        asked: list[tuple[str, str, Any]] = [(f"at.{factor}", factor, level) for factor, level in claim.at.items()]
+        if claim.factor in factors:
+            asked.append(("against", str(claim.factor), claim.against))
+        for key, factor, level in asked:
+            problems += [f"claims[{number}].{problem}" for problem in _unknown(key, factor, [level], factors)]
+    if problems:
+        raise ConfigError("\n".join(f"{source}: {problem}" for problem in problems))
+
+
+def expected_problems(expects: Sequence[Expected], factors: Mapping[str, Sequence[Level]]) -> Iterator[str]:
+    """What is wrong with the points for which a ceiling is expected."""
+    for number, expected in enumerate(expects):
+        for factor in expected.where:
+            yield from _unknown(f"expects[{number}].where.{factor}", factor, expected.levels(factor), factors)
+
+
+def _unknown(key: str, factor: str, levels: Iterable[Any], factors: Mapping[str, Sequence[Level]]) -> Iterator[str]:
+    """A factor or levels of it that the experiment does not have."""
+    if factor not in factors:
+        yield unknown_name(key, factor, factors)
+        return
+    texts = [level_text(level) for level in factors[factor]] + ([LEAST, MOST] if factor == JOBS else [])
+    yield from (
+        unknown_name(key, printable(level_text(level)), texts) for level in levels if level_text(level) not in texts
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from tierbench.checked_text import Key, Line, LocalFile, Name, printable
-from tierbench.dags.claims import Claim, read_claims
+from tierbench.dags.claims import Claim, Expected, check_claims, expected_problems, read_claims
 from tierbench.dags.clients import ClientFile, find_client_file, is_path, shipped_clients
 from tierbench.dags.layout import Report, Scaling, scaling_problems
 from tierbench.dags.layout import problems as report_problems
@@ -89,6 +89,7 @@ class Experiment(WorkKeys):
     conditions: dict[str, Any] = field(default_factory=dict)
     report: Report = field(default_factory=Report)
     scaling: Scaling | None = None
+    expects: tuple[Expected, ...] = ()
     workloads: dict[str, Workload] = field(default_factory=dict)
     replicas: dict[str, Replicas] = field(default_factory=dict)
     axes: tuple[Axis, ...] = derived(())
@@ -227,9 +228,12 @@ def load_experiment(path: Path) -> Experiment:
     pairs = [f"{use.access}/{use.name}" for use in first.uses()]
     misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, {**factors, PAIR: pairs})]
     misnamed_factors += scaling_problems(first.scaling, factors)
+    if "expects" in read_toml(path):  # what another file expects may be of levels that this one has not
+        misnamed_factors += expected_problems(first.expects, factors)
     if misnamed_factors:
         raise ConfigError("\n".join(f"{source}: {problem}" for problem in misnamed_factors))
     first = dataclasses.replace(first, claims=read_claims(lineage(path)))
+    check_claims(path, first.claims, factors)
     return dataclasses.replace(first, axes=axes, left_out=left_out, variants=tuple(variants)) if axes else first
 
 

@@ -36,6 +36,7 @@ COMMON = (
     "except",
     "report",
     "scaling",
+    "expects",
     "extends",
     "without",
     "measure",

@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tierbench.dags.claims import read_claims, reference_of
+from tierbench.dags.claims import ANSWERS, NOT_TESTED, read_claims, reference_of
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import SHIPPED
 from tierbench.monitors.sources import SOURCES
-from tierbench.postprocess.report import papers
+from tierbench.postprocess.compare.claims import findings as findings_of
+from tierbench.postprocess.report.papers import ours, theirs
 from tierbench.postprocess.schema.tables import schema
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.verdict.judge import RULES
@@ -32,8 +33,6 @@ MEASURED = PAGES / "papers-measured.toml"
 HEAD = (
     "# What runs of the papers' experiments have found: docs/generate.py --record RUN writes it, make docs shows it.\n"
 )
-POSSIBLE = ("reproduced", "contradicted", "inconclusive", "not measured")
-ANSWERS = {papers.HOLDS: "reproduced", papers.FAILS: "contradicted"}
 
 
 def table(heads: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> str:
@@ -117,12 +116,12 @@ def _shown(default: Any) -> str:
 def findings(experiment: str) -> str:
     """What a paper has found, and what was measured of it here."""
     noted = tomllib.loads(MEASURED.read_text(encoding="utf-8")).get(experiment, {})
-    ours = {says: (ratio, answer) for says, ratio, answer in noted.get("findings", ())}
+    known = {says: (ratio, answer) for says, ratio, answer in noted.get("findings", ())}
     claims = read_claims([SHIPPED / f"{experiment}.toml"])
-    unknown = set(ours) - {str(claim.says) for claim in claims}
+    unknown = set(known) - {str(claim.says) for claim in claims}
     if unknown:
         raise SystemExit(f"{MEASURED.name}: {experiment} has no claim {unknown.pop()!r}")
-    rows = ((c.says, c.source, papers.theirs(c), *ours.get(str(c.says), ("–", "not measured"))) for c in claims)
+    rows = ((c.says, c.source, theirs(c), *known.get(str(c.says), ("–", NOT_TESTED))) for c in claims)
     told = table(("finding", "source", "paper", "here (95 % interval)", "answer"), rows)
     return told + (f"\nMeasured by {noted['run']} on {noted['date']}: {noted['trials']}.\n" if noted else "")
 
@@ -133,9 +132,9 @@ def answers(_: str) -> str:
     for experiment in re.findall(r"generated: findings (\S+)", (PAGES / "papers.md").read_text(encoding="utf-8")):
         lines = findings(experiment).split("\n\n")[0].splitlines()[2:]
         given = [line.rsplit("|", 2)[1].strip() for line in lines]
-        rows.append((experiment, len(given), *(given.count(answer) or "" for answer in POSSIBLE)))
+        rows.append((experiment, len(given), *(given.count(answer) or "" for answer in ANSWERS)))
     sums = ("all", *(sum(row[i] or 0 for row in rows) for i in range(1, 6)))
-    return table(("experiment", "findings", *POSSIBLE), iter([*rows, sums]))
+    return table(("experiment", "findings", *ANSWERS), iter([*rows, sums]))
 
 
 def record(run: Path) -> None:
@@ -154,7 +153,7 @@ def record(run: Path) -> None:
         "date": f"{datetime.fromtimestamp(ended / 1e9, UTC):%Y-%m-%d}",
         "trials": ", ".join(f"{verdicts.count(one)} {one}" for one in dict.fromkeys(sorted(verdicts))),
         "findings": [
-            [str(c.says), ratio, ANSWERS.get(answer, "inconclusive")] for c, ratio, answer in papers.findings(results)
+            [str(finding.claim.says), ours(results, finding), finding.answer] for finding in findings_of(results)
         ],
     }
     MEASURED.write_text(HEAD + "".join(_noted(*item) for item in noted.items()), encoding="utf-8")

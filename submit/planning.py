@@ -17,7 +17,10 @@ from tierbench.submit.pool import PoolError, Slots
 
 def asked_experiment(name_or_path: str) -> Experiment:
     """An experiment whose axes can be columns of its tables."""
-    from tierbench.postprocess.schema.columns import places  # here, as the tables need numpy, and other commands do not
+    from tierbench.postprocess.compare.claims import (
+        problems as claim_problems,  # here, as the tables need numpy, and other commands do not
+    )
+    from tierbench.postprocess.schema.columns import places
     from tierbench.postprocess.schema.tables import FILES
 
     experiment = find_experiment(name_or_path)
@@ -27,6 +30,7 @@ def asked_experiment(name_or_path: str) -> Experiment:
         for axis in experiment.axes
         if axis.name in taken
     ]
+    problems += [f"{name_or_path}: {problem}" for problem in claim_problems(experiment.claims, experiment.expects)]
     if problems:
         raise ConfigError("\n".join(problems))
     return experiment

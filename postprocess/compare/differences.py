@@ -44,7 +44,7 @@ OF_TRIALS = {  # columns of trials.csv, and how they are called
 NOISE = {"rtt_ms": (0.1, 0.5), "mbps": (0.15, 0.0)}  # by how much a measurement differs from itself: a share, at least
 SITE, WORKERS, BOOT = "site file", "workers of pool ", "boot"
 EXPERIMENT = "experiment: "  # and one of its keys
-UNMEASURED = {"name", "question", "seed", "report", "scaling", "claims"}  # keys that no rate goes by
+UNMEASURED = {"name", "question", "seed", "report", "scaling", "claims", "expects"}  # keys that no rate goes by
 PACKAGE = "package "  # what hosts say of their software: package xrootd-server
 
 

@@ -40,6 +40,7 @@ SENDS = 0.2  # of what a host sends: an interface that sends less is not one of 
 STORAGE, WAN, LATENCY, CLIENT, UNEXPLAINED = "storage", "WAN link", "latency", "client's own CPU", "unexplained"
 NIC = {"storage": STORAGE, "gateway": "gateway NIC", "door": "door NIC", "worker": "worker NIC"}
 CPU = {"storage": STORAGE, "gateway": "gateway CPU", "door": "door CPU", "worker": "worker CPU"}
+LABELS = tuple(dict.fromkeys((*NIC.values(), *CPU.values(), WAN, LATENCY, CLIENT, UNEXPLAINED)))
 WHO = {"storage": "storage server", "gateway": "gateway", "door": "door", "worker": "workers"}
 
 

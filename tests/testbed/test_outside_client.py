@@ -53,6 +53,7 @@ paper = "Somebody"
 [[claims]]
 says = "more jobs take more"
 source = "Table 1"
+kind = "faster"
 metric = "delivered_mbps"
 unit = "Mb/s"
 factor = "jobs"

@@ -93,6 +93,7 @@ def experiment_tables(pset: Path) -> dict[str, Any]:
             "rtt_ms": {"values": [1, 2], "arranges": "wan-rtt", "label": "RTT"},
             "flavour": {"values": ["plain"], "arranges": "flavour"},
         },
+        "expects": [{"where": {"rtt_ms": 2}, "bottleneck": ["latency"]}],
         "except": [{"where": {"rtt_ms": 2}, "because": "too far"}],
     }  # fmt: skip
 

@@ -73,6 +73,7 @@ paper = "Somebody"
 [[claims]]
 says = "more jobs end faster"
 source = "Table 1"
+kind = "faster"
 metric = "delivered_mbps"
 unit = "Mb/s"
 factor = "jobs"

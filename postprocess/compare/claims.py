@@ -1,0 +1,228 @@
+"""Whether a run reproduces what its experiment is held to, and hit the ceilings at which that can be tested."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tierbench import names
+from tierbench.dags.claims import (
+    EQUAL,
+    FASTER,
+    INCONCLUSIVE,
+    LEAST,
+    MOST,
+    NOT_TESTED,
+    REPRODUCED,
+    SLOWER,
+    VALUE,
+    Claim,
+    Expected,
+    Kind,
+)
+from tierbench.dags.levels import JOBS, WORKLOAD, level_text
+from tierbench.postprocess.measures.bottleneck import LABELS
+from tierbench.postprocess.schema.rows import COMPARED, SUMMARISED, TrialRow, trial_column
+from tierbench.postprocess.schema.run_rows import RatioRow
+from tierbench.postprocess.stats import Interval, mean_interval, student
+from tierbench.postprocess.tables.factors import Point, batch_name, level_of, rows_at
+from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.verdict.counting import counts, valid, values_of
+from tierbench.postprocess.wording import TIMES, listed
+from tierbench.spec import build, unknown_name
+
+DEFAULT_WITHIN_PCT = 10.0  # of equality, in runs from before claims had kinds
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim with our number, and the answer."""
+
+    claim: Claim
+    answer: str
+    ours: Interval = field(default_factory=Interval)
+    by_valid: Interval | None = None  # by the VALID trials alone, where others are usable, too
+    why: str = ""  # it was not tested
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What limited the usable trials of a point, and what was to limit them."""
+
+    levels: Mapping[str, Any]
+    expected: Expected
+    labels: Counter[str]
+
+    @property
+    def hit(self) -> bool:
+        """Whether most of the trials hit a ceiling that was expected."""
+        return 2 * sum(self.labels[label] for label in self.expected.bottleneck) > self.labels.total()
+
+    @property
+    def measured(self) -> str:
+        """The labels, with the number of trials where they differ."""
+        several = len(self.labels) > 1
+        return ", ".join(
+            f"{label} {number}{TIMES}" if several else label for label, number in self.labels.most_common()
+        )
+
+
+def findings(results: Results) -> list[Finding]:
+    """Each claim of the run's experiment, held against what was measured."""
+    claims = claims_of(results)
+    return [_finding(results, claim, len(claims)) for claim in claims]
+
+
+def ceilings(results: Results) -> list[Ceiling]:
+    """Each point that was measured and for which the experiment expects a ceiling."""
+    return [
+        ceiling
+        for row in results.summary
+        for ceiling in _ceilings(results, {name: level_of(row, name) for name in row.levels})
+    ]
+
+
+def claims_of(results: Results) -> list[Claim]:
+    """The claims as the run's own experiment.json has them."""
+    path = str(results.directory / names.EXPERIMENT)
+    return [_claim(table, path) for table in results.experiment.get("claims") or []]
+
+
+def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[str]:
+    """What is wrong with metrics, sides and labels, of which an experiment's own file knows nothing."""
+    for claim in claims:
+        key, able = f'claim "{claim.says}"', COMPARED if claim.factor else SUMMARISED
+        if claim.metric not in able:
+            yield unknown_name(f"{key}: metric", claim.metric, able)
+        elif claim.kind in (FASTER, SLOWER) and claim.values and _own_result(claim) != REPRODUCED:
+            yield f"{key}: its own values are not {claim.kind}; {claim.metric} is better where it is {_better(claim)}"
+    for number, expected in enumerate(expects):
+        wrong = [label for label in expected.bottleneck if label not in LABELS]
+        yield from (unknown_name(f"expects[{number}].bottleneck", label, LABELS) for label in wrong)
+
+
+def _own_result(claim: Claim) -> str:
+    return claim.result(claim.reference, claim.reference, _better(claim))
+
+
+def measured_row(results: Results, claim: Claim) -> RatioRow | None:
+    """The one row of ratios.csv that a claim is about, if there is one."""
+    if claim.factor is None:
+        return None
+    against = _level(results, claim, claim.factor, claim.against)
+    rows = [
+        row
+        for row in rows_at(results.ratios, point_of(results, claim))
+        if (row.factor, row.against, row.metric) == (claim.factor, against, claim.metric)
+    ]
+    return rows[0] if len(rows) == 1 else None
+
+
+def point_of(results: Results, claim: Claim) -> Point:
+    """Where a claim's first value was measured."""
+    return {factor: _level(results, claim, factor, level) for factor, level in claim.at.items()}
+
+
+def _claim(table: Mapping[str, Any], path: str) -> Claim:
+    given = {key: value for key, value in table.items() if value is not None}
+    if "kind" in given:
+        return build(Claim, given, path, "claims")
+    within_pct = given.pop("within_pct", DEFAULT_WITHIN_PCT)
+    claim = build(Claim, {**given, "kind": VALUE, "within_pct": within_pct}, path, "claims")
+    if math.isclose(claim.reference, 1):
+        return dataclasses.replace(claim, kind=EQUAL)
+    kind: Kind = FASTER if (claim.reference > 1) == (_better(claim) != "less") else SLOWER
+    return dataclasses.replace(claim, kind=kind, within_pct=None)
+
+
+def _better(claim: Claim) -> str:
+    return trial_column(claim.metric).better if claim.metric in SUMMARISED else ""
+
+
+def _level(results: Results, claim: Claim, factor: str, level: Any) -> str:
+    """A level as the tables have it; of batches the ends of the ladder that the claim's workload has climbed."""
+    return _end(results, level, claim.at.get(WORKLOAD)) if factor == JOBS else level_text(level)
+
+
+def _end(results: Results, level: Any, workload: str | None) -> str:
+    if level not in (LEAST, MOST):
+        return level_text(level)
+    ladder = results.levels(JOBS, {WORKLOAD: workload} if workload else {})
+    return "" if not ladder else ladder[0] if level == LEAST else ladder[-1]
+
+
+def _finding(results: Results, claim: Claim, claims: int) -> Finding:
+    point = point_of(results, claim)
+    points = [point]
+    if claim.factor is None:
+        trials = list(filter(counts, rows_at(results.trials, point)))
+        ours, by_valid, there = *_means(trials, claim, claims), bool(values_of(trials, claim.metric))
+    else:
+        points.append({**point, claim.factor: _level(results, claim, claim.factor, claim.against)})
+        row = measured_row(results, claim)
+        ours, by_valid, there = *_ratio(claim, row, claims), row is not None
+    if not there:
+        return Finding(claim, NOT_TESTED, why="not measured")
+    others = [ceiling for at in points for ceiling in _ceilings(results, at) if not ceiling.hit]
+    if others:
+        said = [
+            f"{batch_name(ceiling.levels)} was limited by {ceiling.measured},"
+            f" not by {' or '.join(ceiling.expected.bottleneck)}"
+            for ceiling in others
+        ]
+        return Finding(claim, NOT_TESTED, ours, by_valid, why=listed(said))
+    answer = _answer(claim, ours)
+    doubted = by_valid is not None and _answer(claim, by_valid) != answer
+    return Finding(claim, INCONCLUSIVE if doubted else answer, ours, by_valid)
+
+
+def _answer(claim: Claim, ours: Interval | None) -> str:
+    return claim.result(*ours.interval, _better(claim)) if ours and ours.interval else INCONCLUSIVE
+
+
+def _means(trials: Sequence[TrialRow], claim: Claim, claims: int) -> tuple[Interval, Interval | None]:
+    """The mean at a point, and that of the VALID trials alone."""
+    having = [trial for trial in trials if trial[claim.metric] is not None]
+
+    def mean(of: Sequence[TrialRow]) -> Interval:
+        made = mean_interval(values_of(of, claim.metric)) or Interval()
+        return made.as_of(len(of) - 1, student(len(of) - 1, 2 * claims)) if len(of) > 1 else made
+
+    alone = list(filter(valid, having))
+    return mean(having), mean(alone) if len(alone) < len(having) else None
+
+
+def _ratio(claim: Claim, row: RatioRow | None, claims: int) -> tuple[Interval, Interval | None]:
+    """Our ratio, or scale factor, and the one by VALID trials alone.
+
+    Half of the error that a run's sentences may have is its answer's, the other half that of all its claims.
+    """
+    if row is None:
+        return Interval(), None
+    steps = float(level_of(row, row.factor)) / float(row.against) if claim.levels else 1.0
+    ratio = row.ratio.as_of(row.degrees, student(row.degrees, 2 * claims)) if row.degrees else row.ratio
+    return ratio.over(steps), row.by_valid.over(steps) if row.is_doubted else None
+
+
+def _ceilings(results: Results, point: Point) -> Iterator[Ceiling]:
+    """What was expected at a point, with what its usable trials were limited by."""
+    trials = list(filter(counts, rows_at(results.trials, point)))
+    if not trials:
+        return
+    for table in results.experiment.get("expects") or []:
+        expected = build(Expected, table, str(results.directory / names.EXPERIMENT), "expects")
+        if all(_is_among(results, trials[0], factor, expected.levels(factor)) for factor in expected.where):
+            labels = Counter(trial.limit.bottleneck or "not known" for trial in trials)
+            yield Ceiling(trials[0].levels, expected, labels)
+
+
+def _is_among(results: Results, trial: TrialRow, factor: str, levels: Sequence[Any]) -> bool:
+    if factor not in trial.levels:
+        return False
+    workload = level_of(trial, WORKLOAD)
+    texts = [_end(results, level, workload) if factor == JOBS else level_text(level) for level in levels]
+    return level_of(trial, factor) in texts
