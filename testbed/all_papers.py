@@ -121,9 +121,9 @@ def write_index(into: Path) -> Path:
 
 
 def _rows(into: Path) -> Iterator[list[object]]:
+    from tierbench.postprocess.compare.claims import findings
     from tierbench.postprocess.report.answer import answers
     from tierbench.postprocess.report.markup import element
-    from tierbench.postprocess.report.papers import findings
     from tierbench.postprocess.report.write import PAGE as REPORT
     from tierbench.postprocess.tables.load_run import read_results
     from tierbench.postprocess.verdict.counting import verdict
@@ -134,7 +134,7 @@ def _rows(into: Path) -> Iterator[list[object]]:
             yield [name, "not run yet", f"{claims} claims" if claims else "none", ""]
             continue
         results = read_results(into / name, lambda _: None)
-        said = Counter(answer for _, _, answer in findings(results))
+        said = Counter(finding.answer for finding in findings(results))
         yield [
             element("a", name, href=f"{name}/{REPORT}"),
             [element("b", str(results.plan.get("question", ""))), element("br"), answers(results)[0].sentence],
