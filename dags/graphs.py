@@ -70,7 +70,7 @@ DAGMAN = (
 )
 IN_ORDER = ("DAGMAN_MAX_PRE_SCRIPTS = 1", "or the trial whose script ends first would run first, whatever its priority")
 STARTER = f"../../{names.NIGHTLY_STARTER}"  # from a night's directory
-NOTHING_TO_CONFIRM = 3
+NOTHING_TO_DO = 3  # of a night's step: the node behind it is skipped
 DONE = "/bin/true"
 
 
@@ -335,10 +335,11 @@ def _night_parts(plan: Plan) -> Iterator[Part]:
     for repeat, node in zip(repetitions(plan), nodes, strict=True):
         yield SubDag(node, names.repetition_dag(repeat), names.NIGHT_RUN, priority=0)
         yield Before(node, f"../{STARTER}", ["links", ".."])
+        yield SkipIf(node, NOTHING_TO_DO)
         yield After(node, DONE)
     yield SubDag("again", names.EXPERIMENT_DAG, names.NIGHT_AGAIN, priority=0)
     yield Before("again", f"../{STARTER}", ["judge", ".."])
-    yield SkipIf("again", NOTHING_TO_CONFIRM)
+    yield SkipIf("again", NOTHING_TO_DO)
     yield After("again", DONE)
     for before, after in zip(nodes, [*nodes[1:], "again"], strict=True):
         yield Edge([before], [after])

@@ -26,11 +26,10 @@ from pathlib import Path
 
 from tierbench.host import AccessPoint, NoChirp, in_job
 from tierbench.monitors.sampling import Output, Records, Sampling, host_name
-from tierbench.monitors.source import Refusal
+from tierbench.monitors.source import NICE, Refusal
 
 OWN_CPU = Path("/run/tierbench-cpu")  # files of its control group, where a host shares its kernel with other hosts
 STOP_POLL_S = 0.5
-NICE = -10
 SLICE_NS = 100000  # the shortest that the kernel grants
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "ppc64le": 355}
 ATTRIBUTES = struct.Struct("IIQiIQQQ")  # size, policy, flags, nice, priority, runtime, deadline, period

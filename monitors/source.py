@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PIECE = 1 << 16
+NICE = -10  # of the sampler, which goes before all else where it is allowed to
 SHORT = 2048  # the kernel hands out about a page a time, less a line at most: what is shorter than this is the rest
 
 

@@ -13,6 +13,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import slot_problems
 from tierbench.dags.plan import expand
 from tierbench.dags.shipping import submission_problems as submission_problems
+from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, Submission, find_site
 from tierbench.spec import NAMED
 from tierbench.submit import catalogue, pool, probes
@@ -22,7 +23,7 @@ from tierbench.submit.links import links
 from tierbench.submit.output import document, say, show
 from tierbench.submit.planning import asked_experiment
 from tierbench.submit.pool import PoolError, Slots
-from tierbench.submit.preflight import MORE_SLOTS, STATES, Finding, credentials, disk_space, table
+from tierbench.submit.preflight import MORE_SLOTS, STATES, Finding, credentials, disk_space, samplers_in_time, table
 from tierbench.submit.probes import Report
 from tierbench.submit.questions import Visit, asked_conditions, contents, pools_of, used_accesses, visits
 
@@ -78,6 +79,7 @@ def _sections(
         plan = expand(site, experiment, {})
         needed_s = run_s(plan, site, experiment)
         yield [disk_space(run_bytes(plan, site, experiment), Path("runs"))]
+    yield list(_history())
     yield list(credentials(used_accesses(site, experiment), needed_s))
     yield list(clocks_not_compared(site, experiment))
     yield [Finding("bad", "the site's file", problem) for problem in submission_problems(site)]
@@ -127,6 +129,13 @@ def _scheduler() -> Iterator[Finding]:
     yield Finding("good", thing, f"the bindings are {bindings}, the scheduler is {scheduler}{note}")
 
 
+def _history() -> Iterator[Finding]:
+    """Whether the nights' database is where its locks hold, once there is one."""
+    place = default_place()
+    if place.exists() and (doubt := doubt_of_place(place)):
+        yield Finding("doubtful", "nightly", doubt)
+
+
 def _series(version: str) -> int:
     major = version.partition(".")[0]
     return int(major) if major.isdigit() else 0
@@ -147,6 +156,7 @@ def _workers(site: Site, experiment: Experiment | None, name: str, slots: Slots)
         plan = expand(site, experiment, {name: slots.machines}) if experiment else None
         problems = slot_problems(site, experiment, plan, {name: slots.cores}) if experiment and plan else ()
         yield from (Finding("bad", thing, problem, MORE_SLOTS) for problem in problems)
+        yield from samplers_in_time(plan, site, {name: slots}) if plan else ()
     listed: set[str] = set(offer.workers)
     for host in sorted(listed.difference(slots.machines)):
         yield Finding("bad", thing, "in the site's list, but not in the pool", "is its startd up?", host)

@@ -31,6 +31,7 @@ NEAR = 0.85  # of what the site's file says; TCP's and iperf3's own share is a f
 FORMAT = 1
 ROUND_S = 3  # of each measurement, after its first second
 PATIENCE_S = 60.0
+SILENT_S = 15.0  # for hosts that have not answered in the round before
 HOW = (
     f"iperf3 over TCP for {ROUND_S} s after the first second, four streams to each host of a line, all of them at once"
 )
@@ -173,6 +174,7 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Callable[[str], None]
     """
     began = time.time_ns()
     lines, measured, missing = list(_lines(site, plan)), [], {}
+    silent = _before(run).get("not_measured", {})
     try:
         server = _server(site)
         count = sum(len(line.visits) for line in lines)
@@ -180,8 +182,9 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Callable[[str], None]
         with serving(site.submission, server, count, len(lines) * PATIENCE_S, PATIENCE_S) as ports:
             for line in lines:
                 mine, ports = ports[: len(line.visits)], ports[len(line.visits) :]
+                patience = SILENT_S if line.to in silent else PATIENCE_S
                 try:
-                    hosts = received(site.submission, line.visits, server.host, mine, ROUND_S, PATIENCE_S, say)
+                    hosts = received(site.submission, line.visits, server.host, mine, ROUND_S, patience, say)
                 except TierbenchError as error:
                     missing[line.to] = str(error)
                     say(f"  to {line.to}: not measured: {error}")
@@ -197,12 +200,19 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Callable[[str], None]
     files.replace(run / names.CEILINGS, json.dumps(with_rounds_before(content, run), indent=1) + "\n")
 
 
+def _before(run: Path) -> dict[str, Any]:
+    try:
+        return dict(json_files.read_table(run / names.CEILINGS))
+    except (FileNotFoundError, Damaged):
+        return {}
+
+
 def with_rounds_before(content: dict[str, Any], run: Path) -> dict[str, Any]:
     """A round's content, on top of that of the rounds that the run has had."""
+    before = _before(run)
     try:
-        before = json_files.read_table(run / names.CEILINGS)
         lines = {str(line["to"]): line for line in before.get("measured", [])}
-    except (FileNotFoundError, Damaged, TypeError, KeyError):
+    except (TypeError, KeyError):
         return content
     for line in content["measured"]:
         earlier = lines.get(line["to"], {})

@@ -8,7 +8,7 @@ import sysconfig
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,10 @@ class PoolError(TierbenchError):
 
 @dataclass(frozen=True)
 class Slots:
-    """What matches a requirement in the live pool: the cores on each machine."""
+    """What matches a requirement in the live pool: the cores on each machine, as advertised and as they are."""
 
     cores: dict[str, int]
+    detected: dict[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -56,13 +57,16 @@ def matching_slots(requirements: str) -> Slots:
         # Dynamic slots are parts of the partitionable ones, which count all cores.
         constraint = f"({requirements}) && DynamicSlot =!= True"
         ads = htcondor2.Collector().query(
-            htcondor2.AdTypes.Startd, constraint, ["Machine", "PartitionableSlot", "TotalSlotCpus"]
+            htcondor2.AdTypes.Startd, constraint, ["Machine", "PartitionableSlot", "TotalSlotCpus", "DetectedCpus"]
         )
         cores: Counter[str] = Counter()
         for ad in ads:
             # A slot that cannot be divided takes one job, however many cores it has.
             cores[_host(ad["Machine"])] += int(ad.get("TotalSlotCpus", 0)) if ad.get("PartitionableSlot") else 1
-        return Slots(dict(cores))
+        detected: dict[str, int] = {
+            _host(ad["Machine"]): int(ad["DetectedCpus"]) for ad in ads if ad.get("DetectedCpus")
+        }
+        return Slots(dict(cores), detected)
 
 
 def _host(machine: str) -> Host:

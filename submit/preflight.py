@@ -11,7 +11,7 @@ from typing import Literal, cast, get_args
 
 from tierbench.dags.credentials import by_kind
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.hosts import slot_problems
+from tierbench.dags.hosts import sampled_hosts, slot_problems
 from tierbench.dags.levels import PAIR
 from tierbench.dags.plan import Plan
 from tierbench.errors import UnmetNeed
@@ -26,6 +26,7 @@ from tierbench.wrappers.credentials import judged
 State = Literal["good", "doubtful", "bad"]
 STATES = get_args(State)
 HOSTS_SHOWN = 4
+CLIENTS_PER_CORE = 100  # beside a sampler of the usual priority
 SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")
 JSON_WEB_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.")
 MORE_SLOTS = "make the batches smaller, or have the workers advertise more (NUM_CPUS)"
@@ -77,6 +78,7 @@ def preflight(
     findings = [
         *enough_slots(plan, site, experiment, slots),
         *long_enough(plan, site, experiment),
+        *samplers_in_time(plan, site, slots),
         *comparison(plan),
         *replicas_there(plan, given),
         *checksums(plan, experiment),
@@ -108,6 +110,27 @@ def enough_slots(plan: Plan, site: Site, experiment: Experiment, slots: dict[str
     cores = {name: slots[name].cores for name in plan.pools}
     for problem in slot_problems(site, experiment, plan, cores):
         yield Finding("bad", "slots", problem, MORE_SLOTS)
+
+
+def samplers_in_time(plan: Plan, site: Site, slots: dict[str, Slots] | str) -> Iterator[Finding]:
+    """Machines where a sampler may wait for its core, since so many clients run beside it."""
+    if isinstance(slots, str):
+        return
+    crowds: dict[str, tuple[int, int]] = {}
+    for trial in plan.trials:
+        pool = trial.configuration.pool
+        for host in {sampler.host for sampler in sampled_hosts(site, plan, trial.configuration)} & {*plan.pools[pool]}:
+            clients, cores = math.ceil(trial.jobs / len(plan.pools[pool])), slots[pool].detected.get(host, 0)
+            if cores and clients > CLIENTS_PER_CORE * cores:
+                crowds[host] = max(crowds.get(host, (0, 0)), (clients, cores))
+    for machine, (clients, cores) in crowds.items():
+        yield Finding(
+            "doubtful", "sampler",
+            f"{clients} clients run beside it on {cores} cores, so it may get no core for seconds"
+            " (96 a core were sampled in time, 500 were not)",
+            "give HTCondor's unit there LimitNICE=-10 (`systemctl edit condor`), which lets it go first, or take"
+            " fewer clients or more workers", machine,
+        )  # fmt: skip
 
 
 def long_enough(plan: Plan, site: Site, experiment: Experiment) -> Iterator[Finding]:

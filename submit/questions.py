@@ -155,7 +155,7 @@ def _by_access(
             for host in workers.get(pool, ()):
                 yield from ((host, question) for question in _on_worker(site, experiment, name, access))
                 if interface := site.pools[pool].interface:
-                    yield host, _interface(together(interface))
+                    yield from ((host, question) for question in _sampler(together(interface)))
         if _flushes(site, experiment):
             for host in access.path:
                 yield from ((host, question) for question in _on_the_way(site, experiment, access))
@@ -213,13 +213,14 @@ def _contents(
 
 
 def _on_sampled(site: Site, sampler: Sampler) -> Iterator[Question]:
-    yield _interface(sampler.interfaces)
+    yield from _sampler(sampler.interfaces)
     if sampler == site.server or sampler.role in ("door", "gateway"):
         yield Question("iperf3", "iperf3")
 
 
-def _interface(names: str) -> Question:
-    return Question("interface", f"sampler's interface {names}", {"name": names})
+def _sampler(names: str) -> Iterator[Question]:
+    yield Question("interface", f"sampler's interface {names}", {"name": names})
+    yield Question("priority", "sampler's priority")
 
 
 def pinned(host: str) -> str:

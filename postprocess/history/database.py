@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from tierbench.checked_text import shown
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.postprocess.compare.differences import Environment, Link
 from tierbench.postprocess.history.rows import MEASURED, Acknowledgement, Measured, Message, Night, Value, Verdicts
@@ -125,6 +126,12 @@ def network_file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) ->
             if len(point) >= best and path.is_relative_to(point):
                 best, kind = len(point), type_
     return kind if kind in NETWORK or kind.startswith("fuse.") else ""
+
+
+def doubt_of_place(path: Path) -> str:
+    """What is to be said of where a history is, or nothing."""
+    kind = network_file_system(path)
+    return f"the history {path} is on {kind}, where SQLite's locks may fail; {PLACE} puts it elsewhere" if kind else ""
 
 
 class History:
@@ -347,7 +354,7 @@ def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicl
     mine = nights(history, nightly)
     if not mine:
         names = ", ".join(nightlies(history)) or "none yet"
-        raise ConfigError(f"{history.path}: has no nights of {nightly!r}; it has: {names}")
+        raise ConfigError(f"{history.path}: has no nights of {shown(nightly)}; it has: {names}")
     metric = next((night.metric for night in reversed(mine) if night.outcome == MEASURED), "")
     return Chronicle(
         nightly,

@@ -10,6 +10,7 @@ from typing import Any
 
 from tierbench.errors import TierbenchError, UnmetNeed
 from tierbench.postprocess.history.database import Chronicle
+from tierbench.postprocess.tables.write import no_formula
 
 TEXT, WHOLE, REAL, TRUTH = "string", "int64", "float64", "bool"  # as Arrow calls them
 COLUMNS = {
@@ -44,7 +45,7 @@ def as_csv(known: Chronicle) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(rows(known))
+    writer.writerows([no_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows(known))
     return text.getvalue()
 
 

@@ -207,8 +207,12 @@ def _field(column: Column, value: Any) -> str:
         return ""
     if column.type == "number" and not isinstance(value, str):  # a level is as its file has it
         return f"{round(value, column.decimals) + 0.0:.{column.decimals}f}"  # + 0.0: no minus before a zero
-    text = str(value)
-    return f"'{text}" if column.type == "text" and text.startswith(FORMULA) and not _is_number(text) else text
+    return no_formula(str(value)) if column.type == "text" else str(value)
+
+
+def no_formula(text: str) -> str:
+    """A text as a spreadsheet shows it, and does not compute."""
+    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
 
 
 def _is_number(text: str) -> bool:

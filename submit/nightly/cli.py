@@ -16,13 +16,13 @@ from typing import Any
 
 from tierbench import names
 from tierbench.checked_text import printable, shown
-from tierbench.dags.graphs import NOTHING_TO_CONFIRM
+from tierbench.dags.graphs import NOTHING_TO_DO
 from tierbench.errors import TierbenchError
 from tierbench.spec import NAMED
 from tierbench.submit.nightly import record, setup
 from tierbench.submit.nightly.changes import Change, acknowledge, changes, rates
 from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly, home, locked
-from tierbench.submit.nightly.finish_night import finish, measure_links, needs_confirmation
+from tierbench.submit.nightly.finish_night import finish, goes_on, needs_confirmation
 from tierbench.submit.nightly.monitoring import STATUS, health, plugin_line
 from tierbench.submit.nightly.schedule import SCHEDULERS, local_zone
 from tierbench.submit.nightly.start_night import finish_dead_nights, record_missed, start
@@ -42,6 +42,7 @@ examples:
 
 They live in $TIERBENCH_NIGHTS (default ~/tierbench-nights), not below /tmp.
 """
+CONFIGURATION = "a configuration as `plan` names it, without the repeat: 'direct/root \N{MULTIPLICATION SIGN}4'"
 
 
 def register(subcommands: Any) -> None:
@@ -72,12 +73,14 @@ def register(subcommands: Any) -> None:
     new.add_argument("--days", default="", metavar="DAY,…", help="mon,tue,… (default: every day)")
     new.add_argument("--by", choices=sorted(SCHEDULERS), default="condor", help="who begins it (%(default)s)")
     new.add_argument("--name", help="what it is called (default: as the experiment)")
-    new.add_argument("--control", default="", metavar="ACCESS", help="way of access, or configuration, to compare with")
+    new.add_argument(
+        "--control", default="", metavar="ACCESS", help=f"access method, or {CONFIGURATION}, to compare with"
+    )
     new.add_argument("--mail", default="", metavar="ADDRESS", help="who gets a mail, by the pool's own mailer")
     new.add_argument("--webhook", default="", metavar="URL", help="where the same is posted as JSON")
     new.add_argument("--textfile", default="", metavar="DIR", help="where node_exporter collects its textfiles")
     new.add_argument("--size", type=float, default=5.0, metavar="PERCENT", help="less is no change (%(default)s)")
-    by_name = "the least rate of a configuration, by its name without the repeat; may be repeated"
+    by_name = f"the least rate of {CONFIGURATION}; may be repeated"
     new.add_argument("--floor", type=floor, action="append", default=[], metavar="NAME=RATE", help=by_name)
 
     verb("list", _list, "Show each nightly: when it is due, and how its last nights went")
@@ -241,9 +244,8 @@ def _step(arguments: argparse.Namespace) -> int:
             finish(nightly, folder, say)
             return 0
         if arguments.step == "links":
-            measure_links(nightly, folder, say)
-            return 0
-        return 0 if needs_confirmation(nightly, folder, say) else NOTHING_TO_CONFIRM
+            return 0 if goes_on(nightly, folder, say) else NOTHING_TO_DO
+        return 0 if needs_confirmation(nightly, folder, say) else NOTHING_TO_DO
     except (TierbenchError, OSError) as error:
         say(f"{arguments.step}: {error}")
-        return {"judge": NOTHING_TO_CONFIRM, "links": 0}.get(arguments.step, 1)
+        return {"judge": NOTHING_TO_DO, "links": 0}.get(arguments.step, 1)

@@ -75,6 +75,11 @@ class Nightly:
         self.__dict__.pop("terms", None)
 
 
+def duration(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{minutes / 60:.0f} h" if minutes >= 120 else f"{minutes:.0f} min"
+
+
 def home() -> Path:
     """Where the nightlies of this user are."""
     return Path(os.environ.get(HOME_VARIABLE) or Path.home() / "tierbench-nights").absolute()

@@ -21,13 +21,14 @@ from tierbench.site_configs.site import find_site
 from tierbench.submit.links import leave_ceilings
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.changes import Change, changes, note_message, record_in_history, suspected
-from tierbench.submit.nightly.definition import Nightly, Say
+from tierbench.submit.nightly.definition import Nightly, Say, duration
 from tierbench.submit.nightly.messages import DELIVERED, NOBODY, Message, deliver
 from tierbench.submit.nightly.monitoring import write_textfile
 from tierbench.submit.nightly.prepare import write_confirmation
 from tierbench.submit.nightly.record import Night, Reported
-from tierbench.submit.progress import Run
+from tierbench.submit.progress import Run, hopeless
 
+LONGEST = 0.5  # of the time between two nights: longer, and no repetition begins
 ENOUGH = 0.75  # of a night's trials are VALID, or its message says why not, as where a keytab went in the middle of it
 SILENT = {NOBODY: "there was nothing to tell"}
 
@@ -47,11 +48,24 @@ class Problems:
             self.say(self.lines[-1])
 
 
-def measure_links(nightly: Nightly, folder: Path, say: Say) -> None:
-    """Measure the links once more, between the trials."""
-    run = folder / names.NIGHT_RUN
-    plan = from_json(files.read_text(run / names.PLAN))
-    leave_ceilings(find_site(nightly.terms.site), plan, run, say)
+def goes_on(nightly: Nightly, folder: Path, say: Say) -> bool:
+    """Whether the night goes on with another repetition, before which the links are measured; its record says why not.
+
+    A host that does not answer keeps each of its trials waiting for a slot.
+    """
+    night, run = record.read(folder), folder / names.NIGHT_RUN
+    limit_s = LONGEST * nightly.calendar.longest_gap.total_seconds()
+    why = ""
+    if time.time() - (night.begun_wall_s or night.planned_wall_s) > limit_s:
+        why = f"it has taken more than {duration(limit_s)}, so it ended before its last repetition"
+    elif hopeless_why := hopeless(list(Run(run).trials())):
+        why = f"all its trials were INVALID for one reason, so it ended before its last repetition: {hopeless_why}"
+    if why:
+        say(why)
+        record.write(nightly, night.now(reason=why))
+        return False
+    leave_ceilings(find_site(nightly.terms.site), from_json(files.read_text(run / names.PLAN)), run, say)
+    return True
 
 
 def needs_confirmation(nightly: Nightly, folder: Path, say: Say) -> bool:
@@ -121,11 +135,13 @@ def _with_outcome(night: Night, run: Path | None, died: str) -> Night:
     common = [reason for reason, _ in reasons.most_common(1)]
     if not counts["VALID"]:
         unmeasured = [*_unfinished(run), *common] if run else []
-        why = "; ".join(filter(None, [died, *dict.fromkeys(unmeasured[:2])])) or "no trial of it has ended"
+        why = (
+            "; ".join(filter(None, [died, night.reason, *dict.fromkeys(unmeasured[:2])])) or "no trial of it has ended"
+        )
         return ended.now(outcome="failed", reason=why)
     few = counts["VALID"] < ENOUGH * counts.total()
     why = f"{counts['VALID']} of {counts.total()} trials are VALID: {common[0]}" if few and common else ""
-    return ended.now(outcome="measured", reason=died or why)
+    return ended.now(outcome="measured", reason=died or night.reason or why)
 
 
 def _trials(run: Path) -> list[dict[str, str]]:

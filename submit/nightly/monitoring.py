@@ -10,9 +10,10 @@ from pathlib import Path
 
 from tierbench import files
 from tierbench.checked_text import printable
+from tierbench.postprocess.history.database import doubt_of_place
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.changes import Change, Rate, rates
-from tierbench.submit.nightly.definition import Nightly
+from tierbench.submit.nightly.definition import Nightly, duration
 from tierbench.submit.nightly.messages import shown_channel, was_delivered
 from tierbench.submit.nightly.record import Night
 
@@ -48,7 +49,9 @@ def health(nightly: Nightly, changes: list[Change], now: datetime) -> Health:
     while measured and measured.outcome != "measured":
         unmeasured += 1
         measured = next(ended, None)
-    return Health(*_state(nightly, changes, now, measured, latest), measured, latest, unmeasured)
+    state, summary = _state(nightly, changes, now, measured, latest)
+    doubt = doubt_of_place(Path(nightly.terms.history)) if nightly.terms.history else ""
+    return Health(state, "; ".join(filter(None, [summary, doubt])), measured, latest, unmeasured)
 
 
 def _state(
@@ -62,7 +65,10 @@ def _state(
         return "UNKNOWN", "paused"
     if silence > patience:
         why = f"; the night of {failed.label}: {failed.outcome}: {failed.reason}" if failed else ""
-        return "CRITICAL", f"no result for {_span(silence)}, more than {_span(patience)}{why}"
+        return (
+            "CRITICAL",
+            f"no result for {duration(silence.total_seconds())}, more than {duration(patience.total_seconds())}{why}",
+        )
     alarms = [change for change in changes if change.alarming]
     if alarms:
         state = "CRITICAL" if any(change.level == "CRITICAL" for change in alarms) else "WARNING"
@@ -76,11 +82,6 @@ def _state(
         return "WARNING", f"the message of the night of {measured.label} was not delivered: {', '.join(lost)}"
     summary = f"{len(changes)} changes, of which none is an alarm" if changes else "nothing has changed"
     return "OK", f"{summary}; last measured {measured.label}"
-
-
-def _span(time: timedelta) -> str:
-    minutes = time.total_seconds() / 60
-    return f"{minutes / 60:.0f} h" if minutes >= 120 else f"{minutes:.0f} min"
 
 
 # -- the plugin of Nagios, Icinga and the like ---------------------------------------------------------------

@@ -13,10 +13,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tierbench import names
+from tierbench.checked_text import shown
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, Trial, expand
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.history.database import default_place, network_file_system
+from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import unknown_name
 from tierbench.submit.nightly.definition import Nightly, Say, Terms, locked, new_nightly
@@ -67,8 +68,8 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     say(f"{nightly.name}: {nightly.calendar}, by {scheduled}; all of it is in {nightly.directory}")
     beside = f"{control} and the links" if control else "the links alone: the site has no other way to compare"
     say(f"its control is {beside}")
-    if kind := network_file_system(Path(terms.history)):
-        say(f"its history {terms.history} is on {kind}, whose locks may fail; TIERBENCH_HISTORY puts it elsewhere")
+    if doubt := doubt_of_place(Path(terms.history)):
+        say(doubt)
     return nightly
 
 
@@ -100,7 +101,7 @@ def _check_url(url: str) -> None:
     if parts.username is not None:
         raise ConfigError(f"--webhook {url}: must have no user or password before its host: none is sent")
     if not all("!" <= character <= "~" for character in url):
-        raise ConfigError(f"--webhook {url!r}: must be without blanks and all that is not ASCII, as in %20")
+        raise ConfigError(f"--webhook {shown(url)}: must be without blanks and all that is not ASCII, as in %20")
 
 
 def _schedule(nightly: Nightly, terms: Terms) -> str:

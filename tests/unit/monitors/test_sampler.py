@@ -17,7 +17,7 @@ import pytest
 from tests.unit.sampler_process import ROOT, Samples, Start, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
 from tierbench.monitors import sampler
-from tierbench.monitors.source import ProcFile
+from tierbench.monitors.source import NICE, ProcFile
 
 
 class TestFormat:
@@ -74,7 +74,7 @@ class TestBusyHost:
         asked = Mock(side_effect=None if allowed else PermissionError)
         monkeypatch.setattr(sampler.os, "setpriority", asked)
         sampler.go_first()
-        asked.assert_called_once_with(os.PRIO_PROCESS, 0, sampler.NICE)
+        asked.assert_called_once_with(os.PRIO_PROCESS, 0, NICE)
 
 
 class TestEnd:

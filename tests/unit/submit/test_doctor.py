@@ -63,6 +63,10 @@ def test_an_interface_that_is_there() -> None:
     assert answer("interface", name=other)["state"] == "good"
 
 
+def test_whether_a_sampler_may_go_first_is_known_before() -> None:
+    assert ("before all others" in answer("priority")["seen"]) == (os.geteuid() == 0)
+
+
 def test_an_interface_that_counts_each_byte_twice_is_bad() -> None:
     """What somebody else writes would be seen where nobody does."""
     found = answer("interface", name="lo")
@@ -238,7 +242,7 @@ def test_only_the_server_that_the_links_are_measured_from_needs_iperf3() -> None
     asked = visits(replace(SITE, samplers={**SITE.samplers, "oss2": second}), None, {})
     kinds = {host: {question.kind for question in asked[host].questions} for host in ("oss.uf.test", "oss2.uf.test")}
     assert "iperf3" in kinds["oss.uf.test"]
-    assert kinds["oss2.uf.test"] == {"interface"}
+    assert kinds["oss2.uf.test"] == {"interface", "priority"}
 
 
 def test_servers_are_asked_for_their_interface() -> None:

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tierbench.dags.plan import expand
+from tierbench.site_configs.site import find_site
 from tierbench.submit.cli import main
+from tierbench.submit.planning import asked_experiment
+from tierbench.submit.pool import Slots
+from tierbench.submit.preflight import samplers_in_time
 
 CHECKED = """
 extends = "quick"
@@ -64,3 +69,17 @@ def test_checksums_that_nothing_can_be_compared_with_are_refused_before_a_run(
     assert main(["write", *asked, "--into", str(tmp_path / "run")]) == 3
     assert "make them first, or leave it out" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("jobs", "doubted"), [(192, []), (1000, ["w1", "w2"])])
+def test_a_sampler_beside_too_many_clients_is_doubted_before(tmp_path: Path, jobs: int, doubted: list[str]) -> None:
+    """192 clients on two workers of two cores were sampled in time; of 1,000 nothing was for 43 seconds."""
+    text = f'extends = "quick"\nname = "mine"\naccess = ["lan-xrootd"]\nbatches = [{jobs}]\n'
+    text += f"[replicas.root-tree]\ncount = {jobs}\n"
+    site, asked = find_site("testbed"), asked_experiment(experiment(tmp_path, text))
+    (pool,) = {site.access[use.access].pool for use in asked.uses()}
+    there = {"w1": 600, "w2": 600}
+    plan = expand(site, asked, {pool: tuple(there)})
+    found = list(samplers_in_time(plan, site, {pool: Slots(there, dict.fromkeys(there, 2))}))
+    assert sorted(finding.host for finding in found) == doubted
+    assert all("LimitNICE=-10" in finding.remedy for finding in found)

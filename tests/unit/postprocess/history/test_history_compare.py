@@ -13,7 +13,7 @@ from tests.unit.postprocess.history.test_history import DAY_NS, FIRST_NS
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER, judgement
 from tierbench.postprocess.history.database import History, chronicle
-from tierbench.postprocess.history.export import COLUMNS, rows, write_parquet
+from tierbench.postprocess.history.export import COLUMNS, as_csv, rows, write_parquet
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.postprocess.history.runs import rebuild
 from tierbench.submit.cli import main
@@ -205,6 +205,13 @@ def test_the_nights_are_a_tidy_table(nights, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("nightly,night,planned_ns,run,rerun,outcome")
     assert sum(",delivered_mbps," in line for line in lines) == 10
+
+
+def test_a_spreadsheet_computes_nothing_of_the_table(nights):
+    known = chronicle_of(nights)
+    night = dataclasses.replace(known.nights[0], reason="=HYPERLINK(0)", run="-5")
+    lines = as_csv(dataclasses.replace(known, nights=[night])).splitlines()
+    assert [line.split(",")[3:7] for line in lines[1:2]] == [["-5", "False", "measured", "'=HYPERLINK(0)"]]
 
 
 def test_parquet_holds_what_the_csv_does(nights, tmp_path):

@@ -8,9 +8,11 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,6 +20,7 @@ from tests.unit.night_of_quick import LAST, NOW, SHAPE, Define, close, definer, 
 from tests.unit.synthetic_report import write_run
 from tests.unit.webhook_receiver import Receiver, receiving
 from tierbench import names
+from tierbench.dags.graphs import NOTHING_TO_DO
 from tierbench.errors import BusyError
 from tierbench.postprocess.history.database import History, chronicle
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
@@ -44,6 +47,27 @@ def define(tmp_path: Path) -> Define:
 def receiver() -> Iterator[Receiver]:
     with receiving() as receiver:
         yield receiver
+
+
+@pytest.mark.parametrize(
+    ("hours", "hopeless", "why"),
+    [(1, "", ""), (13, "", "more than 12 h"), (1, "the flush on vmuf found no slot in time", "the flush on vmuf")],
+)
+def test_a_night_of_which_nothing_is_to_be_expected_begins_no_further_repetition(
+    define: Define, monkeypatch: pytest.MonkeyPatch, hours: int, hopeless: str, why: str
+) -> None:
+    nightly = define()
+    night = measured(nightly, outcome="running", begun_wall_s=time.time() - 3600 * hours)
+    looked: list[str] = []
+    monkeypatch.setattr(finish_night, "Run", lambda _: Mock(trials=list))
+    monkeypatch.setattr(finish_night, "from_json", Mock())
+    monkeypatch.setattr(finish_night, "hopeless", lambda _: hopeless)
+    monkeypatch.setattr(finish_night, "leave_ceilings", lambda *_: looked.append("links"))
+    folder = record.folder(nightly, night)
+    assert main(["nightly", "step", "quick", "links", str(folder)]) == (NOTHING_TO_DO if why else 0)
+    assert looked == ([] if why else ["links"])
+    assert why in record.read(folder).reason
+    assert why in close(nightly, night).reason
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze here")

@@ -17,6 +17,7 @@ import pytest
 from tests.unit.night_of_quick import LAST, NOW, WORSE, Define, close, definer, in_utc, measured
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
 from tierbench import names
+from tierbench.postprocess.history import database
 from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.rows import Measured
 from tierbench.submit import cli
@@ -139,6 +140,17 @@ def test_another_user_is_told_of_the_same_changes(
     monkeypatch.setenv("HOME", str(tmp_path / "nagios"))
     assert main(["nightly", "check", "quick"]) == 1
     assert LAN in capsys.readouterr().out
+
+
+def test_check_and_doctor_say_that_the_history_is_on_a_network_file_system(
+    define: Define, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    define(since=datetime.now(UTC), history=str(tmp_path / "history.sqlite"))
+    feed(8, slower_from_night=9)
+    monkeypatch.setattr(database, "network_file_system", lambda _: "nfs4")
+    assert main(["nightly", "check", "quick"]) == 3  # no night yet
+    assert main(["doctor", "--site", "testbed", "--quick"]) == 1
+    assert capsys.readouterr().out.count("is on nfs4, where SQLite's locks may fail") == 2
 
 
 def test_who_may_only_read_can_open_the_history(define: Define, tmp_path: Path) -> None:

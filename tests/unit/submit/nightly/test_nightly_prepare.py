@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +16,11 @@ from tierbench.dags.graphs import night_dag, repetition_dags
 from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
+from tierbench.submit import links
 from tierbench.submit.links import with_rounds_before
 from tierbench.submit.nightly.setup import choose_control, variant
+from tierbench.submit.pool import PoolError
+from tierbench.submit.questions import Visit
 
 SITE = find_site("testbed")
 QUICK = find_experiment("quick")
@@ -52,6 +57,24 @@ def test_links_are_looked_at_before_each_repetition_and_all_trials_are_in_one_of
     assert "PARENT repetition-3 CHILD again" in lines
     texts = [text for _, text in repetition_dags(plan, QUICK)]
     assert all(sum(f"EXTERNAL {trial.id} " in text for text in texts) == 1 for trial in plan.trials)
+
+
+def test_a_host_that_does_not_answer_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[tuple[str, float]] = []
+
+    def received(_: object, visits: list[Visit], *rest: Any) -> dict[str, links.Received]:
+        waited.append((visits[0].host, rest[3]))
+        if visits[0].host == "vmuf.uf.test":
+            raise PoolError("vmuf.uf.test: its probe did not begin")
+        return {visits[0].host: links.Received(90.0, 1.0)}
+
+    monkeypatch.setattr(links, "serving", lambda *_: contextlib.nullcontext(list(range(99))))
+    monkeypatch.setattr(links, "received", received)
+    plan = expand(SITE, QUICK, {"public": ("wn03.fiu.test",)})
+    for _ in range(2):
+        links.leave_ceilings(SITE, plan, tmp_path, lambda _: None)
+    assert [patience for host, patience in waited if host == "vmuf.uf.test"] == [links.PATIENCE_S, links.SILENT_S]
+    assert {patience for host, patience in waited if host != "vmuf.uf.test"} == {links.PATIENCE_S}
 
 
 def test_of_several_looks_at_a_link_the_median_counts(tmp_path: Path) -> None:
