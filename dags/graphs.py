@@ -174,7 +174,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
         edges = [Edge(before, ["clients"])] if before else []
         yield Step(purpose, [*_in_turn(clients, *arranged, "sampled"), *edges])
     purpose = "stop: when all clients have ended the turn is passed on, and the sampling stopped"
-    yield Step(purpose, _watching("stop", gate_s, _in_turn))
+    yield Step(purpose, _watching("stop", gate_s, _in_turn, "waking"))
     purpose = "tables: last in any case; what has not ended is ended, how it went is told, tables are made"
     yield Step(purpose, [Final("tables", _script(names.FINISH))])
 
@@ -193,10 +193,10 @@ def _ahead(job: Job, *awaited: str) -> list[Part]:
     return [job, Before(job.name, _script(names.TURN_TAKING), ["ahead", *awaited])]
 
 
-def _watching(step: str, run_limit: int, begin: Callable[..., list[Part]]) -> list[Part]:
+def _watching(step: str, run_limit: int, begin: Callable[..., list[Part]], *awaited: str) -> list[Part]:
     """A node on the access point that may call the trial off, and is started again if it dies."""
     node = Job(step, _submit(step), {"run_limit": run_limit})
-    return [*begin(node), Retries(WATCHING_RETRIES, step), AbortOn(step, CALLED_OFF)]
+    return [*begin(node, *awaited), Retries(WATCHING_RETRIES, step), AbortOn(step, CALLED_OFF)]
 
 
 def _arranging(experiment: Experiment, trial: Trial) -> Service:

@@ -10,7 +10,7 @@ TOGETHER, NATURAL, EVERY, IN_TURN = "together", "natural", "every", "in-turn"
 # Each look at go.json has the access point's shadow, HTCondor's starter and the client at work; all clients of a trial
 # together are to take so little of it that those which come later still start.
 LOOKS_PER_S = 200
-LEAST_PAUSE_S = 0.25
+LEAST_PAUSE_S = 0.1
 # A client wakes in 50 µs, one after the other where they share a core: twice that, since the first one to work while
 # others still wake has them come later, who then wake among the more that work.
 AWAKE_IN_S, MOST_ON_A_HOST = 100e-6, 1000
@@ -23,7 +23,7 @@ def pause_between_looks(clients: int) -> float:
 
 def lead(clients: int) -> float:
     """So many seconds ahead a go is given: in them each client has looked, and has been answered."""
-    return 0.2 + 1.5 * pause_between_looks(clients)
+    return 0.3 + 1.5 * pause_between_looks(clients)
 
 
 def settling(clients: int) -> float:

@@ -27,6 +27,7 @@ from tierbench.submit.trial.clearing import clear
 from tierbench.submit.trial.disk_reserve import give_up_reserve
 from tierbench.submit.trial.joblog import Cluster, client_reasons
 from tierbench.submit.trial.skip_repeats import look_again, tierbench
+from tierbench.submit.trial.turn import pass_turn
 from tierbench.trials import Trial, read_trial
 
 STOP_SECONDS = 10.0
@@ -45,7 +46,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
     # Who reads on does it in the next trial's time, so the turn is passed when all have gone.
     stuck = see_out(trial.limits.stop_s)
     if not Path(names.BEGUN).exists():  # it was waiting for its turn
-        pass_the_turn()
+        pass_turn(Path.cwd())
         if Path(names.NOT_NEEDED).exists() and dag_status != REMOVED:
             record("skipped", [])
             return 0
@@ -54,7 +55,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
     Path(names.STOP).write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     stuck += wait_until_restored(Path(), trial.conditions, trial.limits.stop_s)
     cleared = clear(trial)
-    pass_the_turn()
+    pass_turn(Path.cwd())
     unfinished = wait_for_samplers(trial)
     record_clock()
 
@@ -69,16 +70,13 @@ def main(dag_status: str, failed_nodes: str) -> int:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
     again = bool(reasons) and dag_status != REMOVED and tries_left() > 0
     record("incomplete" if reasons else "complete", reasons, again, cleared.left)
+    os.nice(19)  # the next trial begins meanwhile, perhaps on these cores
     no_tables = make_tables()
     if trial.until_known:
         look_again(Path.cwd())
     for words in no_tables + reasons + ["left behind: " + left for left in cleared.left]:
         print(ascii(words))
     return 1 if reasons else 0
-
-
-def pass_the_turn() -> None:
-    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
 
 
 def see_out(seconds: float) -> "list[str]":

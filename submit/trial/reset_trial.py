@@ -16,7 +16,6 @@ exit status: 0 the directory is as it was written; 1 it could not be reset, for 
 
 import json
 import os
-import subprocess
 import sys
 import time
 from math import inf
@@ -27,6 +26,7 @@ from tierbench import names
 from tierbench.files import locked
 from tierbench.submit.trial.dagman import at_work, claim
 from tierbench.submit.trial.disk_reserve import give_up_reserve, wait_for_room
+from tierbench.submit.trial.turn import pass_turn
 from tierbench.trials import ALREADY_COMPLETE
 
 POLL_SECONDS = 1.0
@@ -63,7 +63,7 @@ def reset(trial: Path, arguments: "list[str]") -> int:
         print(f"reset_trial: {trial} is being run by another DAG; wait for its end", file=sys.stderr)
         return 1
     # An earlier try may have ended without passing its turn on.
-    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
+    pass_turn(trial)
     leftovers = [path for path in trial.iterdir() if is_leftover(path)]
     if leftovers:
         put_aside(leftovers, trial / names.TRIES)

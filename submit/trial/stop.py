@@ -17,7 +17,6 @@ is called off
 import json
 import re
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -27,11 +26,12 @@ from tierbench.condition_state import wait_until_restored
 from tierbench.files import replace
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, the_go, watch
+from tierbench.submit.trial.turn import pass_turn
 
 # The storage is seen idle for so long before the go and after the last end, by whole sampling intervals.
 IDLE_SECONDS = 1.0
 SETTLE_SECONDS = 0.5
-NEXT_SECONDS = 2.0  # no other trial reads earlier after the turn was passed on
+NEXT_SECONDS = 1.0  # no other trial reads earlier after the turn was passed on
 CONNECT_SECONDS = 3.0
 URL = re.compile(r"^\w+://([\w.-]+|\[[\da-fA-F:]+\])(?::(\d+))?/")
 USUAL_PORTS = {"root": 1094, "roots": 1094}
@@ -56,11 +56,11 @@ def stop(monitor: TrialMonitor) -> None:
         time.sleep(idle)
         stop_services()
         wait_until_restored(Path(), monitor.trial.conditions, monitor.limits.stop_s)
-        pass_the_turn()
+        pass_turn(Path.cwd())
         return
-    # The next trial takes seconds to begin, in which this one sees the storage idle; what it takes more, it waits for.
+    # The next trial takes a while to begin, in which this one sees the storage idle; what it takes more, it waits for.
     time.sleep(max(0.0, idle - NEXT_SECONDS))
-    pass_the_turn()
+    pass_turn(Path.cwd())
     time.sleep(min(idle, NEXT_SECONDS))
     stop_services()
 
@@ -112,10 +112,6 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
 
 def stop_services() -> None:
     replace(names.STOP, "stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
-
-
-def pass_the_turn() -> None:
-    subprocess.call([str(Path(__file__).resolve().with_name("turn.py")), "pass"])
 
 
 class Overlap:

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Lets the trials of a run measure one at a time, while DAGMan has the next ones already waiting.
 
-usage: turn.py take [arranged] [sampled] [slots] | ahead [slots] | pass     (in the trial's directory)
+usage: turn.py take [arranged] [sampled] [slots] [waking] | ahead [slots] | pass     (in the trial's directory)
 
 take          waits until no other trial of the run has the turn and the trial named in `after` has had it;
               then makes the folders that the trial's jobs write to
 arranged      waits until all that the site has to arrange for the trial is arranged, or known not to be
 sampled       waits for the samplers, too: for the clients of a trial that has no gate to do so
 slots         waits until flush, outbox and samplers have slots: for clients, which may take all that there are
+waking        ends when a second by the clock has just begun. DAGMan looks at its nodes once in each, if something wakes
+              it: so it submits those whose scripts have ended before, and not a second later
 ahead         for jobs that may wait for the turn where they run: waits until the trial before this one has given its
               go, so has all that it needs, and no other trial waits so; or until this one's turn has come
 pass          gives the turn on, if this trial has it; may be called again
@@ -37,6 +39,7 @@ from tierbench.submit.trial.skip_repeats import is_spared
 from tierbench.trials import Sampler, Trial, read_trial
 
 POLL_SECONDS = 0.1
+SECOND_BEGUN = 0.02  # by then its scripts that ended before have been heard of
 # How long a trial may be without a DAGMan before it is taken to have none: a failed one is started again within
 # seconds, and so is one that HTCondor has lost.
 PATIENCE_SECONDS = 15.0
@@ -46,7 +49,7 @@ SAMPLERS_SECONDS = 60.0
 
 def main(arguments: "list[str]") -> int:
     trial = Path.cwd()
-    taken = arguments[:1] == ["take"] and set(arguments[1:]) <= {"arranged", "sampled", "slots"}
+    taken = arguments[:1] == ["take"] and set(arguments[1:]) <= {"arranged", "sampled", "slots", "waking"}
     if not taken and arguments not in (["ahead"], ["ahead", "slots"], ["pass"]):
         print(__doc__, file=sys.stderr)
         return 2
@@ -57,12 +60,20 @@ def main(arguments: "list[str]") -> int:
     if taken:
         return take(turn, arguments[1:])
     if arguments == ["pass"]:
-        turn.pass_on()
+        pass_turn(trial)
         return 0
     while not turn.may_be_waited_for_in_slots():
         time.sleep(POLL_SECONDS)
     wait_for(arguments[1:], trial)
     return 0
+
+
+def pass_turn(trial: Path) -> None:
+    """Give the turn on, if this trial has it; what keeps it from that ends no step of it."""
+    try:
+        Turn(trial).pass_on()
+    except OSError as error:
+        print("turn: " + str(error), file=sys.stderr)
 
 
 def take(turn: "Turn", awaited: "list[str]") -> int:
@@ -93,6 +104,8 @@ def wait_for(awaited: "list[str]", trial: Path) -> None:
         wait_for_samplers(trial, read_trial(trial).samplers)
     if "slots" in awaited:
         wait_for_slots(trial, read_trial(trial))
+    if "waking" in awaited:
+        time.sleep(1 + SECOND_BEGUN - time.time() % 1)
 
 
 class Turn:

@@ -50,7 +50,7 @@ SCRIPT PRE clients ../../scripts/turn.py take
 # stop: when all clients have ended the turn is passed on, and the sampling stopped
 JOB stop ../../submit/stop.sub
 VARS stop run_limit="9240"
-SCRIPT PRE stop ../../scripts/turn.py take
+SCRIPT PRE stop ../../scripts/turn.py take waking
 RETRY stop 3
 ABORT-DAG-ON stop 3
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import htcondor2
 import pytest
 
-from tierbench import names
+from tierbench import names, submit
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
@@ -36,6 +36,14 @@ def test_jobs_that_go_to_workers_have_the_sites_lines(tmp_path: Path) -> None:
         assert queue
         assert described.endswith('\naccounting_group = group_cms.tier3\n+ProjectName = "storage"'), kind
     assert "accounting_group" not in (tmp_path / "run" / names.SUBMIT / "gate.sub").read_text()
+
+
+def test_htcondor_does_not_sleep_before_a_job_that_names_what_comes_back() -> None:
+    """Else it does, for a second (FileTransfer::Reaper), after it has sent the files."""
+    texts = [path.read_text() for path in Path(submit.__file__).parent.glob("*.sub")]
+    remote = [text for text in texts if "should_transfer_files" in text]
+    assert len(remote) == 5
+    assert all('transfer_output_files   = ""\n' in text for text in remote)
 
 
 def test_the_doctors_and_the_links_jobs_have_them_too_and_stay_what_they_are(tmp_path: Path) -> None:

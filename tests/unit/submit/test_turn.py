@@ -96,6 +96,14 @@ def test_a_trial_that_has_its_turn_has_the_folders_that_its_jobs_write_to(trials
     assert {path.name for path in trials["first"].iterdir() if path.is_dir()} == set(names.FILLED)
 
 
+def test_a_script_that_wakes_dagman_ends_when_a_second_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(turn.time, "time", lambda: 1000.25)
+    slept: list[float] = []
+    monkeypatch.setattr(turn.time, "sleep", slept.append)
+    turn.wait_for(["waking"], tmp_path)
+    assert [1000.25 + seconds for seconds in slept] == [pytest.approx(1001 + turn.SECOND_BEGUN)]
+
+
 def test_clients_without_a_gate_wait_for_the_samplers(trials: Trials) -> None:
     (trials["first"] / names.TRIAL).write_text(
         '{"jobs": 1, "limits": {}, "samplers": [{"host": "oss", "role": "storage", "via": "pool"}]}'
