@@ -4,7 +4,8 @@ usage: python benchmarks/interval_coverage.py [--runs 400]
 
 Each line of the first table is for one kind of scatter: for so many repetitions of eight points the share of intervals
 that hold the true ratio, and their median width over that of Student's t from pairs. The second
-has the share of runs in which nothing differs and something is said to: by the answer, and by `compare`.
+has the share of runs in which nothing differs and something is said to: by the answer, and by `compare`. The third is
+of runs that end when they are answered: one of so many lines is better by a true ratio, and 5 % are no difference.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import itertools
 
 import numpy as np
 
+from tierbench.postprocess.compare.sequential import EQUIVALENT, FASTER, Question, look_at
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import blocks, changes, held_together, student, tukey
+from tierbench.postprocess.verdict.counting import looks
 
 KINDS = ("equal", "variances 1 and 16", "heavy tails (t3)", "hours twice the scatter")
 
@@ -66,6 +70,42 @@ def false_change(chance, kind, points, repeats, runs):
     return f"{100 * wrong / runs:.1f} %"
 
 
+def until_answered(chance, lines, ratio, scatter, at_most, runs):
+    """The share of wrong answers, of open comparisons, and how many repetitions it took."""
+    question = Question("access", "jobs", looks=looks(3, at_most))
+    wrong, still_open, repeats = 0, [], []
+    for _ in range(runs):
+        rates = 400 * np.exp(chance.normal(0, scatter, (lines, at_most)) + chance.normal(0, 0.05, at_most))
+        rates[0] *= ratio
+        rows = [
+            trial(f"way{line}", repeat, float(rates[line, repeat]))
+            for repeat in range(at_most)
+            for line in range(lines)
+        ]
+        for number in question.looks:
+            look = look_at([row for row in rows if row.repeat < number], question)
+            if look.is_enough:
+                break
+        right = {FASTER} if ratio > 1 else {EQUIVALENT}
+        said = [({EQUIVALENT} if ("access", "way0") not in each.first else right, each) for each in look.comparisons]
+        wrong += any(not each.is_open and each.result not in allowed for allowed, each in said)
+        still_open.append(len(look.open) / len(look.comparisons))
+        repeats.append(number)
+    return f"{100 * wrong / runs:.1f} % | {100 * np.mean(still_open):.0f} % | {np.mean(repeats):.1f}"
+
+
+def trial(access, repeat, mbps):
+    levels = {"access": access, "workload": "root", "jobs": 8}
+    return TrialRow(
+        trial=f"{access} #{repeat}",
+        levels=levels,
+        repeat=repeat,
+        position=repeat,
+        state="complete",
+        delivered_mbps=mbps,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=400)
@@ -86,6 +126,12 @@ def main() -> None:
             false_change(chance, kind, points, 3, runs),
         )
         print(f"| {points} | {panels} | {kind} | {answer} | {change} |", flush=True)
+    print("\n| lines | true ratio | scatter | wrong | open | repetitions |\n|---|---|---|---|---|---|")
+    for lines, ratio, scatter in itertools.product((2, 4, 8), (1.0, 1.05, 1.2), (0.02, 0.05)):
+        print(
+            f"| {lines} | {ratio:g} | {scatter:.0%} | {until_answered(chance, lines, ratio, scatter, 10, runs)} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

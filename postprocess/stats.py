@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 LEVEL = 0.95
+RESOLUTION = 0.001  # of a rate: clients start within 10 ms in windows of 10 s, so trials resolve no less
 STRAY = 0.01  # how often a run without a stray trial is said to have one
 DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may differ more than they seem to
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, for a stray trial to be told from its neighbours
@@ -68,38 +69,48 @@ class Compared:
 
     ratio: Interval
     df: float | None = None
+    at_resolution: bool = False  # the trials scatter by less than they resolve
 
     @property
     def inverted(self) -> Compared:
         value, low, high = (
             None if one is None else 1 / one for one in (self.ratio.value, self.ratio.high, self.ratio.low)
         )
-        return Compared(Interval(value, low, high), self.df)
+        return Compared(Interval(value, low, high), self.df, self.at_resolution)
 
 
 def mean_interval(values: Sequence[float]) -> Interval | None:
-    """The mean of independent values, and its interval by Student's t."""
+    """The mean of independent values, and its interval by Student's t; of equal values by what trials resolve."""
     if not values:
         return None
     mean = float(np.mean(values))
-    if len(values) < 2:
+    scatter = float(np.std(values, ddof=1)) if len(values) > 1 and np.ptp(values) else RESOLUTION * abs(mean)
+    if len(values) < 2 or not scatter:
         return Interval(mean)
-    reach = student(len(values) - 1) * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if np.ptp(values) else 0.0
+    reach = student(len(values) - 1) * scatter / math.sqrt(len(values))
     return Interval(mean, mean - reach, mean + reach)
 
 
-def student(df: float, together: int = 1) -> float:
+def student(df: float, together: float = 1) -> float:
     """By what a standard error is multiplied, if so many intervals are to hold together (Šidák)."""
     return _quantile(2, df, together)
 
 
-def tukey(levels: int, df: float, together: int = 1) -> float:
+def tukey(levels: int, df: float, together: float = 1) -> float:
     """The same for all pairs of so many levels, in each of so many places: whichever is picked by its result."""
     return _quantile(levels, float(math.floor(df)) if levels > 2 and df >= 1 else df, together)
 
 
+def over_looks(number: int) -> float:
+    """As how many comparisons so many looks at growing data count: fewer than they are, since they share trials.
+
+    Of Pocock's constants (1977) for looks that are further apart than these, the power that lies above them.
+    """
+    return float(number**0.75)
+
+
 @functools.cache
-def _quantile(levels: int, df: float, together: int) -> float:
+def _quantile(levels: int, df: float, together: float) -> float:
     from scipy import stats
 
     level = LEVEL ** (1 / together)
@@ -158,7 +169,8 @@ class Blocks:
         if min(self.counts[one], self.counts[other]) < 2:
             return Compared(Interval(math.exp(log)))
         parts = np.bincount(self.at, weights**2, len(self.points)) * self.variances
-        return _compared(float(log), parts, self.dfs, self.df)
+        at_resolution = bool((self.variances[[one, other]] <= RESOLUTION**2).all())
+        return replace(_compared(float(log), parts, self.dfs, self.df), at_resolution=at_resolution)
 
 
 def blocks(values: Values) -> tuple[Blocks, list[tuple[Hashable, Hashable]]]:
@@ -203,10 +215,10 @@ def moderated(squares: Numbers, freedom: Numbers, doubt: float = DOUBT) -> tuple
     total = float(freedom.sum())
     if total < 1e-9:
         return np.zeros(len(squares)), np.zeros(len(squares))
-    pooled = float(squares.sum()) / total
+    pooled = max(float(squares.sum()) / total, RESOLUTION**2)
     same = np.full(len(squares), pooled), np.full(len(squares), total)
     has = freedom > 1e-9
-    if has.sum() < 3 or pooled == 0:
+    if has.sum() < 3 or pooled == RESOLUTION**2:
         return same
     variances, half = squares[has] / freedom[has], freedom[has] / 2
     logs = np.log(np.maximum(variances, 1e-5 * max(float(np.median(variances)), 1e-5 * pooled)))
@@ -215,7 +227,8 @@ def moderated(squares: Numbers, freedom: Numbers, doubt: float = DOUBT) -> tuple
     beyond = max(float(logs.var(ddof=1)) - expected, 0.0)
     beyond += doubt * (expected + beyond) * math.sqrt(2 / (len(logs) - 1))
     prior = 2 * _inverse_trigamma(beyond)
-    return (prior * pooled + squares) / (prior + freedom), np.minimum(prior + freedom, total)
+    variances = np.maximum((prior * pooled + squares) / (prior + freedom), RESOLUTION**2)
+    return variances, np.minimum(prior + freedom, total)
 
 
 def _inverse_trigamma(value: float) -> float:

@@ -74,7 +74,7 @@ class Ceiling:
 def findings(results: Results) -> list[Finding]:
     """Each claim of the run's experiment, held against what was measured."""
     claims = claims_of(results)
-    return [_finding(results, claim, len(claims)) for claim in claims]
+    return [_finding(results, claim, len(claims) * results.looks) for claim in claims]
 
 
 def ceilings(results: Results) -> list[Ceiling]:
@@ -89,7 +89,7 @@ def ceilings(results: Results) -> list[Ceiling]:
 def claims_of(results: Results) -> list[Claim]:
     """The claims as the run's own experiment.json has them."""
     path = str(results.directory / names.EXPERIMENT)
-    return [_claim(table, path) for table in results.experiment.get("claims") or []]
+    return [claim_of(table, path) for table in results.experiment.get("claims") or []]
 
 
 def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[str]:
@@ -99,14 +99,14 @@ def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[s
         if claim.metric not in able:
             yield unknown_name(f"{key}: metric", claim.metric, able)
         elif claim.kind in (FASTER, SLOWER) and claim.values and _own_result(claim) != REPRODUCED:
-            yield f"{key}: its own values are not {claim.kind}; {claim.metric} is better where it is {_better(claim)}"
+            yield f"{key}: its own values are not {claim.kind}; {claim.metric} is better where it is {better(claim)}"
     for number, expected in enumerate(expects):
         wrong = [label for label in expected.bottleneck if label not in LABELS]
         yield from (unknown_name(f"expects[{number}].bottleneck", label, LABELS) for label in wrong)
 
 
 def _own_result(claim: Claim) -> str:
-    return claim.result(claim.reference, claim.reference, _better(claim))
+    return claim.result(claim.reference, claim.reference, better(claim))
 
 
 def measured_row(results: Results, claim: Claim) -> RatioRow | None:
@@ -127,7 +127,8 @@ def point_of(results: Results, claim: Claim) -> Point:
     return {factor: _level(results, claim, factor, level) for factor, level in claim.at.items()}
 
 
-def _claim(table: Mapping[str, Any], path: str) -> Claim:
+def claim_of(table: Mapping[str, Any], path: str) -> Claim:
+    """A claim as experiment.json has it, of a run from before claims had kinds, too."""
     given = {key: value for key, value in table.items() if value is not None}
     if "kind" in given:
         return build(Claim, given, path, "claims")
@@ -135,11 +136,12 @@ def _claim(table: Mapping[str, Any], path: str) -> Claim:
     claim = build(Claim, {**given, "kind": VALUE, "within_pct": within_pct}, path, "claims")
     if math.isclose(claim.reference, 1):
         return dataclasses.replace(claim, kind=EQUAL)
-    kind: Kind = FASTER if (claim.reference > 1) == (_better(claim) != "less") else SLOWER
+    kind: Kind = FASTER if (claim.reference > 1) == (better(claim) != "less") else SLOWER
     return dataclasses.replace(claim, kind=kind, within_pct=None)
 
 
-def _better(claim: Claim) -> str:
+def better(claim: Claim) -> str:
+    """Which of two values of its metric is the better."""
     return trial_column(claim.metric).better if claim.metric in SUMMARISED else ""
 
 
@@ -155,7 +157,7 @@ def _end(results: Results, level: Any, workload: str | None) -> str:
     return "" if not ladder else ladder[0] if level == LEAST else ladder[-1]
 
 
-def _finding(results: Results, claim: Claim, claims: int) -> Finding:
+def _finding(results: Results, claim: Claim, claims: float) -> Finding:
     point = point_of(results, claim)
     points = [point]
     if claim.factor is None:
@@ -181,10 +183,10 @@ def _finding(results: Results, claim: Claim, claims: int) -> Finding:
 
 
 def _answer(claim: Claim, ours: Interval | None) -> str:
-    return claim.result(*ours.interval, _better(claim)) if ours and ours.interval else INCONCLUSIVE
+    return claim.result(*ours.interval, better(claim)) if ours and ours.interval else INCONCLUSIVE
 
 
-def _means(trials: Sequence[TrialRow], claim: Claim, claims: int) -> tuple[Interval, Interval | None]:
+def _means(trials: Sequence[TrialRow], claim: Claim, claims: float) -> tuple[Interval, Interval | None]:
     """The mean at a point, and that of the VALID trials alone."""
     having = [trial for trial in trials if trial[claim.metric] is not None]
 
@@ -196,7 +198,7 @@ def _means(trials: Sequence[TrialRow], claim: Claim, claims: int) -> tuple[Inter
     return mean(having), mean(alone) if len(alone) < len(having) else None
 
 
-def _ratio(claim: Claim, row: RatioRow | None, claims: int) -> tuple[Interval, Interval | None]:
+def _ratio(claim: Claim, row: RatioRow | None, claims: float) -> tuple[Interval, Interval | None]:
     """Our ratio, or scale factor, and the one by VALID trials alone.
 
     Half of the error that a run's sentences may have is its answer's, the other half that of all its claims.

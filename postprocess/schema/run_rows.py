@@ -60,7 +60,7 @@ class SummaryRow(Row):
     valid: Count = count("trials with the verdict VALID")
     suspect: Count = count("trials with the verdict SUSPECT")
     invalid: Count = count("trials with the verdict INVALID")
-    method: str = text("how the intervals were made: t")
+    method: str = text("how the intervals were made: t; resolution, of equal values")
     means: Mapping[str, Mean] = means()
     by_valid: Interval = bounded(
         "delivered_valid_mbps", "delivered_valid_", "Mb/s",
@@ -102,7 +102,7 @@ class RatioRow(Row):
         single="; empty with a single trial of either",
     )  # fmt: skip
     valid_pairs: Count = count("repetitions of which both trials are VALID")
-    method: str = text("how the interval was made: moderated t")
+    method: str = text("how the interval was made: moderated t; resolution, where trials differ by less than that")
 
     @property
     def degrees(self) -> float | None:

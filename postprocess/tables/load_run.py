@@ -19,8 +19,9 @@ from tierbench.postprocess.schema.read import read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, ResourceRow, TrialRow, trial_column
 from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.schema.tables import SCHEMA_VERSION
-from tierbench.postprocess.stats import Interval, tukey
+from tierbench.postprocess.stats import Interval, over_looks, tukey
 from tierbench.postprocess.tables.factors import Panel, Point, layout_of, level_of, rows_at, run_factors
+from tierbench.postprocess.verdict.counting import looks_of
 from tierbench.postprocess.wording import worded
 from tierbench.starts import IN_TURN
 
@@ -84,7 +85,13 @@ class Results:
         df = row.degrees
         levels = len(self._compared.get((row.factor, _place(row)), ())) if row.factor == self.layout.lines else 2
         claims = 2 if self.experiment.get("claims") else 1  # half of the error is theirs
-        return row.ratio.as_of(df, tukey(levels, df, claims * max(len(self._compared), 1))) if df else row.ratio
+        number = claims * max(len(self._compared), 1) * self.looks
+        return row.ratio.as_of(df, tukey(levels, df, number)) if df else row.ratio
+
+    @property
+    def looks(self) -> float:
+        """As how many comparisons each one counts, where a run ends when its question is answered."""
+        return over_looks(len(looks_of(self.plan, self.experiment)) or 1)
 
     def compared_with(self, row: Row, against: str, metric: str, factor: str = "") -> RatioRow | None:
         """How the point of a row compares with another level of a factor (mostly the lines), all else being equal."""

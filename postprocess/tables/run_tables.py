@@ -35,6 +35,7 @@ from tierbench.postprocess.tables.factors import order
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, counts, valid, values_of
 from tierbench.starts import NATURAL, TOGETHER
 
+RESOLVED = "resolution"  # trials that are more alike than they resolve say no more than that
 OVERLAPPING = ("", NATURAL, TOGETHER)  # clients that begin one by one, or take turns, do not fill a way together
 Ladder = tuple[tuple[str, str], ...]  # what all its trials have alike
 Texts = Mapping[str, str]
@@ -67,7 +68,7 @@ def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> lis
                 trials=len(counting),
                 trials_left_out=len(members) - len(counting),
                 **_verdicts(members),
-                method="t" if len(values_of(counting, RATE)) > 1 else "",
+                method=_method(values_of(counting, RATE)),
                 means={name: _mean(values_of(counting, name)) for name in SUMMARISED},
                 by_valid=_by_valid(counting),
                 gain=gain,
@@ -163,7 +164,7 @@ def _ratio(
         pairs=len(pairs),
         by_valid=by_valid.ratio if by_valid else Interval(),
         valid_pairs=valid_pairs,
-        method="moderated t" if found.df else "",
+        method=(RESOLVED if found.at_resolution else "moderated t") if found.df else "",
     )
 
 
@@ -176,6 +177,10 @@ def _verdicts(trials: list[TrialRow]) -> dict[str, Any]:
     """How many trials have each verdict; not known where none was given."""
     given = [trial.verdict for trial in trials]
     return {word.lower(): given.count(word) if any(given) else None for word in (VALID, SUSPECT, INVALID)}
+
+
+def _method(values: list[float]) -> str:
+    return "" if len(values) < 2 else "t" if len(set(values)) > 1 else RESOLVED
 
 
 def _mean(values: list[float]) -> Mean:

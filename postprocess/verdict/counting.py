@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tierbench.postprocess.schema.rows import RATE, RATE_OF, TrialRow
 from tierbench.spec import build
 
 VALID, SUSPECT, INVALID, UNJUDGED = "VALID", "SUSPECT", "INVALID", "not judged"
+ANSWERED, LEAST_REPEATS = "answered", 3  # of `repeats.until`, and how many repetitions an answer takes
 RUNNING = "running"  # a state, and all that can be said of such a trial
 
 
@@ -53,6 +54,23 @@ def enough(trials: Iterable[TrialRow], rule: Repeats, rate: str = RATE) -> bool:
     interval = mean_interval(values)
     width = interval.relative_half_width if interval else None
     return len(values) >= rule.at_most or (width is not None and 100 * width <= rule.within_pct)
+
+
+def looks(at_least: int, at_most: int) -> tuple[int, ...]:
+    """After how many repetitions it is asked whether they are enough: each time a third more."""
+    places = [at_least]
+    while places[-1] < at_most:
+        places.append(min(at_most, -(-4 * places[-1] // 3)))
+    return tuple(places)
+
+
+def looks_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> tuple[int, ...]:
+    """After how many repetitions a run asks whether its question is answered; none if it does not ask."""
+    repeats = experiment.get("repeats")
+    if not isinstance(repeats, Mapping) or repeats.get("until") != ANSWERED:
+        return ()
+    at_most = max((int(trial["repeat"]) for trial in plan["trials"]), default=LEAST_REPEATS)
+    return looks(max(LEAST_REPEATS, int(repeats.get("at_least", LEAST_REPEATS))), at_most)
 
 
 def enough_without(run: Path, trial_id: str) -> bool:

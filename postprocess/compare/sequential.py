@@ -1,0 +1,284 @@
+"""Whether the repetitions so far answer a run's question, and what more of them would bring.
+
+    question = question_of(plan, experiment)         # or Question(lines="access", x="jobs", looks=looks(3, 10))
+    look = look_at(rows_of_trials_csv, question)     # after the repetitions of question.looks: 3, 4, 6, 8 and 10
+    look.is_enough                                   # nothing is open that more repetitions could answer
+    look.needed                                      # else whose trials they need, as `batch_name` names points
+    look.sentences                                   # what is open, why, and how many repetitions it takes
+
+It compares each two lines at each place of the layout, and what the paper's claims say. The intervals hold all
+together, at all looks; docs/statistics.md says how, benchmarks/interval_coverage.py how often. No clock, no files.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tierbench import names
+from tierbench.dags.claims import INCONCLUSIVE, LEAST, MOST, Claim
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, level_text
+from tierbench.postprocess import stats
+from tierbench.postprocess.compare.claims import better, claim_of
+from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED
+from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
+from tierbench.postprocess.stats import Blocks, Compared, Interval
+from tierbench.postprocess.tables.factors import batch_name, level_of
+from tierbench.postprocess.verdict.counting import LEAST_REPEATS, counts, looks_of, values_of
+from tierbench.postprocess.wording import between, counted, factor
+from tierbench.starts import IN_TURN
+
+FASTER, SLOWER, EQUIVALENT, OPEN = "faster", "slower", "equivalent", "open"
+MOST_REPEATS = 1000  # that are foretold
+OF_ONE_HOST = {*NIC.values(), "worker CPU", "door CPU", "gateway CPU"} - {"storage"}  # each access has its own
+
+Point = tuple[tuple[str, str], ...]  # the level of each factor, as texts
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a run compares: `lines` at each place, `x` among them, by a metric; and when it looks."""
+
+    lines: str
+    x: str
+    metric: str = RATE
+    same_within: float = 0.05  # a ratio nearer to 1 is no difference
+    claims: Sequence[Claim] = ()
+    looks: Sequence[int] = ()  # after so many repetitions
+
+
+def question_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> Question:
+    """What a run asks by its plan.json and experiment.json."""
+    measure = experiment.get("measure") or "bytes"
+    in_turn = experiment.get("start") == IN_TURN
+    return Question(
+        lines=plan["report"]["lines"],
+        x=plan["report"]["x"],
+        metric=SUMMED if in_turn and measure == "bytes" else RATE_OF[measure],
+        same_within=(experiment.get("report") or {}).get("same_within", Question.same_within),
+        claims=[claim_of(table, names.EXPERIMENT) for table in experiment.get("claims") or ()],
+        looks=looks_of(plan, experiment),
+    )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The first point over the second; the interval holds together with all others' at all looks."""
+
+    first: Point
+    second: Point
+    name: str  # who and where, or what the claim says
+    result: str  # faster, slower or equivalent; of a claim its own words; or open
+    ratio: Interval = field(default_factory=Interval)
+    same_ceiling: str = ""  # what limits both, if it is one thing
+    more: int | None = None  # repetitions until a difference as small as `resolves` shows; None: nobody can say
+    resolves: float = 0.05
+
+    @property
+    def is_open(self) -> bool:
+        return self.result == OPEN
+
+    @property
+    def needs_repeats(self) -> bool:
+        """Whether more repetitions can answer it."""
+        return self.is_open and not self.same_ceiling
+
+    @property
+    def sentence(self) -> str:
+        """Where it stands, and what it takes."""
+        ratio, interval = self.ratio.value, self.ratio.interval
+        if ratio is None or interval is None:
+            return f"{self.name}: open, too few repetitions have usable trials of both."
+        stands = f"ratio {factor(ratio)}, 95\N{NO-BREAK SPACE}% interval {between(*interval)}"
+        if not self.is_open:
+            return f"{self.name}: {self.result} ({stands})."
+        words = f"{self.name}: not distinguishable ({stands})"
+        if self.same_ceiling:
+            return f"{words}; the {self.same_ceiling} limits both, so more repetitions will not tell them apart."
+        if self.more is None:
+            return f"{words}."
+        percent = f"{100 * self.resolves:g}\N{NO-BREAK SPACE}%"
+        return f"{words}; {counted(self.more, 'more repetition')} would resolve {percent}."
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where the run's question stands."""
+
+    repeats: int
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def open(self) -> list[Comparison]:
+        return [each for each in self.comparisons if each.is_open]
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether nothing is open that more repetitions could answer."""
+        return self.repeats >= LEAST_REPEATS and not self.needed
+
+    @property
+    def needed(self) -> set[str]:
+        """The points whose trials would help, named as trials are but for the repetition."""
+        points = {point for each in self.comparisons if each.needs_repeats for point in (each.first, each.second)}
+        return {batch_name(dict(point)) for point in points}
+
+    @property
+    def more(self) -> int | None:
+        """After how many more repetitions all would be answered that can be."""
+        return max((each.more for each in self.open if each.needs_repeats and each.more is not None), default=None)
+
+    @property
+    def sentences(self) -> list[str]:
+        """What is open."""
+        return [each.sentence for each in self.open]
+
+
+def look_at(trials: Iterable[TrialRow], question: Question) -> Look:
+    """Where a question stands by these trials, rows of trials.csv; those that are not usable count for nothing."""
+    at: dict[Point, list[TrialRow]] = {}
+    for trial in trials:
+        at.setdefault(tuple((name, level_text(level)) for name, level in trial.levels.items()), []).append(trial)
+    usable = {point: [trial for trial in rows if counts(trial)] for point, rows in at.items()}
+    repeats = len({trial.repeat for rows in usable.values() for trial in rows})
+    return Look(repeats, (*_of_lines(at, usable, question), *_of_claims(at, usable, question)))
+
+
+def _of_lines(
+    at: Mapping[Point, Sequence[TrialRow]], usable: Mapping[Point, Sequence[TrialRow]], question: Question
+) -> Iterator[Comparison]:
+    model = _model(usable, question.metric)
+    places = _places(at, question.lines)
+    along = [] if question.x in (JOBS, question.lines) else _places(at, question.x)  # notes compare along x, too
+    number = (2 if question.claims else 1) * (len(places) + len(along)) * stats.over_looks(len(question.looks) or 1)
+
+    def name(first: Point, second: Point) -> str:
+        lines = [level_of(at[point][0], question.lines) for point in (first, second)]
+        shared = [level for level in first if level in second]
+        jobs = [counted(int(level), "job") for factor, level in shared if factor == JOBS]
+        others = [level if factor == WORKLOAD else f"{factor}={level}" for factor, level in shared if factor != JOBS]
+        return f"{' and '.join(lines)}, {', '.join([*jobs, *others])}"
+
+    for points in places:
+        pairs = list(itertools.combinations(points, 2))
+        for first, second in pairs:
+            found = model.ratio(first, second)
+            quantile = stats.tukey(len(points), found.df, number) if found and found.df else 0.0
+            yield _comparison(
+                usable, first, second, name(first, second), found, question,
+                quantile, number * len(pairs), lambda low, high: _result(low, high, question),
+            )  # fmt: skip
+
+
+def _of_claims(
+    at: Mapping[Point, Sequence[TrialRow]], usable: Mapping[Point, Sequence[TrialRow]], question: Question
+) -> Iterator[Comparison]:
+    number = 2 * len(question.claims) * stats.over_looks(len(question.looks) or 1)
+    for claim in question.claims:
+        levels = [claim.at[claim.factor], claim.against] if claim.factor else [None]
+        points = [_claimed(at, claim, level) for level in levels]
+        if any(len(those) != 1 for those in points):
+            continue  # nothing of this plan is about it
+        ends = [those[0] for those in points]
+        if claim.factor:
+            found = _model(usable, claim.metric).ratio(*ends)
+        else:
+            values = values_of(usable[ends[0]], claim.metric)
+            mean = stats.mean_interval(values) or Interval()
+            found = Compared(mean, len(values) - 1.0 if len(values) > 1 else None)
+        steps = float(dict(ends[0])[claim.factor]) / float(dict(ends[1])[claim.factor]) if claim.levels else 1.0
+
+        def result(low: float, high: float, claim: Claim = claim, steps: float = steps) -> str:
+            said = claim.result(low / steps, high / steps, better(claim))
+            return OPEN if said == INCONCLUSIVE else said
+
+        quantile = stats.student(found.df, number) if found and found.df else 0.0
+        yield _comparison(usable, ends[0], ends[-1], str(claim.says), found, question, quantile, number, result)
+
+
+def _comparison(
+    usable: Mapping[Point, Sequence[TrialRow]], first: Point, second: Point, name: str, found: Compared | None,
+    question: Question, quantile: float, together: float, result: Callable[[float, float], str],
+) -> Comparison:  # fmt: skip
+    counted_repeats = min(len(usable[point]) for point in (first, second))
+    if found is None or not found.df:
+        return Comparison(first, second, name, OPEN)
+    ratio = found.ratio.as_of(found.df, quantile)
+    enough = counted_repeats >= LEAST_REPEATS and ratio.interval is not None
+    said = result(*ratio.interval) if enough and ratio.interval else OPEN
+    ceiling = _same_ceiling(usable[first], usable[second], question.same_within) if enough and said == OPEN else ""
+    more = _repeats_to_resolve(found, counted_repeats, question.same_within, together) if said == OPEN else 0
+    return Comparison(first, second, name, said, ratio, ceiling, more, question.same_within)
+
+
+def _result(low: float, high: float, question: Question) -> str:
+    """What the interval of a ratio says."""
+    if low > 1 or high < 1:
+        return FASTER if low > 1 else SLOWER
+    return EQUIVALENT if 1 / (1 + question.same_within) < low and high < 1 + question.same_within else OPEN
+
+
+def _model(usable: Mapping[Point, Sequence[TrialRow]], metric: str) -> Blocks:
+    values: dict[tuple[Hashable, Hashable], float] = {
+        (point, trial.repeat): trial[metric]
+        for point, rows in usable.items() for trial in rows if (trial[metric] or 0) > 0
+    }  # fmt: skip
+    return stats.blocks(values)[0]
+
+
+def _places(at: Mapping[Point, Sequence[TrialRow]], lines: str) -> list[list[Point]]:
+    """The points that differ in nothing but the lines, where there are several."""
+    varied = (ACCESS, WORKLOAD) if lines == PAIR else (lines,)
+    places: dict[Point, list[Point]] = {}
+    for point in at:
+        places.setdefault(tuple(level for level in point if level[0] not in varied), []).append(point)
+    return [points for points in places.values() if len(points) > 1]
+
+
+def _claimed(at: Mapping[Point, Sequence[TrialRow]], claim: Claim, level: object) -> list[Point]:
+    """The points that a claim can be of, with its factor at a level; of jobs it may name the ends of the ladder."""
+    wanted = {**claim.at, claim.factor: level} if claim.factor else dict(claim.at)
+    end = wanted.pop(JOBS) if wanted.get(JOBS) in (LEAST, MOST) else None
+    texts = {name: level_text(value) for name, value in wanted.items()}
+    points = [point for point in at if texts.items() <= dict(point).items()]
+    if end is None or not points:
+        return points
+    workload = texts.get(WORKLOAD)
+    ladder = {int(dict(point)[JOBS]) for point in at if workload in (None, dict(point)[WORKLOAD])}
+    jobs = str(min(ladder) if end == LEAST else max(ladder))
+    return [point for point in points if dict(point)[JOBS] == jobs]
+
+
+def _same_ceiling(these: Sequence[TrialRow], those: Sequence[TrialRow], within: float) -> str:
+    """What limits most trials of both points; where each access has one of its own, both must be alike."""
+    labels = []
+    for rows in (these, those):
+        label, number = Counter(row.limit.bottleneck for row in rows).most_common(1)[0]
+        labels.append(label if number > len(rows) / 2 else "")
+    label = labels[0]
+    if len(set(labels)) > 1 or label in ("", LATENCY, UNEXPLAINED):
+        return ""
+    ceilings = [row.limit.ceiling_mbps or 0.0 for row in (*these, *those)]
+    if label in OF_ONE_HOST and max(ceilings) > (1 + within) * min(ceilings):
+        return ""
+    return label
+
+
+def _repeats_to_resolve(found: Compared, repeats: int, resolves: float, together: float) -> int | None:
+    """How many more repetitions, with the same scatter, it takes for an interval of so much to either side."""
+    interval, df = found.ratio.interval, found.df
+    if interval is None or not df or not found.ratio.value or repeats < 2 or interval[0] <= 0:
+        return None
+    error = math.log(interval[1] / found.ratio.value) / stats.student(df)
+
+    def resolved(number: int) -> bool:
+        freedom = df * (number - 1) / (repeats - 1)
+        return stats.student(freedom, together) * error * math.sqrt(repeats / number) <= math.log1p(resolves)
+
+    number = bisect.bisect_left(range(MOST_REPEATS), True, lo=repeats, key=resolved)
+    return number - repeats if number < MOST_REPEATS else None

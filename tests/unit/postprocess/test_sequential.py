@@ -1,0 +1,129 @@
+"""When the repetitions of a run are enough: what is answered, what more of them would bring, and what they cannot."""
+
+import numpy as np
+import pytest
+
+from tierbench.dags.claims import Claim
+from tierbench.postprocess.compare.sequential import EQUIVALENT, FASTER, OPEN, SLOWER, Question, look_at, question_of
+from tierbench.postprocess.schema.columns import row_of
+from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.verdict.counting import looks
+
+QUESTION = Question("access", "jobs", looks=looks(3, 10))
+
+
+def trial(access, repeat, mbps, jobs=8, **changes):
+    return row_of(TrialRow, {
+        "configuration": f"{access}/root", "access": access, "workload": "root", "jobs": jobs, "repeat": repeat,
+        "position": repeat, "state": "complete", "delivered_mbps": mbps, **changes,
+    })  # fmt: skip
+
+
+def trials(rates, repeats=4, scatter=0.01, seed=1, **changes):
+    chance = np.random.default_rng(seed)
+    noise = np.exp(chance.normal(0, scatter, (len(rates), repeats)))
+    return [
+        trial(access, repeat, mbps * noise[line, repeat], **changes)
+        for line, (access, mbps) in enumerate(rates.items())
+        for repeat in range(repeats)
+    ]
+
+
+def test_looks_are_few_and_each_a_third_later():
+    assert looks(3, 10) == (3, 4, 6, 8, 10)
+    assert looks(3, 3) == (3,)
+    assert len(looks(3, 1000)) < 25
+
+
+def test_a_run_asks_by_its_plan_and_experiment():
+    plan = {"report": {"lines": "access", "x": "jobs"}, "trials": [{"repeat": repeat} for repeat in range(1, 7)]}
+    asked = question_of(plan, {"repeats": {"until": "answered"}, "report": {"same_within": 0.1}, "start": "in-turn"})
+    assert (asked.looks, asked.same_within, asked.metric) == ((3, 4, 6), 0.1, "summed_mbps")
+    assert question_of(plan, {"repeats": 3, "measure": "events"}) == Question(
+        "access", "jobs", "events_per_s", claims=[]
+    )
+
+
+def test_what_is_far_apart_or_alike_is_answered():
+    look = look_at(trials({"direct": 400, "lan": 404, "wan": 200}, repeats=6), QUESTION)
+    assert [each.result for each in look.comparisons] == [EQUIVALENT, FASTER, FASTER]
+    assert (look.is_enough, look.needed, look.sentences) == (True, set(), [])
+    slower = look_at(trials({"wan": 200, "direct": 400}), QUESTION)
+    assert [each.result for each in slower.comparisons] == [SLOWER]
+
+
+def test_two_repetitions_answer_nothing():
+    look = look_at(trials({"direct": 400, "wan": 200}, repeats=2, scatter=0.001), QUESTION)
+    assert [each.result for each in look.comparisons] == [OPEN]
+    assert not look.is_enough
+
+
+def test_what_scatters_is_open_and_says_what_it_takes():
+    rows = trials({"direct": 400, "wan": 404, "slow": 40}, scatter=0.08)
+    look = look_at(rows, QUESTION)
+    assert look.needed == {
+        "direct/root \N{MULTIPLICATION SIGN}8",
+        "wan/root \N{MULTIPLICATION SIGN}8",
+    }  # the slow one is not run again
+    [each] = look.open
+    assert each.sentence.startswith("direct and wan, 8 jobs, root: not distinguishable (ratio ")
+    assert each.sentence.endswith(f"; {each.more} more repetitions would resolve 5\N{NO-BREAK SPACE}%.")
+    again = look_at(trials({"direct": 400, "wan": 404, "slow": 40}, 4 + each.more, scatter=0.08), QUESTION)
+    width = np.log(again.comparisons[0].ratio.high / again.comparisons[0].ratio.low) / 2
+    assert np.exp(width) - 1 == pytest.approx(0.05, abs=0.02)
+
+
+LINK = {"bottleneck": "worker NIC", "ceiling_mbps": 190.0}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_enough"),
+    [
+        (LINK, LINK, True),
+        (LINK, {**LINK, "ceiling_mbps": 380.0}, False),  # workers of another pool
+        (LINK, {"bottleneck": "storage"}, False),
+        ({"bottleneck": "storage"}, {"bottleneck": "storage"}, True),
+        ({"bottleneck": "latency"}, {"bottleneck": "latency"}, False),
+        ({}, {}, False),
+    ],
+)
+def test_who_is_at_one_ceiling_is_told_apart_by_no_repetition(first, second, is_enough):
+    rows = trials({"direct": 400}, scatter=0.08, **first) + trials({"wan": 404}, seed=2, scatter=0.08, **second)
+    look = look_at(rows, QUESTION)
+    assert look.is_enough == is_enough
+    assert ("more repetitions will not tell them apart" in look.sentences[0]) == is_enough
+
+
+def test_trials_that_are_not_usable_answer_nothing():
+    rows = trials({"direct": 400, "wan": 200}, verdict="INVALID")
+    look = look_at(rows, QUESTION)
+    assert look.needed == {"direct/root \N{MULTIPLICATION SIGN}8", "wan/root \N{MULTIPLICATION SIGN}8"}
+    assert look.sentences == ["direct and wan, 8 jobs, root: open, too few repetitions have usable trials of both."]
+
+
+def test_each_place_of_the_ladder_is_compared():
+    rows = trials({"direct": 400, "wan": 200}) + trials({"direct": 100, "wan": 101}, scatter=0.1, jobs=2)
+    look = look_at(rows, QUESTION)
+    assert [each.name for each in look.comparisons] == ["direct and wan, 8 jobs, root", "direct and wan, 2 jobs, root"]
+    assert look.needed == {"direct/root \N{MULTIPLICATION SIGN}2", "wan/root \N{MULTIPLICATION SIGN}2"}
+
+
+@pytest.mark.parametrize(("kind", "result"), [("faster", "reproduced"), ("slower", "contradicted")])
+def test_a_claim_is_answered_by_its_own_points(kind, result):
+    claim = Claim(
+        says="direct is faster", kind=kind, metric="delivered_mbps", factor="access",
+        at={"access": "direct", "workload": "root", "jobs": "most"}, against="wan",
+    )  # fmt: skip
+    rows = trials({"direct": 100, "wan": 101}, jobs=2) + trials({"direct": 400, "wan": 200})
+    question = Question("workload", "jobs", claims=[claim], looks=(4,))
+    [said] = look_at(rows, question).comparisons
+    assert (said.name, said.result) == ("direct is faster", result)
+
+
+@pytest.mark.parametrize(("value", "result"), [(400, "reproduced"), (300, "contradicted"), (370, "open")])
+def test_a_claim_about_a_value_is_answered_by_its_mean(value, result):
+    at = {"access": "direct", "workload": "root", "jobs": 8}
+    claim = Claim(says="", kind="value", metric="delivered_mbps", at=at, values=(value,), within_pct=8)
+    look = look_at(trials({"direct": 400}), Question("workload", "jobs", claims=[claim], looks=(4,)))
+    assert [each.result for each in look.comparisons] == [result]
+    assert look.needed == ({"direct/root \N{MULTIPLICATION SIGN}8"} if result == "open" else set())
