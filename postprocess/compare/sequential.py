@@ -191,9 +191,9 @@ def _of_claims(
             values = values_of(usable[ends[0]], claim.metric)
             mean = stats.mean_interval(values) or Interval()
             found = Compared(mean, len(values) - 1.0 if len(values) > 1 else None)
-        steps = float(dict(ends[0])[claim.factor]) / float(dict(ends[1])[claim.factor]) if claim.levels else 1.0
+        factors = [float(dict(end)[claim.factor]) for end in ends] if claim.factor and claim.levels else [1.0, 1.0]
 
-        def result(low: float, high: float, claim: Claim = claim, steps: float = steps) -> str:
+        def result(low: float, high: float, claim: Claim = claim, steps: float = factors[0] / factors[1]) -> str:
             said = claim.result(low / steps, high / steps, better(claim))
             return OPEN if said == INCONCLUSIVE else said
 
