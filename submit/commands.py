@@ -332,7 +332,9 @@ def _tables(arguments: argparse.Namespace) -> int:
 def _show_tables(directory: Path, *, as_json: bool = False) -> bool:
     """Make and show them; whether any trial is usable."""
     try:
+        from tierbench.postprocess.compare.points import points
         from tierbench.postprocess.report.answer import answers
+        from tierbench.postprocess.report.grid import grid_rows, grid_text
         from tierbench.postprocess.tables.load_run import read_results
         from tierbench.postprocess.tables.terminal import as_text, tables_content
         from tierbench.postprocess.tables.write import tables
@@ -345,14 +347,18 @@ def _show_tables(directory: Path, *, as_json: bool = False) -> bool:
     if not as_json:
         show(as_text(directory))
     sentences: list[str] = []
+    grid: dict[str, Any] = {}
     try:
-        sentences = [said.sentence for said in answers(read_results(directory, say))]
+        results = read_results(directory, say)
+        sentences, of_run = [said.sentence for said in answers(results)], points(results)
+        grid = {"text": grid_text(results, of_run), "rows": list(grid_rows(results, of_run))}
     except TierbenchError as error:  # its plan may be damaged, which costs no table
         warn(f"no answer: {error}")
     if as_json:
-        print(document("tables", {**tables_content(directory), "answers": sentences}))
+        rows = grid.get("rows", [])
+        print(document("tables", {**tables_content(directory), "answers": sentences, "points": rows}))
     elif sentences:
-        show("\n".join(["", *sentences]))
+        show("\n".join(["", *filter(None, [*sentences[:1], grid["text"], *sentences[1:]])]))
     return any(map(counts, made.trials))
 
 

@@ -64,6 +64,11 @@ def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], *, words: int = 1
 
 
 def unbroken(sentence: str) -> Markup:
-    """A sentence whose names and numbers with hyphens stay on one line."""
+    """A sentence whose names and numbers with hyphens stay on one line, and whose commands can be copied."""
+    parts = enumerate(sentence.split("`"))
+    return joined(element("code", part) if number % 2 else _unbroken(part) for number, part in parts)
+
+
+def _unbroken(sentence: str) -> Markup:
     words = (element("span", word, class_="nb") if set(word) & set("-–…") else word for word in sentence.split(" "))
     return joined(words, " ")

@@ -36,7 +36,7 @@ class Shares(NamedTuple):
     notes: list[str]
 
 
-def shares_of_baseline(results: Results, ranked: Sequence[SummaryRow], where: str, did: str) -> Shares | None:
+def shares_of_baseline(results: Results, ranked: Sequence[SummaryRow], where: str) -> Shares | None:
     """The sentence that compares each level with the baseline; None where there is none, or nothing beside it.
 
     A level is equivalent only if all of its interval is near 1: not distinguishable does not mean equal.
@@ -60,7 +60,7 @@ def shares_of_baseline(results: Results, ranked: Sequence[SummaryRow], where: st
     parts += [f"not distinguishable: {listed(kinds[UNKNOWN])}"] if kinds[UNKNOWN] else []
     parts += [f"no interval, too few repetitions: {listed(kinds[SINGLE])}"] if kinds[SINGLE] else []
     rate = figures(of.means[results.rate].value, results.unit)
-    sentence = f"{where}, against {level_name(lines, baseline)}, whose jobs {did} {rate}: {'; '.join(parts)}."
+    sentence = f"{where}, against {level_name(lines, baseline)} ({rate}): {'; '.join(parts)}."
     return Shares(not (kinds[UNKNOWN] or kinds[SINGLE] or doubtful), sentence, without_suspects(doubtful))
 
 

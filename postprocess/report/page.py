@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from tierbench import names
+from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.plots.canvas import (
     FOLDED,
     KNOWN,
@@ -22,6 +23,7 @@ from tierbench.postprocess.plots.canvas import (
     page_colors,
 )
 from tierbench.postprocess.report.answer import Answer, answers
+from tierbench.postprocess.report.grid import grid_table
 from tierbench.postprocess.report.markup import Markup, element, joined, unbroken
 from tierbench.postprocess.report.page_tables import (
     bottleneck_table,
@@ -60,14 +62,14 @@ def run_page(results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Pa
     rest = [one for one in drawn if one is not lead]
     body = [
         element("header", *_head(results, question)),
-        first_screen(said_by_run, lead, relative(plots, page)),
+        first_screen(said_by_run, grid_table(results, points(results)), lead, relative(plots, page)),
         *sections(_sections(results, said_by_run, looks, rest, page, plots)),
     ]
     return document(question or results.name, body)
 
 
-def first_screen(said_by_run: Sequence[Answer], lead: Saved | None, folder: str) -> Markup:
-    """The answers' sentences beside the one figure that shows them."""
+def first_screen(said_by_run: Sequence[Answer], grid: Markup | None, lead: Saved | None, folder: str) -> Markup:
+    """The answers' sentences and the grid of all points, beside the one figure that shows them."""
     shown = said_by_run if len(said_by_run) <= FIRST + 1 else said_by_run[:FIRST]
     boxes = [answer_box(said) for said in shown]
     if rest := said_by_run[len(shown) :]:
@@ -75,7 +77,7 @@ def first_screen(said_by_run: Sequence[Answer], lead: Saved | None, folder: str)
             element("details", element("summary", f"{len(rest)} more answers"), *map(answer_box, rest), class_="fold")
         )
     figure = element("div", _figure(lead, folder), class_="lead") if lead else None
-    return element("section", boxes[0], figure, *boxes[1:], id="answer", class_="first")
+    return element("section", boxes[0], figure, grid, *boxes[1:], id="answer", class_="first")
 
 
 def _sections(

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
+from tierbench.postprocess.compare.points import deciding_place, ranking
 from tierbench.postprocess.plots.gallery import interval_words, volatility_column
 from tierbench.postprocess.records.definition import by_role
-from tierbench.postprocess.report.answer import conditions, deciding_place, ranking
+from tierbench.postprocess.report.answer import conditions
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SENT, SUMMED
 from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, RatioRow, ScalingRow, SummaryRow

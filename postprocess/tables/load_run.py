@@ -95,10 +95,17 @@ class Results:
 
     def compared_with(self, row: Row, against: str, metric: str, factor: str = "") -> RatioRow | None:
         """How the point of a row compares with another level of a factor (mostly the lines), all else being equal."""
-        wanted = (factor or self.layout.lines, against, metric)
-        rows = rows_at(self.ratios, {name: level_of(row, name) for name in self.factors})
-        found = next((one for one in rows if (one.factor, one.against, one.metric) == wanted), None)
-        return found and replace(found, ratio=self.together(found))
+        place = tuple(level_of(row, name) for name in self.factors)
+        compared = self._ratios.get((factor or self.layout.lines, against, metric, place))
+        return compared and replace(compared, ratio=self.together(compared))
+
+    @functools.cached_property
+    def _ratios(self) -> dict[tuple[str, str, str, tuple[str, ...]], RatioRow]:
+        """By what is compared with what, in which metric and where."""
+        return {
+            (row.factor, row.against, row.metric, tuple(level_of(row, name) for name in self.factors)): row
+            for row in self.ratios
+        }
 
     @functools.cached_property
     def _compared(self) -> dict[tuple[str, Any], set[str]]:

@@ -27,7 +27,7 @@ def answered(folder, shape):
 def test_each_level_is_compared_with_the_baseline_and_the_like_are_told_as_such(tmp_path):
     found = answered(tmp_path, FLAVOURS)
     assert found.clear
-    assert found.sentence.startswith("With 1 job of root by near, against flavour=none, whose jobs took in ")
+    assert found.sentence.startswith("With 1 job of root by near, against flavour=none (")
     assert "flavour=krb5i 0.60 (0.57–0.63) and flavour=krb5p 0.20 (0.17–0.23) of it" in found.sentence
     assert "equivalent within 10\N{NO-BREAK SPACE}%: flavour=krb5 1.01 (0.98–1.04)" in found.sentence
 

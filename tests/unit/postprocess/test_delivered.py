@@ -137,7 +137,7 @@ def test_an_answer_that_only_suspect_trials_give_is_not_clear(tmp_path):
     found = said(tmp_path / "run", ratios={"direct": alone})
     assert not found.clear
     assert "rests on SUSPECT trials" in found.sentence
-    assert "against lan-xrootd at 1.02" in found.sentence
+    assert "against lan-xrootd 1.02" in found.sentence
 
 
 def test_an_answer_that_the_valid_trials_give_as_well_stays_clear(tmp_path):

@@ -146,6 +146,7 @@ def test_what_cannot_be_seen_is_not_on_the_page():
 
 
 def test_a_page_elsewhere_links_back_to_the_run(run, tmp_path):
+    (tmp_path / "pages").mkdir()
     path = run_report(run, tmp_path / "pages" / "mine.html", silent)
     links = [link for link in Page(path.read_text(encoding="utf-8")).links if not link.startswith("#")]
     assert "mine-plots/rate.all.png" in links
@@ -194,7 +195,7 @@ def test_a_run_without_the_newer_columns_has_a_page(tmp_path):
     page = Page(make(tmp_path / "run", Shape(**{**vars(SMALL), "plain": True})))
     assert page.open == []
     assert "not judged" in page.text
-    assert "no table of ratios" in page.text
+    assert "the run has no ratios" in page.text
 
 
 def test_a_run_without_samples_has_a_page(tmp_path):

@@ -1,8 +1,12 @@
 """The answer on a report's page: it claims what the trials can bear, and tells what it rests on."""
 
-from tests.unit.report_page import SMALL, silent
+import re
+
+from tests.unit.report_page import SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.report.answer import answer, answers
+from tierbench.postprocess.report.grid import grid_rows, grid_table, grid_text
 from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import read_results
 
@@ -15,34 +19,32 @@ def said(run, shape, workload="root"):
 def test_a_clear_winner_is_named_with_its_interval(tmp_path):
     found = said(tmp_path / "run", SMALL)
     assert found.clear
-    assert found.sentence.startswith("With 8 jobs of root, direct is the fastest: ")
-    assert "lan-xrootd by a factor of 2.00 (95\N{NO-BREAK SPACE}% interval 1.97–2.03)" in found.sentence
+    assert found.sentence.startswith("With 8 jobs of root, direct is the fastest access method: ")
+    assert "delivered, 2.00 (95\N{NO-BREAK SPACE}% CI 1.97–2.03) times lan-xrootd." in found.sentence
 
 
 def test_an_interval_that_includes_one_is_no_win(tmp_path):
     found = said(tmp_path / "run", Shape(rates={"direct": 203.0, "lan-xrootd": 200.0, "slow": 100.0}))
     assert not found.clear
-    assert "no clear winner" in found.sentence
-    assert (
-        "cannot be told apart from lan-xrootd (ratio 1.01, 95\N{NO-BREAK SPACE}% interval 0.97–1.06)" in found.sentence
-    )
-    assert "It was ahead of slow" in found.sentence
+    assert "no access method is the fastest: direct has the highest mean" in found.sentence
+    assert "not distinguishable from lan-xrootd (ratio 1.01, 95\N{NO-BREAK SPACE}% CI 0.97–1.06)" in found.sentence
+    assert "It is faster than slow (ratio 2.03, 95\N{NO-BREAK SPACE}% CI " in found.sentence
 
 
 def test_ratios_below_a_tenth_keep_their_figures(tmp_path):
     shape = Shape(rates={"direct": 400.0, "slow": 1.0}, batches=(4, 8))
     found = said(tmp_path / "run", shape)
-    assert "slow by a factor of 400 (95" in found.sentence
+    assert "400 (95\N{NO-BREAK SPACE}% CI 400–400) times slow" in found.sentence
     shape = Shape(rates={"slow": 400.0}, batches=(8,), axes={"rtt_ms": {1: 1, 50: 0.0034}}, interval=0.0001,
                   report={"x": "rtt_ms"})  # fmt: skip
     (note,) = [note for note in said(tmp_path / "small", shape).notes if note.startswith("From rtt_ms=1 to 50")]
-    assert note.endswith("slow 0.0034 (95\N{NO-BREAK SPACE}% interval 0.0033–0.0035).")
+    assert note.endswith("slow 0.0034 (95\N{NO-BREAK SPACE}% CI 0.0033–0.0035).")
 
 
 def test_one_repetition_claims_no_certainty(tmp_path):
     found = said(tmp_path / "run", Shape(**{**vars(SMALL), "repeats": 1}))
     assert not found.clear
-    assert "With a single repetition there is no telling what of that is chance" in found.sentence
+    assert "A single repetition gives no interval, so this may be chance" in found.sentence
 
 
 def test_few_repetitions_are_told(tmp_path):
@@ -70,17 +72,17 @@ def test_suspect_and_invalid_trials_are_told_with_the_answer(tmp_path):
 
 def test_one_access_is_compared_with_nothing(tmp_path):
     found = said(tmp_path / "run", Shape(rates={"direct": 400.0}))
-    assert "no other access has trials to compare it with" in found.sentence
+    assert "no other access method has usable trials to compare it with" in found.sentence
 
 
 def test_what_compares_is_said_before_what_has_nothing_to_compare(tmp_path):
     verdicts = {f"direct.cms.x00{jobs}.r{n}": ("INVALID", "warm cache") for jobs in SMALL.batches for n in (1, 2, 3)}
     rates = {access: SMALL.rates[access] for access in ("direct", "lan-xrootd")}
     shape = {**vars(SMALL), "rates": rates, "workloads": ("cms", "root"), "verdicts": verdicts, "samples": False}
-    first, second = answers(read_results(write_run(tmp_path / "run", Shape(**shape)), silent))
+    _, first, second = answers(read_results(write_run(tmp_path / "run", Shape(**shape)), silent))
     assert "jobs of root, direct is the fastest" in first.sentence
     assert "jobs of cms, lan-xrootd" in second.sentence
-    assert "no other access has trials to compare it with" in second.sentence
+    assert "no other access method has usable trials to compare it with" in second.sentence
 
 
 def test_an_incomplete_trial_is_invalid_even_without_a_verdict(tmp_path):
@@ -88,25 +90,51 @@ def test_an_incomplete_trial_is_invalid_even_without_a_verdict(tmp_path):
     assert any("1 of 12 trials INVALID" in note for note in said(tmp_path / "run", shape).notes)
 
 
-def test_who_leads_elsewhere_on_the_ladder_is_told(tmp_path):
-    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
-    rows = read_csv(run / "summary.csv")
-    for row in rows:
-        if (row["access"], row["jobs"]) == ("lan-xrootd", "4"):
-            row["delivered_mbps"] = "900"
-    write_csv(run / "summary.csv", rows)
-    ratios = read_csv(run / "ratios.csv")
+def two_leaders(run):
+    """A run in which direct is faster with 8 jobs, and lan-xrootd with 4."""
+    made = write_run(run, Shape(**{**vars(SMALL), "samples": False}))
+    ratios = read_csv(made / "ratios.csv")
     for row in ratios:
-        if row["jobs"] == "4" and row["against"] in ("direct", "lan-xrootd"):
-            row["ratio"] = "2.2" if row["access"] == "lan-xrootd" else "0.45"
-    write_csv(run / "ratios.csv", ratios)
-    notes = answer(read_results(run, silent), Panel({"workload": "root"})).notes
-    assert "The highest mean elsewhere on the ladder: with 4 jobs lan-xrootd." in notes
+        if row["jobs"] == "4" and row["factor"] == "access":
+            row["ratio"], row["low"], row["high"] = (
+                ("2.2", "2.1", "2.3") if row["access"] == "lan-xrootd" else ("0.45", "0.43", "0.47")
+            )
+    write_csv(made / "ratios.csv", ratios)
+    return read_results(made, silent)
 
 
-def limited(run, label, rates):
+def test_the_first_sentence_is_about_all_points(tmp_path):
+    first, second = answers(two_leaders(tmp_path / "run"))
+    assert not first.clear
+    assert "lan-xrootd is the fastest access method at 4 jobs: 2.20 (95" in first.sentence
+    assert "direct is the fastest access method at 8 jobs: 2.00 (95" in first.sentence
+    assert second.sentence.startswith("With 8 jobs of root, direct")
+    overall, _ = answers(read_results(write_run(tmp_path / "one", Shape(**vars(SMALL))), silent))
+    assert overall.clear
+    assert overall.sentence.startswith(
+        "direct is the fastest access method at all 2 points: 2.00 to 2.00 times the next."
+    )
+
+
+def test_the_grid_has_each_point_with_its_fastest(tmp_path):
+    results = two_leaders(tmp_path / "run")
+    of_run = points(results)
+    heads, direct, lan, legend = grid_text(results, of_run).splitlines()
+    assert heads.split() == ["4", "jobs", "8", "jobs"]
+    assert "▼ 0.45 (0.43–0.49)" in direct
+    assert "▲" in direct
+    assert lan.split()[1] == "▲"
+    assert lan.endswith("▼ 0.50 (0.49–0.51)")
+    assert legend.startswith("▲ fastest · ▼ slower; ratios to the fastest of the point")
+    page = Page(f"<html>{grid_table(results, of_run)}</html>")
+    assert page.open == []
+    assert "(0.43–0.49)" in page.text
+    assert [row["result"] for row in grid_rows(results, of_run)] == ["", "slower", "", "slower"]
+
+
+def limited(run, label, rates, **changes):
     """The answer of a run all of whose trials are limited by one thing, behind a link of 500 Mb/s."""
-    made = write_run(run, Shape(rates=rates, batches=(8,), samples=False))
+    made = write_run(run, Shape(rates=rates, batches=(8,), samples=False, **changes))
     rows = read_csv(made / "trials.csv")
     write_csv(made / "trials.csv", [{**row, "bottleneck": label} for row in rows])
     return answer(read_results(made, silent), Panel({"workload": "root"})).sentence
@@ -115,9 +143,17 @@ def limited(run, label, rates):
 def test_what_limits_all_is_not_taken_for_the_ways_ceiling(tmp_path):
     sentence = limited(tmp_path / "run", "latency", {"direct": 203.0, "lan-xrootd": 200.0})
     assert "Latency limits all 2: the jobs received " in sentence
-    assert "% of 500\N{NO-BREAK SPACE}Mb/s, the way's tightest known ceiling. To compare them" in sentence
+    assert "% of 500\N{NO-BREAK SPACE}Mb/s, the path's tightest known ceiling. To compare them" in sentence
+    assert "use more jobs (batches), or clients that ask for larger pieces." in sentence
     sentence = limited(tmp_path / "clear", "latency", {"direct": 400.0, "lan-xrootd": 200.0})
     assert "Latency limits all 2" in sentence
     assert "To compare them" not in sentence
     sentence = limited(tmp_path / "one", "client's own CPU", {"direct": 203.0})
-    assert sentence.endswith("It was limited by the client's own CPU.")
+    assert sentence.endswith("What limited: direct by the client's own CPU.")
+
+
+def test_an_open_comparison_says_how_many_repetitions_it_takes(tmp_path):
+    sentence = limited(tmp_path / "run", "unexplained", {"direct": 203.0, "lan-xrootd": 200.0}, interval=0.06)
+    assert re.search(r"\d more repetitions? \(about \d+ min\) would resolve .*: `tierbench run --more \d /", sentence)
+    sentence = limited(tmp_path / "far", "unexplained", {"direct": 203.0, "lan-xrootd": 200.0}, interval=0.5)
+    assert "Repetitions alone will not resolve" in sentence

@@ -1,0 +1,147 @@
+"""Every point of a run: which line is the fastest there, and how the others compare with it or with the baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
+from tierbench.postprocess.schema.run_rows import SummaryRow
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.factors import Panel, level_of
+from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.verdict.counting import counts
+
+WITHIN = 0.05  # of 1 lies all of the interval of a ratio between equivalent lines
+MOST_MORE = 20  # repetitions that it is worth while to ask for
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A line at a point, against the reference there."""
+
+    line: str
+    row: SummaryRow
+    lead: Interval = field(default_factory=Interval)  # the reference over this line
+    result: str = ""  # none of the reference, and without an interval
+    by_valid: Interval | None = None  # the lead by VALID trials alone, where they have another result
+
+    @property
+    def ratio(self) -> Interval:
+        """This line over the reference."""
+        return _inverse(self.lead)
+
+
+def _inverse(ratio: Interval) -> Interval:
+    ends = (ratio.value, ratio.high, ratio.low)
+    return Interval(*(1 / end if end and end > 0 else None for end in ends))
+
+
+@dataclass(frozen=True)
+class RunPoint:
+    """The lines at one place along x of a panel, the fastest first."""
+
+    panel: Panel
+    x: str
+    reference: Standing
+    others: tuple[Standing, ...]
+    without: tuple[str, ...]  # lines all of whose trials there are unusable
+
+    @property
+    def clear(self) -> bool:
+        """Whether the reference is faster than all others, also by VALID trials alone."""
+        return bool(self.others) and not self.without and all(other.result == SLOWER for other in self.sure)
+
+    @property
+    def sure(self) -> list[Standing]:
+        """The others, without a result where SUSPECT trials alone give it."""
+        return [
+            other if other.by_valid is None else Standing(other.line, other.row, other.lead) for other in self.others
+        ]
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        return (self.reference, *self.others)
+
+
+def points(results: Results) -> list[RunPoint]:
+    """All places of all panels at which a line has a rate."""
+    found = (point_at(results, panel, x) for panel in results.panels for x in results.ladder(panel))
+    return [point for point in found if point]
+
+
+def point_at(results: Results, panel: Panel, x: str) -> RunPoint | None:
+    lines = results.layout.lines
+    ranked = ranking(results, panel, x)
+    if not ranked:
+        return None
+    levels = {level_of(row, lines): row for row in ranked}
+    first = results.layout.baseline if results.layout.baseline in levels else level_of(ranked[0], lines)
+    others = tuple(_standing(results, line, row, levels[first]) for line, row in levels.items() if line != first)
+    there = dict.fromkeys(level_of(trial, lines) for trial in results.trials_at(results.at(panel, x=x)))
+    without = tuple(line for line in there if line not in levels)
+    return RunPoint(panel, x, Standing(first, levels[first]), others, without)
+
+
+def _standing(results: Results, line: str, row: SummaryRow, reference: SummaryRow) -> Standing:
+    compared = results.compared_with(reference, line, results.rate)
+    if compared is None:
+        return Standing(line, row)
+    result = outcome(_inverse(compared.ratio))
+    doubted = compared.is_doubted and result in (FASTER, SLOWER) and outcome(_inverse(compared.by_valid)) != result
+    return Standing(line, row, compared.ratio, result, compared.by_valid if doubted else None)
+
+
+def outcome(ratio: Interval) -> str:
+    """The result of a comparison in which more is better; none without an interval."""
+    if ratio.interval is None:
+        return ""
+    low, high = ratio.interval
+    if low > 1 - WITHIN and high < 1 / (1 - WITHIN):
+        return EQUIVALENT
+    return FASTER if low > 1 else SLOWER if high < 1 else INCONCLUSIVE
+
+
+def ranking(results: Results, panel: Panel, x: str) -> list[SummaryRow]:
+    """The lines' means at a place along x, the fastest first: by ratios, since a stray trial is in the mean alone."""
+    rows = [row for row in results.summaries_at(results.at(panel, x=x)) if row.trials]
+    means = [(mean, row) for row in rows if (mean := row.means[results.rate].value) is not None]
+    ranked = [row for _, row in sorted(means, key=lambda pair: -pair[0])]
+    first = level_of(ranked[0], results.layout.lines) if ranked else ""
+    compared = [results.compared_with(row, first, results.rate) for row in ranked[1:]]
+    if any(row is None or row.ratio.value is None for row in compared):
+        return ranked
+    behind = [1.0, *(row.ratio.value or 0.0 for row in compared if row)]
+    return [row for _, row in sorted(zip(behind, ranked, strict=True), key=lambda pair: -pair[0])]
+
+
+def deciding_place(results: Results, panel: Panel) -> str:
+    """The last place along x, mostly the largest number of jobs, at which most lines have usable trials."""
+    ladder = results.ladder(panel)
+    return max(ladder, key=lambda x: (len(ranking(results, panel, x)), ladder.index(x)))
+
+
+def more_repetitions(of: Iterable[RunPoint]) -> int:
+    """How many more would resolve differences of 5 %, or as large as they look, at this scatter; 0: none is open."""
+    return max((_more(other) for point in of for other in point.others if other.result == INCONCLUSIVE), default=0)
+
+
+def _more(other: Standing) -> int:
+    low, high = other.lead.interval or (0.0, 0.0)
+    if low <= 0 or not other.lead.value:
+        return 0
+    half, wanted = math.log(high / low) / 2, max(-math.log(1 - WITHIN), abs(math.log(other.lead.value)))
+    done = other.row.trials or 1
+    return max(math.ceil(done * (half / wanted) ** 2) - done, 1)
+
+
+def minutes_a_repetition(results: Results) -> float | None:
+    """How long a repetition of everything took, from its first submission to its last end, in the median."""
+    spans: dict[int, list[int]] = {}
+    for trial in results.trials:
+        if counts(trial) and trial.end_wall_ns:
+            begin = trial.submit_wall_ns or trial.go_wall_ns or trial.end_wall_ns
+            spans.setdefault(trial.repeat, []).extend((begin, trial.end_wall_ns))
+    times = sorted((max(ends) - min(ends)) / 60e9 for ends in spans.values())
+    return times[len(times) // 2] if times else None
