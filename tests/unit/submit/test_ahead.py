@@ -88,7 +88,7 @@ def test_its_jobs_and_gate_wait_for_the_turn_themselves_and_one_node_takes_it(
 ) -> None:
     text = trial_dag(site, ahead, plan.trials[0]).text()
     scripts = {line.split()[2]: line.split()[4:] for line in text.splitlines() if line.startswith("SCRIPT PRE")}
-    assert scripts.pop("stop") == ["take"]
+    assert scripts.pop("stop") == ["take", "waking"]
     assert scripts == {node: ["ahead"] for node in ("flush", "sampling", "gate", "clients")}
     assert 'program="prestart.py" then="begun ./client.py" held=", ../../scripts/client.py"' in text
     assert 'held="../../scripts/htchirp.py, ../../scripts/flush.py" chirp="True"' in text
