@@ -16,6 +16,7 @@ from pathlib import Path
 import tierbench.wrappers.clients
 from tierbench import files
 from tierbench.checked_text import LocalFile, printable, shown
+from tierbench.dags.client_apart import load_as_nobody
 from tierbench.errors import ConfigError
 from tierbench.spec import suggestion
 from tierbench.wrappers.child import UsageError
@@ -77,7 +78,7 @@ def find_client_file(name_or_path: str) -> ClientFile:
     if path.stem in known:
         raise ConfigError(f'{path}: a client "{path.stem}" comes with tierbench; call this one otherwise')
     file = _loaded(path)
-    absent = [shipped for shipped in file.ships if not shipped.is_file()]
+    absent = [shipped for shipped in file.ships if not shipped.is_file() or shipped.parent != path.parent]
     if absent:
         raise ConfigError(f"{path}: ships {absent[0].name}, which is not beside it")
     return file
@@ -105,7 +106,7 @@ def _ask_about(path: Path, text: bytes) -> None:
     folders = map(str, path.resolve().parents)
     if digest in (line.partition(" ")[0] for line in known) or any(folder in known for folder in folders):
         return
-    who = "root" if os.geteuid() == 0 else "you"
+    who = "nobody" if os.geteuid() == 0 else "you"
     asked = f"{printable(str(path))}: is a program that has not been allowed yet, and would run here as {who} when read"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ConfigError(f"{asked}; read it, then allow it at a terminal, or by a line in {lists}: {digest}")
@@ -125,9 +126,16 @@ def _loaded(path: Path) -> ClientFile:
     module = importlib.util.module_from_spec(spec)
     text = files.read_bytes(path)
     _ask_about(path, text)
-    try:
+
+    def load() -> type[Client]:
         exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - what was allowed, and no cached other
-        return ClientFile(path.stem, path, client_in(module))
+        return client_in(module)
+
+    try:
+        client = load_as_nobody(load, path) if os.geteuid() == 0 else load()
+        return ClientFile(path.stem, path, client)
+    except ConfigError:
+        raise
     except UsageError as error:
         raise ConfigError(str(error)) from None
     except Exception as error:  # whatever a user's own program can run into

@@ -241,10 +241,25 @@ def test_it_is_judged_by_what_it_declares(users: Users, tmp_path: Path) -> None:
     assert "beyond what was read" not in trial_tables(own)["verdict_reasons"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives up its rights")
+def test_nothing_of_a_client_of_ones_own_runs_as_root(tmp_path: Path) -> None:
+    """And what it declares is the same, checked and asked as if it ran here."""
+    path = tmp_path / "tail_of.py"
+    path.write_text(f"import os\nassert os.geteuid() == os.getegid() == 65534 and not os.getgroups()\n{CLIENT}")
+    (tmp_path / "tailed.h").touch()
+    client = find_client_file(str(path)).client
+    path.write_text(path.read_text().replace("65534", "0"))
+    with pytest.raises(ConfigError, match="cannot be loaded: AssertionError"):
+        find_client_file(str(path))
+    assert (client.protocols, client.options["bytes"].low) == (("file",), 1)
+    assert client.does == "reads" == client.doing({})
+
+
 def test_a_received_client_runs_only_when_it_was_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what was allowed is the text that was read, no later one, and no compiled other beside it."""
     path, allowed, ran = tmp_path / "tail_of.py", tmp_path / "allowed", tmp_path / "ran"
     path.write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n{CLIENT}")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # who may write where this test does
     monkeypatch.setenv("TIERBENCH_ALLOWED", str(allowed))
     (tmp_path / "tailed.h").touch()
     for refused in (True, False, True):
