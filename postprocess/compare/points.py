@@ -110,7 +110,7 @@ def ranking(results: Results, panel: Panel, x: str) -> list[SummaryRow]:
     ranked = [row for _, row in sorted(means, key=lambda pair: -pair[0])]
     first = level_of(ranked[0], results.layout.lines) if ranked else ""
     compared = [results.compared_with(row, first, results.rate) for row in ranked[1:]]
-    if any(row is None or row.ratio.value is None for row in compared):
+    if not ranked or any(row is None or row.ratio.value is None for row in compared):
         return ranked
     behind = [1.0, *(row.ratio.value or 0.0 for row in compared if row)]
     return [row for _, row in sorted(zip(behind, ranked, strict=True), key=lambda pair: -pair[0])]

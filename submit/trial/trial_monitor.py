@@ -18,7 +18,7 @@ from tierbench.condition_state import condition_states
 from tierbench.files import replace
 from tierbench.starts import begin_of
 from tierbench.submit.trial.disk_reserve import free_bytes, give_up_reserve, is_low
-from tierbench.submit.trial.joblog import HOLD, Cluster
+from tierbench.submit.trial.joblog import HOLD, Cluster, last_record
 from tierbench.trials import Sampler, Trial, read_trial
 
 DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
@@ -218,8 +218,8 @@ class TrialMonitor:
 
     def _check_away(self) -> None:
         self.absent = ""
-        for number, why in self.cluster.ended.items():
-            if why.startswith(HOLD) and number not in self.records.ended:
+        for number, why in self.cluster.ended.items():  # a client that is held says itself that it was killed
+            if why.startswith(HOLD) and (last_record(Path(names.client_output(number))) or {}).get("status") != "ok":
                 raise CalledOff(f"client {number} {why}")
         for number, away in self.cluster.away.items():
             if number in self.records.ended:

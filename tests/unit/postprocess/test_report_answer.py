@@ -60,6 +60,7 @@ def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
     found = said(tmp_path / "run", Shape(**{**vars(SMALL), "verdicts": verdicts}))
     assert not found.clear
     assert found.sentence == "No answer for root: all 12 of its trials are INVALID."
+    assert [each.sentence for each in answers(read_results(tmp_path / "run", silent))] == [found.sentence]
     assert found.notes == ("warm cache (in 12 trials).",)
 
 

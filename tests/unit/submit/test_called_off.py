@@ -142,9 +142,11 @@ def test_what_a_slot_says_of_a_flush_is_told_at_once_and_ends_the_trial_the_thir
     assert "Could not initiate file transfer, 3 times" in trial.why
 
 
-@pytest.mark.parametrize("before_the_go", [True, False])
-def test_a_client_that_is_held_ends_the_trial_at_once(trial: Gate, before_the_go: bool) -> None:
+@pytest.mark.parametrize(("before_the_go", "says"), [(True, False), (False, False), (False, True)])
+def test_a_client_that_is_held_ends_the_trial_at_once(trial: Gate, before_the_go: bool, says: bool) -> None:
     trial.begun(0, 1) if before_the_go else trial.open()
+    if says:
+        trial.tells(1, event="end", status="killed")
     trial.log(names.CLIENTS_LOG, f"012 (7.001.000) {WHEN} Job was held.\n\tno such file\n\tCode 13 Subcode 2")
     assert trial.why == "client 1 was held: no such file"
 
