@@ -102,7 +102,7 @@ def test_show_tells_where_each_experiment_can_run(name: str, capsys: pytest.Capt
     shown = capsys.readouterr().out
     offering = re.search(r"sites that offer it: (.*)", shown)
     assert offering
-    assert offering[1].startswith(("fiu-uf-2014", "testbed", "none"))
+    assert "none" not in offering[1]
     if name.endswith("-scaled"):
         assert "testbed" in offering[1]
 
