@@ -39,9 +39,9 @@ from tierbench.dags.trial_settings import (
     PlacementName,
     StartKind,
     Until,
-    Work,
     WorkKeys,
     resolved_work,
+    work_problems,
 )
 from tierbench.dags.workloads import Workload, workload_class
 from tierbench.errors import ConfigError
@@ -57,6 +57,7 @@ from tierbench.spec import (
     unknown_name,
 )
 from tierbench.starts import IN_TURN
+from tierbench.trials import Work
 
 SHIPPED = Path(__file__).parent / "experiments"
 
@@ -473,7 +474,7 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
     workload = experiment.workloads[name]
     replicas = experiment.replicas[workload.replicas]
     work = experiment.work_of(name)
-    yield from (f"workloads.{name}.{problem}" for problem in work.problems(experiment.time_limit_s))
+    yield from (f"workloads.{name}.{problem}" for problem in work_problems(work, experiment.time_limit_s))
     largest = max(experiment.batches_of(name), default=0)
     needed = largest * work.files_per_job
     if needed > replicas.count:

@@ -23,10 +23,11 @@ from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, level_tex
 from tierbench.dags.limits import ahead_problems as ahead_problems
 from tierbench.dags.replicas import Entry, StreamedBytes, WrittenFiles
 from tierbench.dags.shipping import submission_problems as submission_problems
-from tierbench.dags.trial_settings import Placement, Work, most_repeats, placement_problems
+from tierbench.dags.trial_settings import Placement, most_repeats, placement_problems
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 from tierbench.spec import meant, unknown_name
+from tierbench.trials import Work
 
 FORMAT = 3
 MOST_LETTERS = 200  # of a configuration's name: files have 255, and some are called after a trial and more
@@ -419,7 +420,7 @@ def to_json(plan: Plan) -> str:
             **vars(trial),
             "configuration": trial.configuration.id,
             "levels": trial.levels,
-            "work": dataclasses.asdict(trial.work),
+            "work": trial.work._asdict(),
         }
         for trial in plan.trials
     ]

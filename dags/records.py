@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,11 @@ from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
 from tierbench.dags.limits import limits
 from tierbench.dags.nodes import rows
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
-from tierbench.dags.trial_settings import EVENLY, SKIPPED, Until, placement_text, places, start_record
+from tierbench.dags.trial_settings import EVENLY, Until, placement_text, places, start_record
 from tierbench.dags.workloads import Workload
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Access, Site
+from tierbench.trials import Outcome
 
 DAMAGED = "damaged"
 
@@ -79,7 +79,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
             **({"proxy": ",".join(access.proxies)} if access.proxy else {}),
         },
         bytes=trial.bytes,
-        work=dataclasses.asdict(trial.work),
+        work=trial.work,
         writes=_outbox(access, plan, trial, run),
         conditions=arranged_hosts(site, experiment, plan),
     )
@@ -177,21 +177,6 @@ def _options(name: str, workload: Workload, access: Access) -> Mapping[str, Any]
     options = {**dataclasses.asdict(workload.options), "environment": environment}
     files = {option: names.option_file(name, path) for option, path in workload.option_files.items() if path}
     return options | files  # which travel with the programs
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """outcome.json: complete or not, and why."""
-
-    state: str = "complete"
-    reasons: list[str] = field(default_factory=list)
-    again: bool = False  # it will be tried once more
-    left: list[str] = field(default_factory=list)  # of what it wrote, what could not be removed
-
-    @property
-    def well(self) -> bool:
-        """Whether the trial has been measured, or need not be."""
-        return self.state in ("complete", SKIPPED)
 
 
 def read_outcome(trial: Path) -> Outcome | None:

@@ -15,6 +15,7 @@ from tierbench.checked_text import Host
 from tierbench.dags.nodes import item
 from tierbench.spec import bounded
 from tierbench.starts import EVERY, NATURAL
+from tierbench.trials import Work
 
 # What these are is said where those that run on the access point and on workers read it, too: tierbench/starts.py
 StartKind = Literal["together", "natural", "in-turn"]
@@ -28,7 +29,6 @@ ANYWHERE = "true"  # the requirement of a client that no worker is meant for
 MEANT_FOR_S = 120
 OR_LATER_ANYWHERE = f"time() - QDate > {MEANT_FOR_S}"
 MOST_REPEATS = 1000
-SKIPPED = "skipped"  # the state of a trial that was not needed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,38 +70,15 @@ class WorkKeys:
     fetch_every_s: float | None = bounded(None, 0.01, LONGEST_S)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """What each job of a trial does; its files are its own."""
-
-    files_per_job: int = 1
-    processes: int = 1
-    for_s: float | None = None  # None: until each file was read once
-    order: str = "listed"
-    fetch_every_s: float | None = None  # None: each process begins its next file when it has the one before
-
-    def __str__(self) -> str:
-        return ", ".join(self._parts())
-
-    def _parts(self) -> Iterator[str]:
-        if self.files_per_job > 1:
-            yield f"{self.files_per_job} files a job" + (f", {self.order}" if self.order != "listed" else "")
-        if self.processes > 1:
-            yield f"{self.processes} processes a job"
-        if self.for_s is not None:
-            yield f"for {self.for_s:g} s"
-        if self.fetch_every_s is not None:
-            yield f"each process every {self.fetch_every_s:g} s"
-
-    def problems(self, time_limit_s: int) -> Iterator[str]:
-        """What of it cannot be done."""
-        if self.for_s is None and self.processes > self.files_per_job:
-            yield (
-                f"processes: {self.processes} processes of a job have {self.files_per_job} files between them; make"
-                f" files_per_job {self.processes} or more, or say for_s, for how long they read them again and again"
-            )
-        if self.for_s is not None and self.for_s >= time_limit_s:
-            yield f"for_s: must be less than time_limit_s, after which a client is ended, and not {self.for_s:g}"
+def work_problems(work: Work, time_limit_s: int) -> Iterator[str]:
+    """What of a work cannot be done."""
+    if work.for_s is None and work.processes > work.files_per_job:
+        yield (
+            f"processes: {work.processes} processes of a job have {work.files_per_job} files between them; make"
+            f" files_per_job {work.processes} or more, or say for_s, for how long they read them again and again"
+        )
+    if work.for_s is not None and work.for_s >= time_limit_s:
+        yield f"for_s: must be less than time_limit_s, after which a client is ended, and not {work.for_s:g}"
 
 
 def resolved_work(*said: WorkKeys) -> Work:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from tierbench import files, json_files, names
-from tierbench.dags.records import Outcome, read_outcome
-from tierbench.dags.trial_settings import SKIPPED
+from tierbench.dags.records import read_outcome
 from tierbench.errors import ConfigError
 from tierbench.json_files import Damaged
 from tierbench.postprocess.schema.columns import parted
@@ -24,6 +23,7 @@ from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SUMMED, 
 from tierbench.postprocess.verdict.counting import INVALID
 from tierbench.starts import IN_TURN
 from tierbench.submit.trial.dagman import is_held
+from tierbench.trials import SKIPPED, Outcome
 
 FIRST = 3  # trials that are INVALID for one reason, before there is another one, say that others will be
 NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -79,7 +79,7 @@ class TrialProgress:
     @property
     def well(self) -> bool:
         """Whether it has been measured, or need not be."""
-        return bool(self.state) and Outcome(self.state).well
+        return bool(self.state) and Outcome(self.state).is_final
 
     def as_record(self) -> dict[str, Any]:
         """What `status` and `watch` give of it as JSON; what it waits for without the seconds, which change always."""

@@ -13,13 +13,13 @@ from typing import Any, TextIO
 
 from tierbench import names
 from tierbench.checked_text import printable
-from tierbench.dags.trial_settings import SKIPPED
 from tierbench.submit import output, pool
 from tierbench.submit.output import coloured, object_line
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run, Stage, TrialProgress, hopeless
 from tierbench.submit.trial.dagman import is_held
 from tierbench.submit.trial.trial_monitor import SENT, counted, last_samples
+from tierbench.trials import SKIPPED
 
 COLUMNS = 80  # of a terminal that does not say how many it has
 LOOK_SECONDS = 0.5

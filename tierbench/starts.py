@@ -3,7 +3,8 @@
 The gate writes it, the clients obey it, the tables compare with it. Stdlib only, Python 3.6 or newer.
 """
 
-from typing import Any
+import json
+from typing import NamedTuple
 
 TOGETHER, NATURAL, EVERY, IN_TURN = "together", "natural", "every", "in-turn"
 
@@ -31,19 +32,38 @@ def settling(clients: int) -> float:
     return max(0.01, min(clients, MOST_ON_A_HOST) * AWAKE_IN_S)
 
 
-def begin_of(go: "dict[str, Any]", client: int) -> "int | None":
-    """When this client is to begin, by the wall clock in nanoseconds; None where its turn has not come."""
-    if "turns_wall_ns" in go:
-        turns = go["turns_wall_ns"]
-        return int(turns[client]) if client < len(turns) else None
-    return int(go["go_wall_ns"]) + client * int(go.get("step_ns", 0)) if "go_wall_ns" in go else None
+class Go(NamedTuple):
+    """go.json: when clients are to begin, and how often each was started by then; or why they are not to begin."""
+
+    go_wall_ns: "int | None" = None
+    starts: "dict[str, int]" = {}  # noqa: RUF012 - never changed
+    step_ns: int = 0  # from one client to the next
+    turns_wall_ns: "list[int] | None" = None  # of those clients whose turn has come, where they take turns
+    called_off: "str | None" = None
+
+    def begin(self, client: int) -> "int | None":
+        """When this client is to begin, by the wall clock in nanoseconds; None where its turn has not come."""
+        if self.turns_wall_ns is not None:
+            return int(self.turns_wall_ns[client]) if client < len(self.turns_wall_ns) else None
+        return None if self.go_wall_ns is None else int(self.go_wall_ns) + client * int(self.step_ns)
+
+    @property
+    def together(self) -> bool:
+        """Whether all clients begin at one instant."""
+        return self.turns_wall_ns is None and not self.step_ns
+
+    def turns_away(self, client: int) -> int:
+        """How many clients have to end before this one's turn comes, where they take turns."""
+        return max(0, client - len(self.turns_wall_ns or ()))
+
+    def text(self) -> str:
+        """The content of go.json."""
+        return json.dumps({"format": 1, **{name: value for name, value in self._asdict().items() if value}})
 
 
-def begins_together(go: "dict[str, Any]") -> bool:
-    """Whether all clients begin at one instant."""
-    return "turns_wall_ns" not in go and not go.get("step_ns")
-
-
-def turns_away(go: "dict[str, Any]", client: int) -> int:
-    """How many clients have to end before this one's turn comes, where they take turns."""
-    return max(0, client - len(go.get("turns_wall_ns", ())))
+def read_go(text: str) -> Go:
+    """The record of a go.json; ValueError where it is none."""
+    table = json.loads(text)
+    if not isinstance(table, dict):
+        raise ValueError("go.json is no JSON object")
+    return Go(**{name: table[name] for name in Go._fields if name in table})

@@ -4,6 +4,7 @@ Stdlib only, Python 3.6 or newer: it is shipped with them.
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from tierbench.starts import NATURAL
 
 ALREADY_COMPLETE = 3  # exit status of reset_trial.py, by which DAGMan skips the trial
 FORMAT = 1
+COMPLETE, SKIPPED = "complete", "skipped"  # states of an outcome; else incomplete
 UNLIMITED = 10**9  # seconds, for what runs of earlier versions do not limit
 
 
@@ -93,6 +95,59 @@ class Placement(NamedTuple):
     pinned: bool = False
 
 
+class Work(NamedTuple):
+    """What each job of a trial does; its files are its own."""
+
+    files_per_job: int = 1
+    processes: int = 1
+    for_s: "float | None" = None  # None: until each file was read once
+    order: str = "listed"
+    fetch_every_s: "float | None" = None  # None: each process begins its next file when it has the one before
+
+    @property
+    def is_one_read(self) -> bool:
+        return self.files_per_job == self.processes == 1 and self.for_s is None and self.fetch_every_s is None
+
+    def __str__(self) -> str:
+        return ", ".join(self._parts())
+
+    def _parts(self) -> "Iterator[str]":
+        if self.files_per_job > 1:
+            yield f"{self.files_per_job} files a job" + (f", {self.order}" if self.order != "listed" else "")
+        if self.processes > 1:
+            yield f"{self.processes} processes a job"
+        if self.for_s is not None:
+            yield f"for {self.for_s:g} s"
+        if self.fetch_every_s is not None:
+            yield f"each process every {self.fetch_every_s:g} s"
+
+
+class Outcome(NamedTuple):
+    """outcome.json: how a trial went, and why, the first cause first."""
+
+    state: str = COMPLETE
+    reasons: "list[str]" = []  # noqa: RUF012 - never changed
+    again: bool = False  # it will be tried once more
+    left: "list[str]" = []  # noqa: RUF012 - of what it wrote, what could not be removed
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the trial has been measured, or need not be."""
+        return self.state in (COMPLETE, SKIPPED)
+
+
+class Attempt(NamedTuple):
+    """attempt.json: which try of a trial this is, from 0, and how often it may be tried again."""
+
+    retry: int = 0
+    retries: int = 0
+
+    @property
+    def left(self) -> int:
+        """How often DAGMan will start the trial again if it fails."""
+        return self.retries - self.retry
+
+
 class Trial(NamedTuple):
     """A trial as it was planned; what has a default may be missing in trials of earlier versions."""
 
@@ -126,7 +181,7 @@ class Trial(NamedTuple):
     streamed: bool = False  # its bytes go over the network and lie nowhere
     options: "dict[str, Any]" = {}  # noqa: RUF012 - of its client
     bytes: "int | None" = None
-    work: "dict[str, Any]" = {}  # noqa: RUF012 - of each job
+    work: Work = Work()
     writes: "dict[str, Any] | None" = None
     conditions: "list[Condition]" = []  # noqa: RUF012
 
@@ -148,7 +203,21 @@ class Trial(NamedTuple):
 
     def to_record(self) -> "dict[str, Any]":
         """The content of trial.json."""
-        return {"format": FORMAT, **_plain(self)}
+        return to_record(self)
+
+
+def to_record(value: Any) -> "dict[str, Any]":
+    """The content of the file of a record."""
+    return {"format": FORMAT, **_plain(value)}
+
+
+def read_record(kind: Any, path: Path) -> Any:
+    """The record in a file; OSError or ValueError where there is none."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return _record(kind, content)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("it lacks or misstates " + str(error)) from None
 
 
 def read_trial(folder: Path) -> Trial:
@@ -167,7 +236,7 @@ def read_trial(folder: Path) -> Trial:
         raise ValueError("it lacks or misstates " + str(error)) from None
 
 
-PARTS = {"credentials": Credentials, "flush": Flush, "start": Start, "placement": Placement}  # type: dict[str, Any]
+PARTS = {"work": Work, "credentials": Credentials, "flush": Flush, "start": Start, "placement": Placement}  # type: dict[str, Any]
 LISTED = {"samplers": Sampler, "conditions": Condition}  # type: dict[str, Any]
 
 

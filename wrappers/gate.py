@@ -1,11 +1,10 @@
 """A client's side of the start gate."""
 
-import json
 import time
 from pathlib import Path
 
 from tierbench.host import AccessPoint, NoChirp, in_job, now, read_text
-from tierbench.starts import begin_of, begins_together, pause_between_looks, turns_away
+from tierbench.starts import pause_between_looks, read_go
 from tierbench.wrappers.child import Failure, Interrupts
 from tierbench.wrappers.record import Record
 
@@ -60,17 +59,17 @@ class Gate:
                         announced = True
                     text = self._published()
                 if text:
-                    go = json.loads(text)
-                    if "called_off" in go:
-                        raise Failure("called-off", go["called_off"])
-                    begin = begin_of(go, self.index)
+                    go = read_go(text)
+                    if go.called_off is not None:
+                        raise Failure("called-off", go.called_off)
+                    begin = go.begin(self.index)
                     if begin is not None:
-                        self.together = begins_together(go)
+                        self.together = go.together
                         return begin
                     # It need not look more often than those before it can have ended.
-                    away = turns_away(go, self.index)
+                    away = go.turns_away(self.index)
                     pause = min(PAUSE_S * (1 + away), max(LONGEST_PAUSE_S, self.pause_s))
-            except (OSError, ValueError, KeyError) as error:
+            except (OSError, ValueError, TypeError) as error:
                 trouble = str(error)
             self.interrupts.check()
             time.sleep(pause * self.share)

@@ -23,13 +23,14 @@ from typing import Any
 
 from tierbench.host import AccessPoint, NoChirp, in_job, now
 from tierbench.starts import settling
+from tierbench.trials import Work
 from tierbench.wrappers.child import Child, Failure, Interrupts, Run, UsageError, core_of, held, take_core
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.credentials import Credentials, variables
 from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
 from tierbench.wrappers.mounts import places_of
 from tierbench.wrappers.record import Record
-from tierbench.wrappers.work import POOL_FLAG, Replica, Work, command_line, read_definition, replicas
+from tierbench.wrappers.work import POOL_FLAG, Replica, command_line, read_definition, replicas
 
 CLOCK_READS = 4
 TO_TELL_S = 2  # what a pool of processes needs to tell how it ended, once its processes have

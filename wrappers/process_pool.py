@@ -19,10 +19,11 @@ from typing import Any
 
 from tierbench.host import now
 from tierbench.starts import settling
+from tierbench.trials import Work
 from tierbench.wrappers.child import Failure, Run, io_of
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.pool_process import PoolProcess, StartLine
-from tierbench.wrappers.work import POOL_FLAG, Fetch, Replica, Tally, Work, shares
+from tierbench.wrappers.work import POOL_FLAG, Fetch, Replica, Tally, shares
 
 TASK, RESULT, DONE = "pool.json", "pool-result.json", "pool-done"
 REST_S = 0.2  # after a failure, before a process goes on: a server that refuses would be asked without a pause

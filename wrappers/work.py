@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from tierbench.trials import Work
 from tierbench.wrappers.child import UsageError
 from tierbench.wrappers.credentials import add_arguments
 
@@ -19,20 +20,6 @@ STEP = 1.002  # latencies are counted in classes so far apart: what a trial's jo
 LEAST_S = 1e-6
 MOST_MESSAGES = 3
 POOL_FLAG = "--process-pool"  # with which the script starts itself again, where a job is more than one read
-
-
-class Work(NamedTuple):
-    """As trial.json has it."""
-
-    files_per_job: int = 1
-    processes: int = 1
-    for_s: "float | None" = None
-    order: str = "listed"
-    fetch_every_s: "float | None" = None
-
-    @property
-    def is_one_read(self) -> bool:
-        return self.files_per_job == self.processes == 1 and self.for_s is None and self.fetch_every_s is None
 
 
 def shares(files: "Sequence[T]", processes: int, again: bool) -> "list[Iterator[T]]":

@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 from tierbench import json_files
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.measure import MEASURES, Measure
-from tierbench.dags.trial_settings import Work
 from tierbench.json_files import Damaged
 from tierbench.starts import EVERY, IN_TURN, NATURAL, TOGETHER
-from tierbench.trials import Condition
+from tierbench.trials import Condition, Work
 from tierbench.wrappers.client import Client
 
 T = TypeVar("T")

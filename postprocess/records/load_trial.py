@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 from tierbench import files, json_files, names
 from tierbench.condition_state import ConditionState, condition_states
 from tierbench.dags.measure import RECEIVED
-from tierbench.dags.records import Outcome, read_outcome
-from tierbench.dags.trial_settings import SKIPPED
+from tierbench.dags.records import read_outcome
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.records.definition import Definition, OfPool, read_definition, role_of
@@ -21,7 +20,8 @@ from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
 from tierbench.postprocess.records.trial import COLD, WARM, Beside, OwnClock, Sampled, SoftwareCache, TrialData
-from tierbench.starts import begin_of
+from tierbench.starts import Go
+from tierbench.trials import SKIPPED, Outcome
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
@@ -37,22 +37,6 @@ class Planned:
 
     trials: list[dict[str, Any]]
     configurations: list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Go:
-    """go.json: when the clients were told to begin."""
-
-    go_wall_ns: int
-    step_ns: int = 0
-    turns_wall_ns: list[int] | None = None
-
-
-@dataclass(frozen=True)
-class CalledOff:
-    """go.json of a trial that was called off before its clients were told to begin."""
-
-    called_off: str
 
 
 @dataclass(frozen=True)
@@ -188,11 +172,10 @@ def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
 
 def _go(path: Path, troubles: list[str]) -> Go | None:
     """When the clients were told to begin; None of a trial that was called off before, too."""
-    complaints: list[str] = []
-    go = _found(Go, path, complaints.append)
-    if complaints and not _found(CalledOff, path, lambda _: None):
-        troubles += complaints
-    return go
+    go = _found(Go, path, troubles.append)
+    if go and go.go_wall_ns is None and go.called_off is None:
+        troubles.append(f"{path.name} is damaged: it lacks go_wall_ns")
+    return go if go and go.go_wall_ns is not None else None
 
 
 def _verified(report: PlaceReport | None) -> str:
@@ -205,8 +188,8 @@ def _other_go_times(go: Go | None, jobs: list[Job]) -> list[str]:
     if go is None:
         given = set(of_clients.values())
     else:
-        common, orders = go.go_wall_ns, {name: value for name, value in asdict(go).items() if value is not None}
-        given = {common, *(time - (begin_of(orders, client) or common) + common for client, time in of_clients.items())}
+        common = go.go_wall_ns or 0
+        given = {common, *(time - (go.begin(client) or common) + common for client, time in of_clients.items())}
     return [f"the gate and the clients tell {len(given)} different go times"] if len(given) > 1 else []
 
 

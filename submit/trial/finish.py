@@ -28,7 +28,7 @@ from tierbench.submit.trial.disk_reserve import give_up_reserve
 from tierbench.submit.trial.joblog import Cluster, client_reasons
 from tierbench.submit.trial.skip_repeats import look_again, tierbench
 from tierbench.submit.trial.turn import pass_turn
-from tierbench.trials import Trial, read_trial
+from tierbench.trials import COMPLETE, SKIPPED, Attempt, Outcome, Trial, read_record, read_trial, to_record
 
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
@@ -48,7 +48,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
     if not Path(names.BEGUN).exists():  # it was waiting for its turn
         pass_turn(Path.cwd())
         if Path(names.NOT_NEEDED).exists() and dag_status != REMOVED:
-            record("skipped", [])
+            record(SKIPPED, [])
             return 0
         if dag_status == REMOVED:
             return 1  # nothing has happened that could be told
@@ -69,7 +69,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
     if failed_nodes != "0" and not reasons:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
     again = bool(reasons) and dag_status != REMOVED and tries_left() > 0
-    record("incomplete" if reasons else "complete", reasons, again, cleared.left)
+    record("incomplete" if reasons else COMPLETE, reasons, again, cleared.left)
     os.nice(19)  # the next trial begins meanwhile, perhaps on these cores
     no_tables = make_tables()
     if trial.until_known:
@@ -121,9 +121,8 @@ def called_off() -> "list[str]":
 def tries_left() -> int:
     """How often DAGMan will start the trial again if it fails."""
     try:
-        attempt = json.loads(Path(names.ATTEMPT).read_text())
-        return int(attempt["retries"]) - int(attempt["retry"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return int(read_record(Attempt, Path(names.ATTEMPT)).left)
+    except (OSError, ValueError, TypeError):
         return 0
 
 
@@ -176,8 +175,8 @@ def record(state: str, reasons: "list[str]", again: bool = False, left: "tuple[s
 
     The first reason is the first cause; `again`: it will be tried once more; `left`: what it wrote and is there still.
     """
-    outcome = {"format": 1, "state": state, "reasons": reasons, "again": again, "left": list(left)}
-    replace(names.OUTCOME, json.dumps(outcome, indent=1) + "\n")
+    outcome = Outcome(state, reasons, again, list(left))
+    replace(names.OUTCOME, json.dumps(to_record(outcome), indent=1) + "\n")
 
 
 if __name__ == "__main__":

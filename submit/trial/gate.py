@@ -15,14 +15,13 @@ Started again it finds the go that it gave before. Shipped to the run directory;
 exit status: 0 every go is given, or all clients have ended; 2 trial.json cannot be read; 3 the trial is called off
 """
 
-import json
 import sys
 import time
 
 from tierbench import names
 from tierbench.files import replace
-from tierbench.starts import EVERY, IN_TURN, lead
-from tierbench.submit.trial.trial_monitor import TrialMonitor, gather, is_called_off, the_go, watch
+from tierbench.starts import EVERY, IN_TURN, Go, lead
+from tierbench.submit.trial.trial_monitor import TrialMonitor, gather, is_called_off, is_given, the_go, watch
 
 TURN_SECONDS = 1.0  # between two turns: what the one before has asked for in vain comes meanwhile
 
@@ -30,7 +29,7 @@ TURN_SECONDS = 1.0  # between two turns: what the one before has asked for in va
 def let_go(monitor: TrialMonitor) -> None:
     """Give the go when all is ready for it, and each client's turn when it comes."""
     gather(monitor)
-    if not the_go() and not monitor.ended >= monitor.everybody:
+    if not is_given(the_go()) and not monitor.ended >= monitor.everybody:
         give_go(monitor)
     if monitor.start.kind == IN_TURN:
         give_turns(monitor)
@@ -38,23 +37,20 @@ def let_go(monitor: TrialMonitor) -> None:
 
 def give_go(monitor: TrialMonitor) -> None:
     at = ahead(lead(len(monitor.everybody)))
-    go = {"format": 1, "go_wall_ns": at, "starts": monitor.cluster.starts}
-    if monitor.start.kind == EVERY:
-        go["step_ns"] = int(monitor.start.every_s * 1e9)
-    elif monitor.start.kind == IN_TURN:
-        go["turns_wall_ns"] = [at]
-    replace(names.GO, json.dumps(go))
+    starts = {str(number): times for number, times in monitor.cluster.starts.items()}
+    step_ns = int(monitor.start.every_s * 1e9) if monitor.start.kind == EVERY else 0
+    replace(names.GO, Go(at, starts, step_ns, [at] if monitor.start.kind == IN_TURN else None).text())
     monitor.tell("", 0.0)
 
 
 def give_turns(monitor: TrialMonitor) -> None:
     """Let each client go when the one before has ended, however that was."""
-    turns = the_go().get("turns_wall_ns", [])
+    turns = list(the_go().turns_wall_ns or ())
     while 0 < len(turns) < len(monitor.everybody) and not is_called_off():
         monitor.read_on()
         if len(turns) - 1 in monitor.ended:
             turns.append(ahead(TURN_SECONDS))
-            replace(names.GO, json.dumps({**the_go(), "turns_wall_ns": turns}))
+            replace(names.GO, the_go()._replace(turns_wall_ns=turns).text())
         monitor.rest()
 
 

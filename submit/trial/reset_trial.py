@@ -20,14 +20,14 @@ import sys
 import time
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from tierbench import names
 from tierbench.files import locked
 from tierbench.submit.trial.dagman import at_work, claim
 from tierbench.submit.trial.disk_reserve import give_up_reserve, wait_for_room
 from tierbench.submit.trial.turn import pass_turn
-from tierbench.trials import ALREADY_COMPLETE
+from tierbench.trials import ALREADY_COMPLETE, Attempt, Outcome, read_record, to_record
 
 POLL_SECONDS = 1.0
 
@@ -69,8 +69,8 @@ def reset(trial: Path, arguments: "list[str]") -> int:
         put_aside(leftovers, trial / names.TRIES)
     (trial / names.AFTER).write_text("".join(arguments[2:]))
     if arguments:
-        attempt = {"format": 1, "retry": int(arguments[0]), "retries": int(arguments[1])}
-        (trial / names.ATTEMPT).write_text(json.dumps(attempt) + "\n")
+        attempt = Attempt(int(arguments[0]), int(arguments[1]))
+        (trial / names.ATTEMPT).write_text(json.dumps(to_record(attempt)) + "\n")
     return 0
 
 
@@ -79,21 +79,21 @@ def may_run(trial: Path) -> bool:
     outcome = outcome_of(trial)
     if is_done(trial):
         return False
-    given_up = bool(outcome) and not outcome.get("again") and not at_work(trial)
+    given_up = outcome is not None and not outcome.again and not at_work(trial)
     return claim(trial, os.getppid(), given_up)
 
 
 def is_done(trial: Path) -> bool:
-    return outcome_of(trial).get("state") in ("complete", "skipped")
+    outcome = outcome_of(trial)
+    return outcome is not None and outcome.is_final
 
 
-def outcome_of(trial: Path) -> "dict[str, Any]":
+def outcome_of(trial: Path) -> "Outcome | None":
     """What the trial's last step has written, or nothing."""
     try:
-        outcome = json.loads((trial / names.OUTCOME).read_text())
+        return cast(Outcome, read_record(Outcome, trial / names.OUTCOME))
     except (OSError, ValueError):
-        return {}
-    return outcome if isinstance(outcome, dict) else {}
+        return None
 
 
 def is_leftover(path: Path) -> bool:

@@ -25,7 +25,7 @@ from tierbench import names
 from tierbench.condition_state import wait_until_restored
 from tierbench.files import replace
 from tierbench.submit.trial.joblog import Cluster
-from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, the_go, watch
+from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, is_given, the_go, watch
 from tierbench.submit.trial.turn import pass_turn
 
 # The storage is seen idle for so long before the go and after the last end, by whole sampling intervals.
@@ -41,7 +41,7 @@ LOGS = (names.CLIENTS_LOG, names.FLUSH_LOG, names.SAMPLERS_LOG)
 def stop(monitor: TrialMonitor) -> None:
     """Stop the trial when its clients have ended."""
     starts = see_begin(monitor)
-    if "called_off" in the_go():
+    if the_go().called_off is not None:
         return  # DAGMan removes us with the others
     see_end(monitor, starts)
     # One interval is under way when the last client ends, and the next one shall be whole.
@@ -70,15 +70,15 @@ def see_begin(monitor: TrialMonitor) -> "dict[int, int]":
     if not monitor.start.gated:
         gather(monitor)
         return dict(monitor.cluster.starts)
-    while not the_go() and not monitor.ended >= monitor.everybody:
+    while not is_given(the_go()) and not monitor.ended >= monitor.everybody:
         monitor.rest()
         monitor.read_on()
-    return {int(number): times for number, times in the_go().get("starts", {}).items()}
+    return {int(number): times for number, times in the_go().starts.items()}
 
 
 def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
     """Wait for all clients' ends."""
-    go = the_go().get("go_wall_ns", time.time() * 1e9) / 1e9  # without a gate now
+    go = (the_go().go_wall_ns or time.time() * 1e9) / 1e9  # without a gate now
     monitor.moving.begin()
     overlap = Overlap(Path())
     while True:

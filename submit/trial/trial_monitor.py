@@ -16,7 +16,7 @@ from typing import Any
 from tierbench import names
 from tierbench.condition_state import condition_states
 from tierbench.files import replace
-from tierbench.starts import begin_of
+from tierbench.starts import Go, read_go
 from tierbench.submit.trial.disk_reserve import free_bytes, give_up_reserve, is_low
 from tierbench.submit.trial.joblog import HOLD, Cluster, last_record
 from tierbench.trials import Sampler, Trial, read_trial
@@ -82,22 +82,26 @@ def call_off(monitor: "TrialMonitor", reason: str) -> None:
     print("called off: " + ascii(reason))
     replace(names.CALLED_OFF, json.dumps({"format": 1, "reason": reason}) + "\n")
     go = the_go()
-    if go and not monitor.waiting:
+    if is_given(go) and not monitor.waiting:
         return
-    replace(names.GO, json.dumps({"format": 1, **go, "called_off": reason}))
+    replace(names.GO, go._replace(called_off=reason).text())
     deadline = time.monotonic() + monitor.limits.stop_s
     while monitor.cluster.left & monitor.cluster.starts.keys() and time.monotonic() < deadline:
         monitor.rest()
         monitor.read_on()
 
 
-def the_go() -> "dict[str, Any]":
+def the_go() -> Go:
     """What the gate has said to the clients, or nothing yet."""
     try:
-        go = json.loads(Path(names.GO).read_text())
+        return read_go(Path(names.GO).read_text())
     except (OSError, ValueError):
-        return {}
-    return go if isinstance(go, dict) else {}
+        return Go()
+
+
+def is_given(go: Go) -> bool:
+    """Whether the clients were told anything."""
+    return go != Go()
 
 
 def is_called_off() -> bool:
@@ -129,13 +133,13 @@ class TrialMonitor:
     def waiting(self) -> "set[int]":
         """The clients that have no time to begin at yet."""
         go = the_go()
-        return {number for number in self.everybody - self.ended if not go or begin_of(go, number) is None}
+        return {number for number in self.everybody - self.ended if go.begin(number) is None}
 
     @property
     def reading(self) -> "set[int]":
         """The clients that have begun, if they began when they were told to, and have not ended."""
         go, now = the_go(), time.time() * 1e9
-        begins = {number: begin_of(go, number) if go else 0 for number in self.everybody - self.ended}
+        begins = {number: go.begin(number) if is_given(go) else 0 for number in self.everybody - self.ended}
         return {number for number, begin in begins.items() if begin is not None and begin <= now}
 
     def still_s(self) -> float:

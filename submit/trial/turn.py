@@ -32,6 +32,7 @@ from tierbench import names
 from tierbench.condition_state import wait_until_settled
 from tierbench.files import locked, poll
 from tierbench.host import clock_bounds
+from tierbench.starts import read_go
 from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.disk_reserve import hold_reserve, wait_for_room
 from tierbench.submit.trial.joblog import Cluster
@@ -228,7 +229,7 @@ def read(path: Path) -> str:
 def has_gone(trial: Path) -> bool:
     """Whether a trial's clients have been let go."""
     try:
-        return "go_wall_ns" in json.loads(read(trial / names.GO) or "{}")
+        return read_go(read(trial / names.GO) or "{}").go_wall_ns is not None
     except ValueError:
         return False
 

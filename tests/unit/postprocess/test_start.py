@@ -27,7 +27,7 @@ from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict import start_rules
 from tierbench.postprocess.verdict.judge import INVALID, evidence
 from tierbench.site_configs.site import find_site
-from tierbench.starts import begins_together
+from tierbench.starts import Go
 
 QUICK = 'extends = "quick"\nname = "starting"\n'
 
@@ -74,7 +74,7 @@ def test_another_is_refused_with_what_is_possible(tmp_path, text, told):
     ("go", "together"), [({}, True), ({"step_ns": 0}, True), ({"step_ns": 5}, False), ({"turns_wall_ns": [1]}, False)]
 )
 def test_only_who_begins_with_others_waits_for_them_to_wake(go, together):
-    assert begins_together({"go_wall_ns": 1, **go}) == together
+    assert Go(1, **go).together == together
 
 
 def test_an_axis_has_clients_begin_together_and_in_turn(tmp_path):

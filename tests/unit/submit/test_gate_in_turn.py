@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.gate_process import CLOSED_S, LIMITS, Gate, wait_until
 from tierbench import names
-from tierbench.starts import begin_of
+from tierbench.starts import read_go
 
 IN_TURN = {"kind": "in-turn", "every_s": 0.0}
 
@@ -26,9 +26,9 @@ def in_turn(tmp_path: Path) -> Iterator[Gate]:
 def test_clients_that_begin_one_by_one_have_one_go_and_a_step(tmp_path: Path) -> None:
     trial = Gate(tmp_path, start={"kind": "every", "every_s": 2.5})
     trial.open()
-    go = trial.said()
+    go = read_go(json.dumps(trial.said()))
     trial.kill()
-    assert [begin_of(go, client) - go["go_wall_ns"] for client in (0, 1)] == [0, 2_500_000_000]  # type: ignore[operator]
+    assert [go.begin(client) - go.go_wall_ns for client in (0, 1)] == [0, 2_500_000_000]  # type: ignore[operator]
 
 
 def test_nothing_has_to_move_while_the_next_client_does_not_read_yet(tmp_path: Path) -> None:

@@ -24,10 +24,11 @@ import pytest
 from tests.unit.client_process import PATIENCE_S, events, is_running, until
 from tests.unit.shipped import PYTHON, ship
 from tierbench.starts import settling
+from tierbench.trials import Work
 from tierbench.wrappers.client import Job as ClientJob
 from tierbench.wrappers.clients.dd import Dd
 from tierbench.wrappers.process_pool import ProcessPool
-from tierbench.wrappers.work import Fetch, Tally, Work, latency_of
+from tierbench.wrappers.work import Fetch, Tally, latency_of
 
 SIZE = 100_001
 LONGER_AND_LONGER_S = (1, 10, 60)  # for what a busy machine may not come to in the first of them
