@@ -96,6 +96,7 @@ def register(subcommands: Any) -> None:
     tables = command("tables", _tables, "Turn samples and job records into CSVs, and show them; can be repeated")
     run_directory(tables)
     tables.add_argument("--json", action="store_true", help="show trials, summary, ratios and the answer as JSON")
+    tables.add_argument("--parquet", action="store_true", help="also write each table as Parquet, beside its CSV")
     tables.add_argument("--trial", action="store_true", help="RUN is the directory of a single trial")
 
     needed = command(
@@ -325,7 +326,13 @@ def _tables(arguments: argparse.Namespace) -> int:
         trial_tables(arguments.directory)
     else:
         check_run(arguments.directory, names.TRIALS)
+        if arguments.parquet:
+            from tierbench.postprocess.tables.parquet import arrow, write_tables
+
+            arrow("use the CSVs")  # before the work of making them
         _show_tables(arguments.directory, as_json=arguments.json)
+        for path in write_tables(arguments.directory) if arguments.parquet else ():
+            say(f"wrote {path}")
     return 0
 
 

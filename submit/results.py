@@ -22,12 +22,19 @@ is changed.
 
 With several runs the page compares them with the first: how much each rate changed, with an interval,
 and what else differs. Runs that were made differently are marked as not comparable, and why.
+
+Of a folder of runs it is an index: question, answer, verdicts and claims of each, the latest first.
+
+With --check it also holds the run against the claims of its experiment; the exit status then is 0 if all
+are reproduced, 1 if one is contradicted, 3 if one is inconclusive or not tested, 2 after an error.
 """
 
 REPORT_EXAMPLES = """\
   tierbench report runs/quick-20260101-120000          writes report.html and plots/ into the run
   tierbench report RUN --output ~/public_html/q.html   figures then are in q-plots/ beside it
   tierbench report runs/monday runs/tuesday            writes runs/monday-against-tuesday.html
+  tierbench report runs                                writes runs/index.html over all runs in it
+  tierbench report RUN --check                         and says whether its claims hold
 """
 
 
@@ -46,7 +53,8 @@ def _register_report(subcommands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=_report)
-    parser.add_argument("directories", metavar="RUN", nargs="+", type=Path, help="a run directory")
+    parser.add_argument("directories", metavar="RUN", nargs="+", type=Path, help="a run directory, or a folder of runs")
+    parser.add_argument("--check", action="store_true", help="whether the run's claims hold, as the exit status")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="the page (default: RUN/report.html, or A-against-B.html beside A)"
     )
@@ -61,21 +69,46 @@ def check_run(directory: Path, needed: str = names.PLAN) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    for directory in arguments.directories:
+    runs, progress = arguments.directories, Progress()
+    of_folder = len(runs) == 1 and not (runs[0] / names.PLAN).exists() and any(runs[0].glob(f"*/{names.PLAN}"))
+    for directory in () if of_folder else runs:
         check_run(directory)
+    if arguments.check and (of_folder or len(runs) > 1):
+        raise ConfigError("--check: needs one run")
     try:
-        from tierbench.postprocess.report.write import comparison, run_report
+        from tierbench.postprocess.report.index import write_index
+        from tierbench.postprocess.report.write import check_folder, comparison, run_report
     except ImportError as error:
         raise UnmetNeed(
             f"a report needs numpy, scipy and matplotlib: {error}; install what is missing (`pip install matplotlib`,"
             " on Debian `apt install python3-matplotlib`), or copy the run directory to where they are"
         ) from None
-    runs, progress = arguments.directories, Progress()
-    page = run_report(runs[0], arguments.output, progress) if len(runs) == 1 else comparison(
-        runs, arguments.output, progress
-    )  # fmt: skip
+    check_folder(arguments.output)
+    if of_folder:
+        page = write_index(runs[0], arguments.output, progress)
+    elif len(runs) > 1:
+        page = comparison(runs, arguments.output, progress)
+    else:
+        page = run_report(runs[0], arguments.output, progress)
     show(str(page))
-    return 0
+    return _check(runs[0]) if arguments.check else 0
+
+
+def _check(run: Path) -> int:
+    """Show what became of each claim of a run; the exit status says whether all hold."""
+    from tierbench.dags.claims import CONTRADICTED, REPRODUCED
+    from tierbench.postprocess.compare.claims import findings
+    from tierbench.postprocess.report.papers import ours, theirs
+    from tierbench.postprocess.tables.load_run import read_results
+
+    results = read_results(run, say)
+    held = findings(results)
+    if not held:
+        raise ConfigError(f"{run}: its experiment has no claims; NAME.reference.toml beside its file states them")
+    for finding in held:
+        show(f"{finding.answer}: {finding.claim.says} (claimed {theirs(finding.claim)}, here {ours(results, finding)})")
+    answers = {finding.answer for finding in held}
+    return 1 if CONTRADICTED in answers else 0 if answers == {REPRODUCED} else 3
 
 
 class Progress:

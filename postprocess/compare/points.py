@@ -123,7 +123,7 @@ def deciding_place(results: Results, panel: Panel) -> str:
 
 
 def more_repetitions(of: Iterable[RunPoint]) -> int:
-    """How many more would resolve differences of 5 %, or as large as they look, at this scatter; 0: none is open."""
+    """How many more would tell open comparisons from 1, or prove them equivalent, if their scatter and ratios stay."""
     return max((_more(other) for point in of for other in point.others if other.result == INCONCLUSIVE), default=0)
 
 

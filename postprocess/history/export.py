@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tierbench.errors import TierbenchError, UnmetNeed
+from tierbench.errors import TierbenchError
 from tierbench.postprocess.history.database import Chronicle
+from tierbench.postprocess.tables.parquet import arrow
 from tierbench.postprocess.tables.write import no_formula
 
 TEXT, WHOLE, REAL, TRUTH = "string", "int64", "float64", "bool"  # as Arrow calls them
@@ -51,16 +52,10 @@ def as_csv(known: Chronicle) -> str:
 
 def write_parquet(known: Chronicle, path: Path) -> None:
     """The same as Parquet, where pyarrow is installed; each column is of its type, also where nothing was measured."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise UnmetNeed(
-            f"{path}: Parquet needs pyarrow, which is not installed; `pip install tierbench[parquet]`, or --csv"
-        ) from None
+    pyarrow = arrow("--csv")
     types = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in COLUMNS.items()])
     content = [dict(zip(COLUMNS, row, strict=True)) for row in rows(known)]
     try:
-        parquet.write_table(pyarrow.Table.from_pylist(content, schema=types), path)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(content, schema=types), path)
     except OSError as error:
         raise TierbenchError(f"{error}; is there room, and may you write there?") from None

@@ -78,13 +78,13 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
         return []
     if more > MOST_MORE:
         return [
-            f"Repetitions alone will not resolve 5\N{NO-BREAK SPACE}% ({more} more needed): read longer (size_mb), or"
-            " at a quiet time."
+            f"Repetitions alone will not decide what is open ({more} more needed): read longer (size_mb), or at a quiet"
+            " time."
         ]
     each = minutes_a_repetition(results)
     minutes = f" (about {max(round(more * each), 1)} min)" if each else ""
     return [
-        f"{counted(more, 'more repetition')}{minutes} would resolve differences of 5\N{NO-BREAK SPACE}%:"
+        f"{counted(more, 'more repetition')}{minutes} should decide what is open, if the scatter stays:"
         f" `tierbench run --more {more} {results.directory}`."
     ]
 

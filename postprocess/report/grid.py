@@ -66,10 +66,10 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
         told.append(f"{level_name(lines, line)} is the fastest {what} {named}: {much} times the next.")
     partly = [point for point in points if not point.clear and any(other.result == SLOWER for other in point.sure)]
     for point in partly[:NAMED]:
-        behind = [f"{level_name(lines, other.line)} by {bounded(other.lead)}" for other in point.sure
-                  if other.result == SLOWER]  # fmt: skip
+        slower = [other for other in point.sure if other.result == SLOWER]
+        behind = listed([f"{bounded(other.lead)} times {level_name(lines, other.line)}" for other in slower])
         first = level_name(lines, point.reference.line)
-        told.append(f"At {places[id(point)]} {first} is faster than {listed(behind)}, not than all others.")
+        told.append(f"At {places[id(point)]}, {first} is {behind}, but not faster than all others.")
     if len(partly) > NAMED:
         told.append(f"At {len(partly) - NAMED} more points some differ, none is faster than all others.")
     level = [point for point in points if not point.clear and point not in partly]

@@ -115,7 +115,7 @@ def _head(results: Results, question: str) -> Iterator[Markup]:
     told += [moment(min(began))[:10]] if began else []
     yield element("p", " · ".join(told), class_="kicker")
     yield element("h1", question or results.name)
-    yield element("p", *_verdicts(results), class_="verdicts")
+    yield element("p", *verdicts_of(results), class_="verdicts")
 
 
 def counterpart(results: Results) -> Markup | None:
@@ -153,7 +153,7 @@ def caveat(results: Results) -> Markup | None:
     )
 
 
-def _verdicts(results: Results) -> Iterator[Markup]:
+def verdicts_of(results: Results) -> Iterator[Markup]:
     found = Counter(verdict(trial) for trial in results.trials)
     for word in (VALID, SUSPECT, INVALID, UNJUDGED, RUNNING):
         if found[word]:

@@ -23,7 +23,6 @@ PAGE, PLOTS = "report.html", "plots"
 
 def run_report(run: Path, page: Path | None, say: Say) -> Path:
     """Write a run's page and figures; return where the page is."""
-    check_folder(page)
     results = read_results(run, say)
     target = page or run / PAGE
     plots = plots_beside(target)
@@ -38,7 +37,6 @@ def run_report(run: Path, page: Path | None, say: Say) -> Path:
 
 def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path:
     """Write the page that compares several runs with the first; return where it is."""
-    check_folder(page)
     runs = [read_results(directory, say) for directory in directories]
     called = run_names(runs)
     check_common(runs)

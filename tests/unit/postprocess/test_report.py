@@ -146,7 +146,6 @@ def test_what_cannot_be_seen_is_not_on_the_page():
 
 
 def test_a_page_elsewhere_links_back_to_the_run(run, tmp_path):
-    (tmp_path / "pages").mkdir()
     path = run_report(run, tmp_path / "pages" / "mine.html", silent)
     links = [link for link in Page(path.read_text(encoding="utf-8")).links if not link.startswith("#")]
     assert "mine-plots/rate.all.png" in links

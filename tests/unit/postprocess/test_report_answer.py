@@ -155,6 +155,6 @@ def test_what_limits_all_is_not_taken_for_the_ways_ceiling(tmp_path):
 
 def test_an_open_comparison_says_how_many_repetitions_it_takes(tmp_path):
     sentence = limited(tmp_path / "run", "unexplained", {"direct": 203.0, "lan-xrootd": 200.0}, interval=0.06)
-    assert re.search(r"\d more repetitions? \(about \d+ min\) would resolve .*: `tierbench run --more \d /", sentence)
+    assert re.search(r"\d more repetitions? \(about \d+ min\) should decide .*: `tierbench run --more \d /", sentence)
     sentence = limited(tmp_path / "far", "unexplained", {"direct": 203.0, "lan-xrootd": 200.0}, interval=0.5)
-    assert "Repetitions alone will not resolve" in sentence
+    assert "Repetitions alone will not decide" in sentence

@@ -1,11 +1,12 @@
 """The command that makes a report's page, and what it says where there can be none."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
-from tests.unit.report_page import SMALL, silent
+from tests.unit.report_page import SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.report.write import run_report
@@ -32,10 +33,51 @@ def test_a_run_that_has_measured_nothing_has_no_page(tmp_path):
         run_report(run, None, silent)
 
 
+BARE = Shape(**{**vars(SMALL), "samples": False})
+
+
+def test_a_folder_of_runs_gets_an_index(tmp_path, capsys):
+    for name in ("a", "b", "damaged"):
+        write_run(tmp_path / "runs" / name, BARE)
+    (tmp_path / "runs" / "damaged" / "trials.csv").write_text("trial,jobs\nx,many\n")
+    (tmp_path / "runs" / "a" / "report.html").write_text("")
+    assert cli.main(["report", str(tmp_path / "runs")]) == 0
+    path = tmp_path / "runs" / "index.html"
+    assert capsys.readouterr().out.strip() == str(path)
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.open == []
+    assert set(page.links) == {"a/report.html", "b", "damaged"}
+    assert page.text.count("direct is the fastest access method at all 2 points") == 2
+    assert "No answer" in page.text
+
+
+CLAIM = {
+    "says": "the mount is twice as fast", "kind": "value", "metric": "delivered_mbps", "factor": "access",
+    "at": {"access": "direct", "workload": "root", "jobs": 8}, "against": "lan-xrootd",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("claims", "status", "answer"),
+    [
+        ([{"values": [2, 1], "within_pct": 10}], 0, "reproduced: the mount is twice as fast"),
+        ([{"values": [3, 1], "within_pct": 10}], 1, "contradicted"),
+        ([{"values": [2, 1], "within_pct": 0.2}], 3, "inconclusive"),
+        ([], 2, ""),
+    ],
+)
+def test_whether_claims_hold_is_the_exit_status(tmp_path, capsys, claims, status, answer):
+    run = write_run(tmp_path / "run", BARE)
+    experiment = json.loads((run / "experiment.json").read_text())
+    content = {**experiment, "claims": [{**CLAIM, **claim} for claim in claims]}
+    (run / "experiment.json").write_text(json.dumps(content))
+    assert cli.main(["report", str(run), "--check"]) == status
+    assert answer in capsys.readouterr().out
+
+
 def test_a_page_goes_into_no_folder_that_is_not_there(tmp_path):
     run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
-    with pytest.raises(ConfigError, match=r"there is no folder .*mistyped"):
-        run_report(run, tmp_path / "mistyped" / "page.html", silent)
+    assert cli.main(["report", str(run), "--output", str(tmp_path / "mistyped" / "page.html")]) == 2
     assert not (tmp_path / "mistyped").exists()
 
 

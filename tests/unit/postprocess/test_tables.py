@@ -2,8 +2,10 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 
 from tests.unit import synthetic_run as synthetic
@@ -13,8 +15,10 @@ from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import Fetches
 from tierbench.postprocess.schema.tables import FILES
 from tierbench.postprocess.tables.load_run import read_results
+from tierbench.postprocess.tables.parquet import write_tables
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables, trial_tables
+from tierbench.submit import cli
 
 TRIAL = "trials/lan-xrootd.root.x004.r1"
 
@@ -356,3 +360,37 @@ def test_what_a_run_came_to_is_not_read_from_tables_that_are_older_than_a_trial(
     (after,) = (row for row in read_results(run, words.append).trials if row.trial_id == Path(TRIAL).name)
     assert after.window_s == pytest.approx(19)
     assert words == [f"{run}: making its tables anew, trials have ended since"]
+
+
+def test_without_pyarrow_parquet_is_refused_before_tables_are_made(run, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert cli.main(["tables", str(run), "--parquet"]) == 3
+    assert "pip install tierbench[parquet]" in capsys.readouterr().err
+    assert not (run / names.TRIALS_CSV).exists()
+
+
+def test_parquet_has_the_rows_and_types_of_the_tables(run):
+    parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
+    tables(run)
+    written = {path.name: parquet.read_table(path) for path in write_tables(run)}
+    assert set(written) == {f"{name.removesuffix('.csv')}.parquet" for name in FILES}
+    trials = written["trials.parquet"]
+    assert trials.column("trial").to_pylist() == [row["trial"] for row in rows(run / names.TRIALS_CSV)]
+    assert (str(trials.schema.field("jobs").type), str(trials.schema.field("window_s").type)) == ("int64", "double")
+    assert trials.column("operations").to_pylist() == [None, None]
+
+
+def test_the_notebook_reads_a_runs_tables_and_draws(run, monkeypatch):
+    """Its code is executed as a reader would, cell by cell."""
+    tables(run)
+    monkeypatch.setenv("RUN", str(run))
+    notebook = json.loads((Path(__file__).parents[3] / "docs/trials.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    names_in_it = {}
+    with mpl.rc_context({"backend": "agg"}):
+        for cell in cells:
+            exec(compile(cell, "docs/trials.ipynb", "exec"), names_in_it)  # noqa: S102 - our own
+    assert len(names_in_it["trials"]) == 2
+    assert set(names_in_it["usable"]["state"]) == {"complete"}
+    [axes] = names_in_it["figure"].axes
+    assert len(axes.lines) >= 1
