@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tierbench.dags.measure import COUNTERS, SENT
+from tierbench.dags.measure import COUNTERS, RECEIVED, SENT
+from tierbench.postprocess.measures.caches import software_caches
 from tierbench.postprocess.measures.closure import (
     BELONGS_TO_THE_OTHER,
     HEADERS,
     LEAST_HEADERS,
+    USUAL_MTU,
     Moved,
     at_far_end,
     at_rest,
@@ -27,6 +29,9 @@ from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, id
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Measured, rule
+from tierbench.postprocess.wording import abridged
+
+ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not the trial's
 
 
 @rule(
@@ -290,6 +295,38 @@ def still_at_an_edge(data: TrialData, row: TrialRow) -> Measured:
 
 def _least_idle_mbps(row: TrialRow) -> float:
     return min([mbps for mbps in (row.idle_before_mbps, row.idle_after_mbps) if mbps is not None], default=0.0)
+
+
+@rule(
+    "background on the path",
+    "what the clients' workers, a door or a gateway moved one way beyond what the clients read and the storage sent,"
+    " whichever is more, with headers",
+    unit="% of what was read",
+    suspect=10,
+    because="a host that serves others at the same time has less for the trial; clean trials stay below 5; where caches"
+    " of software are part of the trial, so is what they load",
+    remedy="somebody else uses these hosts, software is loaded through them, or an interface is sampled twice: repeat it"
+    " when they are quiet",
+    bytes_only=True,
+)
+def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
+    measure, read = data.measure, bytes_reported(data)
+    near = moved_around(data)
+    by_interfaces = measure.by == "interfaces" and measure.far_end == "workers"
+    if not read or near is None or not by_interfaces or software_caches(data):
+        return
+    usual = max(near.bytes, (1 + HEADERS / USUAL_MTU) * read)
+    of_role = {role: [each for each in data.sampled if each.samples.role == role] for role in ("door", "gateway")}
+    for hosts, directions in (
+        (data.far_end, (measure.far_direction,)),
+        *((servers, (SENT, RECEIVED)) for servers in of_role.values() if data.trial.protocol != "file"),
+    ):
+        moved = {way: part.bytes for way in directions if (part := together(data, hosts, way)) is not None}
+        if moved and min(moved.values()) >= ON_THE_PATH * near.bytes:
+            way = max(moved, key=lambda way: moved[way])
+            names = ", ".join(abridged(sorted({each.samples.host for each in hosts})))
+            words = f"{names} {way} {mb(moved[way])}, where the storage {measure.direction} {mb(near.bytes)}"
+            yield 100 * (moved[way] - usual) / read, words
 
 
 @rule(

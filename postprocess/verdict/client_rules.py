@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tierbench.postprocess.measures.closure import mb
+from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Measured, rule
@@ -57,10 +58,35 @@ def _strangers(data: TrialData, where: str, *, of_other_pools: bool) -> tuple[fl
     remedy="give each client a replica of its own: caches served the second one",
 )
 def shared_replica(data: TrialData, row: TrialRow) -> Measured:
-    readers = Counter(job.start.url for job in data.jobs if job.start and data.measure.did != "wrote")
+    readers = Counter(_file(job.start.url) for job in data.jobs if job.start and data.measure.did != "wrote")
     shared = [url for url, clients in readers.items() if clients > 1]
     count = sum(readers[url] for url in shared)
     yield count, f"{count} clients read {', '.join(shared[:3])} between them"
+
+
+def _file(url: str) -> str:
+    """What a URL names; behind ? XRootD has what is no part of it."""
+    return url.partition("?")[0] if url.startswith(("root:", "roots:", "xroot")) else url
+
+
+@rule(
+    "other sizes",
+    "sizes of the files that clients read, by what they met, away from those that the plan has from the catalogue",
+    unit="% of what was planned",
+    suspect=0.5,
+    invalid=10,
+    because="a file that was cut off or replaced is another measurement, and a client without data is none",
+    remedy="the files were changed since the plan was made: make the replicas and the run anew",
+)
+def other_sizes(data: TrialData, row: TrialRow) -> Measured:
+    sizes = [job.expected_bytes for job in data.jobs]
+    if data.measure.did != "read" or data.trial.streamed or any(size is None for size in sizes):
+        return
+    met, planned = sum(size or 0 for size in sizes), data.trial.bytes
+    if planned:
+        yield 100 * abs(met / planned - 1), f"the clients' files hold {mb(met)}, {mb(planned)} were planned"
+    if empty := sizes.count(0):
+        yield 100, f"the files of {empty} clients are empty"
 
 
 @rule(
@@ -94,11 +120,12 @@ def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
     unit="% of its process's",
     suspect=0.5,
     because="the rate is made of the first, and the second has all of it",
-    remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv",
+    remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv, and leave bytes_client"
+    " empty where the kernel does not count what a client reads",
 )
 def counts_apart(data: TrialData, row: TrialRow) -> Measured:
     counts = _two_counts(data)
-    yield from _worst((100 * (app / process - 1), words) for app, process, _, words in counts)
+    yield from _worst((100 * (app - process) / max(process, 1), words) for app, process, _, words in counts)
 
 
 @rule(
@@ -112,7 +139,7 @@ def counts_apart(data: TrialData, row: TrialRow) -> Measured:
 def uncounted_bytes(data: TrialData, row: TrialRow) -> Measured:
     if data.traits.taken_in == "bytes_client":
         counts = _two_counts(data)
-        yield from _worst((100 * (process - app - own) / app, words) for app, process, own, words in counts if app)
+        yield from _worst((100 * (process - app - own) / max(app, 1), words) for app, process, own, words in counts)
 
 
 def _two_counts(data: TrialData) -> list[tuple[int, int, int, str]]:
@@ -125,7 +152,7 @@ def _two_counts(data: TrialData) -> list[tuple[int, int, int, str]]:
             f"client {job.index} {data.measure.did} {mb(job.bytes_app)}, its process {mb(job.bytes_client)}",
         )
         for job in data.jobs
-        if job.ok and job.bytes_app is not None and job.bytes_client
+        if job.ok and job.bytes_app is not None and job.bytes_client is not None
     ]
 
 
@@ -160,16 +187,23 @@ def unlike_the_others(data: TrialData, row: TrialRow) -> Measured:
     remedy="the client ends too early, counts wrongly, or has another file: see its record",
 )
 def not_whole(data: TrialData, row: TrialRow) -> Measured:
-    if data.trial.work.for_s is None and data.traits.reads_whole:
-        sizes = [(job, job.expected_bytes, job.bytes_taken or 0) for job in data.jobs if job.ok]
+    if data.traits.reads_whole:
+        sizes = [(job, job.expected_bytes, _of_its_files(job, data)) for job in data.jobs if job.ok]
         yield from _worst(
             (
                 100 * max(size - taken, taken - OWN_BYTES - size) / size,
                 f"client {job.index} {data.measure.did} {mb(taken)} of a file of {mb(size)}",
             )
             for job, size, taken in sizes
-            if size
+            if size and taken is not None
         )
+
+
+def _of_its_files(job: Job, data: TrialData) -> int | None:
+    """What a client moved of its files; of those that are read again and again each once, if it had them all."""
+    if data.trial.work.for_s is None:
+        return job.bytes_taken or 0
+    return job.work.bytes_once if job.work and job.work.files >= data.trial.work.files_per_job else None
 
 
 def _worst(of_clients: Iterable[tuple[float, str]]) -> Measured:

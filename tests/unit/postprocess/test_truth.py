@@ -201,6 +201,24 @@ def test_data_sent_twice_are_not_somebody_elses(folder: Path) -> None:
     assert "somebody" not in reasons
 
 
+@pytest.mark.parametrize(("share", "verdict"), [(0.05, "VALID"), (0.2, "SUSPECT"), (7.0, "SUSPECT")])
+@pytest.mark.parametrize("role", ["worker", "door", "gateway"])
+def test_others_that_use_a_host_of_the_path(folder: Path, role: str, share: float, verdict: str) -> None:
+    """What they move there is in nothing that the storage or the clients count."""
+    others = both(WIRE, moving(400 * share, 0, 20))
+    with_worker(folder, WIRE, others if role == "worker" else WIRE)
+    if role != "worker":
+        samples(folder, host=f"{role}.test", role=role, tx_bytes=others, rx_bytes=others)
+    found, reasons, _ = judged(folder)
+    assert (found, "somebody else uses these hosts" in reasons) == (verdict, verdict != "VALID")
+
+
+def test_a_door_off_the_path_serves_whom_it_likes(folder: Path) -> None:
+    with_worker(folder, WIRE, WIRE)
+    samples(folder, host="door.test", role="door", tx_bytes=moving(100, 0, 20), rx_bytes=moving(100, 0, 20))
+    assert judged(folder)[:2] == ("VALID", "")
+
+
 def test_a_warm_share_at_a_worker_shows_beside_others_excess(folder: Path) -> None:
     wire = synthetic.during(400 / 1.02 * 1500 / 1434 * 0.93, 20)
     with_worker(folder, both(wire, moving(0.09 * 400, 0, 20)), wire)

@@ -59,6 +59,18 @@ def moved(folder, share, counted=1.0):
         edit_client(folder, index, "end", bytes_app=round(READ / 4 * share), bytes_client=round(READ / 4 * counted))
 
 
+def read_again(folder, share):
+    """Have the clients read their files, or so much of them, for a time, each several times."""
+    edit_trial(folder, client="dd", work={"files_per_job": 1, "processes": 1, "for_s": 20.0, "order": "listed"})
+    done = {
+        "processes": 1, "files": 1, "fetches": 3, "failed": 0, "cut": 0, "failures": {}, "latency_classes": {},
+        "bytes_once": round(READ / 4 * share), "latency_s": dict.fromkeys(("p50", "p95", "p99", "max")),
+        "last_begin_wall_ns": synthetic.GO_NS,
+    }  # fmt: skip
+    for index in range(4):
+        edit_client(folder, index, "end", work=done)
+
+
 def start_beside(folder, seconds):
     """Have jobs of the next trial been started for so long."""
     told = {"format": 1, "jobs": 5, "first_wall_s": 1.8e9 + 1, "last_wall_s": 1.8e9 + 1 + seconds}
@@ -111,6 +123,17 @@ CASES = [
         f, flush={"strategy": "none", "hosts": []}), "SUSPECT", "no cache was flushed"),
     ("counts apart", lambda f: moved(f, 1.0, 0.996), lambda f: moved(
         f, 1.0, 1 / 1.024), "SUSPECT", "client 0 read 245.10 MB, its process 239.35 MB (at most 0.5 %"),
+    ("counts apart", leave, lambda f: moved(f, 1.0, 0), "SUSPECT", "client 0 read 245.10 MB, its process 0.00 MB"),
+    ("uncounted bytes", leave, lambda f: edit_client(
+        f, 0, "end", bytes_app=0), "SUSPECT", "client 0 read 0.00 MB, its process 245.10 MB"),
+    ("other sizes", lambda f: edit_trial(f, bytes=round(READ * 1.004)), lambda f: edit_trial(
+        f, bytes=round(READ * 1.006)), "SUSPECT", "the clients' files hold 980.39 MB, 986.27 MB were planned"),
+    ("other sizes", leave, lambda f: edit_client(
+        f, 1, "start", expected_bytes=0), "INVALID", "the files of 1 clients are empty"),
+    ("shared replica", leave, lambda f: edit_client(
+        f, 1, "start", url="root://synthetic/0?again"), "INVALID", "2 clients read root://synthetic/0 between them"),
+    ("not whole", lambda f: read_again(f, 0.996), lambda f: read_again(
+        f, 0.985), "SUSPECT", "client 0 read 241.42 MB of a file of 245.10 MB"),
     ("uncounted bytes", lambda f: moved(f, 1.0, 1.05), lambda f: moved(
         f, 1.0, 1.06), "SUSPECT", "client 0 read 245.10 MB, its process 259.80 MB (at most 5 % of its count)"),
     ("unlike the others", leave, lambda f: edit_client(
@@ -210,7 +233,7 @@ def test_each_rule_has_a_case_here():
     elsewhere |= {"other servers"}  # test_storage_of_a_way.py
     elsewhere |= {"cold cache held", "warm cache fetched"}  # test_software_cache.py
     elsewhere |= {"software from elsewhere", "software cache not told"}
-    elsewhere |= {"other mount"}  # test_mounts.py
+    elsewhere |= {"other mount", "background on the path"}  # test_mounts.py, test_truth.py
     elsewhere |= {"unlike its repetitions", "split otherwise", "written late"}
     assert {rule.name for rule in RULES} == {case[0] for case in CASES} | elsewhere
 
