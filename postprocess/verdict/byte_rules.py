@@ -305,8 +305,8 @@ def _least_idle_mbps(row: TrialRow) -> float:
     suspect=10,
     because="a host that serves others at the same time has less for the trial; clean trials stay below 5; where caches"
     " of software are part of the trial, so is what they load",
-    remedy="somebody else uses these hosts, software is loaded through them, or an interface is sampled twice: repeat it"
-    " when they are quiet",
+    remedy="somebody else uses these hosts, software is loaded through them, or an interface is sampled twice: repeat"
+    " it when they are quiet",
     bytes_only=True,
 )
 def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
