@@ -93,11 +93,11 @@ def command_line(word: str = "") -> argparse.ArgumentParser:
 
 
 def _register_all(subcommands: Any) -> None:
-    from tierbench.submit import clean, commands, doctor, history, listing, results, watch
+    from tierbench.submit import clean, commands, doctor, history, init_site, listing, results, watch
     from tierbench.submit.nightly import cli as nightly
     from tierbench.testbed import cli as testbed
 
-    for part in (listing, doctor, commands, watch, results, clean, nightly, history, testbed):
+    for part in (listing, init_site, doctor, commands, watch, results, clean, nightly, history, testbed):
         part.register(subcommands)
 
 

@@ -51,6 +51,25 @@ def plain_errors(what: str) -> Iterator[Any]:
         raise PoolError(f"cannot {what}: {' '.join(str(error).split())}") from None
 
 
+@dataclass(frozen=True)
+class Machine:
+    """A machine of the pool, and the network that it says it is on."""
+
+    host: str
+    cores: int
+    network: str
+
+
+def all_machines() -> list[Machine]:
+    """The pool's machines, by their names."""
+    networks: dict[str, str] = {}
+    with plain_errors("ask the pool for its machines") as htcondor2:
+        for ad in htcondor2.Collector().query(htcondor2.AdTypes.Startd, "true", ["Machine", "TierbenchNetwork"]):
+            networks[_host(ad["Machine"])] = str(ad.get("TierbenchNetwork", ""))
+    cores = matching_slots("true").cores
+    return [Machine(host, cores.get(host, 0), networks[host]) for host in sorted(networks)]
+
+
 def matching_slots(requirements: str) -> Slots:
     """The cores of the pool that a job with these requirements could ever get."""
     with plain_errors("ask the pool for its slots") as htcondor2:

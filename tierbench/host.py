@@ -10,8 +10,11 @@ import socket
 import time
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+MOUNTS = "/proc/self/mounts"
+NETWORK = ("9p", "afs", "beegfs", "ceph", "cifs", "gpfs", "lustre", "nfs", "nfs4", "panfs", "smb3")  # and of FUSE all
+NO_STORAGE = ("fuse.cvmfs2", "fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fuse.snapfuse")  # but these
 CLOCK_SECONDS = 0.03  # three steps of /proc/uptime
 CLOCK_READS = 12
 CLOCK_PATIENCE_NS = 10**9  # far from the access point fewer reads have to do: others wait for them
@@ -55,6 +58,28 @@ def read_text(path: str) -> str:
         return Path(path).read_text(errors="replace")
     except OSError:
         return ""
+
+
+class Mount(NamedTuple):
+    """What is mounted where, and the kind of its file system."""
+
+    device: str
+    point: str
+    kind: str
+
+    @property
+    def by_network(self) -> bool:
+        """Whether others see the same files."""
+        return self.kind in NETWORK or (self.kind.startswith("fuse.") and self.kind not in NO_STORAGE)
+
+
+def mounts(table: str = MOUNTS) -> "list[Mount]":
+    """All that is mounted here, each place once, by what lies uppermost there."""
+    found = {}  # type: dict[str, Mount]
+    for line in read_text(table).splitlines():
+        device, point, kind = (word.replace("\\040", " ") for word in line.split()[:3])
+        found[point] = Mount(device, point, kind)
+    return list(found.values())
 
 
 class NoChirp(Exception):

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import machine
+from tierbench.host import Mount, machine, mounts
 from tierbench.monitors.source import NICE, Refusal
 from tierbench.monitors.sources.net import find_interfaces
 from tierbench.wrappers.child import PATIENCE_S, run_program
@@ -195,13 +195,9 @@ def contents(url: str, seconds: float) -> "tuple[int, str] | None":
 
 def mount_of(path: str) -> "tuple[str, str]":
     """The mount point above a path, and the kind of file system there."""
-    best = ("/", "?")
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        point, kind = line.split()[1:3]
-        point = point.replace("\\040", " ")
-        if (path + "/").startswith(point.rstrip("/") + "/") and len(point) >= len(best[0]):
-            best = (point, kind)
-    return best
+    above = [mount for mount in mounts() if (path + "/").startswith(mount.point.rstrip("/") + "/")]
+    best = max(above, key=lambda mount: len(mount.point)) if above else Mount("", "/", "?")
+    return best.point, best.kind
 
 
 def ask_xrootd(question: "dict[str, Any]") -> None:

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 from tierbench.checked_text import shown
 from tierbench.errors import BusyError, ConfigError, TierbenchError
+from tierbench.host import MOUNTS, mounts
 from tierbench.postprocess.compare.differences import Environment, Link
 from tierbench.postprocess.history.rows import MEASURED, Acknowledgement, Measured, Message, Night, Value, Verdicts
 
@@ -100,7 +101,6 @@ VERSION = len(MIGRATIONS)
 
 PLACE = "TIERBENCH_HISTORY"  # in the environment: where the database is
 WAIT_S = 60.0
-NETWORK = {"nfs", "nfs4", "afs", "cifs", "smb3", "lustre", "ceph", "gpfs", "beegfs", "9p"}  # types of file systems
 
 OF_NIGHT = [field.name for field in fields(Night) if field.name != "id"]
 KEY = ("nightly", "planned_ns", "run")
@@ -116,16 +116,11 @@ def default_place() -> Path:
     return Path(os.environ.get(PLACE) or Path.home() / ".local/share/tierbench/history.sqlite")
 
 
-def network_file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+def network_file_system(path: Path, table: str = MOUNTS) -> str:
     """The type of the network file system that a file is on, or nothing: SQLite's locks do not hold on every one."""
-    best, kind = -1, ""
-    with suppress(OSError):
-        for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines():
-            _, point, type_, *_ = line.split(" ")
-            point = point.replace("\\040", " ")
-            if len(point) >= best and path.is_relative_to(point):
-                best, kind = len(point), type_
-    return kind if kind in NETWORK or kind.startswith("fuse.") else ""
+    above = [mount for mount in mounts(table) if path.is_relative_to(mount.point)]
+    mount = max(above, key=lambda mount: len(mount.point), default=None)
+    return mount.kind if mount and mount.by_network else ""
 
 
 def doubt_of_place(path: Path) -> str:

@@ -22,7 +22,9 @@ from tierbench.dags.replicas import Entry
 from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
 from tierbench.json_files import Damaged
-from tierbench.site_configs.site import Destination, Site, find_site
+from tierbench.site_configs.site import Destination, Site, load_site
+from tierbench.submit.init_site import site_lines
+from tierbench.submit.pool import Machine
 from tierbench.submit.preview import preview
 
 Catalogues = Mapping[str, Mapping[str, Entry]]
@@ -281,11 +283,12 @@ def test_a_plan_says_what_room_and_time_its_files_take(site: Site, quick: Experi
     assert re.search(r"replicas root-tree-\w+: 24 files, 1\.54 GB of room, about 15 s or more to make", text)
 
 
-def test_a_single_box_measures_its_own_disk(quick: Experiment) -> None:
+def test_a_single_box_measures_its_own_disk(quick: Experiment, tmp_path: Path) -> None:
     """Its sampler is that of a worker: the storage is there, and not on the network."""
-    box = find_site("minimal")
+    (tmp_path / "box.toml").write_text("\n".join(site_lines("box", [Machine("box.example", 4, "")], "", [], [])))
+    box = load_site(tmp_path / "box.toml")
     asked = dataclasses.replace(quick, access=("disk",))
-    plan = expand(box, asked, {"box": ["box.example"]})
+    plan = expand(box, asked, {"workers": ["box.example"]})
     (sampler,) = sampled_hosts(box, plan, plan.configurations[0])
     assert (sampler.host, sampler.role) == ("box.example", "worker")
 

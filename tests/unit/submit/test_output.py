@@ -110,6 +110,7 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, n
 
 # For each command something that is not there, and the exit status.
 NOT_THERE = {
+    "init-site": ("nope", 2),
     "list": ("--nope", 2), "show": ("nope", 2), "doctor": ("--site nope", 2), "plan": ("nope --site testbed", 2),
     "replicas": ("nope --site testbed", 2), "write": ("nope --site testbed", 2), "run": ("nope --site testbed", 2),
     "submit": ("nope", 2), "watch": ("nope", 2), "stop": ("nope", 2), "tables": ("nope", 2), "enough": ("nope r1", 2),

@@ -258,7 +258,7 @@ def test_values_are_replaced_and_not_added_to(history):
 
 
 def test_a_history_on_a_network_file_system_is_known_by_its_mount(tmp_path):
-    mounts = tmp_path / "mounts"
-    mounts.write_text("/dev/vda1 / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\n/dev/vdb /home/local xfs rw 0 0\n")
-    kinds = [database.network_file_system(Path(path), mounts) for path in ("/home/me/h", "/home/local/h", "/var/h")]
+    table = tmp_path / "mounts"
+    table.write_text("/dev/vda1 / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\n/dev/vdb /home/local xfs rw 0 0\n")
+    kinds = [database.network_file_system(Path(path), str(table)) for path in ("/home/me/h", "/home/local/h", "/var/h")]
     assert kinds == ["nfs4", "", ""]

@@ -1,0 +1,258 @@
+"""`tierbench init-site`: a site file from what the pool, this host's mounts and some URLs tell."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tierbench.checked_text import AbsolutePath, Host, Key, Name, Prefix, printable, shown
+from tierbench.errors import ConfigError
+from tierbench.host import Mount, mounts
+from tierbench.site_configs.site import load_site
+from tierbench.submit import pool
+from tierbench.submit.output import say, show
+from tierbench.submit.pool import Machine, PoolError
+
+DESCRIPTION = """\
+Write a site file from what can be found out here: the pool's machines, this host's mounts, and whether the servers of
+the URLs answer. What it guessed is marked GUESSED, what it could not find out CHANGE; `tierbench doctor` then tries
+all of it and says what is missing.
+"""
+EXAMPLES = """\
+examples:
+  tierbench init-site my-site.toml                                 the pool and the network file systems mounted here
+  tierbench init-site my-site.toml --url root://door.example//store --url https://door.example:1094/store
+  tierbench doctor --site ./my-site.toml
+"""
+# By a URL's scheme: the protocol, how the prefix begins, and the port that is meant where none is said.
+SCHEMES = {
+    "root": ("xrootd", "root", 1094), "roots": ("xrootd", "root", 1094), "xroot": ("xrootd", "root", 1094),
+    "http": ("http", "http", 80), "https": ("http", "https", 443),
+    "dav": ("http", "http", 80), "davs": ("http", "https", 443), "gsiftp": ("gridftp", "gsiftp", 2811),
+}  # fmt: skip
+SERVERS = "server"  # TierbenchNetwork of slots that take no clients
+PATIENCE_S = 5.0
+SHOWN = 4  # machines in a comment
+COLUMN = 50  # where comments begin
+
+
+def register(subcommands: Any) -> None:
+    """Add `init-site` to the command line."""
+    parser = subcommands.add_parser(
+        "init-site",
+        help="Write a site file from the pool, the mounts here and some URLs",
+        description=DESCRIPTION, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.set_defaults(run=_init_site)
+    parser.add_argument("file", metavar="FILE", type=Path, help="the site file, which must not be there yet")
+    url = "a server of the storage, as root://HOST//PATH or https://HOST:PORT/PATH; may be repeated"
+    parser.add_argument("--url", action="append", default=[], metavar="URL", help=url)
+    mount = "where the storage is mounted; may be repeated (default: all network file systems mounted here)"
+    parser.add_argument("--mount", action="append", default=[], metavar="PATH", help=mount)
+
+
+@dataclass(frozen=True)
+class Server:
+    """What a URL says, and whether the server answers."""
+
+    protocol: str
+    prefix: str
+    host: str
+    path: str
+    trouble: str
+
+
+def _init_site(arguments: argparse.Namespace) -> int:
+    file: Path = arguments.file
+    name = file.stem
+    if file.suffix != ".toml" or not Name.fits(name):
+        raise ConfigError(f"{printable(str(file))}: must be called NAME.toml, the name {Name.must_be}")
+    servers = [server_of(url) for url in arguments.url]
+    places = [mount_at(path) for path in arguments.mount] or [mount for mount in mounts() if mount.by_network]
+    try:
+        machines, trouble = pool.all_machines(), ""
+    except PoolError as error:
+        machines, trouble = [], str(error)
+        say(f"the pool was not asked: {error}")
+    text = "".join(f"{line}\n" for line in site_lines(name, machines, trouble, places, servers))
+    try:
+        with file.open("x", encoding="utf-8") as new:
+            new.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{file}: is there already; remove it, or give another name") from None
+    load_site(file)
+    count = f"{len(machines)} machines, {len(places)} mounts and {len(servers)} URLs"
+    show(f"{file}: made of {count}; {text.count('# CHANGE')} places to change, {text.count('# GUESSED')} guessed")
+    show(f"next: tierbench doctor --site {file if '/' in str(file) else f'./{file}'}")
+    return 0
+
+
+def server_of(url: str) -> Server:
+    """A URL's parts, as a site file has them."""
+    try:
+        parts = urlsplit(url)
+        protocol, scheme, usual = SCHEMES[parts.scheme]
+        port, host = parts.port or usual, parts.hostname or ""
+    except (KeyError, ValueError):
+        raise ConfigError(f"--url {shown(url)}: must be SCHEME://HOST:PORT/PATH, {', '.join(SCHEMES)}") from None
+    prefix = f"{scheme}://{host}:{port}/"
+    if not Host.fits(host) or not Prefix.fits(prefix):
+        raise ConfigError(f"--url {shown(url)}: its host must be {Host.must_be}")
+    say(f"asking {host}:{port}")
+    try:
+        socket.create_connection((host, port), PATIENCE_S).close()
+        trouble = ""
+    except OSError as error:
+        trouble = str(error.strerror or error)
+    path = f"/{parts.path.strip('/')}"
+    return Server(protocol, prefix, host, path if path != "/" and AbsolutePath.fits(path) else "", trouble)
+
+
+def mount_at(path: str) -> Mount:
+    """The file system that holds a path, as mounted there."""
+    if not AbsolutePath.fits(path):
+        raise ConfigError(f"--mount {shown(path)}: must be {AbsolutePath.must_be}")
+    above = [mount for mount in mounts() if Path(path).is_relative_to(mount.point)]
+    return max(above, key=lambda mount: len(mount.point), default=Mount("", "/", "?"))._replace(point=path)
+
+
+# -- the file ------------------------------------------------------------------------------------------------
+
+
+def site_lines(
+    name: str, machines: Sequence[Machine], trouble: str, places: Sequence[Mount], servers: Sequence[Server]
+) -> Iterator[str]:
+    """The site file, line by line."""
+    yield f"# Made by `tierbench init-site` on {time.strftime('%Y-%m-%d')}: what it guessed is marked GUESSED, what it"
+    yield "# could not find out CHANGE. docs/sites.md has all keys. What is missing still, and what to do about it:"
+    yield f"#     tierbench doctor --site ./{name}.toml"
+    yield ""
+    yield f'name = "{name}"'
+    pools = list(_pools(machines, {server.host for server in servers}))
+    for pool_name, requirements, members in pools or [("workers", 'TierbenchNetwork == "public"', [])]:
+        cores = sum(machine.cores for machine in members)
+        yield ""
+        yield _line(f"[pools.{pool_name}]", f"{cores} cores on {_listed(members)}" if members else "")
+        why = "" if members else f"CHANGE: {trouble or 'the pool has no workers now'}"
+        yield _line(f"requirements = '{requirements}'", why or "a ClassAd expression: which machines are meant")
+        yield _line('interface = "auto"', "GUESSED: that of the default route; or as `ip link` has it there")
+    names = [pool_name for pool_name, *_ in pools] or ["workers"]
+    places = [place for place in places if AbsolutePath.fits(place.point)]
+    yield from _accesses(names, places, servers)
+    yield ""
+    yield "[storage]"
+    yield _replicas(places, servers)
+    yield from _samplers(machines, places, servers)
+    yield ""
+    yield "[flush]"
+    yield _line('strategy = "fadvise"', "needs no privilege where jobs run as the files' owner; or drop_caches")
+    yield ""
+    yield "# [links]                 what the links carry, in Mb/s: `tierbench doctor` measures it"
+    yield "# wan = 10000"
+    yield "# storage = 10000"
+
+
+def _line(content: str, comment: str) -> str:
+    return f"{content:<{COLUMN}}# {printable(comment)}" if comment else content
+
+
+def _listed(machines: Sequence[Machine]) -> str:
+    names = [machine.host for machine in machines]
+    return ", ".join(names if len(names) <= SHOWN else [*names[:SHOWN], f"{len(names) - SHOWN} more"])
+
+
+def _pools(machines: Iterable[Machine], servers: set[str]) -> Iterator[tuple[str, str, list[Machine]]]:
+    """The machines by the networks that they say they are on, or else all of them."""
+    workers = [machine for machine in machines if machine.network != SERVERS]
+    clients = [machine for machine in workers if machine.host not in servers] or workers
+    for network in sorted({machine.network for machine in clients}):
+        members = [machine for machine in clients if machine.network == network]
+        if network:
+            yield network if Key.fits(network) else "workers", f'TierbenchNetwork == "{network}"', members
+        elif len(members) == 1:
+            yield "workers", f'Machine == "{members[0].host}"', members
+        else:
+            others = sorted({machine.host for machine in workers} - {machine.host for machine in members})
+            yield "workers", " && ".join(['OpSys == "LINUX"', *(f'Machine != "{host}"' for host in others)]), members
+
+
+def _accesses(pools: Sequence[str], places: Sequence[Mount], servers: Sequence[Server]) -> Iterator[str]:
+    """Each pool by each URL and mount; without any, the workers' own disks."""
+    taken: set[str] = set()
+
+    def table(name: str, pool_name: str, comment: str = "") -> Iterator[str]:
+        wanted = name if len(pools) == 1 else f"{pool_name}-{name}"
+        key = next(
+            key for number in range(1, 1000) if (key := wanted if number == 1 else f"{wanted}-{number}") not in taken
+        )
+        taken.add(key)
+        yield ""
+        yield _line(f"[access.{key}]", comment)
+        yield f'pool = "{pool_name}"'
+
+    for pool_name in pools:
+        for server in servers:
+            state = f"CHANGE: it does not answer from here: {server.trouble}" if server.trouble else "answers from here"
+            yield from table(server.protocol, pool_name)
+            yield f'protocol = "{server.protocol}"'
+            yield _line(f'prefix = "{server.prefix}"', state)
+            yield '# token = { file = "/home/me/token" }       or kerberos, x509: where the server asks for one'
+        for number, place in enumerate(places):
+            yield from table("mount", pool_name, f"{place.kind} {place.device} on {place.point}")
+            doubt = "" if place.by_network else "CHANGE: a disk of this host alone? Then on_disk = true, with replicas"
+            yield _line('protocol = "file"', doubt)
+            if number:
+                yield _line(
+                    f'replicas = "{place.point}/tierbench"', "copies: `tierbench replicas … --access` makes them"
+                )
+        if not servers and not places:
+            yield from table("disk", pool_name, "GUESSED: no URL and no network file system, so the workers' own disks")
+            yield 'protocol = "file"'
+            yield 'replicas = "/var/tmp/tierbench-copies"'
+            yield "on_disk = true"
+
+
+def _replicas(places: Sequence[Mount], servers: Sequence[Server]) -> str:
+    if places:
+        also = "; servers must export this path" if servers else ""
+        return _line(f'replicas = "{places[0].point}/tierbench"', f"GUESSED: a folder that you can write{also}")
+    path = next((server.path for server in servers if server.path), "")
+    if path:
+        return _line(f'replicas = "{path}/tierbench"', "GUESSED: a folder below the URL's path, on the server")
+    return _line('replicas = "/srv/tierbench"', "CHANGE: a folder on the storage, for `tierbench replicas`")
+
+
+def _samplers(machines: Sequence[Machine], places: Sequence[Mount], servers: Sequence[Server]) -> Iterator[str]:
+    """The hosts whose interfaces tell what moved: who exports a mount is the storage, else the URLs' servers are."""
+    in_pool = {machine.host: machine for machine in machines}
+    exporters = [
+        host for place in places if (host := place.device.partition(":/")[0]) != place.device and Host.fits(host)
+    ]
+    roles = {
+        **{server.host: "door" if exporters else "storage" for server in servers},
+        **dict.fromkeys(exporters, "storage"),
+    }
+    doubt = ""
+    if not roles:
+        first = next(iter(in_pool), "storage.example")
+        roles = {first: "storage"}
+        doubt = "" if first in in_pool and not places else "CHANGE: the storage server whose interface is to be counted"
+    for number, (host, role) in enumerate(roles.items(), 1):
+        yield ""
+        yield f"[samplers.{role}-{number}]"
+        workers = [machine.host for machine in machines if machine.network != SERVERS]
+        alone = "CHANGE: it is the only worker, too, and reads of itself by lo, which is not counted"
+        yield _line(f'host = "{host}"', doubt or (alone if workers == [host] and servers else ""))
+        yield _line('interface = "auto"', "GUESSED: that of the default route")
+        yield _line(
+            f'role = "{role}"', "GUESSED: the files are on its own disks" if role == "storage" and servers else ""
+        )
+        if host not in in_pool:
+            yield _line('via = "ssh"', "GUESSED: not in the pool. No trial is VALID until it joins, by")
+            yield _line("", "site-configs/htcondor/50-tierbench-server.conf")

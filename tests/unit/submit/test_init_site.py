@@ -1,0 +1,99 @@
+"""A site file is made of what the pool, the mounts and some URLs tell, and can be read as it is."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tierbench.host import Mount
+from tierbench.site_configs.site import Site, load_site
+from tierbench.submit import init_site, pool
+from tierbench.submit.cli import main
+from tierbench.submit.pool import Machine, PoolError
+
+NFS = Mount("nas.example:/export", "/data", "nfs4")
+DISK = Mount("/dev/sda1", "/", "ext4")
+NODES = [Machine("a.example", 8, "public"), Machine("b.example", 8, "private"), Machine("door.example", 4, "server")]
+
+
+@pytest.fixture(autouse=True)
+def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(init_site, "mounts", lambda: [DISK])
+    monkeypatch.setattr(pool, "all_machines", list)
+
+
+def made(*arguments: str) -> Site:
+    assert main(["init-site", "mine.toml", *arguments]) == 0
+    return load_site(Path("mine.toml"))
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_one_box_alone_has_its_own_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "all_machines", lambda: [Machine("box.example", 4, "")])
+    site = made()
+    assert site.pools["workers"].requirements == 'Machine == "box.example"'
+    assert site.access["disk"].on_disk
+    assert (site.server.host, site.server.via) == ("box.example", "pool")
+
+
+def test_networks_are_pools_and_servers_take_no_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "all_machines", lambda: NODES)
+    monkeypatch.setattr(init_site, "mounts", lambda: [DISK, NFS])
+    site = made("--url", "root://door.example//data")
+    assert set(site.pools) == {"private", "public"}
+    assert {(access.pool, access.protocol) for access in site.access.values()} == {
+        (name, protocol) for name in site.pools for protocol in ("file", "xrootd")
+    }
+    roles = {sampler.host: (sampler.role, sampler.via) for sampler in site.samplers.values()}
+    assert roles == {"door.example": ("door", "pool"), "nas.example": ("storage", "ssh")}
+    assert site.storage.replicas == "/data/tierbench"
+
+
+def test_machines_without_a_network_are_one_pool_beside_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = [Machine(host, 8, "") for host in ("a.example", "b.example", "door.example")]
+    monkeypatch.setattr(pool, "all_machines", lambda: machines)
+    site = made("--url", "https://door.example/store")
+    assert site.pools["workers"].requirements == 'OpSys == "LINUX" && Machine != "door.example"'
+    assert (site.access["http"].prefix, site.storage.replicas) == ("https://door.example:443/", "/store/tierbench")
+
+
+def test_without_a_pool_it_says_what_was_not_asked(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    def refused() -> list[Machine]:
+        raise PoolError("no collector answers")
+
+    monkeypatch.setattr(pool, "all_machines", refused)
+    made("--url", f"root://localhost:{port}//store", "--url", "root://127.0.0.1:1//store", "--mount", "/mnt/data")
+    lines = Path("mine.toml").read_text().splitlines()
+    assert [line.split("# ")[1] for line in lines if line.startswith("requirements")] == [
+        "CHANGE: no collector answers"
+    ]
+    answers = [line.split("# ")[1] for line in lines if line.startswith("prefix")]
+    assert answers[0] == "answers from here"
+    assert answers[1].startswith("CHANGE: it does not answer from here: ")
+    assert any(line.startswith('protocol = "file"') and "a disk of this host alone?" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["there.toml"], "is there already"),
+        (["mine"], "must be called NAME.toml"),
+        (["mine.toml", "--url", "ftp://door.example/x"], "must be SCHEME://HOST:PORT/PATH"),
+        (["mine.toml", "--url", 'root://a"b//x'], "its host must be"),
+        (["mine.toml", "--mount", "data"], "--mount"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("there.toml").write_text("mine")
+    assert main(["init-site", *arguments]) == 2
+    assert why in capsys.readouterr().err
+    assert [path.read_text() for path in Path().glob("*.toml")] == ["mine"]
