@@ -19,7 +19,7 @@ SHIPPED_ON = $(if $(OLD_PYTHON),TIERBENCH_OLD_PYTHON=$(OLD_PYTHON))
 
 demo: setup
 	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'echo "demo: broken off; its testbed goes, and the run in it" >&2; exit 130' INT TERM; \
-	$(TIERBENCH) testbed up --name demo && $(TIERBENCH) testbed run quick --name demo
+	$(TIERBENCH) testbed run quick --name demo
 
 # Its parts run beside each other; their logs stay in build/test.
 test: setup

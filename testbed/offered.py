@@ -113,7 +113,7 @@ def links(settings: Settings) -> dict[str, Any]:
     """What the links of such a testbed can carry, in Mb/s, and its round-trip time."""
     rate = settings.rates_mbps
     return {
-        "wan": rate.wan, "storage": rate.storage, "metadata": rate.metadata, "gateway": rate.server,
+        "wan": rate.wan, "storage": rate.storage, "metadata": rate.metadata, "gateway": rate.gateway,
         "door": rate.server, "worker": rate.worker, "rtt_ms": settings.rtt_ms,
     }  # fmt: skip
 

@@ -19,6 +19,7 @@ class Rates:
     wan: int = bounded(1000, 1, 100_000)
     storage: int = bounded(800, 1, 100_000)
     server: int = bounded(1000, 1, 100_000)
+    gateway: int = bounded(1000, 1, 100_000)
     metadata: int = bounded(1000, 1, 100_000)
     worker: int = bounded(100, 1, 100_000)
     disk: int = bounded(0, 0, 100_000)  # what a worker reads from its own; 0: as fast as this machine's is

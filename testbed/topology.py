@@ -156,7 +156,7 @@ class Topology:
 def with_workers(settings: Settings, servers: Iterable[Host]) -> Topology:
     """The hosts that the settings ask for, and these."""
     rate = settings.rates_mbps
-    gateway = (Nic("eth0", FIU, 10, rate.server), Nic("eth1", PRIVATE, 1, rate.server))
+    gateway = (Nic("eth0", FIU, 10, rate.gateway), Nic("eth1", PRIVATE, 1, rate.gateway))
     hosts = [Host(WAN, in_pool=True), *servers, Host(GATEWAY, gateway, in_pool=True, mounts=True)]
     for index in range(settings.private_workers + settings.public_workers):
         public = index >= settings.private_workers
