@@ -11,7 +11,6 @@ from tierbench.errors import ConfigError
 from tierbench.spec import NAMED
 from tierbench.submit.output import warn
 from tierbench.testbed import settings, terminal
-from tierbench.testbed.all_papers import run_all, show_list
 from tierbench.testbed.check import check
 from tierbench.testbed.run import attach, run
 from tierbench.testbed.status import findings
@@ -192,6 +191,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.list and not arguments.all_papers:
         raise ConfigError("--list goes with --all-papers; `tierbench plan` shows a single experiment")
     if arguments.all_papers:
+        from tierbench.testbed.all_papers import run_all, show_list  # with the planner, which nothing else here needs
+
         into = arguments.into or runs / "all-papers"
         if arguments.list:
             show_list(into)

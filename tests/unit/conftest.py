@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.client_process import Job
-from tests.unit.quick_plan import POOL
+from tests.unit.quick_plan import POOL, larger_quick
 from tests.unit.sampler_process import Start
 from tests.unit.shipped import PYTHON, ship
-from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Plan, expand
 from tierbench.postprocess.plots import canvas
 from tierbench.site_configs.site import Site, find_site
@@ -58,7 +58,7 @@ def site() -> Site:
 
 @pytest.fixture(scope="module")
 def quick() -> Experiment:
-    return find_experiment("quick")
+    return larger_quick()
 
 
 @pytest.fixture(scope="module")

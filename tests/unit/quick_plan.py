@@ -1,11 +1,32 @@
-"""What tests of a plan's texts and of a run directory take: workers, and one trial of the experiment quick."""
+"""What tests of a plan's texts and of a run directory take: workers, an experiment, and one trial of it."""
 
 from __future__ import annotations
 
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.plan import Plan, Trial
+
+# What quick asks and how much is chosen for those who try it; tests count on four access methods and two batches.
+LARGER_QUICK = """
+extends = "quick"
+name = "larger-quick"
+access = ["lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct"]
+batches = [4, 8]
+replicas.root-tree = { count = 24, size_mb = 64 }
+"""
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 
 
 def the_trial(plan: Plan, trial_id: str = "lan-xrootd.root.x004.r1") -> Trial:
     return next(trial for trial in plan.trials if trial.id == trial_id)
+
+
+def larger_quick() -> Experiment:
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(LARGER_QUICK)
+        file.flush()
+        return replace(load_experiment(Path(file.name)), name="quick")

@@ -20,11 +20,12 @@ import htcondor2
 import pytest
 
 from tests.unit.client_process import Job, events
+from tests.unit.quick_plan import LARGER_QUICK, larger_quick
 from tests.unit.submit.test_doctor import WORKERS, answer, proxy
 from tests.unit.wrappers.test_client_gate import at_the_gate, open_gate
 from tierbench import names
 from tierbench.checked_text import AbsolutePath, Name, Value
-from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
@@ -51,7 +52,7 @@ def token(path: Path, lasts_s: float | None = HOUR, mode: int = 0o600) -> Path:
 
 def going(**credentials: Any) -> tuple[Site, Experiment]:
     """The testbed, by one of whose ways clients show something, and an experiment that goes this way."""
-    site, experiment = find_site("testbed"), find_experiment("quick")
+    site, experiment = find_site("testbed"), larger_quick()
     access = dataclasses.replace(site.access[WAY], **credentials)
     return dataclasses.replace(site, access={**site.access, WAY: access}), experiment
 
@@ -289,7 +290,8 @@ def test_a_run_is_refused_whose_token_is_over_and_doubted_whose_token_will_be(
     path.write_text(text.replace(f"[access.{WAY}]", f'[access.{WAY}]\ntoken = {{ file = "{file}" }}'))
     for lasts_s, told in ((-1, "missing: access {}, its token: "), (120, "doubtful: access {}, its token: ")):
         token(file, lasts_s)
-        assert main(["plan", "quick", "--site", str(path)]) == 0
+        (tmp_path / "larger.toml").write_text(LARGER_QUICK)
+        assert main(["plan", str(tmp_path / "larger.toml"), "--site", str(path)]) == 0
         assert told.format(WAY) in capsys.readouterr().out
 
 

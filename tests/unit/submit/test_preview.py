@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
+from tests.unit.quick_plan import larger_quick
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment, shipped_experiments
 from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
@@ -14,7 +15,7 @@ from tierbench.site_configs.site import Links, Site, find_site
 from tierbench.submit.preflight import long_enough, preflight
 
 REAL = find_site("fiu-uf-2014")
-QUICK = find_experiment("quick")
+QUICK = larger_quick()
 
 
 def larger(size_mb: float) -> Experiment:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.quick_plan import larger_quick
 from tierbench import names
-from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
@@ -33,7 +33,7 @@ POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    site, quick = find_site("testbed"), find_experiment("quick")
+    site, quick = find_site("testbed"), larger_quick()
     write_run(expand(site, quick, POOL), site, quick, tmp_path / "run")
     return Run(tmp_path / "run")
 

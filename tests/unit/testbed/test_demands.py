@@ -15,7 +15,7 @@ def test_what_shipped_experiments_demand_is_a_testbed(path):
 
 
 def test_most_experiments_demand_nothing():
-    assert demands("quick") == {}
+    assert demands("extenci-lqcd-scaled") == {}
 
 
 def test_whoever_extends_an_experiment_demands_what_it_does(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.quick_plan import larger_quick
 from tierbench.errors import ConfigError
 from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value, Verdicts
@@ -18,7 +19,6 @@ from tierbench.submit.nightly.changes import changes
 from tierbench.submit.nightly.definition import Nightly, Terms
 from tierbench.submit.nightly.monitoring import health
 from tierbench.submit.nightly.setup import check_floors
-from tierbench.submit.planning import asked_experiment
 
 WAY = "direct/root ×4"  # noqa: RUF001 -- as trials are named
 DAY_NS = 86_400 * 10**9
@@ -89,7 +89,7 @@ def test_what_is_drawn_goes_by_the_same_floors(
 
 
 def test_a_floor_of_what_is_not_measured_is_refused() -> None:
-    site, quick = find_site("testbed"), asked_experiment("quick")
+    site, quick = find_site("testbed"), larger_quick()
     check_floors(site, quick, (), {WAY: 1.0})
     with pytest.raises(ConfigError, match="--floor: there is no"):
         check_floors(site, quick, (), {"direct/rot ×4": 1.0})  # noqa: RUF001 -- as trials are named
