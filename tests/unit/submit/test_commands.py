@@ -92,7 +92,7 @@ def test_list_names_every_experiment_and_site_and_what_each_is_about(capsys: pyt
     listed = capsys.readouterr().out
     for name in shipped_experiments():
         assert name.removesuffix("-scaled") in listed
-    assert "a mount, through a bridge" in listed
+    assert "Do I/O-bound jobs read" in listed
     assert re.search(r"^  testbed +Two emulated sites", listed, re.MULTILINE)
 
 
