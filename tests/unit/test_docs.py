@@ -51,6 +51,13 @@ def test_whatever_is_declared_is_on_a_page(page, parts):
     assert [part for part in parts if f"<!-- generated: {part} -->" not in text] == []
 
 
+def test_each_file_of_the_map_is_where_it_says():
+    page = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_]+/[\w/*]+\.py)`", page.partition("## Where things are")[2].partition("\n## ")[0])
+    assert len(named) >= 12
+    assert [path for path in named if not any(ROOT.glob(path))] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_its_links_lead_somewhere(page):
     broken = []
