@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import re
 import shutil
 import sqlite3
@@ -20,6 +21,7 @@ from tierbench import names
 from tierbench.postprocess.history import database
 from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.rows import Measured
+from tierbench.site_configs.site import SHIPPED
 from tierbench.submit import cli
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import monitoring, record
@@ -175,6 +177,44 @@ def test_prometheus_reads_the_text_file(define: Define, tmp_path: Path) -> None:
             ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False
         )
         assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+def test_the_dashboard_asks_for_what_the_text_file_has(define: Define, tmp_path: Path) -> None:
+    nightly = define(textfile=str(tmp_path), history=str(tmp_path / "history.sqlite"))
+    close(nightly, measured(nightly))
+    text = (tmp_path / "tierbench_nightly_quick.prom").read_text()
+    written = {name: set(re.findall(r"(\w+)=", labels)) for name, labels in re.findall(r"^(\w+)\{(.*)\}", text, re.M)}
+    board = json.loads((SHIPPED / "grafana/nightly.json").read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    asked += [variable["query"]["query"] for variable in board["templating"]["list"] if variable["type"] == "query"]
+    metrics = {name for query in asked for name in re.findall(r"tierbench_\w+", query)}
+    assert metrics == written.keys()
+    for panel in board["panels"]:
+        legend = {
+            label for target in panel["targets"] for label in re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
+        }
+        names = re.findall(r"tierbench_\w+", panel["targets"][0]["expr"])
+        assert legend | {"nightly"} <= set.intersection(*(written[name] for name in names))
+
+
+def test_the_dashboard_is_one_that_grafana_imports() -> None:
+    """By the required fields of its dashboard schema; no Grafana is at hand here."""
+    board = json.loads((SHIPPED / "grafana/nightly.json").read_text())
+    assert {"title", "uid", "schemaVersion", "panels", "templating", "time", "annotations"} <= board.keys()
+    variables = {variable["name"] for variable in board["templating"]["list"]}
+    assert set(re.findall(r"\$\{?(?!__)(\w+)", json.dumps(board))) == variables
+    panels = board["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken = set()
+    for panel in panels:
+        assert {"type", "title", "gridPos", "fieldConfig", "options", "targets", "datasource"} <= panel.keys()
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert at["x"] + at["w"] <= 24 and not cells & taken
+        taken |= cells
+        assert panel["fieldConfig"].keys() == {"defaults", "overrides"}
+        assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"][0]["value"] is None
+        assert all({"refId", "expr", "datasource"} <= target.keys() for target in panel["targets"])
 
 
 def test_where_there_are_none_the_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
