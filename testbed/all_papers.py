@@ -18,11 +18,10 @@ from tierbench.site_configs.site import load_site
 from tierbench.spec import find_definition
 from tierbench.submit.estimates import run_s
 from tierbench.submit.preview import MAKE_MBPS
-from tierbench.testbed.demands import demands, with_demands
 from tierbench.testbed.offered import offered
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.run import ASKED_TO_END, attach, run, waits_for_us
-from tierbench.testbed.settings import Settings, load
+from tierbench.testbed.settings import Settings, demands, load, with_demands
 from tierbench.testbed.testbed import SHIPPED, Testbed
 
 SCALED = "-scaled"

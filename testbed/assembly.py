@@ -1,20 +1,22 @@
-"""How a testbed is put together: stage files, boot hosts, wire them, start the daemons in their order."""
+"""Put a testbed together: stage files, boot hosts, wire them, start the daemons in their order; ask each how it is."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
 import tierbench
+from tierbench.errors import HostError
 from tierbench.testbed import network, offered
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
-from tierbench.testbed.service import Hosts, waves
+from tierbench.testbed.service import Hosts, Question, Reply, waves
 from tierbench.testbed.services import SERVICES
 from tierbench.testbed.topology import WAN, Topology
 
@@ -112,3 +114,38 @@ def delay_line_listens(wan: RunningHost) -> bool:
     queues = wan.run("cat", "/proc/net/netfilter/nfnetlink_queue").stdout
     listening = {line.split()[0] for line in queues.splitlines()}
     return listening >= set(map(str, network.QUEUES.values()))
+
+
+def status(hosts: Hosts, topology: Topology) -> list[Reply]:
+    """What each host and daemon replies, host by host in the topology's order."""
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(Question.put, _questions(hosts, topology)))
+    order = list(hosts)
+    return sorted(replies, key=lambda reply: order.index(reply.host))
+
+
+def _questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
+    wan = hosts[WAN]
+    yield Question(wan, "delay", lambda: _delay(wan, topology))
+    for host in hosts.values():
+        yield Question(host, "host", partial(_running, host))
+    for service in SERVICES:
+        yield from service.questions(hosts, topology)
+
+
+def _running(host: RunningHost) -> str:
+    interfaces = ", ".join(f"{nic.address} {nic.rate_mbps} Mb/s" for nic in host.host.nics)
+    if not interfaces:
+        return f"running as process {host.pid}; switches and the WAN between them"
+    cgroup = host.namespaces.cgroup
+    cpu = "counted apart, can be limited" if cgroup.limited else "counted apart" if cgroup.account else means().lacking
+    return f"running as process {host.pid}; {interfaces}; CPU: {cpu}"
+
+
+def _delay(wan: RunningHost, topology: Topology) -> str:
+    method = wan.run("cat", "/run/wan-delay").stdout.strip()
+    if method == "none":
+        return "no delay configured"
+    if method == "delay-line" and not delay_line_listens(wan):
+        raise HostError("the delay line is dead: nothing crosses the WAN")
+    return f"{topology.settings.rtt_ms:g} ms RTT by {'netem' if method == 'netem' else 'our NFQUEUE delay line'}"

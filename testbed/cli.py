@@ -13,7 +13,6 @@ from tierbench.submit.output import warn
 from tierbench.testbed import settings, terminal
 from tierbench.testbed.check import check
 from tierbench.testbed.run import attach, run
-from tierbench.testbed.status import findings
 from tierbench.testbed.testbed import SHIPPED, Testbed
 
 DESCRIPTION = """\
@@ -159,12 +158,10 @@ def _down(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    testbed = Testbed(arguments.name)
-    found = findings(testbed)
-    for finding in found:
-        mark = "ok " if finding.well else "BAD"
-        print(f"{mark}  {finding.host:<5} {finding.thing:<15} {finding.seen}")
-    return 0 if all(finding.well for finding in found) else 1
+    replies = Testbed(arguments.name).status()
+    for reply in replies:
+        print(f"{'ok ' if reply.well else 'BAD'}  {reply.host:<5} {reply.thing:<15} {reply.seen}")
+    return 0 if all(reply.well for reply in replies) else 1
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,9 @@ from tierbench.testbed.topology import USER, Host, Topology
 # The file gets its name when it is whole; a link of that name is replaced and not followed.
 PUT = 'mkdir -p "${1%/*}"; new=$(mktemp "$1.XXXXXX"); cat >"$new"; chmod "$2" "$new"; mv -fT "$new" "$1"'
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OUTSIDE = "outside"  # the namespace of the card of a host whose network is a process
+MTU = 1500
+START_SECONDS = 60.0
 
 
 class RunningHost:
@@ -126,6 +129,29 @@ class RunningHost:
     def wait_until(self, ready: Callable[[], bool], seconds: float, complaint: str, log: str) -> None:
         """Poll until `ready`, or fail with the complaint and the last lines of one of the host's logs."""
         wait_until(ready, seconds, complaint, self.log(log))
+
+
+class UserNetworkHost(RunningHost):
+    """A host whose network is a process of a user, slirp4netns: all that it sends goes through a TCP/IP stack in there.
+
+    Hypervisors do the same for their guests (the NAT of VirtualBox and VMware's player). The card and its address are
+    in a network namespace beside the host's own; what runs in the host has the program's card, and no other.
+    """
+
+    def wire(self, topology: Topology) -> None:
+        """Leave the card to the outside, and start the program between that and the host."""
+        device = self.host.nics[0].device
+        outside = ["nsenter", f"--net=/run/netns/{OUTSIDE}"]
+        self.script([f"ip netns add {OUTSIDE}", f"ip link set {device} netns {OUTSIDE}", *network.TUN])
+        self.run(*outside, "sh", "-eu", stdin="\n".join(network.host_lines(self.host, topology)) + "\n")
+        self.script(["ip link set lo up", *network.buffer_lines(topology.settings)])
+        program = ["slirp4netns", "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--netns-type=path"]
+        self.daemon("slirp4netns", *outside, *program, "/proc/1/ns/net", device)
+        self.wait_until(self._has_card, START_SECONDS, f"{self.name}'s network did not begin", "slirp4netns.log")
+        self.script(list(network.inside_lines(self.host, topology.settings)))
+
+    def _has_card(self) -> bool:
+        return bool(self.run("ip", "-4", "route", "show", "default", timeout=5).stdout)
 
 
 def home(user: str | None) -> str:

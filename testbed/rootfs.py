@@ -2,14 +2,19 @@
 
 Its name is a digest of its recipe, so a changed recipe makes another one and an unchanged recipe
 is used again without any network. A build becomes visible only when it is whole.
+
+User and group ids in it are nobody's on this machine: Debian gives its first user and its daemons the ids that the
+machine's own have, which could signal the hosts' processes, and read what is theirs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +25,6 @@ from typing import TextIO
 
 from tierbench import files
 from tierbench.errors import UnmetNeed
-from tierbench.testbed import ids
 from tierbench.testbed.services import SERVICES
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import USER
@@ -39,6 +43,9 @@ CUSTOMIZE = (
     "rm -f $1/etc/condor/config.d/* $1/etc/krb5.conf $1/etc/ssh/ssh_host_*",
     "sed -i 's/^hosts:.*/hosts: files/' $1/etc/nsswitch.conf",
 )
+# Above what sssd maps a directory's users to, and what systemd, containers and /etc/subuid give away.
+FIRST_ID = 2_100_000_000
+SHARED_IDS = (0, 5)  # root; and the group tty, by whose number terminals are mounted
 BUILD_SECONDS = 3600.0
 NEEDED_BYTES = 4 << 30
 
@@ -61,7 +68,7 @@ class Recipe:
     python_packages: tuple[str, ...] = PYTHON_PACKAGES
     customize: tuple[str, ...] = CUSTOMIZE
     rootrc: str = ROOTRC
-    ids: tuple[int, ...] = (ids.BASE, *ids.KEPT)
+    ids: tuple[int, ...] = (FIRST_ID, *SHARED_IDS)
 
     @property
     def key(self) -> str:
@@ -102,7 +109,7 @@ def provide(cache: Path, recipe: Recipe, say: Say) -> Path:
     def build(partial: Path, log: TextIO) -> None:
         _bootstrap(recipe, partial, log, say)
         _install_python_packages(recipe, partial, log, say)
-        ids.move(partial)
+        shift_ids(partial)
 
     return built(recipe.path(cache), build, say)
 
@@ -184,3 +191,30 @@ def logged(command: list[str], log: TextIO, what: str) -> None:
         + "\n".join(f"  {line}" for line in errors[-4:])
         + f"\n  The whole log is {log.name}. Is a package source within reach?"
     )
+
+
+def shifted(identity: int) -> int:
+    """The id that takes the place of one of Debian's."""
+    return identity if identity in SHARED_IDS else identity + FIRST_ID
+
+
+def shift_ids(root: Path) -> None:
+    """Give all users and groups of a root file system, and what is theirs, ids of their own."""
+    for name, fields in (("passwd", (2, 3)), ("group", (2,))):
+        file = root / "etc" / name
+        lines = [line.split(":") for line in file.read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            for field in fields:
+                line[field] = str(shifted(int(line[field])))
+        file.write_text("".join(":".join(line) + "\n" for line in lines), encoding="utf-8")
+    for path in _below(root):
+        status = path.lstat()
+        if (shifted(status.st_uid), shifted(status.st_gid)) != (status.st_uid, status.st_gid):
+            os.lchown(path, shifted(status.st_uid), shifted(status.st_gid))
+            if not stat.S_ISLNK(status.st_mode):
+                path.chmod(stat.S_IMODE(status.st_mode))  # a new owner takes setuid and setgid away
+
+
+def _below(root: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(root):
+        yield from (Path(folder) / name for name in (*folders, *names))

@@ -15,11 +15,10 @@ from tierbench.site_configs.site import load_site
 from tierbench.submit.planning import asked_experiment
 from tierbench.testbed import terminal
 from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
-from tierbench.testbed.demands import check_demands, demands, with_demands
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.services.htcondor import ACCESS_POINT
-from tierbench.testbed.settings import load
+from tierbench.testbed.settings import check_demands, demands, load, with_demands
 from tierbench.testbed.testbed import SHIPPED, Testbed
 from tierbench.testbed.topology import USER, Host, Topology
 

@@ -16,17 +16,17 @@ from tierbench import files
 from tierbench.errors import BusyError, ConfigError, HostError
 from tierbench.site_configs import site as sites
 from tierbench.spec import build
-from tierbench.testbed import assembly, machinekernel, rootfs
-from tierbench.testbed.host import RunningHost
+from tierbench.testbed import assembly, rootfs
+from tierbench.testbed.host import RunningHost, UserNetworkHost
 from tierbench.testbed.namespaces import Namespaces
 from tierbench.testbed.needs import check_kernel, check_privilege
 from tierbench.testbed.offered import offered
 from tierbench.testbed.rootfs import Say
+from tierbench.testbed.service import Reply
 from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import Host, Topology
-from tierbench.testbed.usernetwork import UserNetworkHost
-from tierbench.testbed.virtual import VirtualHost
+from tierbench.testbed.virtual import VirtualHost, provide_kernel
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
@@ -97,6 +97,10 @@ class Testbed:
             raise ConfigError(f"testbed {self.name!r} has no host {name!r}; it has {', '.join(hosts)}")
         return hosts[name]
 
+    def status(self) -> list[Reply]:
+        """What each host and daemon replies when it is asked how it is."""
+        return assembly.status(self.hosts, self.topology)
+
     @property
     def _hosts(self) -> Path:
         return self.directory / "hosts"
@@ -149,7 +153,7 @@ class Testbed:
             rootfs.private(cache)
             base = rootfs.provide(cache, recipe, say)
             if settings.virtual_workers:
-                machinekernel.provide(cache, say)
+                provide_kernel(cache, say)
             rootfs.private(self.directory.parent)
             self.directory.mkdir()
             self._write_record(settings, complete=False)

@@ -1,20 +1,25 @@
 """A host that is a virtual machine: a Linux kernel of its own that runs as a process, with the host around it.
 
 What is told the host is told the machine in it, over a wire that carries commands alone. Only its files before
-it boots, its logs and its CPU time are the host's own.
+it boots, its logs and its CPU time are the host's own. The kernel is user-mode-linux, of a Debian newer than the hosts'
+own, whose user-mode-linux dies on recent kernels.
 """
 
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
-from tierbench.testbed import machinekernel, network
+from tierbench.testbed import network
 from tierbench.testbed.host import RunningHost, become, home
+from tierbench.testbed.rootfs import Say, built, logged
 from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import Host, Topology
 
+SUITE, PACKAGE = "forky", "user-mode-linux"
 KERNEL, MODULES = "/opt/kernel", "/usr/lib/modules"
 INIT = "/usr/local/sbin/virtual-machine"
 KEY = "/etc/tierbench/commands.key"
@@ -28,7 +33,7 @@ class VirtualHost(RunningHost):
     def __init__(self, host: Host, directory: Path, cache: Path) -> None:
         super().__init__(host, directory)
         self._around = RunningHost(host, directory)
-        self._kernel = machinekernel.path(cache)
+        self._kernel = kernel_path(cache)
 
     @property
     def binds(self) -> list[tuple[Path, str]]:
@@ -63,3 +68,25 @@ class VirtualHost(RunningHost):
         line = f"cd {home(user)} && exec {shlex.join([*become(user), *argv])}"
         ssh = ["ssh", *(["-t"] if terminal else []), "-F", "none", "-i", KEY, *told, f"root@{network.INSIDE}", line]
         return self._around.command(ssh, terminal=terminal)
+
+
+def kernel_path(cache: Path) -> Path:
+    """Where the kernel lies."""
+    return cache / f"kernel-{SUITE}"
+
+
+def provide_kernel(cache: Path, say: Say) -> Path:
+    """The folder that holds the kernel and its modules, fetched now if it is not in the cache."""
+
+    def build(partial: Path, log: TextIO) -> None:
+        say(f"{PACKAGE} of Debian {SUITE}, the kernel of virtual machines")
+        whole = partial / "whole"
+        partial.mkdir()
+        # A testing suite's release file is often older than it says it may be.
+        unchecked = '--aptopt=Acquire::Check-Valid-Until "false"'
+        logged(["mmdebstrap", "--variant=extract", unchecked, f"--include={PACKAGE}", SUITE, str(whole)], log, PACKAGE)
+        (whole / "usr/bin/linux.uml").rename(partial / "linux")
+        (whole / "usr/lib/uml/modules").rename(partial / "modules")
+        shutil.rmtree(whole)
+
+    return built(kernel_path(cache), build, say)

@@ -19,7 +19,6 @@ from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import filesystem
 from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.settings import Rates, Settings
-from tierbench.testbed.status import findings
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -97,7 +96,7 @@ def test_up_with_other_settings_is_refused(testbed: Testbed) -> None:
 
 
 def test_all_is_well_on_a_fresh_testbed(testbed: Testbed) -> None:
-    assert [finding for finding in findings(testbed) if not finding.well] == []
+    assert [reply for reply in testbed.status() if not reply.well] == []
 
 
 def has_its_own_distance(beside: Testbed, rtt_ms: float) -> bool:
@@ -158,7 +157,7 @@ def afresh() -> Iterator[Testbed]:
 
 
 def test_up_starts_afresh_where_a_killed_one_stopped(afresh: Testbed) -> None:
-    assert all(finding.well for finding in findings(afresh))
+    assert all(reply.well for reply in afresh.status())
     assert has_its_own_distance(afresh, WIDE.rtt_ms)
 
 
@@ -239,7 +238,7 @@ def test_status_names_dead_daemons_and_hosts(afresh: Testbed) -> None:
     """The last one to use it."""
     afresh.host("dgt").script(["kill -9 $(cat /run/xrootd.pid)"])
     afresh.host("wn02").namespaces.kill()
-    unwell = {(finding.host, finding.thing) for finding in findings(afresh) if not finding.well}
+    unwell = {(reply.host, reply.thing) for reply in afresh.status() if not reply.well}
     assert ("dgt", "xrootd") in unwell
     assert ("wn02", "host") in unwell
     assert ("vmuf", "xrootd") not in unwell

@@ -19,7 +19,7 @@ import pytest
 from tests.testbed.runs import HOME, AccessPoint, outcome
 from tierbench.errors import HostError
 from tierbench.site_configs.site import SHIPPED
-from tierbench.testbed import ids, rootfs
+from tierbench.testbed import rootfs
 from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.run import _taken_along
@@ -163,7 +163,7 @@ def test_what_runs_there_belongs_to_nobody_here(testbed: Testbed, ce: RunningHos
     assert len(owners) > 3  # root, condor, mfs, xrootd and the user
     known = {user.pw_uid for user in pwd.getpwall() if user.pw_uid != 0}
     assert owners & known == set()
-    assert min(owners - {0}) > ids.BASE
+    assert min(owners - {0}) > rootfs.FIRST_ID
 
 
 def as_somebody(*command: str) -> subprocess.CompletedProcess[str]:

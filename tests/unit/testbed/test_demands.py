@@ -4,8 +4,7 @@ import pytest
 
 from tierbench.dags.experiment import SHIPPED
 from tierbench.errors import BusyError, ConfigError
-from tierbench.testbed.demands import SUFFIX, check_demands, demands, with_demands
-from tierbench.testbed.settings import Settings
+from tierbench.testbed.settings import SUFFIX, Settings, check_demands, demands, with_demands
 
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob(f"*{SUFFIX}")), ids=lambda path: path.name)
