@@ -1,4 +1,4 @@
-"""Prove that a testbed works: real jobs on every worker read a file by each way of access."""
+"""Prove that a testbed works: real jobs on every worker read a file by each access method."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER, Host, Topology
 
 JOBS_SECONDS = 300
-THESIS_WAYS = ("lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct")
+THESIS_ACCESS = ("lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct")
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way from a worker to the remote file system."""
+class AccessMethod:
+    """A path from a worker to the remote file system."""
 
     name: str
     workers: tuple[Host, ...]
@@ -36,7 +36,7 @@ class Way:
 class Reading:
     """What one job has read, and how fast."""
 
-    way: str
+    access: str
     worker: str
     user: str
     seconds: float
@@ -46,7 +46,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All readings by one way, and what the storage server's interface sent meanwhile."""
+    """All readings by one method, and what the storage server's interface sent meanwhile."""
 
     readings: tuple[Reading, ...]
     sent: int
@@ -56,15 +56,15 @@ class Outcome:
         return self.sent / sum(reading.bytes for reading in self.readings)
 
 
-def ways(topology: Topology, site: Site) -> list[Way]:
-    """The four ways of the thesis, as far as the testbed's site file offers them."""
-    found = []
-    for name in (way for way in THESIS_WAYS if way in site.access):
+def access_methods(topology: Topology, site: Site) -> list[AccessMethod]:
+    """The four access methods of the thesis, as far as the testbed's site file offers them."""
+    methods = []
+    for name in (name for name in THESIS_ACCESS if name in site.access):
         access = site.access[name]
         workers = tuple(host for host in topology.workers if host.network_kind == access.pool)
         mounts = [host.fqdn for host in workers] if access.protocol == "file" else access.path
-        found.append(Way(name, workers, access.prefix, tuple(fqdn.partition(".")[0] for fqdn in mounts)))
-    return found
+        methods.append(AccessMethod(name, workers, access.prefix, tuple(fqdn.partition(".")[0] for fqdn in mounts)))
+    return methods
 
 
 class Check:
@@ -88,9 +88,9 @@ class Check:
     def remove_files(self, paths: dict[str, str]) -> None:
         self._writer.run("rm", "-rf", *{path.rpartition("/")[0] for path in paths}, user=USER)
 
-    def flush(self, way: Way, paths: dict[str, str]) -> None:
-        """Drop the files from the caches of this way's mounts; the servers' own stay warm."""
-        for name in way.caches:
+    def flush(self, method: AccessMethod, paths: dict[str, str]) -> None:
+        """Drop the files from the caches of this method's mounts; the servers' own stay warm."""
+        for name in method.caches:
             drop = "for f; do dd if=$f iflag=nocache count=0 status=none; done"
             self._hosts[name].run("sh", "-euc", drop, "sh", *paths)
 
@@ -98,15 +98,17 @@ class Check:
         """The bytes that the storage server's interface has sent so far."""
         return int(self._storage.run("cat", "/sys/class/net/eth0/statistics/tx_bytes").stdout)
 
-    def read(self, way: Way, paths: dict[str, str], megabytes: int) -> Outcome:
-        """Read one of the files in a job on each of the way's workers, all at once."""
+    def read(self, method: AccessMethod, paths: dict[str, str], megabytes: int) -> Outcome:
+        """Read one of the files in a job on each of the method's workers, all at once."""
         before = self.sent()
-        results = self._run_jobs([(worker, way.url(path)) for worker, path in zip(way.workers, paths, strict=False)])
+        results = self._run_jobs(
+            [(worker, method.url(path)) for worker, path in zip(method.workers, paths, strict=False)]
+        )
         sent = self.sent() - before
         readings = []
         for (worker, user, nanoseconds, digest), path in zip(results, paths, strict=False):
             readings.append(
-                Reading(way.name, worker, user, int(nanoseconds) / 1e9, megabytes << 20, digest == paths[path])
+                Reading(method.name, worker, user, int(nanoseconds) / 1e9, megabytes << 20, digest == paths[path])
             )
         return Outcome(tuple(readings), sent)
 
@@ -157,15 +159,15 @@ def _submit_lines(jobs: list[tuple[Host, str]]) -> Iterator[str]:
 
 
 def check(testbed: Testbed, megabytes: int, say: Say) -> list[Outcome]:
-    """Read by every way, cold, from a job on each worker."""
+    """Read by every method, cold, from a job on each worker."""
     checking = Check(testbed)
     outcomes = []
-    for way in ways(testbed.topology, load_site(testbed.site)):
-        if not way.workers:
+    for method in access_methods(testbed.topology, load_site(testbed.site)):
+        if not method.workers:
             continue
-        say(f"{way.name}: {len(way.workers)} jobs, each reads {megabytes} MiB")
-        paths = checking.make_files(megabytes, len(way.workers))
-        checking.flush(way, paths)
-        outcomes.append(checking.read(way, paths, megabytes))
+        say(f"{method.name}: {len(method.workers)} jobs, each reads {megabytes} MiB")
+        paths = checking.make_files(megabytes, len(method.workers))
+        checking.flush(method, paths)
+        outcomes.append(checking.read(method, paths, megabytes))
         checking.remove_files(paths)
     return outcomes

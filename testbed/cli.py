@@ -24,7 +24,7 @@ EXAMPLES = """\
 examples:
   tierbench testbed up                                bring it up, as site-configs/testbed.toml says
   tierbench testbed up --name far --set rtt_ms=53     another one beside it, farther away
-  tierbench testbed check                             read by each way from a real job on each worker
+  tierbench testbed check                             read by each access method from a real job on each worker
   tierbench testbed run quick                         an experiment, with all that it needs
   tierbench testbed run --all-papers --list           the hours of all papers' experiments
   tierbench testbed attach runs/quick-…               again to one that goes on after Ctrl-C
@@ -73,8 +73,8 @@ def register(subcommands: Any) -> None:
     check = verb(
         "check",
         _check,
-        help="read a file by each way of access from a job on each worker",
-        description="Read a file by each way of access, caches cold, from a real HTCondor job on each worker. "
+        help="read a file by each access method from a job on each worker",
+        description="Read a file by each access method, caches cold, from a real HTCondor job on each worker. "
         "Exit status 1 if any file arrived damaged.",
     )
     check.add_argument("--mb", type=int, default=32, metavar="N", help="size of each file in MiB (%(default)s)")
@@ -169,13 +169,13 @@ def _check(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--mb {arguments.mb}: must be at least 1")
     outcomes = check(Testbed(arguments.name), arguments.mb, Progress())
     print(
-        f"{'way of access':<19} {'worker':<22} {'MiB':>4} {'s':>6} {'Mb/s':>6}  {'contents':<8}  sent by storage / read"
+        f"{'access method':<19} {'worker':<22} {'MiB':>4} {'s':>6} {'Mb/s':>6}  {'contents':<8}  sent by storage / read"
     )
     for outcome in outcomes:
         for reading in outcome.readings:
-            rate = reading.bytes * 8 / 1e6 / reading.seconds
+            rate, megabytes = reading.bytes * 8 / 1e6 / reading.seconds, reading.bytes >> 20
             print(
-                f"{reading.way:<19} {reading.worker:<22} {reading.bytes >> 20:>4} {reading.seconds:>6.1f} {rate:>6.0f}"
+                f"{reading.access:<19} {reading.worker:<22} {megabytes:>4} {reading.seconds:>6.1f} {rate:>6.0f}"
                 f"  {'intact' if reading.intact else 'DAMAGED':<8}  {outcome.sent_per_byte_read:.3f}"
             )
     return 0 if all(reading.intact for outcome in outcomes for reading in outcome.readings) else 1

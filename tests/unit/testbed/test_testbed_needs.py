@@ -39,7 +39,7 @@ def only_line(result: subprocess.CompletedProcess[str]) -> str:
 @root_only
 def test_without_root_it_says_so(tmp_path: Path) -> None:
     up = "from tierbench.submit.cli import main; raise SystemExit(main(['testbed', 'up']))"
-    code = f"import os, tierbench.submit.cli; os.setuid(65534); {up}"
+    code = f"import os, importlib.metadata, tierbench.submit.cli; os.setuid(65534); {up}"
     result = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "TIERBENCH_HOME": str(tmp_path)},

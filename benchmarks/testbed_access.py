@@ -1,8 +1,8 @@
-"""How fast the testbed's links and ways of access are, and what that costs this machine's cores.
+"""How fast the testbed's links and access methods are, and what that costs this machine's cores.
 
-usage: python benchmarks/testbed_ways.py [--workers N] [--mb N]       (as root; a few minutes)
+usage: python benchmarks/testbed_access.py [--workers N] [--mb N]       (as root; a few minutes)
 
-Brings a testbed of its own up, measures each link with iperf3, then reads by each way with one
+Brings a testbed of its own up, measures each link with iperf3, then reads by each method with one
 stream and with sixteen, caches cold; prints rates in Mb/s and the share of this machine's cores
 that was busy. docs/testbed.md holds reference figures.
 """
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tierbench.site_configs.site import load_site
-from tierbench.testbed.check import Check, Way, ways
+from tierbench.testbed.check import AccessMethod, Check, access_methods
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
@@ -49,14 +49,14 @@ def iperf(client: RunningHost, server: RunningHost, streams: int) -> float:
     return float(json.loads(client.run(*command).stdout)["end"]["sum_received"]["bits_per_second"]) / 1e6
 
 
-def read(hosts: dict[str, RunningHost], way: Way, paths: list[str]) -> None:
+def read(hosts: dict[str, RunningHost], method: AccessMethod, paths: list[str]) -> None:
     """Read every path at once, the workers in turn."""
 
     def one(numbered: tuple[int, str]) -> None:
         number, path = numbered
-        worker = hosts[way.workers[number % len(way.workers)].name]
-        url = way.url(path)
-        command = ["xrdcp", "--silent", "-f", url, "/dev/null"] if way.prefix else ["cp", url, "/dev/null"]
+        worker = hosts[method.workers[number % len(method.workers)].name]
+        url = method.url(path)
+        command = ["xrdcp", "--silent", "-f", url, "/dev/null"] if method.prefix else ["cp", url, "/dev/null"]
         worker.run(*command, timeout=600)
 
     with ThreadPoolExecutor(len(paths)) as pool:
@@ -78,14 +78,14 @@ def main() -> None:
         print(f"{'link':<28} {'Mb/s':>6}")
         for name, client, server, streams in LINKS:
             print(f"{name:<28} {iperf(hosts[client], hosts[server], streams):>6.0f}", flush=True)
-        print(f"{'way':<20} {'streams':>7} {'Mb/s':>6} {'cores busy':>10}")
+        print(f"{'method':<20} {'streams':>7} {'Mb/s':>6} {'cores busy':>10}")
         files = check.make_files(arguments.mb, 16)
-        for way in ways(testbed.topology, load_site(testbed.site)):
+        for method in access_methods(testbed.topology, load_site(testbed.site)):
             for paths in ([*files][:1], [*files]):
-                check.flush(way, files)
-                seconds, busy = measured(lambda way=way, paths=paths: read(hosts, way, paths))  # type: ignore[misc]
+                check.flush(method, files)
+                seconds, busy = measured(lambda method=method, paths=paths: read(hosts, method, paths))  # type: ignore[misc]
                 rate = len(paths) * arguments.mb * 2**20 * 8 / 1e6 / seconds
-                print(f"{way.name:<20} {len(paths):>7} {rate:>6.0f} {busy:>9.0%}", flush=True)
+                print(f"{method.name:<20} {len(paths):>7} {rate:>6.0f} {busy:>9.0%}", flush=True)
     finally:
         testbed.down()
 

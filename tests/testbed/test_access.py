@@ -1,4 +1,4 @@
-"""The four ways of access deliver the same bytes, and the storage server's counter accounts for them."""
+"""The four access methods deliver the same bytes, and the storage server's counter accounts for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tierbench.site_configs.site import load_site
-from tierbench.testbed.check import Check, Way, ways
+from tierbench.testbed.check import AccessMethod, Check, access_methods
 from tierbench.testbed.services import topology
 from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.settings import Settings
@@ -16,7 +16,7 @@ from tierbench.testbed.testbed import SHIPPED, Testbed
 MEGABYTES = 16
 # The pool's own traffic while the jobs last, and what TCP sends again, are the more the busier this machine is.
 ONCE, HARDLY = 1.3, 0.2
-WAYS = ways(topology(Settings()), load_site(SHIPPED))
+METHODS = access_methods(topology(Settings()), load_site(SHIPPED))
 
 
 @pytest.fixture(scope="module")
@@ -26,21 +26,21 @@ def files(check: Check) -> Iterator[dict[str, str]]:
     check.remove_files(made)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
-class TestWay:
-    def test_cold_then_warm(self, check: Check, files: dict[str, str], way: Way) -> None:
-        check.flush(way, files)
-        cold = check.read(way, files, MEGABYTES)
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+class TestAccess:
+    def test_cold_then_warm(self, check: Check, files: dict[str, str], method: AccessMethod) -> None:
+        check.flush(method, files)
+        cold = check.read(method, files, MEGABYTES)
         assert all(reading.intact for reading in cold.readings)
-        assert [reading.worker for reading in cold.readings] == [host.fqdn for host in way.workers]
+        assert [reading.worker for reading in cold.readings] == [host.fqdn for host in method.workers]
         assert 0.99 < cold.sent_per_byte_read < ONCE
 
-        warm = check.read(way, files, MEGABYTES)
+        warm = check.read(method, files, MEGABYTES)
         assert all(reading.intact for reading in warm.readings)
         assert warm.sent_per_byte_read < HARDLY
 
-        check.flush(way, files)
-        again = check.read(way, files, MEGABYTES)
+        check.flush(method, files)
+        again = check.read(method, files, MEGABYTES)
         assert 0.99 < again.sent_per_byte_read < ONCE
 
 
