@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tierbench import names
 from tierbench.dags import credentials
@@ -92,10 +92,10 @@ def _settings(*settings: tuple[str, str]) -> str:
     return "".join(f"# {reason}\n{setting}\n" for setting, reason in settings)
 
 
-def experiment_dag(plan: Plan, experiment: Experiment) -> Dag:
-    """All trials, in the plan's order."""
+def experiment_dag(plan: Plan, experiment: Experiment, done: Collection[str] = ()) -> Dag:
+    """All trials, in the plan's order; those that are done already are not begun."""
     comment = f"Experiment {plan.experiment} at site {plan.site}: {len(plan.trials)} trials, one at a time."
-    return _dag_of_trials(comment, names.EXPERIMENT_DAG, plan.trials, experiment)
+    return _dag_of_trials(comment, names.EXPERIMENT_DAG, plan.trials, experiment, done)
 
 
 def repetition_dag(plan: Plan, experiment: Experiment, repeat: int) -> Dag:
@@ -112,7 +112,9 @@ def configuration_dag(plan: Plan, experiment: Experiment, configuration: Configu
     return _dag_of_trials(comment, names.configuration_dag(configuration.id), trials, experiment)
 
 
-def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: Experiment) -> Dag:
+def _dag_of_trials(
+    comment: str, dag: str, trials: Sequence[Trial], experiment: Experiment, done: Collection[str] = ()
+) -> Dag:
     """Trials without edges, so that a failed one keeps no other from running; their priorities are their order."""
     usage = [
         comment,
@@ -124,9 +126,8 @@ def _dag_of_trials(comment: str, dag: str, trials: Sequence[Trial], experiment: 
     nodes: list[Part] = []
     befores: list[Part] = []
     for position, trial in enumerate(trials):
-        nodes.append(
-            SubDag(trial.id, names.TRIAL_DAG, names.trial_directory(trial.id), priority=len(trials) - position)
-        )
+        directory, priority = names.trial_directory(trial.id), len(trials) - position
+        nodes.append(SubDag(trial.id, names.TRIAL_DAG, directory, priority, trial.id in done))
         before = [trials[position - 1].id] if position else []
         befores.append(Before(trial.id, _script(names.RESET_TRIAL), ["$RETRY", "$MAX_RETRIES", *before]))
         befores.append(SkipIf(trial.id, ALREADY_COMPLETE))

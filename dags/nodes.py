@@ -116,9 +116,11 @@ class SubDag:
     dag: str
     directory: str
     priority: int
+    done: bool = False
 
     def lines(self) -> Iterator[str]:
-        yield f"SUBDAG EXTERNAL {word(self.name)} {word(self.dag)} DIR {word(self.directory)}"
+        done = " DONE" if self.done else ""
+        yield f"SUBDAG EXTERNAL {word(self.name)} {word(self.dag)} DIR {word(self.directory)}{done}"
         yield f"PRIORITY {self.name} {self.priority}"
 
 

@@ -7,6 +7,7 @@ is the experiment's seed.
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import json
 import random
 from collections import Counter
@@ -166,9 +167,11 @@ def expand(
     pool: Mapping[str, Sequence[str]],
     catalogue: Mapping[str, Mapping[str, Entry]] | None = None,
     cores: Mapping[str, int] | None = None,
+    only: Sequence[str] = (),
 ) -> Plan:
     """The plan of an experiment at a site.
 
+    `only` are patterns of the configurations or points that are wanted, if not all are.
     `pool` names the workers that are there in each of the site's pools, for those that the site does not
     list itself, and `cores` what each has. `catalogue` holds what is known of the files of each replica set, by its
     folder and their names.
@@ -181,7 +184,7 @@ def expand(
     if problems:
         raise ConfigError("\n".join(problems))
     left_out: Counter[str] = Counter()
-    cells = list(_cells(site, experiment, left_out))
+    cells = list(_chosen(list(_cells(site, experiment, left_out)), only, left_out))
     if not cells:
         raise ConfigError(f"experiment {experiment.name}: except: leaves no trial; nothing would be measured")
     configurations = tuple({cell.configuration.id: cell.configuration for cell in cells}.values())
@@ -234,6 +237,13 @@ class _Cell:
     work: Work
     placement: Placement
 
+    def fits(self, pattern: str) -> bool:
+        """Whether a pattern is one of its access, workload or client, or of its configuration or trials."""
+        own = self.configuration
+        trials = f"{own.name} ×{self.jobs}", f"{own.id}.x{self.jobs:03d}"  # noqa: RUF001
+        named = own.access, own.workload, own.client, own.name, own.id, *trials
+        return any(fnmatch.fnmatchcase(name, pattern) for name in named)
+
 
 def _cells(site: Site, experiment: Experiment, left_out: Counter[str]) -> Iterator[_Cell]:
     """All points but those that are left out, whose reasons are counted."""
@@ -250,6 +260,19 @@ def _cells(site: Site, experiment: Experiment, left_out: Counter[str]) -> Iterat
                 yield _Cell(configuration, jobs, use.replicas.folder, *arranged)
             else:
                 left_out[because] += 1
+
+
+def _chosen(cells: Sequence[_Cell], only: Sequence[str], left_out: Counter[str]) -> Iterator[_Cell]:
+    """The points that a pattern fits, if there are any patterns; each has to fit one."""
+    for pattern in only:
+        if not any(cell.fits(pattern) for cell in cells):
+            there = ", ".join(dict.fromkeys(cell.configuration.name for cell in cells))
+            raise ConfigError(f"--only {shown(pattern)}: fits no trial; the configurations are {there}")
+    for cell in cells:
+        if not only or any(map(cell.fits, only)):
+            yield cell
+        else:
+            left_out[f"--only {' '.join(only)}"] += 1
 
 
 def _factors(experiment: Experiment, cells: Sequence[_Cell]) -> Iterator[Factor]:

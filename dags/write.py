@@ -6,19 +6,21 @@ import dataclasses
 import json
 import re
 import shutil
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePath
 from secrets import token_hex
 from typing import Any
 
-from tierbench import names
+from tierbench import files, names
 from tierbench.dags import credentials
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
 from tierbench.dags.hosts import crowded, host_lists, place_lists
-from tierbench.dags.plan import Plan, to_json
+from tierbench.dags.nodes import Dag
+from tierbench.dags.plan import Plan, Trial, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.shipping import shipped_files
-from tierbench.dags.trial_settings import AS_MATCHED, EVENLY
+from tierbench.dags.trial_settings import AS_MATCHED, EVENLY, Repeats
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site
 
@@ -36,11 +38,38 @@ def write_run(plan: Plan, site: Site, experiment: Experiment, directory: Path) -
     try:
         _write_plan(plan, site, experiment, unfinished)
         _copy_shipped(site, experiment, unfinished)
-        _write_trials(plan, site, experiment, unfinished, directory.name)
+        _write_trials(plan, plan.trials, site, experiment, unfinished, directory.name)
         unfinished.rename(directory)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
+
+
+def extend_run(
+    plan: Plan, site: Site, experiment: Experiment, directory: Path, had: int, done: Collection[str], rule: Repeats
+) -> None:
+    """Give a run that `had` so many of the plan's trials the others, too; the plan is its last step."""
+    unfinished = directory / f".more-{token_hex(4)}"
+    unfinished.mkdir()
+    try:
+        _write_trials(plan, plan.trials[had:], site, experiment, unfinished, directory.name)
+        for trial in plan.trials[had:]:
+            place = names.trial_directory(trial.id)
+            if (directory / place).exists():  # from a call that was broken off
+                files.remove(directory / place)
+            (unfinished / place).rename(directory / place)
+        for name, dag in _dags(plan, experiment, done):
+            files.replace(directory / name, dag.text())
+        files.replace(directory / names.EXPERIMENT, _json(dataclasses.replace(experiment, variants=(), repeats=rule)))
+        files.replace(directory / names.PLAN, to_json(plan))
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _dags(plan: Plan, experiment: Experiment, done: Collection[str] = ()) -> Iterator[tuple[str, Dag]]:
+    yield names.EXPERIMENT_DAG, experiment_dag(plan, experiment, done)
+    for configuration in plan.configurations:
+        yield names.configuration_dag(configuration.id), configuration_dag(plan, experiment, configuration)
 
 
 def _check_workers(plan: Plan, site: Site, experiment: Experiment) -> None:
@@ -65,23 +94,24 @@ def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> No
     (run / names.EXPERIMENT).write_text(_json(definition), encoding="utf-8")
     (run / names.DAGMAN_CONFIG).write_text(dagman_config(), encoding="utf-8")
     (run / names.TRIAL_CONFIG).write_text(trial_config(site), encoding="utf-8")
-    (run / names.EXPERIMENT_DAG).write_text(experiment_dag(plan, experiment).text(), encoding="utf-8")
+    for name, dag in _dags(plan, experiment):
+        (run / name).write_text(dag.text(), encoding="utf-8")
     (run / names.LISTS).mkdir()
     for configuration in plan.configurations:
-        path = run / names.configuration_dag(configuration.id)
-        path.write_text(configuration_dag(plan, experiment, configuration).text(), encoding="utf-8")
         for name, text in host_lists(site, experiment.at(configuration.levels), plan, configuration):
             (run / name).write_text(text, encoding="utf-8")
         for name, text in place_lists(site, experiment, plan, configuration):
             (run / name).write_text(text, encoding="utf-8")
 
 
-def _write_trials(plan: Plan, site: Site, experiment: Experiment, run: Path, named: str) -> None:
+def _write_trials(
+    plan: Plan, trials: Sequence[Trial], site: Site, experiment: Experiment, run: Path, named: str
+) -> None:
     (run / names.TRIALS).mkdir()
     # Others may write there too, and have a run of this name.
     run_name = f"{NOT_PLAIN.sub('_', named)}-{token_hex(4)}"
     replicas = ReplicaLists(site, plan, run_name)
-    for trial in plan.trials:
+    for trial in trials:
         directory = run / names.trial_directory(trial.id)
         directory.mkdir()
         own = experiment.at(trial.configuration.levels)

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,23 @@ from tierbench.spec import NAMED
 from tierbench.submit import pool, replication
 from tierbench.submit.estimates import run_bytes
 from tierbench.submit.links import leave_ceilings
+from tierbench.submit.more import Asked, extension
 from tierbench.submit.output import Quiet, document, say, show, warn
 from tierbench.submit.planning import asked_experiment, expanded, ship_programs
 from tierbench.submit.pool import PoolError, have_command_on_path
-from tierbench.submit.preflight import preflight, refuse, stopping
+from tierbench.submit.preflight import Finding, preflight, refuse, stopping
 from tierbench.submit.preview import as_content, preview
 from tierbench.submit.progress import FIRST, Run
 from tierbench.submit.results import check_run
 from tierbench.submit.trial.skip_repeats import tierbench
 from tierbench.submit.watch import ObjectView, PatientQueue, View, lost, watch
 
+RUN = """\
+examples:
+  tierbench run quick --site my-site.toml
+  tierbench run quick --site my-site.toml --only 'lan-*' --only direct
+  tierbench run --more 3 runs/quick-20260101-120000      the same trials, three times more
+"""
 REMOVAL_SECONDS = 120  # jobs that do not end are given up by the trial's last step before that
 MANY = 1000  # trials: a product of axes grows faster than one thinks
 
@@ -56,12 +63,19 @@ def register(subcommands: Any) -> None:
         )
         parser.add_argument("--yes", action="store_true", help=f"more than {MANY} trials are meant: do not ask")
 
+    def choice(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--only", metavar="PATTERN", action="append", default=[],
+            help="only accesses, workloads, clients or configurations like this, such as 'xrdcp*'; may be repeated",
+        )  # fmt: skip
+
     def run_directory(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("directory", metavar="RUN", type=Path, help="a run directory")
 
     plan = command("plan", _plan, "Show just what would happen, and what is missing for it; changes nothing")
     experiment_at_site(plan)
     plan.add_argument("--json", action="store_true", help="as JSON")
+    choice(plan)
 
     replicas = command("replicas", _replicas, "Make, or verify, the unique files that an experiment's clients read")
     experiment_at_site(replicas)
@@ -74,10 +88,17 @@ def register(subcommands: Any) -> None:
     write = command("write", _write, "Write a run directory, whose DAGs can be given to condor_submit_dag by hand")
     experiment_at_site(write)
     new_directory(write)
+    choice(write)
 
-    run = command("run", _run, "Write a run directory, measure the links, submit its DAG, watch it, make its tables")
-    experiment_at_site(run)
+    run = command(
+        "run", _run, "Write a run directory, measure the links, submit its DAG, watch it, make its tables", epilog=RUN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    run.add_argument("experiment", metavar="EXPERIMENT|RUN", help=f"{NAMED}; with --more a run directory")
+    run.add_argument("--site", help=NAMED)
+    run.add_argument("--more", type=int, metavar="N", help="add N repetitions to a run that has ended")
     new_directory(run)
+    choice(run)
     run.add_argument("--no-links", action="store_true", help="do not measure the links with iperf3 first")
     run.add_argument(
         "--anyway", action="store_true", help="also where something is missing, or the first trials are INVALID"
@@ -119,7 +140,7 @@ def _asked(arguments: argparse.Namespace) -> str:
 
 def _plan(arguments: argparse.Namespace) -> int:
     site, experiment = _definitions(arguments)
-    plan, slots = expanded(site, experiment)
+    plan, slots = expanded(site, experiment, arguments.only)
     findings, needed = preflight(plan, site, experiment, slots, _asked(arguments)), run_bytes(plan, site, experiment)
     if arguments.json:
         print(document("plan", {**as_content(plan, site, experiment, slots, findings), "run_bytes": needed}))
@@ -149,18 +170,23 @@ def _write(arguments: argparse.Namespace) -> int:
 def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     """A run directory; refused, unless an incomplete one will do, where something is missing that trials would need."""
     site, experiment = _definitions(arguments)
-    plan, slots = expanded(site, experiment)
+    plan, slots = expanded(site, experiment, arguments.only)
     _check_number(plan, arguments)
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    findings = preflight(plan, site, experiment, slots, _asked(arguments), directory)
+    _check_needs(preflight(plan, site, experiment, slots, _asked(arguments), directory), incomplete)
+    write_run(plan, site, experiment, directory)
+    Asked.of(arguments.experiment, arguments.site, arguments.only).leave(directory)
+    ship_programs(experiment, directory, say)
+    return Run(directory)
+
+
+def _check_needs(findings: Sequence[Finding], incomplete: bool) -> None:
+    """Say what is doubtful; refused, unless an incomplete run will do, where something is missing."""
     stops = stopping(findings, anyway=incomplete)
     for finding in findings:
         if finding not in stops:
             warn(finding.line)
     refuse(stops, "" if incomplete else "; nothing was submitted, --anyway does where it can be done")
-    write_run(plan, site, experiment, directory)
-    ship_programs(experiment, directory, say)
-    return Run(directory)
 
 
 def _check_number(plan: Plan, arguments: argparse.Namespace) -> None:
@@ -183,16 +209,36 @@ def _check_number(plan: Plan, arguments: argparse.Namespace) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    run = _written(arguments, incomplete=arguments.anyway)
-    say(f"{run.directory}: {len(run.plan['trials'])} trials")
+    if arguments.more is not None:
+        run, site = _extended(arguments)
+    elif arguments.site is None:
+        raise ConfigError("run: --site is missing; `tierbench list` shows the sites that come with tierbench")
+    else:
+        run, site = _written(arguments, incomplete=arguments.anyway), arguments.site
+        say(f"{run.directory}: {len(run.plan['trials'])} trials")
     if not arguments.no_links:
         plan = from_json(files.read_text(run.directory / names.PLAN))
         try:
-            leave_ceilings(find_site(arguments.site), plan, run.directory, say)
+            leave_ceilings(find_site(site), plan, run.directory, say)
         except KeyboardInterrupt as interrupt:
             say(f"\ninterrupted before anything was submitted; `tierbench submit {run.directory}` does that")
             return exit_status(interrupt)
     return _submit_and_watch(run, None if arguments.anyway else partial(_stops, run))
+
+
+def _extended(arguments: argparse.Namespace) -> tuple[Run, str]:
+    """A run that has ended, with more repetitions; and its site."""
+    if arguments.site or arguments.into or arguments.only:
+        raise ConfigError(
+            "--more: site, trials and directory are those of the run; leave --site, --only and --into out"
+        )
+    more = extension(Run(Path(arguments.experiment)), arguments.more)
+    directory, given = more.run.directory, f"{more.asked.experiment} --site {more.asked.site}"
+    _check_needs(preflight(more.added, more.site, more.experiment, more.slots, given, directory), arguments.anyway)
+    more.write()
+    more.run.forget_lost_dagman()
+    say(f"{directory}: {len(more.added.trials)} trials more")
+    return Run(directory), more.asked.site
 
 
 def _submit(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tierbench import names
@@ -36,7 +36,7 @@ def asked_experiment(name_or_path: str) -> Experiment:
     return experiment
 
 
-def expanded(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots] | str]:
+def expanded(site: Site, experiment: Experiment, only: Sequence[str] = ()) -> tuple[Plan, dict[str, Slots] | str]:
     """The plan, with all that the live pool and the storage can tell; and the pool's slots, or why not."""
     slots: dict[str, Slots] | str
     try:
@@ -45,7 +45,7 @@ def expanded(site: Site, experiment: Experiment) -> tuple[Plan, dict[str, Slots]
         cores = {host: number for matching in slots.values() for host, number in matching.cores.items()}
     except PoolError as error:
         slots, workers, cores = str(error), {}, {}
-    return expand(site, experiment, workers, catalogues(site, experiment), cores), slots
+    return expand(site, experiment, workers, catalogues(site, experiment), cores, only), slots
 
 
 def ship_programs(experiment: Experiment, directory: Path, say: Callable[[str], None]) -> None:

@@ -24,6 +24,7 @@ TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, RESOURCES_CSV, SUMMARY_CSV, RATIOS_
 SCHEMA = "schema.json"
 CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
+ASKED = "asked.json"  # which definitions it was made of, from which it can be given more repetitions
 TURN_LOCK = "turn.lock"  # who looks at the turn and changes it
 TURN = "turn"  # names the trial whose turn it is
 AHEAD = "ahead"  # names the trial whose jobs are started already and wait for its turn

@@ -121,6 +121,11 @@ class AccessPoint:
     def run(self, name: str) -> Ran:
         return self._ran("run", *_definition(name), "--no-links", "--anyway", "--into", f"{HOME}/{name}", run=name)
 
+    def more(self, name: str, repetitions: int) -> Ran:
+        return self._ran(
+            "run", "--more", str(repetitions), f"{HOME}/{name}", "--no-links", run=name, copy=f"{name}-more"
+        )
+
     def submit(self, name: str, copy: str = "") -> Ran:
         return self._ran("submit", f"{HOME}/{name}", run=name, copy=copy)
 

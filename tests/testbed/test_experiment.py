@@ -283,7 +283,7 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
         "stopped": stop_while_reading,
         "by-hand": submit_by_hand,
         "workflow": submit_in_a_workflow,
-        "ungated": lambda access_point: access_point.run("ungated"),
+        "ungated": lambda access_point: (access_point.run("ungated"), access_point.more("ungated", 1)),
         "begun": lambda access_point: access_point.run("begun"),
         "until-known": lambda access_point: access_point.run("until-known"),
     }
@@ -579,8 +579,20 @@ def test_a_pinned_client_has_a_core_of_its_own(begun: Ran) -> None:
 
 
 @pytest.fixture(scope="module")
-def ungated(courses: dict[str, Future[Ran]]) -> Ran:
-    return courses["ungated"].result()
+def ungated(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
+    return courses["ungated"].result()[0]
+
+
+@pytest.fixture(scope="module")
+def with_more(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
+    return courses["ungated"].result()[1]
+
+
+def test_a_repetition_is_added_to_a_run_that_has_ended(ungated: Ran, with_more: Ran) -> None:
+    before, after = (run.rows(names.TRIALS_CSV) for run in (ungated, with_more))
+    assert [row["repeat"] for row in after] == ["1", "2"]
+    assert after[0]["go_wall_ns"] == before[0]["go_wall_ns"]
+    assert with_more.ended_well
 
 
 def test_without_a_gate_a_trial_is_complete(ungated: Ran) -> None:

@@ -1,0 +1,222 @@
+"""More repetitions of a run that has ended: the same trials, or a refusal with its reason; what was measured stays."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tierbench import files, names
+from tierbench.dags.experiment import find_experiment, load_experiment
+from tierbench.dags.plan import expand, from_json
+from tierbench.dags.replicas import Entry
+from tierbench.dags.write import write_run
+from tierbench.errors import BusyError, ConfigError
+from tierbench.site_configs.site import find_site
+from tierbench.submit import commands, more, planning
+from tierbench.submit.cli import main
+from tierbench.submit.more import Asked, extension
+from tierbench.submit.pool import Slots
+from tierbench.submit.progress import Run
+from tierbench.trials import read_trial
+
+POOL = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
+OWN = 'extends = "quick"\nname = "own"\naccess = ["direct", "lan-xrootd"]\nbatches = [4]\nrepeats = 2\n'
+
+
+class Site:
+    """What the pool and the storage say."""
+
+    def __init__(self) -> None:
+        self.workers = {name: list(hosts) for name, hosts in POOL.items()}
+        self.sizes: int | None = 64_000_000
+        self.queued = False
+
+    def slots(self, requirements: str) -> Slots:
+        return Slots(dict.fromkeys(self.workers["private" if "private" in requirements else "public"], 97))
+
+    def catalogues(self, _: object, experiment: object) -> dict[str, dict[str, Entry]]:
+        sets = experiment.used_replicas  # type: ignore[attr-defined]
+        if self.sizes is None:
+            return {}
+        return {folder: {name: Entry(name, self.sizes, "0") for name in own.files} for folder, own in sets.items()}
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Site:
+    site = Site()
+    monkeypatch.setattr(planning.pool, "matching_slots", site.slots)
+    monkeypatch.setattr(planning, "catalogues", site.catalogues)
+    monkeypatch.setattr(more.pool, "in_queue", lambda _: site.queued)
+    return site
+
+
+@pytest.fixture
+def definition(tmp_path: Path) -> Path:
+    (tmp_path / "own.toml").write_text(OWN)
+    return tmp_path / "own.toml"
+
+
+def made(definition: Path, only: tuple[str, ...] = ()) -> Run:
+    """A run that has ended well."""
+    here, experiment, run = find_site("testbed"), load_experiment(definition), definition.parent / "run"
+    plan, _ = planning.expanded(here, experiment, only)
+    write_run(plan, here, experiment, run)
+    Asked.of(str(definition), "testbed", only).leave(run)
+    for directory in Run(run).trial_directories:
+        (directory / names.OUTCOME).write_text(json.dumps({"format": 1, "state": "complete", "reasons": []}))
+    Run(run).record_submission(7, 0.0)
+    return Run(run)
+
+
+@pytest.mark.usefixtures("site")
+def test_what_is_added_are_the_trials_that_more_repetitions_would_have_had(definition: Path) -> None:
+    run = made(definition)
+    extension(run, 3).write()
+    five = dataclasses.replace(load_experiment(definition), repeats=5)
+    plan = from_json((run.directory / names.PLAN).read_text())
+    assert plan.trials == planning.expanded(find_site("testbed"), five)[0].trials
+    assert [trial.stage.value for trial in Run(run.directory).trials()] == ["finished"] * 4 + ["waiting"] * 6
+    dag = (run.directory / names.EXPERIMENT_DAG).read_text()
+    done = [line.split()[2] for line in dag.splitlines() if line.startswith("SUBDAG") and line.endswith(" DONE")]
+    assert done == [trial.id for trial in plan.trials[:4]]
+    assert all((run.directory / names.trial_directory(trial.id) / names.TRIAL_DAG).exists() for trial in plan.trials)
+
+
+@pytest.mark.usefixtures("site")
+def test_each_of_them_is_run_and_the_rule_goes_on_to_count_its_looks(definition: Path) -> None:
+    definition.write_text(OWN.replace("repeats = 2", "repeats = { within_pct = 5, at_least = 2, at_most = 4 }"))
+    run = made(definition)
+    extension(run, 2).write()
+    assert json.loads((run.directory / names.EXPERIMENT).read_text())["repeats"]["at_most"] == 6
+    waits = [read_trial(trial).until_known for trial in Run(run.directory).trial_directories]
+    assert waits == [True] * 8 + [False] * 4
+
+
+@pytest.mark.usefixtures("site")
+def test_what_was_wanted_of_a_run_alone_is_repeated(definition: Path) -> None:
+    run = made(definition, only=("direct",))
+    extension(run, 1).write()
+    assert [trial["configuration"] for trial in Run(run.directory).plan["trials"]] == ["direct.root"] * 3
+
+
+def experiment_changed(run: Run, _: Site) -> None:
+    (run.directory.parent / "own.toml").write_text(OWN + "time_limit_s = 10\n")
+
+
+def worker_gone(_: Run, site: Site) -> None:
+    site.workers["public"].pop()
+
+
+def replicas_gone(_: Run, site: Site) -> None:
+    site.sizes = None
+
+
+def replicas_others(_: Run, site: Site) -> None:
+    site.sizes = 1
+
+
+def in_queue(_: Run, site: Site) -> None:
+    site.queued = True
+
+
+def another_version(run: Run, _: Site) -> None:
+    (run.directory / names.SCRIPTS / "client.py").write_text("")
+
+
+def another_site(run: Run, _: Site) -> None:
+    content = json.loads((run.directory / names.SITE).read_text())
+    (run.directory / names.SITE).write_text(json.dumps({**content, "links": {"wan": 1}}))
+
+
+def written_before(run: Run, _: Site) -> None:
+    (run.directory / names.ASKED).unlink()
+
+
+@pytest.mark.parametrize(
+    ("happens", "reason"),
+    [
+        (experiment_changed, "the experiment own has changed since (time_limit_s)"),
+        (another_site, "the site testbed has changed since (links)"),
+        (worker_gone, "pool public had wn03, wn04, and has wn03"),
+        (replicas_gone, "their catalogue cannot be read"),
+        (replicas_others, "are others now"),
+        (another_version, "its scripts/client.py is not what this tierbench"),
+        (written_before, "an earlier tierbench wrote it"),
+        (in_queue, "still goes on"),
+    ],
+)
+def test_what_would_not_be_the_same_is_refused(
+    definition: Path, site: Site, happens: Callable[[Run, Site], None], reason: str
+) -> None:
+    run = made(definition)
+    happens(run, site)
+    with pytest.raises((ConfigError, BusyError)) as refused:
+        extension(run, 1)
+    assert reason in str(refused.value)
+
+
+@pytest.mark.usefixtures("site")
+def test_the_original_of_a_copy_is_named(definition: Path, tmp_path: Path) -> None:
+    made(definition)
+    with pytest.raises(ConfigError, match="is a copy of"):
+        extension(Run(Path(shutil.copytree(tmp_path / "run", tmp_path / "copy"))), 1)
+
+
+@pytest.mark.parametrize("last", [names.EXPERIMENT_DAG, names.EXPERIMENT, names.PLAN])
+@pytest.mark.usefixtures("site")
+def test_one_that_is_broken_off_leaves_the_run_as_it_was_and_can_be_repeated(
+    definition: Path, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made(definition)
+    plan = (run.directory / names.PLAN).read_text()
+
+    def broken_off(path: Path, content: str) -> None:
+        if path.name == last:
+            raise KeyboardInterrupt
+        files.replace(path, content)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("tierbench.dags.write.files", type("Broken", (), {"replace": broken_off, "remove": files.remove}))
+        extension(run, 1).write()
+    assert (run.directory / names.PLAN).read_text() == plan
+    assert all(trial.well for trial in Run(run.directory).trials())
+    assert not list(run.directory.glob(".more-*"))
+    extension(run, 1).write()
+    assert len(Run(run.directory).trial_directories) == 6
+
+
+@pytest.mark.usefixtures("site")
+def test_the_command_submits_it_and_takes_no_other_definitions(
+    definition: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made(definition)
+    submitted: list[Run] = []
+    monkeypatch.setattr(commands, "_submit_and_watch", lambda run, _: submitted.append(run) or 0)
+    assert main(["run", "--more", "1", str(run.directory), "--no-links"]) == 0
+    assert [len(each.trial_directories) for each in submitted] == [6]
+    for mistaken in (["--more", "1", "--site", "testbed"], ["--more", "0"], ["--more", "2000"], []):
+        assert main(["run", str(run.directory), *mistaken]) == ConfigError.exit_status
+    assert "--site is missing" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("site")
+def test_a_pattern_that_fits_nothing_says_what_there_is(definition: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"--only \"xrd\*\": fits no trial; the configurations are direct/root, lan-xrootd/root"
+    ):
+        planning.expanded(find_site("testbed"), load_experiment(definition), ["xrd*"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "trials"),
+    [("lan-*", 6), ("root", 24), ("*/root ×8", 12), ("direct.root.x004", 3)],  # noqa: RUF001
+)
+def test_a_pattern_is_of_access_workload_client_configuration_or_trial(pattern: str, trials: int) -> None:
+    plan = expand(find_site("testbed"), find_experiment("quick"), POOL, only=[pattern])
+    assert len(plan.trials) == trials
+    assert sum(plan.left_out.values()) == (24 - trials) // 3
