@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tierbench import names
-from tierbench.starts import NATURAL
+from tierbench.starts import EVERY, IN_TURN, NATURAL, TOGETHER
 
 ALREADY_COMPLETE = 3  # exit status of reset_trial.py, by which DAGMan skips the trial
 FORMAT = 1
@@ -69,7 +69,25 @@ class Start(NamedTuple):
 
     @property
     def gated(self) -> bool:
+        """Whether each client is told when to begin."""
         return self.kind != NATURAL
+
+    @property
+    def at_one_instant(self) -> bool:
+        return self.kind == TOGETHER
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether each client has the storage for itself."""
+        return self.kind == IN_TURN
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether all clients are to read at the same time for most of the trial."""
+        return self.kind in (TOGETHER, NATURAL)
+
+    def __str__(self) -> str:
+        return f"every {self.every_s:g} s" if self.kind == EVERY else self.kind
 
 
 class Credentials(NamedTuple):
@@ -93,6 +111,9 @@ class Placement(NamedTuple):
     asked: str = ""
     hosts: "tuple[str, ...] | list[str]" = ()
     pinned: bool = False
+
+    def __str__(self) -> str:
+        return self.asked + (", pinned" if self.pinned else "")
 
 
 class Work(NamedTuple):

@@ -15,7 +15,7 @@ from tierbench.dags.measure import RECEIVED
 from tierbench.dags.records import read_outcome
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.ceilings import Ceilings, read_ceilings
-from tierbench.postprocess.records.definition import Definition, OfPool, read_definition, role_of
+from tierbench.postprocess.records.definition import Definition, definition, read_definition, role_of
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
@@ -29,6 +29,14 @@ Tell = Callable[[str], None]
 QUARTER_HOUR_S = 900
 LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
 SUBMITTED, EXECUTING = "000", "001"
+
+
+@dataclass(frozen=True)
+class OfPool:
+    """The workers of a trial's pool, of its trial.json."""
+
+    pool: str
+    workers: list[str]
 
 
 @dataclass(frozen=True)
@@ -135,7 +143,7 @@ def _unread(folder: Path, damage: Damaged) -> TrialData:
     nothing = {"workers": [], "samplers": [], "sample_period_s": 0.0, "flush": {}}
     trial = {**configuration, **planned, **nothing, "configuration": configuration["name"]}
     return TrialData(
-        json_files.typed(Definition, trial, str(run / names.PLAN)),
+        definition(trial, str(run / names.PLAN)),
         [],
         [],
         None,

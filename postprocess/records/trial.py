@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from tierbench.dags.measure import OF_OWN_DISKS, SENT, Measure
 from tierbench.postprocess.records.ceilings import Ceilings
-from tierbench.postprocess.records.definition import Beginning, Definition, Traits
+from tierbench.postprocess.records.definition import Definition, Traits
 from tierbench.postprocess.records.increments import Intervals
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.samples import Bounds, Samples
+from tierbench.trials import Start
 
 LONGEST_S = 8 * 86_400  # a trial may last a week
 COLD, WARM = "cold", "warm"
@@ -102,9 +103,9 @@ class TrialData:
         return max(begins), min(ends)
 
     @property
-    def start(self) -> Beginning:
+    def start(self) -> Start:
         """How its clients were to begin."""
-        return self.trial.begin
+        return self.trial.start
 
     @property
     def traits(self) -> Traits:
