@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tierbench.postprocess.measures.closure import mb
-from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Measured, rule
@@ -187,23 +186,22 @@ def unlike_the_others(data: TrialData, row: TrialRow) -> Measured:
     remedy="the client ends too early, counts wrongly, or has another file: see its record",
 )
 def not_whole(data: TrialData, row: TrialRow) -> Measured:
-    if data.traits.reads_whole:
-        sizes = [(job, job.expected_bytes, _of_its_files(job, data)) for job in data.jobs if job.ok]
-        yield from _worst(
-            (
-                100 * max(size - taken, taken - OWN_BYTES - size) / size,
-                f"client {job.index} {data.measure.did} {mb(taken)} of a file of {mb(size)}",
-            )
-            for job, size, taken in sizes
-            if size and taken is not None
-        )
-
-
-def _of_its_files(job: Job, data: TrialData) -> int | None:
-    """What a client moved of its files; of those that are read again and again each once, if it had them all."""
+    ended = [job for job in data.jobs if job.ok]
+    if not data.traits.reads_whole or not ended:
+        return
     if data.trial.work.for_s is None:
-        return job.bytes_taken or 0
-    return job.work.bytes_once if job.work and job.work.files >= data.trial.work.files_per_job else None
+        sizes = [(f"client {job.index}", job.bytes_taken or 0, job.expected_bytes) for job in ended]
+    else:  # of files that are read again and again, each once, if clients had them all
+        once = [job.bytes_once or 0 for job in ended if job.work and job.work.files >= data.trial.work.files_per_job]
+        sizes = [("all clients", sum(once), data.trial.bytes)] if len(once) == data.trial.jobs else []
+    yield from _worst(
+        (
+            100 * max(size - taken, taken - OWN_BYTES - size) / size,
+            f"{who} {data.measure.did} {mb(taken)} of {'files' if data.trial.work.for_s else 'a file'} of {mb(size)}",
+        )
+        for who, taken, size in sizes
+        if size
+    )
 
 
 def _worst(of_clients: Iterable[tuple[float, str]]) -> Measured:

@@ -151,7 +151,7 @@ def test_a_disks_cache_may_serve_what_is_read_again_for_a_given_time(tmp_path: P
     on_disk(tmp_path)
     folder = next((tmp_path / "trials").iterdir())
     definition = json.loads((folder / "trial.json").read_text())
-    (folder / "trial.json").write_text(json.dumps({**definition, "work": {"for_s": SECONDS}}))
+    (folder / "trial.json").write_text(json.dumps({**definition, "bytes": None, "work": {"for_s": SECONDS}}))
     done = {"processes": 1, "files": 1, "fetches": 4, "failed": 0, "cut": 0, "failures": {}, "bytes_once": SIZE}
     done |= {"latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 5.0), "latency_classes": {}}
     done |= {"first_begin_wall_ns": 0, "last_begin_wall_ns": synthetic.GO_NS}
