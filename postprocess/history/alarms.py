@@ -1,16 +1,16 @@
-"""What is not as it was in a nightly by its last night: of a way, of the control, or of the environment of all.
+"""What is not as it was in a nightly by its last night: of a method, of the control, or of the environment.
 
 A pure function of the nights and of what people said of them. The rules:
 
 1. A night and its rerun are one value. All values are logarithms.
-2. The control's changes of level come first (see `changepoints`). One that more than half of the ways went along with
-   is the environment's, any other one the control's own.
-3. From a way's rate is taken what the environment's changes brought it, and what the control was off its own level
-   that night, as far as the two have gone together. What is left is the way's own; a change in it counts if the rate
+2. The control's changes of level come first (see `changepoints`). If more than half of the methods went along, it is
+   the environment's, else the control's own.
+3. From a method's rate is taken what the environment's changes brought it, and what the control was off its own level
+   that night, as far as the two have gone together. What is left is the method's own; a change in it counts if the rate
    went at least half as far.
 4. A series is worse or better than its reference: its first level, or a better one that it has had for two weeks. Worse
    lasts until it is back, whatever comes between, and begins where it left the reference.
-5. Who acknowledged has seen the level of that night: what goes lower, and other ways, are told. Who accepted made
+5. Who acknowledged has seen the level of that night: what goes lower, and other methods, are told. Who accepted made
    it the reference.
 6. A night that lies off alone is suspected: it asks for a rerun, and is no alarm.
 """
@@ -34,12 +34,12 @@ STEP, DRIFT, FLOOR, SINGLE, LOST = "step", "drift", "floor", "single night", "lo
 DAY_NS = 86_400 * 10**9
 ALONG = 0.5  # of a change has to be in the other series too for both to tell of one thing
 BESIDE = 28  # nights on either side of a change that are asked for that
-NEAR = 10  # the same of the control's, beside which ways may have changes of their own
+NEAR = 10  # the same of the control's, beside which methods may have changes of their own
 LEAST_LOST = 2  # nights without a VALID trial: of one alone its own message tells
 LAST = 5  # nights of a drift that tell the most of it
 ESTABLISHED = 14  # nights after which a better level is what is expected
-SAME_CHANGE = 3  # nights by which changes of several ways may lie apart and be one
-ASSUMED = 5.0  # nights' worth of belief that a way and the control have a night in common
+SAME_CHANGE = 3  # nights by which changes of several methods may lie apart and be one
+ASSUMED = 5.0  # nights' worth of belief that a method and the control have a night in common
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Finding:
     per_night: tuple[float, float, float] | None = None  # of a drift, as factors
     acknowledged: bool = False
     latest: Night | None = None  # the first night of the present level, where it went on changing since
-    along: tuple[int, int] = (0, 0)  # of the environment: how many ways went along, and of how many
+    along: tuple[int, int] = (0, 0)  # of the environment: how many methods went along, and of how many
 
     @property
     def certain(self) -> bool:
@@ -105,58 +105,39 @@ def control_of(chronicle: Chronicle) -> str:
 
 def series(chronicle: Chronicle, configuration: str, begin_ns: int = 0) -> Series:
     """A configuration's rate; a night and its rerun are one value, by their trials."""
-    found: dict[int, list[tuple[Night, float, int]]] = {}
+    measured: dict[int, list[tuple[Night, float, int]]] = {}
     for night in chronicle.measured:
         value = chronicle.value(night, configuration) if night.planned_ns >= begin_ns else None
         if value and value.mean > 0:
-            found.setdefault(night.planned_ns, []).append((night, value.mean, value.n))
-    rates = [sum(mean * n for _, mean, n in same) / sum(n for *_, n in same) for same in found.values()]
-    return Series(configuration, [same[0][0] for same in found.values()], np.log(rates))
+            measured.setdefault(night.planned_ns, []).append((night, value.mean, value.n))
+    rates = [sum(mean * n for _, mean, n in same) / sum(n for *_, n in same) for same in measured.values()]
+    return Series(configuration, [same[0][0] for same in measured.values()], np.log(rates))
 
 
 def baseline(chronicle: Chronicle, configuration: str) -> Series:
     """The same since what was accepted last."""
-    accepted = [
-        one.since_ns for one in chronicle.acknowledgements if one.accepted and one.configuration in ("", configuration)
-    ]
-    return series(chronicle, configuration, max(accepted, default=0))
+    of_it = _acknowledgements_of(chronicle, "", configuration)
+    return series(chronicle, configuration, max((ack.since_ns for ack in of_it if ack.accepted), default=0))
 
 
 def findings(chronicle: Chronicle, watch: Watch | None = None) -> list[Finding]:
-    """All that is not as it was, the environment first; what all ways share with the control is told once."""
-    watch = watch or Watch()
-    names, control = _planned(chronicle), control_of(chronicle)
-    if not names:
-        return []
-    last_ns = chronicle.measured[-1].planned_ns
-    own = {name: series(chronicle, name) for name in names}
-    control = control if control in own else ""
-    reference = own.pop(control, None)
-    its = course(reference.rates, watch.rule) if reference else None
-    shifts = _shifts(reference, own, its) if reference and its else []
-    found = list(_of_control(reference, its, own, shifts, chronicle, watch, last_ns)) if reference and its else []
-    found += _lost(chronicle, names, control)
-    for one in [*filter(None, [reference]), *own.values()]:
-        found += _floor(one, chronicle, watch)
-        if one is not reference:
-            found += _of_way(one, reference, its, shifts, chronicle, watch, last_ns)
-    if not control and (shared := _shared(found, own)):
-        found = [shared, *(one for one in found if one.kind in (FLOOR, LOST))]
-    return found
-
-
-def history_of(chronicle: Chronicle, configuration: str, watch: Watch) -> list[Finding]:
-    """All steps of a configuration's rate since its first night, whatever was accepted, and whoever was to blame."""
-    one = series(chronicle, configuration)
-    made = course(one.rates, watch.rule)
-    pairs = itertools.pairwise(made.segments)
-    return [_finding(STEP, one, one.rates, after.level - before.level, made.reach(before, after), before, after)
-            for before, after in pairs]  # fmt: skip
+    """All that is not as it was, the environment first; what all methods share with the control is told once."""
+    return _Nightly(chronicle, watch or Watch()).findings()
 
 
 def suspected(chronicle: Chronicle, watch: Watch | None = None) -> list[Finding]:
     """What only the last night says so far, which a rerun tells more of."""
-    return [one for one in findings(chronicle, watch) if not one.certain]
+    return [finding for finding in findings(chronicle, watch) if not finding.certain]
+
+
+def history_of(chronicle: Chronicle, configuration: str, watch: Watch) -> list[Finding]:
+    """All steps of a configuration's rate since its first night, whatever was accepted, and whoever was to blame."""
+    rate = series(chronicle, configuration)
+    levels = course(rate.rates, watch.rule)
+    return [
+        _finding(STEP, rate, rate.rates, after.level - before.level, levels.reach(before, after), before, after)
+        for before, after in itertools.pairwise(levels.segments)
+    ]
 
 
 def _planned(chronicle: Chronicle) -> list[str]:
@@ -168,12 +149,22 @@ def _planned(chronicle: Chronicle) -> list[str]:
     return list(dict.fromkeys([*asked, *(row.configuration for row in chronicle.values.get(latest.id, []))]))
 
 
-# -- the control and the environment -----------------------------------------------------------------------
+def _acknowledgements_of(chronicle: Chronicle, *configurations: str) -> list[Acknowledgement]:
+    return [ack for ack in chronicle.acknowledgements if ack.configuration in configurations]
+
+
+def _moved(
+    planned: Numbers, values: Numbers, begin: float, at: float, end: float, nights: int = BESIDE
+) -> float | None:
+    """By how much a series' level changed at a night, by the nights on either side of it."""
+    before = values[(planned >= begin) & (planned < at)][-nights:]
+    after = values[(planned >= at) & (planned <= end)][:nights]
+    return float(np.median(after) - np.median(before)) if len(before) and len(after) else None
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A change of the control's level, and the ways that went along."""
+    """A change of the control's level, and the access methods that went along."""
 
     at: int  # segment of the control's course that it begins
     planned_ns: int
@@ -187,129 +178,133 @@ class Shift:
         return 2 * len(self.along) > self.asked
 
 
-def _shifts(reference: Series, own: Mapping[str, Series], its: Course) -> list[Shift]:
-    parts = its.segments
-    made = []
-    for at, (before, after) in enumerate(itertools.pairwise(parts), 1):
-        begin, turn, end = (reference.nights[index].planned_ns for index in (before.begin, after.begin, after.end - 1))
-        moved = {name: _moved(one.planned, one.rates, begin, turn, end, NEAR) for name, one in own.items()}
-        there = {name: by for name, by in moved.items() if by is not None}
-        difference = after.level - before.level
-        along = frozenset(name for name, by in there.items() if by / difference >= ALONG)
-        made.append(Shift(at, turn, difference, along, len(there)))
-    return made
+class _Nightly:
+    """The series of a nightly, and what its control says of the environment."""
 
+    def __init__(self, chronicle: Chronicle, watch: Watch) -> None:
+        self.chronicle, self.watch, self.names = chronicle, watch, _planned(chronicle)
+        self.last_ns = chronicle.measured[-1].planned_ns if chronicle.measured else 0
+        self.methods = {name: series(chronicle, name) for name in self.names}
+        self.control_name = control_of(chronicle)
+        if self.control_name not in self.methods:
+            self.control_name = ""
+        self.control = self.methods.pop(self.control_name, None) or None  # an empty series is none
+        self.control_levels = course(self.control.rates if self.control else np.array([]), watch.rule)
+        self.shifts = list(self._shifts(self.control)) if self.control else []
 
-def _moved(
-    planned: Numbers, values: Numbers, begin: float, at: float, end: float, nights: int = BESIDE
-) -> float | None:
-    """By how much a series' level changed at a night, by the nights on either side of it."""
-    before = values[(planned >= begin) & (planned < at)][-nights:]
-    after = values[(planned >= at) & (planned <= end)][:nights]
-    return float(np.median(after) - np.median(before)) if len(before) and len(after) else None
+    def findings(self) -> list[Finding]:
+        found = [*self._of_control(self.control)] if self.control else []
+        found += self._lost()
+        for rate in filter(None, [self.control, *self.methods.values()]):
+            found += _floor(rate, self.chronicle, self.watch)
+            if rate is not self.control:
+                found += self._of_method(rate)
+        if not self.control_name and (shared := _shared(found, self.methods)):
+            found = [shared, *(finding for finding in found if finding.kind in (FLOOR, LOST))]
+        return found
 
+    def _shifts(self, control: Series) -> Iterator[Shift]:
+        for at, (before, after) in enumerate(itertools.pairwise(self.control_levels.segments), 1):
+            edges = (before.begin, after.begin, after.end - 1)
+            begin, turn, end = (control.nights[index].planned_ns for index in edges)
+            moved = {name: _moved(own.planned, own.rates, begin, turn, end, NEAR) for name, own in self.methods.items()}
+            asked = {name: by for name, by in moved.items() if by is not None}
+            difference = after.level - before.level
+            along = frozenset(name for name, by in asked.items() if by / difference >= ALONG)
+            yield Shift(at, turn, difference, along, len(asked))
 
-def _of_control(
-    reference: Series,
-    made: Course,
-    own: Mapping[str, Series],
-    shifts: list[Shift],
-    known: Chronicle,
-    watch: Watch,
-    last_ns: int,
-) -> Iterator[Finding]:
-    """What has become of the environment, and of the control by itself."""
-    shared = {shift.at for shift in shifts if shift.shared}
-    told = False
-    for name, counts in (("", lambda at: at in shared), (reference.configuration, lambda at: at not in shared)):
-        found = _present_state(reference, reference.rates, made, counts, _acknowledgements_of(known, name), watch)
+    def _of_control(self, control: Series) -> Iterator[Finding]:
+        """What has become of the environment, and of the control by itself."""
+        levels, single = self.control_levels, self.control_levels.single
+        shared = {shift.at: shift for shift in self.shifts if shift.shared}
+        alarm = False
+        for name in ("", control.configuration):
+
+            def counts(at: int, of_control: bool = bool(name)) -> bool:
+                return (at not in shared) == of_control
+
+            acknowledgements = _acknowledgements_of(self.chronicle, name)
+            found = _present_state(control, control.rates, levels, counts, acknowledgements, self.watch)
+            if found:
+                alarm |= not found.acknowledged
+                last = [*shared.values()][-1:] if not name else []
+                along = (len(last[0].along), last[0].asked) if last else (0, 0)
+                yield replace(found, configuration=name, is_control=bool(name), along=along)
+        if single and not alarm and control.nights[-1].planned_ns == self.last_ns:
+            found = _alone(control, control.rates, levels, single)
+            with_nights = [own for own in self.methods.values() if len(own)]
+            moved = [_moved(own.planned, own.rates, own.planned[0], self.last_ns, self.last_ns) for own in with_nights]
+            asked = [by / single.difference >= ALONG for by in moved if by is not None]
+            if 2 * sum(asked) > len(asked):
+                yield replace(found, configuration="", along=(sum(asked), len(asked)))
+            else:
+                yield replace(found, is_control=True)
+
+    def _of_method(self, rate: Series) -> Iterator[Finding]:
+        """What has become of an access method by itself."""
+        planned, environment = rate.planned, np.zeros(len(rate))
+        for shift in self.shifts:
+            if shift.shared and rate.configuration in shift.along:
+                environment += shift.difference * (planned >= shift.planned_ns)
+        rates = rate.rates - environment
+        share, control_off = self._shared_with_control(rate)
+        beside = ~np.isnan(control_off)
+        values = rates - share * np.where(beside, control_off, 0.0)
+        levels = course(values, self.watch.rule)
+
+        def its_own(at: int) -> bool:
+            before, after = levels.segments[at - 1], levels.segments[at]
+            moved = _moved(planned, rates, planned[before.begin], planned[after.begin], planned[after.end - 1])
+            return moved is not None and moved / (after.level - before.level) >= ALONG
+
+        now = rates + environment[-1]  # what earlier nights would have measured in the environment of today
+        by_control = share >= ALONG
+        # Without a control a change of all is told by what each is, and acknowledged for all.
+        names = [rate.configuration] if self.control_name else [rate.configuration, ""]
+        acknowledgements = _acknowledgements_of(self.chronicle, *names)
+        found = _present_state(rate, now, levels, its_own, acknowledgements, self.watch, values)
         if found:
-            told = told or not found.acknowledged
-            alike = [shift for shift in shifts if shift.shared and reference.nights[0].planned_ns <= shift.planned_ns]
-            along = (len(alike[-1].along), alike[-1].asked) if alike and not name else (0, 0)
-            yield replace(found, configuration=name, is_control=bool(name), along=along)
-    if made.single and not told and reference.nights[-1].planned_ns == last_ns:
-        found = _alone(reference, reference.rates, made, made.single)
-        moved = [_moved(one.planned, one.rates, one.planned[0], last_ns, last_ns) for one in own.values() if len(one)]
-        there = [by / made.single.difference >= ALONG for by in moved if by is not None]
-        along = (sum(there), len(there))
-        if 2 * sum(there) > len(there):
-            yield replace(found, configuration="", along=along)
-        else:
-            yield replace(found, is_control=True)
+            yield replace(found, by_control=by_control)
+        if (found is None or found.acknowledged) and levels.single and planned[-1] == self.last_ns:
+            if beside.any() and not beside[-1]:  # whatever made the control doubtful may have slowed the method as well
+                return
+            asked = [rates, rates - control_off] if beside.any() else [rates]
+            begin = levels.segments[-1].begin
+            by = [float(part[-1] - np.nanmedian(part[begin:-1][-BESIDE:])) for part in asked]
+            if all(moved / levels.single.difference >= ALONG for moved in by):
+                yield replace(_alone(rate, now, levels, levels.single), by_control=by_control)
 
+    def _shared_with_control(self, rate: Series) -> tuple[float, Numbers]:
+        """How far a method goes along with the control's single nights, and how far that was off its level in each."""
+        if self.control is None:
+            return 0.0, np.full(len(rate), np.nan)
+        levels = np.empty(len(self.control))
+        for part in self.control_levels.segments:
+            levels[part.begin : part.end] = part.level
+        of_night = dict(zip(self.control.planned, self.control.rates - levels, strict=True))
+        off = np.array([of_night.get(planned, np.nan) for planned in rate.planned])
+        both = ~np.isnan(off)
+        if both.sum() < 3:
+            return 1.0, off
+        mine, others = winsorized(np.diff(rate.rates[both])), winsorized(np.diff(off[both]))
+        belief = ASSUMED * float(others @ others) / len(others)
+        share = (float(mine @ others) + belief) / max(float(others @ others) + belief, 1e-12)
+        return min(max(share, 0.0), 1.0), off
 
-# -- a way by itself -----------------------------------------------------------------------------------------
-
-
-def _of_way(
-    rate: Series,
-    reference: Series | None,
-    its: Course | None,
-    shifts: list[Shift],
-    known: Chronicle,
-    watch: Watch,
-    last_ns: int,
-) -> Iterator[Finding]:
-    if not len(rate):
-        return
-    planned, environment = rate.planned, np.zeros(len(rate))
-    for shift in shifts:
-        if shift.shared and rate.configuration in shift.along:
-            environment += shift.difference * (planned >= shift.planned_ns)
-    rates = rate.rates - environment
-    share, beside = _shared_with_control(rate, reference, its)
-    there = ~np.isnan(beside)
-    values = rates - share * np.where(there, beside, 0.0)
-    made = course(values, watch.rule)
-
-    def its_own(at: int) -> bool:
-        before, after = made.segments[at - 1], made.segments[at]
-        moved = _moved(planned, rates, planned[before.begin], planned[after.begin], planned[after.end - 1])
-        return moved is not None and moved / (after.level - before.level) >= ALONG
-
-    now = rates + environment[-1]  # what earlier nights would have measured in the environment of today
-    by_control = reference is not None and share >= ALONG
-    said = _acknowledgements_of(known, rate.configuration)
-    if reference is None:  # then a change of all ways is told by what they are, and acknowledged for all
-        said += _acknowledgements_of(known, "")
-    found = _present_state(rate, now, made, its_own, said, watch, values)
-    if found:
-        yield replace(found, by_control=by_control)
-    if (found is None or found.acknowledged) and made.single and planned[-1] == last_ns:
-        of_control = reference is not None and bool(there.any())
-        if of_control and not there[-1]:  # whatever made the control doubtful may have slowed the way as well
-            return
-        asked = [rates, rates - beside] if of_control else [rates]
-        by = [float(one[-1] - np.nanmedian(one[made.segments[-1].begin : -1][-BESIDE:])) for one in asked]
-        if all(moved / made.single.difference >= ALONG for moved in by):
-            yield replace(_alone(rate, now, made, made.single), by_control=by_control)
-
-
-def _shared_with_control(rate: Series, reference: Series | None, its: Course | None) -> tuple[float, Numbers]:
-    """How far a way goes along with the control's single nights, and how far the control was off its level in each."""
-    off = np.full(len(rate), np.nan)
-    if reference is None or its is None or len(reference) == 0:
-        return 0.0, off
-    levels = np.empty(len(reference))
-    for part in its.segments:
-        levels[part.begin : part.end] = part.level
-    of_night = dict(zip(reference.planned, reference.rates - levels, strict=True))
-    off = np.array([of_night.get(planned, np.nan) for planned in rate.planned])
-    both = ~np.isnan(off)
-    if both.sum() < 3:
-        return 1.0, off
-    mine, others = winsorized(np.diff(rate.rates[both])), winsorized(np.diff(off[both]))
-    belief = ASSUMED * float(others @ others) / len(others)
-    share = (float(mine @ others) + belief) / max(float(others @ others) + belief, 1e-12)
-    return min(max(share, 0.0), 1.0), off
+    def _lost(self) -> Iterator[Finding]:
+        """What the last night planned, and has had no VALID trial in it or in the one before."""
+        unknown = (math.nan, math.nan, math.nan)
+        for name in self.names:
+            gone = _without_valid(self.chronicle, name)
+            if len(gone) >= LEAST_LOST:
+                nights, first = self.chronicle.measured, gone[0]
+                last = next((night for night in reversed(nights) if night.planned_ns < first.planned_ns), first)
+                seen = any(ack.since_ns == first.planned_ns for ack in _acknowledgements_of(self.chronicle, name))
+                yield Finding(LOST, LOST, name, first, last, math.nan, math.nan, unknown, acknowledged=seen,
+                              is_control=name == self.control_name)  # fmt: skip
 
 
 # -- the present state of a series ---------------------------------------------------------------------------
-
-
-def _acknowledgements_of(known: Chronicle, configuration: str) -> list[Acknowledgement]:
-    return [one for one in known.acknowledgements if one.configuration == configuration]
 
 
 @dataclass
@@ -346,65 +341,73 @@ class _State:
 
 
 def _present_state(
-    one: Series,
+    rate: Series,
     rates: Numbers,
-    made: Course,
+    levels: Course,
     counts: Callable[[int], bool],
-    said: Sequence[Acknowledgement],
+    acknowledgements: Sequence[Acknowledgement],
     watch: Watch,
     values: Numbers | None = None,
 ) -> Finding | None:
     """How a series stands by those of its changes that count; what the others brought is taken out of it."""
-    parts, size, beyond = made.segments, watch.rule.size_of_logarithm, 0.0
+    parts, size, beyond = levels.segments, watch.rule.size_of_logarithm, 0.0
     counting = []  # what is one level for those who count, with the segments that it goes over
     for at, part in enumerate(parts):
         if at and not counts(at):
             beyond += part.level - parts[at - 1].level
         counting.append(replace(part, level=part.level - beyond))
-    state = _state_after(one, counting, counts, said, size)
+    state = _state_after(rate, counting, counts, acknowledgements, size)
     if not state.direction:
         return None
     last = counting[-1]
-    difference = last.level - state.reference.level
-    acknowledged = state.seen is not None and last.level > state.seen - size
-    reach = made.reach(state.reference, last)
-    found = _finding(
-        STEP, one, rates, difference, reach, state.reference, replace(last, begin=parts[state.since].begin)
+    difference, reach = last.level - state.reference.level, levels.reach(state.reference, last)
+    whole = replace(last, begin=parts[state.since].begin)
+    found = replace(
+        _finding(STEP, rate, rates, difference, reach, state.reference, whole),
+        acknowledged=state.seen is not None and last.level > state.seen - size,
+        latest=rate.nights[parts[state.latest].begin] if state.latest != state.since else None,
+        after=math.exp(float(winsorized(rates[last.begin :]).mean())),
     )
-    after = math.exp(float(winsorized(rates[last.begin :]).mean()))
-    latest = one.nights[parts[state.latest].begin] if state.latest != state.since else None
-    found = replace(found, acknowledged=acknowledged, latest=latest, after=after)
-    return _as_drift(found, one, rates, values if values is not None else rates, state.reference, parts, watch) or found
+    return _as_drift(found, rate, rates, rates if values is None else values, state.reference, parts, watch) or found
 
 
 def _state_after(
-    one: Series, parts: list[Segment], counts: Callable[[int], bool], said: Sequence[Acknowledgement], size: float
+    rate: Series,
+    parts: list[Segment],
+    counts: Callable[[int], bool],
+    acknowledgements: Sequence[Acknowledgement],
+    size: float,
 ) -> _State:
     """After all levels, and what people said in the nights of each."""
     state = _State(parts[0], parts[0].level)
-    ends = [*(one.nights[part.begin].planned_ns for part in parts[1:]), math.inf]
-    for at, (part, end) in enumerate(zip(parts, ends, strict=True)):
+    begins = [rate.nights[part.begin].planned_ns for part in parts]
+    for at, (part, begin, end) in enumerate(zip(parts, begins, [*begins[1:], math.inf], strict=True)):
         if at and counts(at):
             state.enter(at, part, parts[at - 1], size)
-        begin = one.nights[part.begin].planned_ns if len(one) else 0
-        state = state.after([ack.accepted for ack in said if begin <= max(ack.since_ns, ack.at_ns) < end], part)
+        said = [ack.accepted for ack in acknowledgements if begin <= max(ack.since_ns, ack.at_ns) < end]
+        state = state.after(said, part)
         if state.direction == BETTER and len(part) >= ESTABLISHED:
             state = _State(part, part.level)
     return state
 
 
 def _as_drift(
-    found: Finding, one: Series, rates: Numbers, values: Numbers, reference: Segment, parts: list[Segment], watch: Watch
+    found: Finding,
+    rate: Series,
+    rates: Numbers,
+    values: Numbers,
+    reference: Segment,
+    parts: list[Segment],
+    watch: Watch,
 ) -> Finding | None:
     """The same as a line, where that tells more of it."""
     begin = reference.begin
-    slow = line(values[begin:], one.days[begin:], [replace(part, begin=max(part.begin - begin, 0), end=part.end - begin)
-                                                   for part in parts if part.end > begin])  # fmt: skip
-    if (
-        slow is None
-        or slow.slope * math.log(found.ratio[0]) <= 0
-        or abs(slow.difference) < watch.rule.size_of_logarithm
-    ):
+    later = [part for part in parts if part.end > begin]
+    later = [replace(part, begin=max(part.begin - begin, 0), end=part.end - begin) for part in later]
+    slow = line(values[begin:], rate.days[begin:], later)
+    if slow is None or slow.slope * math.log(found.ratio[0]) <= 0:
+        return None
+    if abs(slow.difference) < watch.rule.size_of_logarithm:
         return None
     span = slow.difference / slow.slope
     turn = max(begin + slow.index, 1)
@@ -413,8 +416,8 @@ def _as_drift(
     return replace(
         found,
         kind=DRIFT,
-        since=one.nights[turn],
-        last=one.nights[turn - 1],
+        since=rate.nights[turn],
+        last=rate.nights[turn - 1],
         before=math.exp(float(winsorized(rates[begin:turn]).mean())),
         after=math.exp(float(winsorized(rates[-LAST:]).mean())),
         ratio=(math.exp(slow.difference), bounds[0], bounds[1]),
@@ -422,15 +425,15 @@ def _as_drift(
     )
 
 
-def _alone(one: Series, rates: Numbers, made: Course, single: Single) -> Finding:
-    """The last night, which stands alone."""
-    last = made.segments[-1]
+def _alone(rate: Series, rates: Numbers, levels: Course, single: Single) -> Finding:
+    """The last night, which stands alrate."""
+    last = levels.segments[-1]
     before = replace(last, end=last.end - 1)
-    return _finding(SINGLE, one, rates, single.difference, single.reach, before, replace(last, begin=last.end - 1))
+    return _finding(SINGLE, rate, rates, single.difference, single.reach, before, replace(last, begin=last.end - 1))
 
 
 def _finding(
-    kind: str, one: Series, rates: Numbers, difference: float, reach: float, before: Segment, after: Segment
+    kind: str, rate: Series, rates: Numbers, difference: float, reach: float, before: Segment, after: Segment
 ) -> Finding:
     """What is said of the rate, whatever has told it."""
     ratio = math.exp(difference), math.exp(difference - reach), math.exp(difference + reach)
@@ -438,24 +441,11 @@ def _finding(
     index = max(after.begin, 1)
     direction = WORSE if difference < 0 else BETTER
     return Finding(
-        kind, direction, one.configuration, one.nights[index], one.nights[index - 1], levels[0], levels[1], ratio
+        kind, direction, rate.configuration, rate.nights[index], rate.nights[index - 1], levels[0], levels[1], ratio
     )
 
 
 # -- what needs no statistics ------------------------------------------------------------------------------
-
-
-def _lost(chronicle: Chronicle, names: Sequence[str], control: str) -> Iterator[Finding]:
-    """What the last night planned, and has had no VALID trial in it or in the one before."""
-    nights = chronicle.measured
-    for name in names:
-        gone = _without_valid(chronicle, name)
-        if len(gone) >= LEAST_LOST:
-            last = next((night for night in reversed(nights) if night.planned_ns < gone[0].planned_ns), gone[0])
-            ratio = math.nan, math.nan, math.nan
-            seen = any(one.since_ns == gone[0].planned_ns for one in _acknowledgements_of(chronicle, name))
-            yield Finding(LOST, LOST, name, gone[0], last, math.nan, math.nan, ratio, is_control=name == control,
-                          acknowledged=seen)  # fmt: skip
 
 
 def _without_valid(chronicle: Chronicle, configuration: str) -> list[Night]:
@@ -472,34 +462,34 @@ def _without_valid(chronicle: Chronicle, configuration: str) -> list[Night]:
     return list(gone.values())
 
 
-def _floor(one: Series, chronicle: Chronicle, watch: Watch) -> Iterator[Finding]:
+def _floor(rate: Series, chronicle: Chronicle, watch: Watch) -> Iterator[Finding]:
     """Whether the last two nights are below what somebody has set."""
-    floor = watch.floors.get(one.configuration)
-    below = one.rates < math.log(floor) if floor else np.array([])
-    if not floor or len(one) < 2 or not below[-2:].all():
+    floor = watch.floors.get(rate.configuration)
+    below = rate.rates < math.log(floor) if floor else np.array([])
+    if not floor or len(rate) < 2 or not below[-2:].all():
         return
-    above = [index for index in range(1, len(one)) if not below[index] and not below[index - 1]]
+    above = [index for index in range(1, len(rate)) if not below[index] and not below[index - 1]]
     start = max(above) + 1 if above else 0
     first = start + int(np.argmax(below[start:]))
-    rates = np.exp(one.rates[first:])
+    rates = np.exp(rate.rates[first:])
     size = watch.rule.size_of_logarithm
     seen = False
-    for ack in _acknowledgements_of(chronicle, one.configuration):
-        until = one.planned <= max(ack.since_ns, ack.at_ns)
+    for ack in _acknowledgements_of(chronicle, rate.configuration):
+        until = rate.planned <= max(ack.since_ns, ack.at_ns)
         until[:first] = False
-        seen |= bool(until.any()) and one.rates[-2:].mean() > np.median(one.rates[until]) - size
+        seen |= bool(until.any()) and rate.rates[-2:].mean() > np.median(rate.rates[until]) - size
     after = float(rates.mean())
-    yield Finding(FLOOR, WORSE, one.configuration, one.nights[first], one.nights[max(first - 1, 0)], floor, after,
+    yield Finding(FLOOR, WORSE, rate.configuration, rate.nights[first], rate.nights[max(first - 1, 0)], floor, after,
                   (after / floor, rates.min() / floor, rates.max() / floor), acknowledged=bool(seen))  # fmt: skip
 
 
 def _shared(found: Sequence[Finding], own: Mapping[str, Series]) -> Finding | None:
-    """Without a control: all ways, three at least, that changed at one time in one direction."""
-    moved = [one for one in found if one.kind in (STEP, SINGLE)]
-    if len(moved) < max(len(own), 3) or len({one.direction for one in moved}) > 1:
+    """Without a control: all methods, three at least, that changed at one time in one direction."""
+    moved = [finding for finding in found if finding.kind in (STEP, SINGLE)]
+    if len(moved) < max(len(own), 3) or len({finding.direction for finding in moved}) > 1:
         return None
-    begins = [one.since.planned_ns for one in moved]
+    begins = [finding.since.planned_ns for finding in moved]
     if max(begins) - min(begins) > SAME_CHANGE * DAY_NS:
         return None
-    least = min(moved, key=lambda one: abs(math.log(one.ratio[0])))
-    return replace(least, configuration="", acknowledged=all(one.acknowledged for one in moved))
+    least = min(moved, key=lambda finding: abs(math.log(finding.ratio[0])))
+    return replace(least, configuration="", acknowledged=all(finding.acknowledged for finding in moved))
