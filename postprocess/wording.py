@@ -1,4 +1,4 @@
-"""Words and numbers as a reader likes them; what moves in a run is sent and taken in, or received and written."""
+"""Words and numbers as a reader likes them; the storage sends to jobs that read, and receives from those that write."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 NOTHING = "–"
 TIMES = "\N{MULTIPLICATION SIGN}"
 TO = "–"
-OF_READING = {"sent": "sent", "taken in": "taken in", "took in": "took in"}
-OF_WRITING = {"sent": "received", "taken in": "delivered", "took in": "delivered"}  # to a disk, or just to the far end
-OF_BOTH = {"sent": "carried", "taken in": "moved", "took in": "moved"}
-SPOKEN = re.compile(r"\b(" + "|".join(OF_READING) + r")\b(?! again)", re.IGNORECASE)
+OF_WRITING, OF_BOTH = "received", "carried"
+SENT_WORD = re.compile(r"\bsent\b(?! again)", re.IGNORECASE)
 SHOWN = 8
 
 
@@ -80,15 +78,12 @@ def moment(wall_ns: int) -> str:
 
 
 def worded(text: str, directions: Iterable[str]) -> str:
-    """A text in the words for trials of these directions; of records that say none the trials read."""
-    found = {direction or SENT for direction in directions}
-    words = OF_READING if found <= {SENT} else OF_WRITING if found == {RECEIVED} else OF_BOTH
-
-    def instead(match: re.Match[str]) -> str:
-        word = words[match[0].lower()]
-        return word.capitalize() if match[0][0].isupper() else word
-
-    return SPOKEN.sub(instead, text)
+    """A text about what the storage sent, for trials of these directions; of records that say none the trials read."""
+    there = {direction or SENT for direction in directions}
+    if there <= {SENT}:
+        return text
+    word = OF_WRITING if there == {RECEIVED} else OF_BOTH
+    return SENT_WORD.sub(lambda match: word.capitalize() if match[0][0].isupper() else word, text)
 
 
 def abridged(words: Sequence[str], most: int = SHOWN) -> list[str]:

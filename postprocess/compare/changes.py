@@ -57,22 +57,22 @@ class Change:
         """Which trials the ratio leaves out, and what it is with them."""
         if not self.strays:
             return ""
-        one, ratio = len(self.strays) == 1, self.with_strays
+        single, ratio = len(self.strays) == 1, self.with_strays
         interval = f" ({between(*ratio.interval)})" if ratio.interval else ""
-        lie, them = ("lies", "it") if one else ("lie", "them")
+        lie, them = ("lies", "it") if single else ("lie", "them")
         return (
-            f"{listed(self.strays)} {lie} far off all others and {'is' if one else 'are'} left out;"
+            f"{listed(self.strays)} {lie} far off all others and {'is' if single else 'are'} left out;"
             f" with {them} the ratio is {factor(ratio.value)}{interval}"
         )
 
 
-def changes(one: Results, other: Results, metric: str) -> Iterator[Change]:
+def changes(first: Results, second: Results, metric: str) -> Iterator[Change]:
     """Every point of the factors that both runs have trials at; the intervals hold all together."""
-    runs = _trials(one, metric), _trials(other, metric)
+    runs = _trials(first, metric), _trials(second, metric)
     values = [_values(trials, metric) for trials in runs]
     robust, whole = stats.changes(*values), stats.changes(*values, with_strays=True)
     of_valid = stats.changes(*(_values(trials, metric, doubtful=False) for trials in runs))
-    far = {f"{row.trial} of {run.name}" for run in (one, other) for row in strays(run.trials, metric)}
+    far = {f"{row.trial} of {run.name}" for run in (first, second) for row in strays(run.trials, metric)}
     intervals = zip(stats.held_together(robust.values()), stats.held_together(whole.values()), strict=True)
     for point, (compared, with_strays) in zip(robust, intervals, strict=True):
         levels = dict(point)  # type: ignore[call-overload]
@@ -80,20 +80,20 @@ def changes(one: Results, other: Results, metric: str) -> Iterator[Change]:
         doubtful = any(verdict(trial) == SUSPECT for trials in both for trial in trials)
         alone = of_valid[point].ratio if point in of_valid else Interval()
         before, after = (tuple(trial[metric] for trial in trials) for trials in both)
-        named = [f"{row.trial} of {run.name}" for run, rows in zip((one, other), both, strict=True) for row in rows]
+        named = [f"{row.trial} of {run.name}" for run, rows in zip((first, second), both, strict=True) for row in rows]
         yield Change(
-            {name: levels[name] for name in one.factors}, before, after,
+            {name: levels[name] for name in first.factors}, before, after,
             compared.ratio.value or 1.0, compared.ratio.low, compared.ratio.high,
             (alone.low, alone.high) if doubtful else None,
             tuple(name for name in named if name in far), with_strays.ratio,
         )  # fmt: skip
 
 
-def left_out(one: Results, other: Results, metric: str) -> list[str]:
+def left_out(first: Results, second: Results, metric: str) -> list[str]:
     """The points that either run has trials of, and that are not compared: one of them has none that count."""
-    compared = _trials(one, metric).keys() & _trials(other, metric).keys()
+    compared = _trials(first, metric).keys() & _trials(second, metric).keys()
     names = {batch_name(dict(point)) for point in compared}
-    planned = dict.fromkeys(batch_name(trial.levels) for run in (one, other) for trial in run.trials)
+    planned = dict.fromkeys(batch_name(trial.levels) for run in (first, second) for trial in run.trials)
     return [name for name in planned if name not in names]
 
 

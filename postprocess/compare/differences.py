@@ -59,17 +59,17 @@ class Link:
 
 def headers(results: Results) -> Headers:
     """What the samplers said of their hosts, over all trials."""
-    found: Headers = {}
+    by_host: Headers = {}
     for path in sorted((results.directory / names.TRIALS).glob(f"*/{names.SAMPLES}/*.samples")):
         head = _header(path)
         facts = {key: head.get(key) for key in FIXED} | dict(head.get("tuning") or {})
-        host = found.setdefault(str(head.get("host") or path.stem), {})
+        host = by_host.setdefault(str(head.get("host") or path.stem), {})
         for key, value in facts.items():
             word = NOTHING if value is None else str(value)
             values = host.setdefault(key, [])
             if word not in values:
                 values.append(word)
-    return found
+    return by_host
 
 
 def conditions(results: Results) -> Any:
@@ -92,9 +92,9 @@ def _header(path: Path) -> dict[str, Any]:
         return {}
 
 
-def incomparable(found: Sequence[Difference]) -> list[Difference]:
+def incomparable(among: Sequence[Difference]) -> list[Difference]:
     """Of what differs, that which parts two runs."""
-    return [difference for difference in found if difference.parts]
+    return [difference for difference in among if difference.parts]
 
 
 @dataclass(frozen=True)
@@ -110,58 +110,58 @@ class Difference:
         return f"{self.what}: {self.values[0]} against {self.values[1]}"
 
 
-def differences(one: Results, other: Results) -> list[Difference]:
+def differences(first: Results, second: Results) -> list[Difference]:
     """All that differs in how two runs were made, what parts them first."""
-    found = [
-        *_settings(one, other),
-        *_links(one, other),
-        *_replicas(one, other),
-        *_clients(one, other),
-        *_versions(one, other),
-        *_hosts(one, other),
+    differing = [
+        *_settings(first, second),
+        *_links(first, second),
+        *_replicas(first, second),
+        *_clients(first, second),
+        *_versions(first, second),
+        *_hosts(first, second),
     ]
-    return sorted(found, key=lambda difference: not difference.parts)
+    return sorted(differing, key=lambda difference: not difference.parts)
 
 
-def _settings(one: Results, other: Results) -> Iterator[Difference]:
-    yield from _differ("site", one.plan.get("site"), other.plan.get("site"))
-    yield from _differ("scale", one.plan.get("scale"), other.plan.get("scale"))
+def _settings(first: Results, second: Results) -> Iterator[Difference]:
+    yield from _differ("site", first.plan.get("site"), second.plan.get("site"))
+    yield from _differ("scale", first.plan.get("scale"), second.plan.get("scale"))
     for key, what in {
         "sample_period_s": "sampling period [s]",
         "flush": "caches flushed",
     }.items():
-        yield from _differ(what, one.experiment.get(key), other.experiment.get(key))
-    yield from _told_to_trials(one, other)
-    strategies = [(results.site.get("flush") or {}).get("strategy") for results in (one, other)]
+        yield from _differ(what, first.experiment.get(key), second.experiment.get(key))
+    yield from _told_to_trials(first, second)
+    strategies = [(results.site.get("flush") or {}).get("strategy") for results in (first, second)]
     yield from _differ("way of flushing", *strategies)
-    for access in (access for access in one.accesses if access in other.accesses):
-        mine, theirs = ((results.site.get("access") or {}).get(access) or {} for results in (one, other))
+    for access in (access for access in first.accesses if access in second.accesses):
+        mine, theirs = ((results.site.get("access") or {}).get(access) or {} for results in (first, second))
         for key in OF_ACCESS:
             yield from _differ(f"{key} of {access}", mine.get(key) or None, theirs.get(key) or None)
-    pools = set(one.plan.get("pools") or {}) & set(other.plan.get("pools") or {})
+    pools = set(first.plan.get("pools") or {}) & set(second.plan.get("pools") or {})
     for pool in sorted(pools):
-        mine, theirs = (listed(list(results.plan["pools"][pool])) for results in (one, other))
+        mine, theirs = (listed(list(results.plan["pools"][pool])) for results in (first, second))
         yield from _differ(f"workers of pool {pool}", mine, theirs)
-    yield from _differ("conditions", *(results.experiment.get("conditions") or {} for results in (one, other)))
-    mine, theirs = (by_role(results.site.get("links") or {}) for results in (one, other))
+    yield from _differ("conditions", *(results.experiment.get("conditions") or {} for results in (first, second)))
+    mine, theirs = (by_role(results.site.get("links") or {}) for results in (first, second))
     for link in dict.fromkeys([*mine, *theirs]):
         yield from _differ(f"stated {link}", mine.get(link), theirs.get(link))
 
 
-def _told_to_trials(one: Results, other: Results) -> Iterator[Difference]:
+def _told_to_trials(first: Results, second: Results) -> Iterator[Difference]:
     """What the trials of points that both have were told to do, beyond what names them."""
-    common = {batch_name(row.levels) for row in one.trials} & {batch_name(row.levels) for row in other.trials}
+    common = {batch_name(row.levels) for row in first.trials} & {batch_name(row.levels) for row in second.trials}
     for column, what in OF_TRIALS.items():
         both = []
-        for results in (one, other):
+        for results in (first, second):
             there = (row[column] for row in results.trials if batch_name(row.levels) in common)
             both.append(listed(list(dict.fromkeys(_word(value) for value in there if value not in (None, "")))))
         yield from _differ(what, *both)
 
 
-def _links(one: Results, other: Results) -> Iterator[Difference]:
+def _links(first: Results, second: Results) -> Iterator[Difference]:
     """What was measured of the links, where it differs by more than two measurements of one link do."""
-    mine, theirs = measured_links(one.ceilings), measured_links(other.ceilings)
+    mine, theirs = measured_links(first.ceilings), measured_links(second.ceilings)
     for line in dict.fromkeys([*mine, *theirs]):
         if line not in mine or line not in theirs:
             yield Difference(f"links measured {line}", ("yes", "no") if line in mine else ("no", "yes"), parts=False)
@@ -172,32 +172,32 @@ def _links(one: Results, other: Results) -> Iterator[Difference]:
                 yield Difference(f"{what} {line}", (_word(before), _word(after)), parts=True)
 
 
-def alike(one: float | None, other: float | None, share: float, least: float) -> bool:
+def alike(first: float | None, second: float | None, share: float, least: float) -> bool:
     """Whether two measurements differ by no more than measurements of one thing do."""
-    if one is None or other is None:
-        return one == other
-    return abs(one - other) <= max(share * max(one, other), least)
+    if first is None or second is None:
+        return first == second
+    return abs(first - second) <= max(share * max(first, second), least)
 
 
-def _replicas(one: Results, other: Results) -> Iterator[Difference]:
+def _replicas(first: Results, second: Results) -> Iterator[Difference]:
     """The folder's name holds a digest of how a set was made."""
-    mine, theirs = ({r["name"]: r for r in results.plan.get("replicas") or []} for results in (one, other))
+    mine, theirs = ({r["name"]: r for r in results.plan.get("replicas") or []} for results in (first, second))
     for name in sorted(mine.keys() & theirs.keys()):
         for key, what in {"directory": "folder", "nominal_bytes": "size [B]", "suffix": "suffix"}.items():
             yield from _differ(f"replicas {name}, {what}", mine[name].get(key), theirs[name].get(key))
         yield from _differ(f"replicas {name}, number", mine[name]["count"], theirs[name]["count"], parts=False)
 
 
-def _clients(one: Results, other: Results) -> Iterator[Difference]:
-    mine, theirs = (results.experiment.get("workloads") or {} for results in (one, other))
+def _clients(first: Results, second: Results) -> Iterator[Difference]:
+    mine, theirs = (results.experiment.get("workloads") or {} for results in (first, second))
     for name in sorted(mine.keys() & theirs.keys()):
         for key in ("client", "replicas", "options", "environment"):
             yield from _differ(f"workload {name}, {key}", mine[name].get(key), theirs[name].get(key))
 
 
-def _versions(one: Results, other: Results) -> Iterator[Difference]:
+def _versions(first: Results, second: Results) -> Iterator[Difference]:
     """What the clients ran with, on any worker."""
-    mine, theirs = (_of_clients(results) for results in (one, other))
+    mine, theirs = (_of_clients(results) for results in (first, second))
     for key in sorted(mine.keys() & theirs.keys()):
         yield from _differ(CLIENTS[key][0], listed(mine[key]), listed(theirs[key]), parts=CLIENTS[key][1])
 
@@ -205,15 +205,15 @@ def _versions(one: Results, other: Results) -> Iterator[Difference]:
 def _of_clients(results: Results) -> dict[str, list[str]]:
     recorded = conditions(results)
     hosts = recorded.get("hosts") if isinstance(recorded, dict) else None
-    found: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
     for settings in hosts.values() if isinstance(hosts, dict) else ():
         for key in CLIENTS.keys() & settings.keys():
-            found.setdefault(key, set()).add(str(settings[key]))
-    return {key: sorted(values) for key, values in found.items()}
+            versions.setdefault(key, set()).add(str(settings[key]))
+    return {key: sorted(values) for key, values in versions.items()}
 
 
-def _hosts(one: Results, other: Results) -> Iterator[Difference]:
-    mine, theirs = headers(one), headers(other)
+def _hosts(first: Results, second: Results) -> Iterator[Difference]:
+    mine, theirs = headers(first), headers(second)
     for host in sorted(mine.keys() & theirs.keys()):
         for key in dict.fromkeys([*mine[host], *theirs[host]]):
             values = (_all(mine, host, key), _all(theirs, host, key))
@@ -222,8 +222,8 @@ def _hosts(one: Results, other: Results) -> Iterator[Difference]:
         yield Difference(f"samples of {host}", ("yes", "no") if host in mine else ("no", "yes"), parts=False)
 
 
-def _all(found: Headers, host: str, key: str) -> str:
-    return " then ".join(found[host].get(key, [])) or NOTHING
+def _all(of_hosts: Headers, host: str, key: str) -> str:
+    return " then ".join(of_hosts[host].get(key, [])) or NOTHING
 
 
 def _differ(what: str, mine: Any, theirs: Any, *, parts: bool = True) -> Iterator[Difference]:
@@ -241,18 +241,20 @@ def _word(value: Any) -> str:
 
 def environment(results: Results) -> Environment:
     """What a run has recorded of what it ran in."""
-    found = {("", SITE): digest_of_site(results)}
+    settings_by_host = {("", SITE): digest_of_site(results)}
     for key in results.experiment.keys() - UNMEASURED:
-        found["", f"{EXPERIMENT}{key}"] = _digest(json.dumps(results.experiment[key], sort_keys=True).encode())
+        settings_by_host["", f"{EXPERIMENT}{key}"] = _digest(
+            json.dumps(results.experiment[key], sort_keys=True).encode()
+        )
     for pool, workers in (results.plan.get("pools") or {}).items():
-        found["", f"{WORKERS}{pool}"] = ", ".join(workers)
+        settings_by_host["", f"{WORKERS}{pool}"] = ", ".join(workers)
     recorded = conditions(results)
     recorded = recorded if isinstance(recorded, dict) else {}
     for host, settings in (recorded.get("hosts") or {}).items():
-        found |= {(host, name): str(value) for name, value in settings.items()}
+        settings_by_host |= {(host, name): str(value) for name, value in settings.items()}
     for host, boots in (recorded.get("boot_ids") or {}).items():
-        found[host, BOOT] = ", ".join(boots) if isinstance(boots, list) else str(boots)
-    return found
+        settings_by_host[host, BOOT] = ", ".join(boots) if isinstance(boots, list) else str(boots)
+    return settings_by_host
 
 
 def digest_of_site(results: Results) -> str:
@@ -295,13 +297,13 @@ def altered(before: Environment, after: Environment) -> list[Altered]:
     Nor do an experiment's keys of one alone: a newer tierbench has more of them.
     """
     hosts = {host for host, _ in before} & {host for host, _ in after}
-    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    hosts_by_change: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for host, setting in dict.fromkeys([*before, *after]):
         if host in hosts:
             change = before.get((host, setting), NOTHING), after.get((host, setting), NOTHING)
             if change[0] != change[1] and not (setting.startswith(EXPERIMENT) and NOTHING in change):
-                found[setting, *change].append(host)
-    changes = [Altered(setting, one, other, tuple(sorted(on))) for (setting, one, other), on in found.items()]
+                hosts_by_change[setting, *change].append(host)
+    changes = [Altered(setting, old, new, tuple(sorted(on))) for (setting, old, new), on in hosts_by_change.items()]
     return sorted(changes, key=_weight)
 
 

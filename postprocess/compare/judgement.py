@@ -66,26 +66,26 @@ class Comparison:
         return 1 if SLOWER in given else 3 if INCONCLUSIVE in given or self.lost or not given else 0
 
 
-def compare_runs(one: Results, other: Results, size: float, metric: str = "", anyway: bool = False) -> Comparison:
+def compare_runs(first: Results, second: Results, size: float, metric: str = "", anyway: bool = False) -> Comparison:
     """From one run to another; refused where they were made differently."""
-    check_common([one, other])
-    differing = differences(one, other)
-    refuse_unlike(one.name, other.name, differing, anyway)
-    metric = metric or one.rate
+    check_common([first, second])
+    differing = differences(first, second)
+    refuse_unlike(first.name, second.name, differing, anyway)
+    metric = metric or first.rate
     judged = [
         Judged(
             change.name, _geometric_mean(change.before), _geometric_mean(change.after),
             (len(change.before), len(change.after)), change.ratio, change.low, change.high,
             _of_change(change, size, metric), change.stray_words,
         )
-        for change in changes(one, other, metric)
+        for change in changes(first, second, metric)
     ]  # fmt: skip
-    there = {batch_name(row.levels) for row in usable(one.trials, metric)}
-    missing = left_out(one, other, metric)
+    there = {batch_name(row.levels) for row in usable(first.trials, metric)}
+    missing = left_out(first, second, metric)
     lost = [name for name in missing if name in there]
     new = [name for name in missing if name not in there]
     return Comparison(
-        one.name, other.name, metric, one.unit if metric == one.rate else "", judged, differing, lost, new
+        first.name, second.name, metric, first.unit if metric == first.rate else "", judged, differing, lost, new
     )
 
 

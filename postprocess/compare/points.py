@@ -67,8 +67,8 @@ class RunPoint:
 
 def points(results: Results) -> list[RunPoint]:
     """All places of all panels at which a line has a rate."""
-    found = (point_at(results, panel, x) for panel in results.panels for x in results.ladder(panel))
-    return [point for point in found if point]
+    every = (point_at(results, panel, x) for panel in results.panels for x in results.ladder(panel))
+    return [point for point in every if point]
 
 
 def point_at(results: Results, panel: Panel, x: str) -> RunPoint | None:

@@ -106,7 +106,7 @@ class _Data:
 
     def too_little(self) -> str:
         if len(self.ladder) < RUNGS:
-            return f"it takes {RUNGS} batches, and {len(self.ladder)} have rates"
+            return f"needs {RUNGS} job counts, this run has {len(self.ladder)} with rates"
         if len(self.repeats) < REPEATS:
             return "a single repetition has no interval"
         return "" if self.freedom >= FREEDOM else "too few trials count"

@@ -188,8 +188,8 @@ def trial_marks(axes: Axes, of: str, look: Look, places: Iterable[tuple[TrialRow
 def verdict_handles(verdicts: set[str]) -> list[Line2D]:
     """What the marks of single trials mean, of those that are there."""
     grey = Look(MUTED, MUTED, "o")
-    told = {"a single trial": "", "a SUSPECT trial": SUSPECT, "an INVALID trial, left out": INVALID}
-    there = {label: verdict for label, verdict in told.items() if not verdict or verdict in verdicts}
+    labels = {"a single trial": "", "a SUSPECT trial": SUSPECT, "an INVALID trial, left out": INVALID}
+    there = {label: verdict for label, verdict in labels.items() if not verdict or verdict in verdicts}
     return [
         Line2D([], [], linestyle="none", label=label, **verdict_marks(verdict, grey))
         for label, verdict in there.items()
@@ -259,8 +259,8 @@ def _own_ids(text: str, prefix: str) -> str:
     """Ids that no other figure on the page has, and only those that something refers to."""
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', text))
 
-    def kept(match: re.Match[str]) -> str:
+    def own(match: re.Match[str]) -> str:
         return f' id="{prefix}-{match[1]}"' if match[1] in used else ""
 
-    text = re.sub(r' id="([^"]*)"', kept, text)
+    text = re.sub(r' id="([^"]*)"', own, text)
     return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", text)

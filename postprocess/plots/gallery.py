@@ -10,7 +10,6 @@ from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Pic
 from tierbench.postprocess.plots.ladder import (
     Plot,
     Series,
-    called_batch,
     error_bars,
     ladder_of,
     left_out,
@@ -19,7 +18,7 @@ from tierbench.postprocess.plots.ladder import (
     scaling_plot,
 )
 from tierbench.postprocess.plots.single_trials import Course, bottleneck_chart, start_skew, timelines, typical, uses
-from tierbench.postprocess.plots.steps import gain_ladder, knee_plot, slope_ladder
+from tierbench.postprocess.plots.steps import gain_ladder, saturation_plot, slope_ladder
 from tierbench.postprocess.schema import rows as tables
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.schema.run_rows import KneeRow, SummaryRow
@@ -78,15 +77,11 @@ class Sheet:
 
     @property
     def rows(self) -> list[SummaryRow]:
-        return [row for plot in self.plots for one in plot.series for row in one.summary]
+        return [row for plot in self.plots for line in plot.series for row in line.summary]
 
     @property
     def trials(self) -> list[TrialRow]:
         return [trial for plot in self.plots for trial in plot.trials]
-
-    @property
-    def along(self) -> str:
-        return self.plots[0].along.name
 
     def worded(self, text: str) -> str:
         return worded(text, {trial.direction for trial in self.trials})
@@ -119,10 +114,10 @@ def _of_panels(
     """A figure for each panel whose single trials are shown, or why there is none."""
 
     def drawn(figure: Figure, drawing: Drawing) -> Drawn:
-        found: list[Picture | Missing] = [
+        pictures: list[Picture | Missing] = [
             picture for panel in _shown(drawing.results.panels) for picture in draw(figure, drawing, panel)
         ]
-        yield from found or [Missing(figure.title, figure.missing)]
+        yield from pictures or [Missing(figure.title, figure.missing)]
 
     return drawn
 
@@ -155,7 +150,7 @@ def sheets_of(plots: Sequence[tuple[Panel, Plot]], column: str) -> list[Sheet]:
     groups: list[list[str]] = []
     for workload in by_workload:
         for group in groups:
-            tops = [highest[one] for one in (*group, workload)]
+            tops = [highest[name] for name in (*group, workload)]
             if max(tops) <= ALIKE * min(tops):
                 group.append(workload)
                 break
@@ -215,15 +210,11 @@ def _ladder(figure: Figure, drawing: Drawing) -> Drawn:
 def ladder_picture(metric: Figure, sheet: Sheet, papers: bool = False) -> Picture:
     """A metric over the ladder of batches, with a caption that says what its bars are."""
     bars = error_bars(sheet.plots, metric.column)
-    told = (
-        f"Error bars: {bars}; cut off where they leave the figure." if bars else "No error bars: one trial per batch."
-    )
+    meaning = f"Error bars: {bars}; cut off where they leave the figure." if bars else "No error bars: single trials."
     # A ladder of one rung has nothing along its axis: its lines stand below each other instead.
     flat = len(ladder_of(sheet.plots).factor.levels) == 1
     beside = "below" if flat else "beside"
-    words = called_batch(
-        f"Mean over the trials of a batch; small marks {beside} it are the trials. {told}", sheet.along
-    )
+    words = f"Mean over the trials of a point; small marks {beside} it are the trials. {meaning}"
     named = sheet.worded(" ".join(filter(None, [metric.caption, metric.papers if papers else ""])))
     label = sheet.worded(metric.label)
     figure = (
@@ -257,7 +248,7 @@ def interval_words(results: Results, column: str) -> str:
 
 def _volatility(figure: Figure, drawing: Drawing) -> Drawn:
     """How much the rates sent fluctuate: drawn for itself, since as a bar about its mean it would leave the figure."""
-    column = volatility_column([row for _, plot in drawing.plots for one in plot.series for row in one.summary])
+    column = volatility_column([row for _, plot in drawing.plots for line in plot.series for row in line.summary])
     rates = "of 5 s each" if column == figure.column else "between two samples"
     yield from _ladder(replace(figure, column=column, caption=figure.caption.format(rates=rates)), drawing)
 
@@ -285,7 +276,9 @@ def _saturation(figure: Figure, drawing: Drawing) -> Drawn:
     }
     climbed = [(panel, plot) for panel, plot in drawing.plots if own[id(plot.series)]]
     for sheet in sheets_of(climbed, figure.column):
-        plot = knee_plot(sheet.plots, [own[id(plot.series)] for plot in sheet.plots], sheet.worded("taken in [Mb/s]"))
+        plot = saturation_plot(
+            sheet.plots, [own[id(plot.series)] for plot in sheet.plots], "delivered throughput [Mb/s]"
+        )
         yield Picture(f"{figure.name}.{sheet.id}", _title(figure.title, sheet), figure.caption, plot, SHOWN)
     if results.factors[JOBS].several and not climbed:
         yield Missing(figure.title, next((row.why for row in results.knees if row.why), figure.missing))
@@ -293,7 +286,7 @@ def _saturation(figure: Figure, drawing: Drawing) -> Drawn:
 
 def _climbs(plot: Plot) -> bool:
     """Whether more than one batch has a rate."""
-    return len({row.jobs for one in plot.series for row in one.summary if row.means[tables.RATE].value}) > 1
+    return len({row.jobs for line in plot.series for row in line.summary if row.means[tables.RATE].value}) > 1
 
 
 def _gain(figure: Figure, drawing: Drawing) -> Drawn:
@@ -312,14 +305,14 @@ def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
             trial = typical(results.trials_at(results.at(panel, line, x)))
             if trial is None:
                 continue
-            found = read_over_time(results.directory, trial.trial_id)
-            if found.storage is not None:
-                courses.append(Course(trial, drawing.looks[line], found.storage, found.taken_in))
+            course = read_over_time(results.directory, trial.trial_id)
+            if course.storage is not None:
+                courses.append(Course(trial, drawing.looks[line], course.storage, course.taken_in))
             break
     if courses:
         lines, x = results.layout.lines, results.layout.x
         place = (
-            "of its largest batch"
+            "with most jobs"
             if x == JOBS
             else f"at its largest {x}"
             if results.factors[x].numeric
@@ -361,14 +354,14 @@ def _of_bytes(results: Results) -> bool:
     return results.rate == tables.RATE
 
 
-def _of_batches(results: Results) -> bool:
+def _of_jobs(results: Results) -> bool:
     return results.layout.x == JOBS
 
 
-RATE_FIGURE = Figure("rate", "Delivered rate", _ladder, missing="no trial’s jobs told what they moved", when=_of_bytes)
+RATE_FIGURE = Figure("rate", "Delivered throughput", _ladder, missing="no jobs counted what they moved", when=_of_bytes)
 # Where clients took turns there is no steady state, and between two turns nothing is sent.
 STEADY_FIGURE = Figure(
-    "steady-rate", "Delivered rate in the steady state", _ladder, "steady_delivered_mbps",
+    "steady-rate", "Delivered throughput in the steady state", _ladder, "steady_delivered_mbps",
     missing="no trial had a steady state", when=_of_bytes,
 )  # fmt: skip
 WALL_TIME_FIGURE = Figure(
@@ -378,7 +371,7 @@ WALL_TIME_FIGURE = Figure(
 FIGURES = (
     Figure(
         "scaling", "Scaling", _scaling,
-        caption="Mean rate taken in at each point. Error bars: 95 % interval. Hollow marks on dotted lines are"
+        caption="Mean delivered throughput at each point. Error bars: 95 % interval. Hollow marks on dotted lines are"
         " extrapolated: nothing of them was measured.",
         when=lambda results: bool(results.scaling),
     ),
@@ -388,13 +381,13 @@ FIGURES = (
     ),
     STEADY_FIGURE,
     Figure(
-        "sent", "Transfer rate of the storage", _ladder, tables.SENT, when=_of_bytes,
+        "sent", "Storage throughput", _ladder, tables.SENT, when=_of_bytes,
         papers="Corresponds to the thesis’ Figures 5-1 and 5-4 and the CHEP paper’s Figures 2 and 3.",
         missing="no interface of the storage was sampled",
     ),
     Figure(
         "amplification", "Amplification", _ladder, "amplification",
-        caption="Beyond headers it is what was read ahead in vain on the way, or sent again.",
+        caption="Storage over delivered throughput: above 1 are headers, what was read ahead in vain or sent again.",
     ),
     Figure(
         "volatility", "Volatility", _volatility, "volatility_5s_mbps", when=_of_bytes,
@@ -404,22 +397,21 @@ FIGURES = (
         missing="no interface of the storage was sampled",
     ),
     Figure(
-        "knee", "Saturation point", _saturation, when=_of_batches,
-        caption="Mean delivered rates. A cross is the knee, the number of jobs at which the straight line meets the"
-        " plateau: as wide and high as the 95 % intervals. A hollow mark is predicted of the next larger batch.",
-        missing="no ladder of two batches has rates",
+        "saturation", "Saturation point", _saturation, when=_of_jobs,
+        caption="Mean delivered throughput. A cross is the saturation point, where the straight line meets the plateau:"
+        " as wide and high as the 95 % intervals. A hollow mark is predicted of more jobs.",
+        missing="no two numbers of jobs have rates",
     ),
     Figure(
-        "slope", "Rate of increase", _slope, when=_of_batches,
-        caption="Delivered rate of a batch over that of the next smaller one; small marks are single repetitions."
-        " Where the line lies at 1, more jobs bring nothing: the way is full.",
+        "slope", "Rate of increase", _slope, when=_of_jobs,
+        caption="Delivered throughput over that with the next smaller number of jobs; small marks are repetitions."
+        " Where the line lies at 1, more jobs bring nothing more.",
         papers="Corresponds to the thesis’ Figures 5-2 and 5-5, which are of the rate sent.",
-        missing="fewer than two batches have a rate",
+        missing="fewer than two numbers of jobs have a rate",
     ),
     Figure(
-        "gain", "Gain by a larger batch", _gain, when=_of_batches,
-        caption="Delivered rate of a batch less that of the next smaller one. Error bars: 95 % interval over the"
-        " trials.",
+        "gain", "Gain by more jobs", _gain, when=_of_jobs,
+        caption="Delivered throughput less that with the next smaller number of jobs. Error bars: 95 % interval.",
     ),
     WALL_TIME_FIGURE,
     Figure("window", "Gated time", _ladder, "window_s", "Wall time without HTCondor’s own part of it."),
@@ -435,8 +427,8 @@ FIGURES = (
     ),
     Figure(
         "start-skew", "Start skew", _start_skew,
-        caption="From the first to the last job of a batch: when HTCondor started their processes, and when they"
+        caption="From the first to the last job of a trial: when HTCondor started their processes, and when they"
         " began to read. A mark is a trial.",
-        missing="no job told when its process started",
+        missing="no job recorded when its process started",
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tierbench.dags.levels import JOBS, Factor, level_text
+from tierbench.dags.levels import Factor, level_text
 from tierbench.postprocess.plots.canvas import (
     HEIGHT_IN,
     MEAN,
@@ -43,8 +43,8 @@ BESIDE_EACH_OTHER, MOST_TICKS = 2, 6  # small figures in a row, if their axes ha
 SMALL_IN, TITLE_ROW_IN = 1.85, 0.17  # a small figure's height, and what each line of its title adds
 TITLE_LETTERS = 26  # on a line, where two figures are side by side
 LABEL_LETTERS = 17  # on a line along a small figure's height
-INTERVAL = "95 % interval of the mean over the trials of a batch"
-SPREAD = "standard deviation over the trials of a batch"
+INTERVAL = "95 % interval of the mean over the trials of a point"
+SPREAD = "standard deviation over the trials of a point"
 ROW_IN, FRAME_IN, TITLE_IN = 0.34, 0.55, 0.3
 BELOW = 0.24  # of a row: where the trials are
 ROW_LABEL_LETTERS = 22
@@ -75,7 +75,7 @@ class Plot:
 
     @property
     def trials(self) -> list[TrialRow]:
-        return [trial for one in self.series for trial in one.trials]
+        return [trial for line in self.series for trial in line.trials]
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def ladder_of(plots: Sequence[Plot]) -> Ladder:
 
 def error_bars(plots: Sequence[Plot], metric: str) -> str:
     """What the error bars of a metric's means are; empty where there are none."""
-    means = [row.means[metric] for plot in plots for one in plot.series for row in one.summary]
+    means = [row.means[metric] for plot in plots for line in plot.series for row in line.summary]
     if any(mean.low is not None for mean in means):
         return INTERVAL
     return SPREAD if any(mean.sd is not None for mean in means) else ""
@@ -150,13 +150,13 @@ def metric_ladder(plots: Sequence[Plot], metric: str, label: str) -> Figure:
     ladder, bars = ladder_of(plots), error_bars(plots, metric)
 
     def draw(axes: Axes, plot: Plot) -> None:
-        for number, one in enumerate(plot.series):
-            _means(axes, one, [ladder.dodged(row, number, len(plot.series)) for row in one.summary], metric, bars)
-            trials = [trial for trial in one.trials if trial[metric] is not None]
+        for number, line in enumerate(plot.series):
+            _means(axes, line, [ladder.dodged(row, number, len(plot.series)) for row in line.summary], metric, bars)
+            trials = [trial for trial in line.trials if trial[metric] is not None]
             batches = (level_of(trial, ladder.factor.name) for trial in trials)
             places = [ladder.beside(batch, number, len(plot.series)) for batch in batches]
             trial_marks(
-                axes, one.label, one.look, zip(trials, places, (trial[metric] for trial in trials), strict=True)
+                axes, line.label, line.look, zip(trials, places, (trial[metric] for trial in trials), strict=True)
             )
 
     shown = {verdict(trial) for plot in plots for trial in plot.trials}
@@ -202,8 +202,8 @@ def _in_lines(title: str, letters: int) -> str:
     return textwrap.fill(title, letters, break_long_words=False, break_on_hyphens=False)
 
 
-def _means(axes: Axes, one: Series, places: Sequence[float], metric: str, bars: str) -> None:
-    means = [row.means[metric] for row in one.summary]
+def _means(axes: Axes, line: Series, places: Sequence[float], metric: str, bars: str) -> None:
+    means = [row.means[metric] for row in line.summary]
     marks = [
         (place, mean.value, *reach(mean, bars))
         for place, mean in zip(places, means, strict=True)
@@ -216,7 +216,7 @@ def _means(axes: Axes, one: Series, places: Sequence[float], metric: str, bars: 
         known_places,
         values,
         yerr=[below, above],
-        **_line(one),
+        **_line(line),
     )
 
 
@@ -225,9 +225,9 @@ def reach(mean: Mean, bars: str) -> tuple[float, float]:
     return mean.reach if bars == INTERVAL else (mean.sd or 0.0, mean.sd or 0.0)
 
 
-def _line(one: Series) -> dict[str, Any]:
+def _line(line: Series) -> dict[str, Any]:
     return {
-        "label": one.label, "color": one.look.color, "marker": one.look.marker, "linestyle": one.line,
+        "label": line.label, "color": line.look.color, "marker": line.look.marker, "linestyle": line.line,
         "markersize": MEAN, "elinewidth": 1.2,
     }  # fmt: skip
 
@@ -235,14 +235,14 @@ def _line(one: Series) -> dict[str, Any]:
 def _lines(plots: Sequence[Plot]) -> list[Line2D]:
     """The legend's lines, those of all plots; grey where a line has another colour in each plot."""
     looks: dict[str, list[Series]] = {}
-    for one in (one for plot in plots for one in plot.series):
-        looks.setdefault(one.label, []).append(one)
+    for line in (line for plot in plots for line in plot.series):
+        looks.setdefault(line.label, []).append(line)
     grey = Look(MUTED, MUTED, "o")
     alike = [
-        several[0] if len({one.look for one in several}) == 1 else replace(several[0], look=grey)
+        several[0] if len({line.look for line in several}) == 1 else replace(several[0], look=grey)
         for several in looks.values()
     ]
-    return [Line2D([], [], **{k: v for k, v in _line(one).items() if k != "elinewidth"}) for one in alike]
+    return [Line2D([], [], **{k: v for k, v in _line(line).items() if k != "elinewidth"}) for line in alike]
 
 
 def _top(panels: Sequence[Axes]) -> float | None:
@@ -261,11 +261,6 @@ def left_out(trials: Sequence[TrialRow]) -> str:
     return f" {number} of {len(trials)} trials INVALID and left out." if number else ""
 
 
-def called_batch(text: str, along: str) -> str:
-    """A caption's words about batches, as they are along another factor."""
-    return text if along == JOBS else text.replace("batch", "point")
-
-
 def metric_strip(plots: Sequence[Plot], metric: str, label: str, bars: str) -> Figure:
     """A pair of axes for each plot, all to one scale."""
     rows = [len(plot.series) for plot in plots]
@@ -278,21 +273,21 @@ def metric_strip(plots: Sequence[Plot], metric: str, label: str, bars: str) -> F
     )
     farthest_mark = farthest_bar = 0.0
     for axes, plot in zip(panels, plots, strict=True):
-        for place, one in enumerate(plot.series):
-            for row in one.summary:
+        for place, line in enumerate(plot.series):
+            for row in line.summary:
                 mean = row.means[metric]
                 if mean.value is None:
                     continue
                 below, above = reach(mean, bars)
                 axes.errorbar(
-                    [mean.value], [place], xerr=[[below], [above]], color=one.look.color, marker=one.look.marker,
-                    markersize=MEAN, elinewidth=1.2, label=one.label,
+                    [mean.value], [place], xerr=[[below], [above]], color=line.look.color, marker=line.look.marker,
+                    markersize=MEAN, elinewidth=1.2, label=line.label,
                 )  # fmt: skip
                 farthest_mark, farthest_bar = max(farthest_mark, mean.value), max(farthest_bar, mean.value + above)
-            marks = [(trial, trial[metric], place + BELOW) for trial in one.trials if trial[metric] is not None]
-            trial_marks(axes, one.label, one.look, marks)
+            marks = [(trial, trial[metric], place + BELOW) for trial in line.trials if trial[metric] is not None]
+            trial_marks(axes, line.label, line.look, marks)
             farthest_mark = max([farthest_mark, *(value for _, value, _ in marks)])
-        axes.set_yticks(range(len(plot.series)), [_row_label(one.label) for one in plot.series])
+        axes.set_yticks(range(len(plot.series)), [_row_label(line.label) for line in plot.series])
         axes.set_ylim(len(plot.series) - 0.45, -0.55)
         axes.grid(axis="y", visible=False)
         if len(plots) > 1:
@@ -319,7 +314,7 @@ def scaling_plot(results: Results, looks: Mapping[str, Look]) -> Figure:
             rows = rows_at(results.scaling, {**_without(panel, along), lines: line})
             _draw_scaling(axes, sorted(rows, key=lambda row: float(level_of(row, along))), along, looks[line])
         axes.set_ylim(bottom=0)
-        axes.set_ylabel("taken in [Mb/s]")
+        axes.set_ylabel("delivered throughput [Mb/s]")
         axes.set_title(panel.name, loc="left", pad=3)
     several[-1].set_xlabel(results.factors[along].label or along)
     guessed = [GUESSED] if any(row.kind == EXTRAPOLATED for row in results.scaling) else []

@@ -168,8 +168,10 @@ def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Map
     ladder = ladder_of([Plot(along, [Series("", looks[levels[0]], [], trials)])])
     for axes, (metric, title) in zip(panels, PANELS.items(), strict=True):
         for number, level in enumerate(levels):
-            of_level = [one for one in trials if level_of(one, lines) == level and one[metric] is not None]
-            marks = [(one, ladder.dodged(one, number, len(levels)), max(one[metric], LEAST_MS)) for one in of_level]
+            of_level = [trial for trial in trials if level_of(trial, lines) == level and trial[metric] is not None]
+            marks = [
+                (trial, ladder.dodged(trial, number, len(levels)), max(trial[metric], LEAST_MS)) for trial in of_level
+            ]
             trial_marks(axes, level, looks[level], marks)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(numticks=12))
@@ -178,7 +180,7 @@ def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Map
         axes.set_title(title, loc="left")
         ladder.mark(axes)
         axes.set_xlabel(along.label or along.name)
-    panels[0].set_ylabel("first to last job of a batch [ms]")
+    panels[0].set_ylabel("first to last job of a trial [ms]")
     legend(
         figure,
         [

@@ -53,16 +53,16 @@ def slope_ladder(plots: Sequence[Plot]) -> Figure:
         axes.axhline(1, color=INK, linewidth=0.9)
         places, factors = zip(*((ladder.place(str(jobs)), factor) for jobs, factor in linear(batches)), strict=True)
         axes.plot(places, factors, color=MUTED, linestyle=(0, (3, 3)), linewidth=1, marker="_", markersize=14)
-        for number, one in enumerate(plot.series):
-            _steps(axes, one, ladder, (number, len(plot.series)), lambda row: row.growth)
-            steps = list(_of_repetitions(one.trials, batches))
+        for number, line in enumerate(plot.series):
+            _steps(axes, line, ladder, (number, len(plot.series)), lambda row: row.growth)
+            steps = list(_of_repetitions(line.trials, batches))
             beside = [ladder.beside(str(jobs), number, len(plot.series)) for jobs, _ in steps]
-            axes.plot(beside, [step for _, step in steps], linestyle="none", **_mark(one, DOT))
+            axes.plot(beside, [step for _, step in steps], linestyle="none", **_mark(line, DOT))
         axes.set_ylim(bottom=0)
 
     dashes = Line2D([], [], color=MUTED, linestyle=(0, (3, 3)), linewidth=1, label="each job brings its share")
     level = Line2D([], [], color=INK, linewidth=0.9, label="more jobs bring nothing")
-    label = "rate over that of the batch before"
+    label = "rate over that with fewer jobs"
     return drawn(plots, ladder, label, draw, [*_handles(plots), dashes, level], from_zero=False)
 
 
@@ -72,35 +72,35 @@ def gain_ladder(plots: Sequence[Plot]) -> Figure:
 
     def draw(axes: Axes, plot: Plot) -> None:
         axes.axhline(0, color=INK, linewidth=0.9)
-        for number, one in enumerate(plot.series):
-            _steps(axes, one, ladder, (number, len(plot.series)), lambda row: row.gain)
+        for number, line in enumerate(plot.series):
+            _steps(axes, line, ladder, (number, len(plot.series)), lambda row: row.gain)
 
-    label = "gain over the batch before [Mb/s]"
+    label = "gain over fewer jobs [Mb/s]"
     return drawn(plots, ladder, label, draw, _handles(plots), from_zero=False)
 
 
 def _steps(
-    axes: Axes, one: Series, ladder: Ladder, place: tuple[int, int], step: Callable[[SummaryRow], Interval]
+    axes: Axes, line: Series, ladder: Ladder, place: tuple[int, int], step: Callable[[SummaryRow], Interval]
 ) -> None:
     """A line of steps, with their intervals."""
-    steps = [(row, value) for row in one.summary if (value := step(row).value) is not None]
+    steps = [(row, value) for row in line.summary if (value := step(row).value) is not None]
     reaches = [step(row).reach for row, _ in steps]
     axes.errorbar(
         [ladder.dodged(row, *place) for row, _ in steps],
         [value for _, value in steps],
         yerr=[[below for below, _ in reaches], [above for _, above in reaches]],
         elinewidth=1.2,
-        label=one.label,
-        **_mark(one, MEAN),
+        label=line.label,
+        **_mark(line, MEAN),
     )
 
 
-def _mark(one: Series, size: float) -> dict[str, Any]:
-    return {"color": one.look.color, "marker": one.look.marker, "markersize": size}
+def _mark(line: Series, size: float) -> dict[str, Any]:
+    return {"color": line.look.color, "marker": line.look.marker, "markersize": size}
 
 
 def _handles(plots: Sequence[Plot]) -> list[Line2D]:
-    looks = {one.label: one.look for plot in plots for one in plot.series}
+    looks = {line.label: line.look for plot in plots for line in plot.series}
     return [line_handle(label, look) for label, look in looks.items()]
 
 
@@ -113,17 +113,19 @@ def _of_repetitions(trials: Sequence[TrialRow], batches: Sequence[int]) -> Itera
         yield from slopes(rates[repeat], batches)
 
 
-def knee_plot(plots: Sequence[Plot], knees: Sequence[Mapping[str, KneeRow]], label: str) -> Figure:
-    """A pair of axes for each plot, to one scale; its knees are by the names of its lines."""
+def saturation_plot(plots: Sequence[Plot], knees: Sequence[Mapping[str, KneeRow]], label: str) -> Figure:
+    """A pair of axes for each plot, to one scale; its saturation points are by the names of its lines."""
     height = HEIGHT_IN if len(plots) == 1 else SMALL * HEIGHT_IN * len(plots)
     figure, panels = canvas(height, rows=len(plots), sharex=True, sharey=True)
     for axes, plot, of_lines in zip(panels, plots, knees, strict=True):
-        for one in plot.series:
-            rows = [row for row in one.summary if row.means[RATE].value is not None]
+        for line in plot.series:
+            rows = [row for row in line.summary if row.means[RATE].value is not None]
             values = [row.means[RATE].value or 0.0 for row in rows]
-            axes.plot([row.jobs for row in rows], values, color=one.look.color, marker=one.look.marker, markersize=DOT)
-            if row := of_lines.get(one.label):
-                _knee(axes, row, one.look)
+            axes.plot(
+                [row.jobs for row in rows], values, color=line.look.color, marker=line.look.marker, markersize=DOT
+            )
+            if row := of_lines.get(line.label):
+                _saturation(axes, row, line.look)
         if len(plots) > 1:
             axes.set_title(plot.title, loc="left", pad=3)
         axes.set_ylabel(label)
@@ -136,24 +138,28 @@ def knee_plot(plots: Sequence[Plot], knees: Sequence[Mapping[str, KneeRow]], lab
     panels[-1].xaxis.set_minor_locator(NullLocator())
     panels[-1].set_xlabel("simultaneous jobs")
     panels[0].set_ylim(0, 1.15 * max(_heights(plots, knees)))
-    looks = {one.label: one.look for plot in plots for one in plot.series}
-    cross = Line2D([], [], color=MUTED, marker="+", markersize=11, linestyle="none", label="knee and plateau")
+    looks = {line.label: line.look for plot in plots for line in plot.series}
+    cross = Line2D(
+        [], [], color=MUTED, marker="+", markersize=11, linestyle="none", label="saturation point and plateau"
+    )
     hollow = Line2D(
-        [], [], color=MUTED, marker="o", markerfacecolor=PAPER, linestyle="none", label="predicted of the next batch"
+        [], [], color=MUTED, marker="o", markerfacecolor=PAPER, linestyle="none", label="predicted of more jobs"
     )
     legend(figure, [*(line_handle(label, look) for label, look in looks.items()), cross, hollow])
     return figure
 
 
 def _heights(plots: Sequence[Plot], knees: Sequence[Mapping[str, KneeRow]]) -> list[float]:
-    means = [row.means[RATE].value or 0.0 for plot in plots for one in plot.series for row in one.summary]
+    means = [row.means[RATE].value or 0.0 for plot in plots for line in plot.series for row in line.summary]
     return [*means, *(row.predicted.value or 0.0 for of_lines in knees for row in of_lines.values())]
 
 
-def _knee(axes: Axes, row: KneeRow, look: Look) -> None:
+def _saturation(axes: Axes, row: KneeRow, look: Look) -> None:
     """A cross as wide and high as the intervals, and the prediction, hollow."""
     if row.knee.interval and row.plateau.interval and row.knee.value and row.plateau.value:
-        axes.plot(row.knee.interval, [row.plateau.value] * 2, color=look.color, linewidth=2.6, alpha=0.6, gid="knee")
+        axes.plot(
+            row.knee.interval, [row.plateau.value] * 2, color=look.color, linewidth=2.6, alpha=0.6, gid="saturation"
+        )
         axes.plot([row.knee.value] * 2, row.plateau.interval, color=look.color, linewidth=2.6, alpha=0.6)
     if row.predicted_jobs and row.predicted.value:
         below, above = row.predicted.reach

@@ -14,8 +14,8 @@ from tierbench.postprocess.report.notes import (
     Shares,
     amplification_notes,
     each_files_time,
-    knee_notes,
     round_trips,
+    saturation_notes,
     scaling_of,
     shares_of_alone,
     shares_of_baseline,
@@ -175,22 +175,26 @@ def _compared(results: Results, point: RunPoint, where: str) -> Shares:
         others = [f"{_name(results, other)} {_rate(results, other.row)}" for other in point.others]
         reason = _no_interval(point)
         return Shares(False, f"{where}, {best} has the highest mean: {rate}, against {listed(others)}. {reason}", [])
-    behind = [f"{bounded(one.lead)} times {_name(results, one)}" for one in point.others if one.result == SLOWER]
+    behind = [
+        f"{bounded(other.lead)} times {_name(results, other)}" for other in point.others if other.result == SLOWER
+    ]
     if len(behind) == len(point.others):
         among = f" {what} with usable trials" if point.without else f" {what}"
         sentence = f"{where}, {best} is the fastest{among}: {rate}, {listed(behind)}."
     else:
-        alike = [one for one in point.others if one.result == EQUIVALENT]
-        unclear = [one for one in point.others if one.result not in (SLOWER, EQUIVALENT)]
-        parts = [f"not distinguishable from {listed([_beside(results, one) for one in unclear])}"] if unclear else []
+        alike = [other for other in point.others if other.result == EQUIVALENT]
+        unclear = [other for other in point.others if other.result not in (SLOWER, EQUIVALENT)]
+        parts = (
+            [f"not distinguishable from {listed([_beside(results, other) for other in unclear])}"] if unclear else []
+        )
         within = f"equivalent within {percent(WITHIN)} to"
-        parts += [f"{within} {listed([_beside(results, one) for one in alike])}"] if alike else []
+        parts += [f"{within} {listed([_beside(results, other) for other in alike])}"] if alike else []
         sentence = f"{where}, no {what} is the fastest: {best} has the highest mean ({rate}), {' and '.join(parts)}."
-        ahead = [_beside(results, one) for one in point.others if one.result == SLOWER]
+        ahead = [_beside(results, other) for other in point.others if other.result == SLOWER]
         sentence += f" It is faster than {listed(ahead)}." if ahead else ""
     doubted = [
-        f"{best} against {_name(results, one)} {_by_valid(one)}"
-        for one in point.others if one.by_valid is not None
+        f"{best} against {_name(results, other)} {_by_valid(other)}"
+        for other in point.others if other.by_valid is not None
     ]  # fmt: skip
     notes = [f"That rests on SUSPECT trials. By VALID trials alone: {'; '.join(doubted)}."] if doubted else []
     return Shares(len(behind) == len(point.others), sentence, notes)
@@ -291,7 +295,7 @@ NOTES = (
     Note(lambda of: each_files_time(of.results, of.panel)),
     Note(lambda of: amplification_notes(of.results, list(of.ranked))),
     Note(lambda of: _along(of.results, of.panel)),
-    Note(lambda of: knee_notes(of.results, of.panel)),
+    Note(lambda of: saturation_notes(of.results, of.panel)),
     Note(lambda of: _wall_time(of.results, of.ranked), when=lambda of: of.results.rate == RATE),
 )
 DOUBTS = (  # what weakens the answer

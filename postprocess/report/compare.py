@@ -53,9 +53,9 @@ def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot
         for name, run, dashes in zip(run_names(runs), runs, _dashes(len(runs)), strict=True)
         if (point := runs[0].at(panel, line)) and (trials := run.trials_at(point))
     ]
-    known = [one for one in series if any(row[metric] is not None for row in one.trials)]
+    having = [line for line in series if any(row[metric] is not None for row in line.trials)]
     levels = dict.fromkeys(level for run in runs if x in run.factors for level in run.factors[x].levels)
-    return Plot(Factor(x, tuple(levels), runs[0].factors[x].label), known, _name(lines, line, panel.without(WORKLOAD)))
+    return Plot(Factor(x, tuple(levels), runs[0].factors[x].label), having, _name(lines, line, panel.without(WORKLOAD)))
 
 
 def _name(lines: str, line: str, panel: Panel) -> str:
@@ -64,7 +64,7 @@ def _name(lines: str, line: str, panel: Panel) -> str:
 
 
 def comparison_page(
-    runs: Sequence[Results], found: Sequence[Sequence[Difference]], drawn: Drawn, page: Path, plots: Path
+    runs: Sequence[Results], differing: Sequence[Sequence[Difference]], drawn: Drawn, page: Path, plots: Path
 ) -> str:
     """The whole page, as a file's text."""
     called = run_names(runs)
@@ -78,7 +78,7 @@ def comparison_page(
     ]
     body = [
         element("header", *head),
-        *sections(_sections(runs, called, found, drawn, page, plots)),
+        *sections(_sections(runs, called, differing, drawn, page, plots)),
     ]
     return document(title, body)
 
@@ -86,20 +86,20 @@ def comparison_page(
 def _sections(
     runs: Sequence[Results],
     called: Sequence[str],
-    found: Sequence[Sequence[Difference]],
+    differing: Sequence[Sequence[Difference]],
     drawn: Drawn,
     page: Path,
     plots: Path,
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
     boxes = [
         _box(called[0], name, list(changes(runs[0], run, runs[0].rate)), differ)
-        for name, run, differ in zip(called[1:], runs[1:], found, strict=True)
+        for name, run, differ in zip(called[1:], runs[1:], differing, strict=True)
     ]
     yield "answer", "Answer", list(boxes)
     yield "figures", "Figures", [gallery(drawn, page, plots)]
     yield "changes", "Changes", [
         _change_table(called[0], name, list(changes(runs[0], run, metric)), what, unit, differ)
-        for name, run, differ in zip(called[1:], runs[1:], found, strict=True)
+        for name, run, differ in zip(called[1:], runs[1:], differing, strict=True)
         for metric, what, unit in ((runs[0].rate, "Rate", runs[0].unit), (WALL_TIME_FIGURE.column, "Wall time", "s"))
     ] + [
         element("p", f"Not compared, {called[0]} or {name} has no trials of it that count: {listed(missing)}.")
@@ -107,7 +107,7 @@ def _sections(
     ]  # fmt: skip
     yield "predictions", "Predictions", list(held_predictions(runs, called))
     yield "differences", "What differs", [
-        _difference_table(called[0], name, differ) for name, differ in zip(called[1:], found, strict=True)
+        _difference_table(called[0], name, differ) for name, differ in zip(called[1:], differing, strict=True)
     ]  # fmt: skip
     yield "runs", "Runs", [_run_table(runs, called, page)]
 
@@ -145,13 +145,13 @@ def _sentence(first: str, name: str, changed: Sequence[Change], certain: Sequenc
             f"From {first} to {name} no rate has changed for certain:"
             f" the intervals of all {counted(len(bounded), 'ratio')} include 1."
         )
-    told = [
+    largest = [
         f"{change.name} by a factor of {factor(change.ratio)} (95\N{NO-BREAK SPACE}% interval {_ends(change)})"
         for change in sorted(certain, key=lambda change: -abs(np.log(change.ratio)))[:4]
     ]
     doubted = [change.name for change in certain if change.is_doubted]
     return (
-        f"From {first} to {name}, {len(certain)} of {counted(len(bounded), 'rate')} changed: above all {listed(told)}."
+        f"From {first} to {name}, {len(certain)} of {counted(len(bounded), 'rate')} changed, most {listed(largest)}."
         + (f" Without the SUSPECT trials that is not so of {listed(doubted)}." if doubted else "")
     )
 
@@ -186,8 +186,8 @@ def _change_table(
 
 
 def _interval(change: Change) -> Markup | str:
-    told = _ends(change)
-    return element("b", told) if change.certain else told
+    ends = _ends(change)
+    return element("b", ends) if change.certain else ends
 
 
 def _ends(change: Change) -> str:

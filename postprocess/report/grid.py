@@ -58,31 +58,31 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
     for point in points:
         if point.clear:
             wins.setdefault(point.reference.line, []).append(point)
-    told = []
+    sentences = []
     for line, won in wins.items():
         leads = sorted((_next(point).lead for point in won), key=lambda lead: lead.value or 0.0)
         much = bounded(leads[0]) if len(won) == 1 else f"{factor(leads[0].value)} to {factor(leads[-1].value)}"
         named = _at(points, won, places)
-        told.append(f"{level_name(lines, line)} is the fastest {what} {named}: {much} times the next.")
+        sentences.append(f"{level_name(lines, line)} is the fastest {what} {named}: {much} times the next.")
     partly = [point for point in points if not point.clear and any(other.result == SLOWER for other in point.sure)]
     for point in partly[:NAMED]:
         slower = [other for other in point.sure if other.result == SLOWER]
         behind = listed([f"{bounded(other.lead)} times {level_name(lines, other.line)}" for other in slower])
         first = level_name(lines, point.reference.line)
-        told.append(f"At {places[id(point)]}, {first} is {behind}, but not faster than all others.")
+        sentences.append(f"At {places[id(point)]}, {first} is {behind}, but not faster than all others.")
     if len(partly) > NAMED:
-        told.append(f"At {len(partly) - NAMED} more points some differ, none is faster than all others.")
+        sentences.append(f"At {len(partly) - NAMED} more points some differ, none is faster than all others.")
     level = [point for point in points if not point.clear and point not in partly]
     if level:
         alike = all(other.result == EQUIVALENT for point in level for other in point.others)
         where = _at(points, level, places)
         any_of = f"at any of {len(points)} points" if len(level) == len(points) else where
         words = f"All are equivalent within {percent(WITHIN)} {where}" if alike else f"No {what} is faster {any_of}"
-        told.append(f"{words}.")
+        sentences.append(f"{words}.")
     doubted = [places[id(point)] for point in points if any(other.by_valid for other in point.others)]
     if doubted:
-        told.append(f"Differences at {listed(doubted[:NAMED])} rest on SUSPECT trials and are not counted.")
-    return len(wins) == 1 and all(point.clear for point in points), " ".join(told)
+        sentences.append(f"Differences at {listed(doubted[:NAMED])} rest on SUSPECT trials and are not counted.")
+    return len(wins) == 1 and all(point.clear for point in points), " ".join(sentences)
 
 
 def _next(point: RunPoint) -> Standing:

@@ -52,9 +52,9 @@ def _row(run: Path, page: Path, say: Say) -> tuple[str, Sequence[Any]]:
     said = joined([element("b", question), " ", unbroken(answers(results)[0].sentence)])
     date = moment(min(began))[:16] if began else ""
     claims = Counter(finding.answer for finding in findings(results))
-    held = [f"{number} {answer}" for answer, number in claims.most_common()]
+    answered = [f"{number} {answer}" for answer, number in claims.most_common()]
     return date, [
         joined([link, date], element("br")),
         element("span", said, class_="finding"),
-        joined([*verdicts_of(results), *held], element("br")),
+        joined([*verdicts_of(results), *answered], element("br")),
     ]

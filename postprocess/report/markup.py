@@ -20,14 +20,14 @@ class Markup(str):
 
 def element(tag: str, *children: Any, **attributes: Any) -> Markup:
     """An element; `class_` stands for the attribute class, None leaves an attribute or a child out."""
-    told = "".join(
+    values = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for name, value in attributes.items()
         if value is not None
     )
     if tag in VOID:
-        return Markup(f"<{tag}{told}>")
-    return Markup(f"<{tag}{told}>{joined(children)}</{tag}>")
+        return Markup(f"<{tag}{values}>")
+    return Markup(f"<{tag}{values}>{joined(children)}</{tag}>")
 
 
 def svg(*children: Any, width: float, height: float, **attributes: Any) -> Markup:

@@ -19,10 +19,10 @@ from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
 SIZEABLE = 0.1  # what a difference has to come to, if two are not to be alike
 APART, SAME, UNKNOWN, SINGLE = "apart", "same", "unknown", "single"
-BEGUN = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
+STARTED = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
 EACH, ROUND_TRIPS = "fetch_s", "round_trips_per_fetch"
 AMPLIFICATION = "amplification"
-MUCH = 1.1  # sent over taken in: headers and what is usual (docs/verdicts.md) explain less than this
+MUCH = 1.1  # sent over delivered: headers and what is usual (docs/verdicts.md) explain less than this
 CACHE = "cache_mb"  # a client's option, by which it asks for more in one piece
 LARGER_CACHE = f"a read cache of several clusters (option {CACHE} = 30), which asks for larger pieces in their order"
 ELSE = "a smaller read-ahead on the way, or a client that asks for larger pieces in their order"
@@ -87,25 +87,25 @@ def _ratio_words(ratio: Interval) -> str:
 def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) -> Shares | None:
     """The sentence that answers it, and whether it is clear; None unless one line of them took turns."""
     lines = results.layout.lines
-    begun = {level_of(row, lines): _start_of(results, row) for row in ranked}
-    alone = [row for row in ranked if begun[level_of(row, lines)] == IN_TURN]
-    others = [row for row in ranked if begun[level_of(row, lines)] != IN_TURN]
+    starts = {level_of(row, lines): _start_of(results, row) for row in ranked}
+    alone = [row for row in ranked if starts[level_of(row, lines)] == IN_TURN]
+    others = [row for row in ranked if starts[level_of(row, lines)] != IN_TURN]
     if len(alone) != 1 or not others:
         return None
-    told, clear, doubtful = [], True, []
+    shares, clear, doubtful = [], True, []
     for row in others:
-        found = results.compared_with(row, level_of(alone[0], lines), SUMMED)
-        if found is None or found.ratio.value is None:
+        compared = results.compared_with(row, level_of(alone[0], lines), SUMMED)
+        if compared is None or compared.ratio.value is None:
             return None
-        ratio, start = found.ratio, begun[level_of(row, lines)]
+        ratio, start = compared.ratio, starts[level_of(row, lines)]
         clear = clear and ratio.interval is not None
         interval = f" ({between(*ratio.interval)})" if ratio.interval else ""
-        told.append(f"{BEGUN.get(start, f'begun {start} they get')} {factor(ratio.value)}{interval}")
-        if found.is_doubted and _side(found.by_valid) != _side(ratio):
+        shares.append(f"{STARTED.get(start, f'started {start} they get')} {factor(ratio.value)}{interval}")
+        if compared.is_doubted and _side(compared.by_valid) != _side(ratio):
             doubtful.append(level_name(lines, level_of(row, lines)))
     rates = listed([figures(row.means[SUMMED].value, "Mb/s") for row in others])
     sentence = (
-        f"{where}, {listed(told)} of what they get alone, summed: {rates} where each alone adds up to"
+        f"{where}, {listed(shares)} of what they get alone, summed: {rates} where each alone adds up to"
         f" {figures(alone[0].means[SUMMED].value, 'Mb/s')}."
     )
     return Shares(clear and not doubtful, sentence, without_suspects(doubtful))
@@ -114,8 +114,8 @@ def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) 
 def _start_of(results: Results, row: SummaryRow) -> str:
     """How the trials of a row of the summary began; nothing if that differs."""
     point = {name: level_of(row, name) for name in results.factors}
-    begun = {trial.started for trial in results.trials_at(point)}
-    return begun.pop() if len(begun) == 1 else ""
+    starts = {trial.started for trial in results.trials_at(point)}
+    return starts.pop() if len(starts) == 1 else ""
 
 
 def _side(ratio: Interval) -> str:
@@ -138,11 +138,11 @@ def _file_times_at(results: Results, panel: Panel, x: str) -> str:
         return ""
     rows = [row for row in results.summaries_at(point) if row.trials and row.means[EACH].value is not None]
     quickest_first = sorted(rows, key=lambda row: row.means[EACH].value or 0.0)
-    told = [
+    times = [
         _file_time(results, row, before) for before, row in zip([None, *quickest_first], quickest_first, strict=False)
     ]
     where = level_name(results.layout.x, x)
-    return f"The time of a file, with its share of logging in, at {where}: {'; '.join(told)}." if told else ""
+    return f"The time of a file, with its share of logging in, at {where}: {'; '.join(times)}." if times else ""
 
 
 def _file_time(results: Results, row: SummaryRow, before: SummaryRow | None) -> str:
@@ -205,7 +205,7 @@ def _is_distance(results: Results, factor: str) -> bool:
 
 
 def amplification_notes(results: Results, ranked: list[SummaryRow]) -> list[str]:
-    """Notes on the ways that amplification_notes, given the means of all lines at the place that decides."""
+    """Notes on read amplification, given the means of all lines at the place that decides."""
 
     def name(row: SummaryRow) -> str:
         return level_name(results.layout.lines, level_of(row, results.layout.lines))
@@ -218,8 +218,8 @@ def amplification_notes(results: Results, ranked: list[SummaryRow]) -> list[str]
     workload = (results.experiment.get("workloads") or {}).get(wasteful[0].workload) or {}
     avoided = LARGER_CACHE if CACHE in (workload.get("options") or {}) else ELSE
     notes = [
-        f"The storage sent more than the jobs took in: {over} {listed(each)}. The rest was read ahead in vain on the"
-        f" way, sent again, or somebody else’s. What may avoid it: {avoided}."
+        f"Read amplification: the storage sent more than was delivered {over} {listed(each)}. The rest was read ahead"
+        f" in vain, sent again, or background traffic. What may avoid it: {avoided}."
     ]
     if results.rate != RATE:  # between two turns nothing is sent
         return notes
@@ -231,7 +231,7 @@ def amplification_notes(results: Results, ranked: list[SummaryRow]) -> list[str]
         notes.append(
             f"By what the storage sent, the thesis’ measure, {name(first)} would come first"
             f" ({figures(first.means[SENT].value, 'Mb/s')},"
-            f" of which its jobs took in {figures(first.means[RATE].value, 'Mb/s')})."
+            f" {figures(first.means[RATE].value, 'Mb/s')} of it delivered)."
         )
     return notes
 
@@ -242,24 +242,25 @@ def _amplification(row: SummaryRow) -> str:
     return f"{mean.value:.2f}{TIMES}" + (f" ({interval})" if interval else "")
 
 
-def knee_notes(results: Results, panel: Panel) -> list[str]:
-    """Where the lines of a panel are full, as far as it can be told."""
-    told, untold = [], []
+def saturation_notes(results: Results, panel: Panel) -> list[str]:
+    """From how many jobs on more bring nothing, by the lines of a panel; and why that is unknown of others."""
+    points: list[str] = []
+    unknown: dict[str, list[str]] = {}
     for row in rows_at(results.knees, _without_jobs(panel)):
         line = level_name(results.layout.lines, level_of(row, results.layout.lines))
-        if sentence := _told(row):
-            told.append(f"{line} {sentence}")
+        if sentence := _saturation(row):
+            points.append(f"{line} {sentence}")
         else:
-            untold.append(f"{line} ({row.why})")
-    notes = [f"Saturation point: {'; '.join(told)}."] if told else []
-    return [*notes, f"Saturation point unknown: {listed(untold)}."] if untold else notes
+            unknown.setdefault(row.why, []).append(line)
+    notes = [f"Saturation point: {'; '.join(points)}."] if points else []
+    return [*notes, *(f"Saturation point of {listed(lines)}: unknown ({why})." for why, lines in unknown.items())]
 
 
 def _without_jobs(panel: Panel) -> dict[str, str]:
     return {name: text for name, text in panel.levels.items() if name != JOBS}
 
 
-def _told(row: KneeRow) -> str:
+def _saturation(row: KneeRow) -> str:
     further = f"; beyond, one further brings {_with(row.further, 'Mb/s')}" if row.further.value is not None else ""
     plateau = f"a plateau of {_with(row.plateau, 'Mb/s')}"
     if row.state == FULL:
@@ -269,7 +270,7 @@ def _told(row: KneeRow) -> str:
         return f"with fewer than {figures(row.knee.high, 'jobs')}, {plateau}{further}"
     if row.state == RISING:
         each = f"each job brings {_with(row.each, 'Mb/s')}"
-        return f"with more than {figures(row.knee.low, 'jobs')}, beyond this ladder; {each}"
+        return f"with more than {figures(row.knee.low, 'jobs')}, more than were measured; {each}"
     return ""
 
 
@@ -283,26 +284,28 @@ def scaling_of(results: Results) -> tuple[bool, str] | None:
 
     Nothing where it was not asked for.
     """
-    found = [row for row in results.scaling if row.kind == MEASURED and row.scale.value is not None]
-    if not found:
+    measured = [row for row in results.scaling if row.kind == MEASURED and row.scale.value is not None]
+    if not measured:
         return None
-    along = found[0].factor
-    most = max(float(level_of(row, along)) for row in found)
+    along = measured[0].factor
+    most = max(float(level_of(row, along)) for row in measured)
     by_least: dict[str, list[ScalingRow]] = {}
-    for row in (row for row in found if float(level_of(row, along)) == most):
+    for row in (row for row in measured if float(level_of(row, along)) == most):
         by_least.setdefault(row.against, []).append(row)
-    told = [_of_least(results, along, least, rows) for least, rows in by_least.items()]
+    sentences = [_of_least(results, along, least, rows) for least, rows in by_least.items()]
     points = [row for rows in by_least.values() for row in rows]
     doubted = [row for row in points if _is_doubted(results, row)]
     if doubted:
-        told.append(f"That rests on SUSPECT trials{_where(results, doubted) if len(doubted) < len(points) else ''}.")
-    return all(row.scale.interval for row in points) and not doubted, " ".join(told)
+        sentences.append(
+            f"That rests on SUSPECT trials{_where(results, doubted) if len(doubted) < len(points) else ''}."
+        )
+    return all(row.scale.interval for row in points) and not doubted, " ".join(sentences)
 
 
 def _is_doubted(results: Results, row: ScalingRow) -> bool:
     """Whether some of the pairs by which its scale factor was found have a SUSPECT trial."""
-    found = results.compared_with(row, row.against, RATE, row.factor)
-    return found is not None and found.is_doubted
+    compared = results.compared_with(row, row.against, RATE, row.factor)
+    return compared is not None and compared.is_doubted
 
 
 def _where(results: Results, rows: Sequence[ScalingRow]) -> str:
@@ -313,12 +316,12 @@ def _where(results: Results, rows: Sequence[ScalingRow]) -> str:
 
 def _of_least(results: Results, along: str, least: str, rows: list[ScalingRow]) -> str:
     """The sentence about points that are held against the same least level."""
-    told = []
+    shares = []
     for row in rows:
         interval = f" (95 % interval {between(*row.scale.interval)})" if row.scale.interval else ""
-        told.append(f"{factor(row.scale.value)}{interval}{_where(results, [row])}")
+        shares.append(f"{factor(row.scale.value)}{interval}{_where(results, [row])}")
     named, few = level_name(along, level_of(rows[0], along)), "one alone" if least == "1" else f"each of {least}"
-    return f"With {named} instead of {least}, each brings this share of what {few} does: {'; '.join(told)}."
+    return f"With {named} instead of {least}, each brings this share of what {few} does: {'; '.join(shares)}."
 
 
 def _others(results: Results, row: ScalingRow) -> list[str]:

@@ -27,9 +27,9 @@ from tierbench.postprocess.report.grid import grid_table
 from tierbench.postprocess.report.markup import Markup, element, joined, unbroken
 from tierbench.postprocess.report.page_tables import (
     bottleneck_table,
-    knee_table,
     link_table,
     ratio_table,
+    saturation_table,
     scaling_table,
     summary_table,
     volatility_table,
@@ -59,7 +59,7 @@ def run_page(results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Pa
     pictures = [picture for picture in drawn if isinstance(picture, Saved)]
     lead = next((picture for picture in pictures if picture.place == SHOWN), None)
     said_by_run = answers(results)
-    rest = [one for one in drawn if one is not lead]
+    rest = [picture for picture in drawn if picture is not lead]
     body = [
         element("header", *_head(results, question)),
         first_screen(said_by_run, grid_table(results, points(results)), lead, relative(plots, page)),
@@ -93,7 +93,7 @@ def _sections(
         "Tables",
         [
             *scaling_table(results),
-            knee_table(results),
+            saturation_table(results),
             summary_table(results),
             *ratios,
             bottleneck_table(results),
@@ -111,9 +111,9 @@ def _sections(
 def _head(results: Results, question: str) -> Iterator[Markup]:
     plan = results.plan
     began = [trial.go_wall_ns for trial in results.trials if trial.go_wall_ns]
-    told = [f"{plan.get('experiment')} at {plan.get('site')}", counted(len(results.trials), "trial")]
-    told += [moment(min(began))[:10]] if began else []
-    yield element("p", " · ".join(told), class_="kicker")
+    facts = [f"{plan.get('experiment')} at {plan.get('site')}", counted(len(results.trials), "trial")]
+    facts += [moment(min(began))[:10]] if began else []
+    yield element("p", " · ".join(facts), class_="kicker")
     yield element("h1", question or results.name)
     yield element("p", *verdicts_of(results), class_="verdicts")
 
@@ -154,10 +154,10 @@ def caveat(results: Results) -> Markup | None:
 
 
 def verdicts_of(results: Results) -> Iterator[Markup]:
-    found = Counter(verdict(trial) for trial in results.trials)
+    numbers = Counter(verdict(trial) for trial in results.trials)
     for word in (VALID, SUSPECT, INVALID, UNJUDGED, RUNNING):
-        if found[word]:
-            yield joined([element("span", found[word], class_="number"), " ", badge(word), " "])
+        if numbers[word]:
+            yield joined([element("span", numbers[word], class_="number"), " ", badge(word), " "])
 
 
 def answer_box(said: Answer) -> Markup:
@@ -180,15 +180,16 @@ def gallery(drawn: Drawn, page: Path, plots: Path) -> Markup | None:
     """The figures that explain the answer, side by side where there is room; the others folded; what is not there."""
     folder = relative(plots, page)
     of_place = {
-        place: [one for one in drawn if isinstance(one, Saved) and one.place == place] for place in (SHOWN, FOLDED)
+        place: [picture for picture in drawn if isinstance(picture, Saved) and picture.place == place]
+        for place in (SHOWN, FOLDED)
     }
     parts = [_figures(of_place[SHOWN], folder)]
     if folded := of_place[FOLDED]:
         titles = ", ".join(dict.fromkeys(picture.title.partition(",")[0].lower() for picture in folded))
         summary = element("summary", element("b", counted(len(folded), "more figure")), f": {titles}")
         parts.append(element("details", summary, _figures(folded, folder), class_="fold"))
-    missing = [one for one in drawn if isinstance(one, Missing)]
-    lines = [element("li", element("b", one.title), f": {one.why}.") for one in missing]
+    missing = [picture for picture in drawn if isinstance(picture, Missing)]
+    lines = [element("li", element("b", picture.title), f": {picture.why}.") for picture in missing]
     parts.append(element("div", "Not drawn:", element("ul", *lines), class_="note") if lines else None)
     return joined(parts, "\n") if any(parts) else None
 
@@ -208,8 +209,8 @@ def _legend_of_trials(results: Results) -> Iterator[Markup]:
     yield element(
         "p",
         results.worded(
-            "In the order in which they ran: verdict, bottleneck where one was found, delivered rate, and over time"
-            " what the jobs took in (or, where that is not known, what the storage sent), each workload’s to one scale."
+            "In the order in which they ran: verdict, bottleneck, delivered throughput, and the same over time (or,"
+            " where that is unknown, what the storage sent), each workload’s to one scale."
             " Open a trial for its numbers and a larger chart."
         ),
         class_="note",
@@ -244,10 +245,10 @@ def relative(target: Path, page: Path) -> str:
 
 def sections(parts: Iterator[tuple[str, str, list[Markup | None]]]) -> Iterator[Markup]:
     """The parts that have content, after a line of links to them."""
-    kept = [(name, heading, [piece for piece in content if piece]) for name, heading, content in parts]
-    kept = [(name, heading, content) for name, heading, content in kept if content]
-    yield element("nav", *(element("a", heading, href=f"#{name}") for name, heading, _ in kept))
-    for name, heading, content in kept:
+    shown = [(name, heading, [piece for piece in content if piece]) for name, heading, content in parts]
+    shown = [(name, heading, content) for name, heading, content in shown if content]
+    yield element("nav", *(element("a", heading, href=f"#{name}") for name, heading, _ in shown))
+    for name, heading, content in shown:
         yield element("section", element("h2", heading), joined(content, "\n"), id=name)
 
 

@@ -21,27 +21,27 @@ from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, counts, ver
 from tierbench.postprocess.wording import NOTHING, TIMES, between, factor, figures, percent, span
 
 TAKEN = {
-    RATE: "what the jobs took in, all together and each",
-    SUMMED: "what each job took in while it read, summed, and in the mean",
-    EVENTS: "the events that all jobs together went through in a second",
-    OPERATIONS: "the operations that all jobs together did in a second",
+    RATE: "delivered throughput of all jobs, and of each",
+    SUMMED: "each job’s own throughput while it read, summed, and in the mean",
+    EVENTS: "events of all jobs together in a second",
+    OPERATIONS: "operations of all jobs together in a second",
 }
 COMPARED = {
-    RATE: "Rate delivered by", SUMMED: "Sum of the clients’ own rates by", EVENTS: "Events per second by",
-    OPERATIONS: "Operations per second by",
+    RATE: "Delivered throughput of", SUMMED: "Sum of the clients’ own rates of", EVENTS: "Events per second of",
+    OPERATIONS: "Operations per second of",
 }  # fmt: skip
 REST = (
     "client_mbps", "mean_mbps", "amplification", "volatility_mbps", "peak_mbps", "window_s", "wall_time_s",
     "events_per_s",
 )  # fmt: skip
-KNEE_CAPTION = (
-    "Where a ladder of batches is full: the number of jobs at which the straight line, on which each job brings its"
-    " share, meets the plateau, with 95 % intervals; < and > where the ladder bounds it on one side only. What one"
-    " further job brings is the gain of the last step over its jobs. The prediction is of the mean of the next larger"
-    " batch over as many repetitions, for another run to be held against."
+SATURATION_CAPTION = (
+    "Saturation points: the number of jobs at which the straight line, on which each job brings its share, meets the"
+    " plateau, with 95 % intervals; < and > where the numbers of jobs bound it on one side only. What one further job"
+    " brings is the gain of the last step over its jobs. The prediction is of the mean with more jobs over as many"
+    " repetitions, for another run to be held against."
 )
 SCALING_CAPTION = (
-    "Rate taken in by the jobs, and the scale factor: the rate over that at the least {along}, over the one {along}"
+    "Delivered throughput, and the scale factor: the rate over that at the least {along}, over the one {along}"
     " over the other; 1 where twice as many bring twice as much. In italics, after ≈: extrapolated, nothing of it was"
     " measured."
 )
@@ -53,7 +53,7 @@ def summary_table(results: Results) -> Markup:
     doubted = results.rate == RATE and any(row.by_valid.value is not None for row in results.summary)
     heads = [*_factors(results), "trials", results.unit, "95 % interval" if bounded else "± trials"]
     heads += ["VALID alone"] if doubted else []
-    heads += ["a client", "sent", "sent / taken in", "volatility", "peak", "window s", "wall s", "events/s"]
+    heads += ["a client", "sent", "amplification", "volatility", "peak", "window s", "wall s", "events/s"]
     rows = []
     for row in _ordered(results):
         mean = row.means[results.rate]
@@ -63,8 +63,8 @@ def summary_table(results: Results) -> Markup:
         cells += [spread or NOTHING, *([_valid_alone(row)] if doubted else [])]
         rows.append([*cells, *map(figures, rest)])
     caption = (
-        f"Means over the trials that count, VALID and SUSPECT, of each configuration and batch. Mb/s:"
-        f" {TAKEN[results.rate]}; sent, volatility and peak: what the storage sent, the thesis’ measure."
+        f"Means over the usable trials, VALID and SUSPECT, of each configuration and number of jobs. Mb/s:"
+        f" {TAKEN[results.rate]}; sent, volatility and peak: storage throughput, the thesis’ measure."
     )
     return table([*map(results.worded, heads)], rows, words=2, caption=results.worded(caption))
 
@@ -160,7 +160,7 @@ def bottleneck_table(results: Results) -> Markup | None:
         if point not in points[:number] and rows_at(explained, point)
     ]
     caption = (
-        "What held the trials of each batch back, by the samplers’ evidence; the number of trials where they differ."
+        "What limited the trials of each point, by the samplers’ evidence; the number of trials where they differ."
     )
     heads = [*names, *(f"{TIMES}{text}" if x == JOBS else level_name(x, text) for text in ladder)]
     return table(heads, rows, words=len(heads), caption=caption)
@@ -214,22 +214,31 @@ def _volatility(row: SummaryRow, mean: str, spread: str) -> tuple[str, str, str]
     return figures(value), figures(deviation), percent(share)
 
 
-def knee_table(results: Results) -> Markup | None:
+def saturation_table(results: Results) -> Markup | None:
     """Each ladder's knee, plateau, what a job brings before and beyond, and the prediction."""
     if not results.knees:
         return None
     names = [name for name in results.factors if name != JOBS and results.factors[name].several]
-    heads = [*names, "", "full with jobs", "plateau Mb/s", "each job", "one further", "next batch", "predicted Mb/s"]
+    heads = [
+        *names,
+        "",
+        "saturated with jobs",
+        "plateau Mb/s",
+        "each job",
+        "one further",
+        "then, with jobs",
+        "predicted Mb/s",
+    ]
     rows = []
     for row in results.knees:
-        cells = [_knee_cell(one) for one in (row.knee, row.plateau, row.each, row.further)]
-        later = [str(row.predicted_jobs or NOTHING), _knee_cell(row.predicted)]
+        cells = [_bounded_cell(bounded) for bounded in (row.knee, row.plateau, row.each, row.further)]
+        later = [str(row.predicted_jobs or NOTHING), _bounded_cell(row.predicted)]
         said = f"{row.state}: {row.why}" if row.why else row.state
         rows.append([*(level_of(row, name) for name in names), element("span", said, class_="finding"), *cells, *later])
-    return table(heads, rows, words=len(names) + 1, caption=KNEE_CAPTION)
+    return table(heads, rows, words=len(names) + 1, caption=SATURATION_CAPTION)
 
 
-def _knee_cell(bounded: Interval) -> str:
+def _bounded_cell(bounded: Interval) -> str:
     if bounded.value is None:
         one_sided = [f"> {figures(bounded.low)}" if bounded.low is not None else ""]
         one_sided += [f"< {figures(bounded.high)}" if bounded.high is not None else ""]
@@ -254,21 +263,21 @@ def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Iterator
                     mean, interval = row.means[RATE], prediction.predicted.interval
                     if mean.value is None or interval is None or (row.trials or 0) < (prediction.repeats or 0):
                         continue  # it is the interval of the mean of as many
-                    held = interval[0] <= mean.value <= interval[1]
-                    verdict = element("b", "held" if held else "did not hold")
+                    right = interval[0] <= mean.value <= interval[1]
+                    verdict = element("b", "held" if right else "did not hold")
                     rows.append(
                         [
                             batch_name(row.levels),
                             called[number],
                             name,
                             verdict,
-                            _knee_cell(prediction.predicted),
-                            _knee_cell(mean),
+                            _bounded_cell(prediction.predicted),
+                            _bounded_cell(mean),
                         ]
                     )
     if rows:
         heads = ["", "predicted by", "measured by", "", "predicted Mb/s", "measured Mb/s"]
-        caption = "What a run predicted of the next larger batch, and what another measured there."
+        caption = "What a run predicted of more jobs, and what another measured there."
         yield table(heads, rows, words=4, caption=caption)
 
 

@@ -19,13 +19,13 @@ def provenance(results: Results) -> Iterator[Markup]:
     """The page's last part."""
     facts = dict(_facts(results))
     yield element("dl", *(element("div", element("dt", key), element("dd", value)) for key, value in facts.items()))
-    found = headers(results)
-    if found:
-        yield from _host_tables(found)
+    of_hosts = headers(results)
+    if of_hosts:
+        yield from _host_tables(of_hosts)
     recorded = conditions(results)
     if recorded is not None:
-        told = json.dumps(recorded, indent=1, ensure_ascii=False, sort_keys=True)
-        yield element("details", element("summary", "Recorded conditions"), element("pre", told))
+        text = json.dumps(recorded, indent=1, ensure_ascii=False, sort_keys=True)
+        yield element("details", element("summary", "Recorded conditions"), element("pre", text))
         yield from _unlike(recorded)
     order = [trial.trial for trial in results.trials]
     yield element(
@@ -35,10 +35,10 @@ def provenance(results: Results) -> Iterator[Markup]:
     )
 
 
-def _host_tables(found: Headers) -> Iterator[Markup]:
+def _host_tables(of_hosts: Headers) -> Iterator[Markup]:
     """A column for the hosts of a kind, since settings are many; first what all of them have alike."""
-    keys = list(dict.fromkeys(key for host in found.values() for key in host))
-    values = {host: [_value(said.get(key, [])) for key in keys] for host, said in found.items()}
+    keys = list(dict.fromkeys(key for host in of_hosts.values() for key in host))
+    values = {host: [_value(said.get(key, [])) for key in keys] for host, said in of_hosts.items()}
     kinds: dict[tuple[str, ...], list[str]] = {}
     for host, said in values.items():
         kinds.setdefault(tuple(map(str, said)), []).append(host)
@@ -67,8 +67,8 @@ def _unlike(recorded: Any) -> Iterator[Markup]:
     if not differing:
         yield element("p", "No host had other conditions in one trial than in the others.")
         return
-    told = f"{counted(len(differing), 'trial')} had hosts with other conditions than in most trials: "
-    yield element("p", told, listed(abridged(list(differing), SHOWN)), ".")
+    words = f"{counted(len(differing), 'trial')} had hosts with other conditions than in most trials: "
+    yield element("p", words, listed(abridged(list(differing), SHOWN)), ".")
 
 
 def _facts(results: Results) -> Iterator[tuple[str, Any]]:

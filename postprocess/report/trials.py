@@ -24,18 +24,18 @@ FULLY, FEWEST = 200, 32  # so many trials have charts of all these steps; of mor
 FACTS = (
     ("window", "window_s", "s"),
     ("wall time", "wall_time_s", "s"),
-    ("taken in by the jobs", "delivered_mbps", "Mb/s"),
-    ("by each of them", "client_mbps", "Mb/s"),
+    ("delivered throughput", "delivered_mbps", "Mb/s"),
+    ("of each job", "client_mbps", "Mb/s"),
     ("each while at work, summed", "summed_mbps", "Mb/s"),
-    ("sent by the storage", "mean_mbps", "Mb/s"),
-    ("sent: wrong by at most", "mean_error_mbps", "Mb/s"),
-    ("sent / taken in", "amplification", ""),
-    ("volatility of what was sent", "volatility_mbps", "Mb/s"),
-    ("peak of what was sent", "peak_mbps", "Mb/s"),
-    ("steady state", "steady_delivered_mbps", "Mb/s"),
-    ("sent in the steady state", "steady_mbps", "Mb/s"),
-    ("while all were active", "all_active_delivered_mbps", "Mb/s"),
-    ("sent while all were active", "all_active_mbps", "Mb/s"),
+    ("storage throughput", "mean_mbps", "Mb/s"),
+    ("its error at most", "mean_error_mbps", "Mb/s"),
+    ("amplification", "amplification", ""),
+    ("volatility of the storage", "volatility_mbps", "Mb/s"),
+    ("peak of the storage", "peak_mbps", "Mb/s"),
+    ("steady, delivered", "steady_delivered_mbps", "Mb/s"),
+    ("steady, storage", "steady_mbps", "Mb/s"),
+    ("all active, delivered", "all_active_delivered_mbps", "Mb/s"),
+    ("all active, storage", "all_active_mbps", "Mb/s"),
     ("ceiling", "ceiling_mbps", "Mb/s"),
     ("start skew", "start_skew_ms", "ms"),
     ("natural skew", "natural_skew_ms", "ms"),
@@ -88,8 +88,8 @@ def _top(results: Results, workload: str) -> float:
 
 def _trial(results: Results, trial: TrialRow, look: Look, top: float, steps: int) -> Markup:
     color = f"--c{look.color[1:]}"
-    found = read_over_time(results.directory, trial.trial_id)
-    whole = found.taken_in or found.storage
+    course = read_over_time(results.directory, trial.trial_id)
+    whole = course.taken_in or course.storage
     short = whole.thinned(min(steps, SPARK_STEPS)) if whole else None
     word = verdict(trial)
     reasons = why(trial)
@@ -107,21 +107,21 @@ def _trial(results: Results, trial: TrialRow, look: Look, top: float, steps: int
     return element(
         "details",
         head,
-        joined(_trial_body(results, trial, found.thinned(steps), color)),
+        joined(_trial_body(results, trial, course.thinned(steps), color)),
         id=anchor(trial),
         class_=f"trial {word.lower()}",
     )
 
 
-def _trial_body(results: Results, trial: TrialRow, found: OverTime, color: str) -> Iterator[Markup]:
+def _trial_body(results: Results, trial: TrialRow, course: OverTime, color: str) -> Iterator[Markup]:
     if trial.limit.bottleneck_evidence:
         yield element("p", element("b", trial.limit.bottleneck or "bottleneck"), ": ", trial.limit.bottleneck_evidence)
-    if found.hosts:
-        yield chart(found, trial, color)
-        if found.further_hosts:
-            yield element("p", f"Not drawn: {counted(found.further_hosts, 'host')} that moved less.", class_="note")
+    if course.hosts:
+        yield chart(course, trial, color)
+        if course.further_hosts:
+            yield element("p", f"Not drawn: {counted(course.further_hosts, 'host')} that moved less.", class_="note")
     elif trial.window_s:
-        yield element("p", "No readable samples, so there is no course over time.", class_="note")
+        yield element("p", "No readable samples, so nothing to draw over time.", class_="note")
     facts = [(name, level_of(trial, name)) for name in results.factors if name not in BUILT_IN]
     facts += [
         (worded(name, [trial.direction]), figures(trial[column], unit))
@@ -150,10 +150,10 @@ def spark(rate: TimeSeries, top: float, color: str) -> Markup:
     return svg(line, width=width, height=height, class_="spark")
 
 
-def chart(found: OverTime, trial: TrialRow, color: str) -> Markup:
-    """A trial over time: what its jobs took in, what hosts sent, the window, and the steady state if it is known."""
-    taken = found.taken_in
-    ordered = sorted(found.hosts, key=lambda host: (host.role != "storage", host.host))
+def chart(course: OverTime, trial: TrialRow, color: str) -> Markup:
+    """A trial over time: delivered throughput, what hosts sent, the window, and the steady state."""
+    taken = course.taken_in
+    ordered = sorted(course.hosts, key=lambda host: (host.role != "storage", host.host))
     frame = _Frame.around([*(host.mbps for host in ordered), *([taken] if taken else [])])
     lines = [_line(host, _dashes(number, host), frame, color) for number, host in enumerate(ordered)]
     if taken:
@@ -174,7 +174,7 @@ class _Frame:
 
     @classmethod
     def around(cls, series: Sequence[TimeSeries]) -> _Frame:
-        highest = max((float(np.nanmax(one.values, initial=0)) for one in series), default=0.0)
+        highest = max((float(np.nanmax(line.values, initial=0)) for line in series), default=0.0)
         return cls(float(series[0].edges[0]), float(series[0].edges[-1]), highest or 1.0)
 
     def x(self, times: Numbers) -> Numbers:
@@ -216,7 +216,7 @@ def _scales(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
 
 def _key(hosts: Sequence[HostSeries], delivered: bool, color: str, direction: str) -> Iterator[Markup]:
     if delivered:
-        yield element("span", _key_line("var(--ink)"), worded(" taken in by the jobs", [direction]), class_="item")
+        yield element("span", _key_line("var(--ink)"), " delivered throughput", class_="item")
     yield Markup(worded("Sent by ", [direction]) if all(host.role == "storage" for host in hosts) else "On its way at ")
     for number, host in enumerate(hosts):
         line = _key_line(_shade(host, color), _dashes(number, host))

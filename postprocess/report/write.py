@@ -42,11 +42,11 @@ def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path
     check_common(runs)
     names = "-against-".join([called[0], called[1]]) + ("-and-others" if len(runs) > 2 else "")
     target = page or directories[0].resolve().parent / f"{names.replace('/', '.')}.html"
-    found = [differences(runs[0], run) for run in runs[1:]]
+    differing = [differences(runs[0], run) for run in runs[1:]]
     plots = plots_beside(target)
     with writing(target), style():
         drawn = saved(comparison_pictures(runs), plots, say)
-        files.replace(target, comparison_page(runs, found, drawn, target, plots))
+        files.replace(target, comparison_page(runs, differing, drawn, target, plots))
     return target
 
 
@@ -63,14 +63,14 @@ def plots_beside(page: Path) -> Path:
 
 def saved(drawn: Iterable[Picture | Missing], folder: Path, say: Say) -> list[Saved | Missing]:
     """Write figures as they are drawn."""
-    kept: list[Saved | Missing] = []
+    on_disk: list[Saved | Missing] = []
     for picture in drawn:
         if isinstance(picture, Picture):
             say(f"drawing {picture.name}")
-            kept.append(save(picture, folder))
+            on_disk.append(save(picture, folder))
         else:
-            kept.append(picture)
-    return kept
+            on_disk.append(picture)
+    return on_disk
 
 
 @contextmanager

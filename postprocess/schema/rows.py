@@ -153,7 +153,7 @@ class Slices:
     steady_end_s: Amount = number("s", "end of the steady slice")
     steady_from: str = text("rates in which the slice was found: delivered, sent or received")
     steady_delivered_mbps: Amount = number(
-        "Mb/s", "delivered throughput in the steady slice", better="more", compared=True, label="taken in by the jobs"
+        "Mb/s", "delivered throughput in the steady slice", better="more", compared=True, label="delivered throughput"
     )
     steady_mbps: Amount = number("Mb/s", "storage throughput in the steady slice", better="more", compared=True)
     steady_volatility_mbps: Amount = number(
@@ -212,7 +212,7 @@ class TrialRow(OfTrial):
         "delivered throughput: moved by the jobs over the window",
         better="more",
         compared=True,
-        label="taken in by the jobs",
+        label="delivered throughput",
     )
     mean_mbps: Amount = number(
         "Mb/s",
@@ -227,7 +227,7 @@ class TrialRow(OfTrial):
         4,
         better="less",
         averaged=True,
-        label="sent by the storage / taken in by the jobs",
+        label="sent by the storage / delivered",
     )
     limit: Limit = part(Limit)
     window_s: Amount = number("s", "the window: go to last end", better="less", compared=True, label="go to last end")

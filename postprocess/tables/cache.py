@@ -50,18 +50,18 @@ class Shared:
 
     @classmethod
     def of(cls, run: Path, axes: Sequence[Factor], further: Sequence[Column]) -> Shared:
-        told = [_code(), *(_file(run / name) for name in OF_RUN)]
-        told += [repr(list(axes)).encode(), repr(list(further)).encode(), repr(pools_of_run(run)).encode()]
-        return cls(_digest(told))
+        pieces = [_code(), *(_file(run / name) for name in OF_RUN)]
+        pieces += [repr(list(axes)).encode(), repr(list(further)).encode(), repr(pools_of_run(run)).encode()]
+        return cls(_digest(pieces))
 
 
 def row_as_it_was(folder: Path, shared: Shared) -> TrialRow | None:
     """The row of a trial whose tables are there already, if nothing that they are made of has changed."""
     try:
-        kept = json_files.read_table(folder / names.MADE_OF)
-        if kept["of"] != made_of(folder, shared) or kept["made"] != _made(folder):
+        stored = json_files.read_table(folder / names.MADE_OF)
+        if stored["of"] != made_of(folder, shared) or stored["made"] != _made(folder):
             return None
-        return row_of(TrialRow, kept["row"])
+        return row_of(TrialRow, stored["row"])
     except (FileNotFoundError, json_files.Damaged, KeyError, TypeError, ValueError):
         return None
 
@@ -120,10 +120,10 @@ def _digest(pieces: Sequence[bytes] | Iterator[bytes]) -> bytes:
 
 def _code() -> bytes:
     """The code that makes tables, and what computes for it."""
-    told = [sys.version.encode(), *(_version(library) for library in ("numpy", "scipy"))]
+    pieces = [sys.version.encode(), *(_version(library) for library in ("numpy", "scipy"))]
     for root, path in code_files():
-        told += [os.fsencode(path.relative_to(root)), _file(path)]
-    return _digest(told)
+        pieces += [os.fsencode(path.relative_to(root)), _file(path)]
+    return _digest(pieces)
 
 
 def code_files() -> Iterator[tuple[Path, Path]]:

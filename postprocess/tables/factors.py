@@ -153,8 +153,8 @@ def check_levels(trial: Definition, axes: Sequence[Factor]) -> None:
     """A trial has a level of each of the run's axes, and of no other."""
     levels = levels_on_axes(trial.levels)
     if list(levels) != [axis.name for axis in axes] or any(levels[axis.name] not in axis.texts for axis in axes):
-        told = " ".join(f"{name}={level}" for name, level in levels.items()) or "none"
-        raise Damaged(f"{trial.id}: {names.TRIAL} is damaged: its levels ({told}) are not of the plan's factors")
+        named = " ".join(f"{name}={level}" for name, level in levels.items()) or "none"
+        raise Damaged(f"{trial.id}: {names.TRIAL} is damaged: its levels ({named}) are not of the plan's factors")
 
 
 def order(axes: Sequence[Factor]) -> Callable[[Row, str], Any]:

@@ -53,7 +53,7 @@ class Results:
         return self.directory.resolve().name
 
     def worded(self, text: str) -> str:
-        """A text about its trials in the words for what they did: sent and taken in, or received and written."""
+        """A text about its trials in the words for what the storage did: sent, or received."""
         return worded(text, {trial.direction for trial in self.trials if ran(trial)})
 
     @property
@@ -110,12 +110,12 @@ class Results:
     @functools.cached_property
     def _compared(self) -> dict[tuple[str, Any], set[str]]:
         """The levels by factor and place: of the lines everywhere, and along x where a note speaks of it."""
-        found: dict[tuple[str, Any], set[str]] = {}
+        levels: dict[tuple[str, Any], set[str]] = {}
         along = self.layout.x if self.layout.x != JOBS else ""
         for row in self.ratios:
             if row.metric == self.rate and row.factor in (self.layout.lines, along):
-                found.setdefault((row.factor, _place(row)), set()).add(level_of(row, row.factor))
-        return found
+                levels.setdefault((row.factor, _place(row)), set()).add(level_of(row, row.factor))
+        return levels
 
     @property
     def accesses(self) -> list[str]:
@@ -227,9 +227,9 @@ def _have_gone_on(directory: Path) -> bool:
     """Whether a trial has ended, or was repeated, since the run's tables were made: its own table then says when."""
     if (directory / names.NO_SAMPLES).exists():
         return False
-    known = _ends(directory / names.TRIALS_CSV)
+    ends = _ends(directory / names.TRIALS_CSV)
     return any(
-        known.get(trial, end) != end
+        ends.get(trial, end) != end
         for path in directory.glob(f"{names.TRIALS}/*/{names.TRIALS_CSV}")
         for trial, end in _ends(path).items()
     )

@@ -206,8 +206,8 @@ def _sampling(data: TrialData) -> Sampling:
     late = [trailer.late_ticks for trailer in trailers if trailer and trailer.late_ticks is not None]
     sampling = Sampling(
         late_ticks=sum(late) if late else None,
-        wraps=sum(_intervals_with(interfaces, lambda one: one.wrap) for interfaces in hosts),
-        resets=sum(_intervals_with(interfaces, lambda one: one.reset) for interfaces in hosts),
+        wraps=sum(_intervals_with(interfaces, lambda interface: interface.wrap) for interfaces in hosts),
+        resets=sum(_intervals_with(interfaces, lambda interface: interface.reset) for interfaces in hosts),
         samplers_cut=trailers.count(None),
     )
     begin, end = data.begin_ns, data.end_ns
@@ -225,7 +225,7 @@ def _sampling(data: TrialData) -> Sampling:
 
 def _intervals_with(interfaces: Iterable[Sampled], which: Callable[[Intervals], Booleans]) -> int:
     """How many of a host's intervals have something, on whichever of its interfaces."""
-    return int(np.any([which(one.intervals) for one in interfaces], axis=0).sum())
+    return int(np.any([which(interface.intervals) for interface in interfaces], axis=0).sum())
 
 
 def _reasons(data: TrialData) -> list[str]:
@@ -255,18 +255,18 @@ def _reasons(data: TrialData) -> list[str]:
 
 
 def _taken_in(data: TrialData) -> Callable[[Job], Any]:
-    """What a client took in, as the wire is compared with, by the count that it declares to be right for that."""
+    """What a client received, as the wire is compared with, by the count that it declares to be right for that."""
     counted = data.traits.taken_in
     return lambda job: getattr(job.end, counted, None) or job.bytes_app
 
 
 def _sum(jobs: Iterable[Job], what: Callable[[Job], Any]) -> Any:
     """The sum over the clients; None where none knows, or one does not that ended well: without it the sum is less."""
-    told = [(job, what(job)) for job in jobs]
-    if any(value is None and job.ok and job.has_work for job, value in told):
+    values = [(job, what(job)) for job in jobs]
+    if any(value is None and job.ok and job.has_work for job, value in values):
         return None
-    known = [value for _, value in told if value is not None]
-    return sum(known) if known else None
+    numbers = [value for _, value in values if value is not None]
+    return sum(numbers) if numbers else None
 
 
 def _spread_ms(wall_ns: Iterable[int | None]) -> float | None:

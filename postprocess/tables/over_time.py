@@ -34,32 +34,32 @@ class _Kept(TypedDict):
     further_hosts: int
 
 
-def kept_as(found: OverTime) -> dict[str, Any]:
+def kept_as(course: OverTime) -> dict[str, Any]:
     """The file's content."""
-    hosts = [{"host": one.host, "role": one.role, "over_time": _series(one.mbps)} for one in found.hosts]
-    taken_in = _series(found.taken_in) if found.taken_in else None
-    return {"format": 1, "hosts": hosts, "taken_in": taken_in, "further_hosts": found.further_hosts}
+    hosts = [{"host": host.host, "role": host.role, "over_time": _series(host.mbps)} for host in course.hosts]
+    taken_in = _series(course.taken_in) if course.taken_in else None
+    return {"format": 1, "hosts": hosts, "taken_in": taken_in, "further_hosts": course.further_hosts}
 
 
 def read_over_time(run: Path, trial_id: str) -> OverTime:
     """A trial over time; nothing where its tables did not tell it."""
     path = run / names.trial_directory(trial_id) / names.OVER_TIME
     try:
-        kept = json_files.read_as(_Kept, path)
-        hosts = [HostSeries(one["host"], one["role"], _read(one["over_time"])) for one in kept["hosts"]]
-        taken_in = _read(kept["taken_in"]) if kept["taken_in"] else None
-        return OverTime(hosts, taken_in, kept["further_hosts"])
+        stored = json_files.read_as(_Kept, path)
+        hosts = [HostSeries(host["host"], host["role"], _read(host["over_time"])) for host in stored["hosts"]]
+        taken_in = _read(stored["taken_in"]) if stored["taken_in"] else None
+        return OverTime(hosts, taken_in, stored["further_hosts"])
     except (FileNotFoundError, json_files.Damaged, ValueError, TypeError):
         return OverTime()
 
 
-def _series(found: TimeSeries) -> dict[str, Any]:
-    begin, after = (float(edge) for edge in found.edges[:2])
-    values = [round(value, DECIMALS) if np.isfinite(value) else None for value in found.values.tolist()]
+def _series(series: TimeSeries) -> dict[str, Any]:
+    begin, after = (float(edge) for edge in series.edges[:2])
+    values = [round(value, DECIMALS) if np.isfinite(value) else None for value in series.values.tolist()]
     return {"begin_s": begin, "step_s": after - begin, "mbps": values}
 
 
-def _read(kept: _Series) -> TimeSeries:
-    values: Numbers = np.array(kept["mbps"], dtype=float)
-    edges: Numbers = kept["begin_s"] + np.arange(len(values) + 1.0) * kept["step_s"]
+def _read(stored: _Series) -> TimeSeries:
+    values: Numbers = np.array(stored["mbps"], dtype=float)
+    edges: Numbers = stored["begin_s"] + np.arange(len(values) + 1.0) * stored["step_s"]
     return TimeSeries(edges, values)

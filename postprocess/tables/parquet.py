@@ -30,7 +30,9 @@ def write_tables(run: Path) -> Iterator[Path]:
     pyarrow = arrow("use the CSVs")
     schema = json_files.read_table(run / names.SCHEMA)["files"]
     for table in (name for name in schema if (run / name).is_file()):
-        types = {one["name"]: pyarrow.type_for_alias(ARROW_TYPES[one["type"]]) for one in schema[table]["columns"]}
+        types = {
+            column["name"]: pyarrow.type_for_alias(ARROW_TYPES[column["type"]]) for column in schema[table]["columns"]
+        }
         options = pyarrow.csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
         path = (run / table).with_suffix(".parquet")
         try:

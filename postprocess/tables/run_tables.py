@@ -103,8 +103,8 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
     for factor in (*factors, PAIR) if pairs else factors:
         for members in _grouped(counting, others(factor)):
             levels = list(_grouped(members, level(factor)))
-            for metric, (one, other) in itertools.product(COMPARED, itertools.permutations(levels, 2)):
-                row = _ratio(factor, one, other, models[metric], of_valid[metric])
+            for metric, (these, those) in itertools.product(COMPARED, itertools.permutations(levels, 2)):
+                row = _ratio(factor, these, those, models[metric], of_valid[metric])
                 rows += [row] if row else []
     return rows
 
@@ -131,11 +131,11 @@ class _Model:
         """The one point's over the other's; the one turned round is the inverse of the other."""
         if not these or not those:
             return None
-        one, other = _point(these[0]), _point(those[0])
-        if (other, one) in self._known:
-            turned = self._known[other, one]
+        point, against = _point(these[0]), _point(those[0])
+        if (against, point) in self._known:
+            turned = self._known[against, point]
             return turned.inverted if turned else None
-        return self._known.setdefault((one, other), self._blocks.ratio(one, other))
+        return self._known.setdefault((point, against), self._blocks.ratio(point, against))
 
 
 def _point(row: TrialRow) -> Hashable:
@@ -147,8 +147,8 @@ def _ratio(
 ) -> RatioRow | None:
     """The row of a pair of levels; none where no repeat links them."""
     metric = model.metric
-    found = model.ratio(these, those)
-    if found is None:
+    compared = model.ratio(these, those)
+    if compared is None:
         return None
     pairs = [(a, b) for a, b in _pairs(these, those, metric) if a > 0 and b > 0]
     valid_pairs = len(_pairs(list(filter(valid, these)), list(filter(valid, those)), metric))
@@ -158,13 +158,13 @@ def _ratio(
         levels=these[0].levels,
         against=str(those[0].level(factor)),
         metric=metric,
-        ratio=found.ratio,
+        ratio=compared.ratio,
         more=mean_interval([a - b for a, b in pairs]) or Interval(),
-        df=found.df,
+        df=compared.df,
         pairs=len(pairs),
         by_valid=by_valid.ratio if by_valid else Interval(),
         valid_pairs=valid_pairs,
-        method=(RESOLVED if found.at_resolution else "moderated t") if found.df else "",
+        method=(RESOLVED if compared.at_resolution else "moderated t") if compared.df else "",
     )
 
 
@@ -232,28 +232,28 @@ def _ladder(levels: Mapping[str, Any]) -> Ladder:
 
 
 def _knee_row(trials: list[TrialRow], summary: list[SummaryRow]) -> KneeRow:
-    found = knee([Rung(trial.repeat, trial.jobs, trial.delivered_mbps or 0.0) for trial in trials])
+    fit = knee([Rung(trial.repeat, trial.jobs, trial.delivered_mbps or 0.0) for trial in trials])
     top = max(trials, key=lambda trial: trial.jobs)
     return KneeRow(
         levels=top.levels,
-        state=found.state,
-        why=found.why,
-        knee=_clients(found),
-        plateau=found.plateau or Interval(),
-        each=found.each or Interval(),
+        state=fit.state,
+        why=fit.why,
+        knee=_clients(fit),
+        plateau=fit.plateau or Interval(),
+        each=fit.each or Interval(),
         further=_further(summary, top.jobs),
-        predicted_jobs=found.next_clients,
-        predicted=found.predicted or Interval(),
+        predicted_jobs=fit.next_clients,
+        predicted=fit.predicted or Interval(),
         batches=len({trial.jobs for trial in trials}),
         repeats=len({trial.repeat for trial in trials}),
-        method="profile" if found.clients else "",
+        method="profile" if fit.clients else "",
     )
 
 
-def _clients(found: Knee) -> Interval:
+def _clients(fit: Knee) -> Interval:
     """Without a value where the ladder bounds it on one side only."""
-    bounded = found.clients or Interval()
-    return Interval(None, bounded.low, bounded.high) if found.state in (FLAT, RISING) else bounded
+    bounded = fit.clients or Interval()
+    return Interval(None, bounded.low, bounded.high) if fit.state in (FLAT, RISING) else bounded
 
 
 def _further(summary: list[SummaryRow], top: int) -> Interval:
@@ -268,8 +268,8 @@ def scaling_rows(
     """The measured points along the factor, each with its scale factor, then those that are extrapolated."""
     if scaling is None:
         return []
-    known = [row for row in summary if row.means[RATE].value is not None]
-    measured = list(_measured(scaling.along, known, ratios))
+    having = [row for row in summary if row.means[RATE].value is not None]
+    measured = list(_measured(scaling.along, having, ratios))
     tried = [_texts(row.levels) for row in summary]  # also what was measured in vain
     return [*measured, *_extrapolated(scaling, measured, tried)]
 
@@ -281,8 +281,8 @@ def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioR
         mean = row.means[RATE]
         ratio = next(
             (
-                one for one in ratios
-                if (one.factor, one.against, one.metric) == (along, least, RATE) and _texts(one.levels) == point
+                of for of in ratios
+                if (of.factor, of.against, of.metric) == (along, least, RATE) and _texts(of.levels) == point
             ),
             None,
         )  # fmt: skip
@@ -311,7 +311,7 @@ def _extrapolated(scaling: Scaling, measured: Sequence[ScalingRow], tried: Seque
             if {**point, along: text} in tried:
                 continue
             like = {**point, **by, along: text}
-            model = next((one for one in measured if _texts(one.levels) == like and one.scale.value), None)
+            model = next((base for base in measured if _texts(base.levels) == like and base.scale.value), None)
             if model is None or model.against != point[along]:
                 continue
             steps = float(text) / float(point[along])
@@ -330,20 +330,20 @@ def _texts(levels: Mapping[str, Any]) -> Texts:
     return {factor: level_text(level) for factor, level in levels.items()}
 
 
-def _alike(one: SummaryRow | ScalingRow, other: SummaryRow | ScalingRow, along: str) -> bool:
+def _alike(first: SummaryRow | ScalingRow, second: SummaryRow | ScalingRow, along: str) -> bool:
     """Whether two differ in nothing but their level of a factor, if in that."""
-    return {**_texts(one.levels), along: ""} == {**_texts(other.levels), along: ""}
+    return {**_texts(first.levels), along: ""} == {**_texts(second.levels), along: ""}
 
 
 def _times(rate: Interval, factor: Interval) -> Interval:
     """A product of two that were found apart: on a scale of ratios their distances add up as squares."""
     if rate.value is None or factor.value is None:
         return Interval()
-    reaches = [_reach(one) for one in (rate, factor)]
+    reaches = [_reach(interval) for interval in (rate, factor)]
     value = rate.value * factor.value
     if None in reaches:
         return Interval(value)
-    reach = math.exp(math.hypot(*(one or 0.0 for one in reaches)))
+    reach = math.exp(math.hypot(*(interval or 0.0 for interval in reaches)))
     return Interval(value, value / reach, value * reach)
 
 

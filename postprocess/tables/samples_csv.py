@@ -47,7 +47,11 @@ def further_columns(folders: Iterable[Path]) -> list[Column]:
 
 
 def _further(header: Mapping[str, Any]) -> list[Described]:
-    return [one for name, one in described(header).items() if name not in ALWAYS and one.kind in ("counter", "gauge")]
+    return [
+        column
+        for name, column in described(header).items()
+        if name not in ALWAYS and column.kind in ("counter", "gauge")
+    ]
 
 
 def _heading(column: Described) -> str:

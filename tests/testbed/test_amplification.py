@@ -111,7 +111,7 @@ def test_when_it_came_is_told_by_the_workers_cards(runs: dict[str, Ran]) -> None
 def test_the_answer_names_the_way_that_wastes(runs: dict[str, Ran]) -> None:
     root = Panel({"workload": "root"})
     notes = {name: " ".join(answer(read_results(run.directory, print), root).notes) for name, run in runs.items()}
-    assert "The storage sent more than the jobs took in: over wan-xrootd-public" in notes["eager"]
+    assert "the storage sent more than was delivered over wan-xrootd-public" in notes["eager"]
     (usual,) = (row for row in runs["usual"].rows("trials.csv") if row["workload"] == "root")
     assert (
         "sent more than" not in notes["usual"] or float(usual["amplification"]) > WASTEFUL

@@ -123,7 +123,7 @@ def test_the_wasteful_way_does_not_win_and_is_named(tmp_path):
     found = said(tmp_path / "run", {"lan-xrootd": {"amplification": "1.43", "mean_mbps": "900"}})
     assert "direct is the fastest" in found.sentence
     notes = " ".join(found.notes)
-    assert "The storage sent more than the jobs took in: over lan-xrootd 1.43" in notes
+    assert "the storage sent more than was delivered over lan-xrootd 1.43" in notes
     assert "cache_mb" in notes
     assert "By what the storage sent, the thesis’ measure, lan-xrootd would come first" in notes
 

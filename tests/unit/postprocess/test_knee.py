@@ -70,11 +70,11 @@ def sawtooth(clients):
 @pytest.mark.parametrize(
     ("rungs", "why"),
     [
-        (ladder(full_with_16, (4, 32)), "it takes 3 batches, and 2 have rates"),
+        (ladder(full_with_16, (4, 32)), "needs 3 job counts, this run has 2 with rates"),
         (ladder(full_with_16, (4, 16, 32), repeats=1), "a single repetition has no interval"),
         (ladder(falling, (4, 8, 16, 32, 64)), "with more than 16 clients the rate falls again"),
         (ladder(sawtooth, (4, 8, 16, 32, 64)), "no line that bends into a plateau fits"),
-        ([], "it takes 3 batches, and 0 have rates"),
+        ([], "needs 3 job counts, this run has 0 with rates"),
     ],
 )
 def test_what_cannot_be_told_says_why(rungs, why):
@@ -154,7 +154,7 @@ def test_the_page_says_where_it_is_full(run):
     [note] = [note for note in answer(results, results.panels[0]).notes if note.startswith("Saturation point")]
     assert "direct with 16" in note
     page = Page(run_report(run, None, silent).read_text(encoding="utf-8"))
-    assert "figure-knee.root" in page.ids
+    assert "figure-saturation.root" in page.ids
     assert "predicted Mb/s" in page.text
 
 

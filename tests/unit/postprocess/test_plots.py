@@ -144,7 +144,7 @@ def test_what_is_not_drawn_says_why(tmp_path):
     with canvas.style():
         drawn = list(gallery.pictures(results, looks("access", results.accesses)))
     missing = {one.title: one.why for one in drawn if isinstance(one, canvas.Missing)}
-    assert missing["Delivered rate in the steady state"] == "no trial had a steady state"
+    assert missing["Delivered throughput in the steady state"] == "no trial had a steady state"
     assert missing["Trials over time"] == "no trial that counts has samples that can be read"
     assert "Rate of increase" not in missing  # one batch was asked for
 

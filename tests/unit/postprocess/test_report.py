@@ -138,7 +138,7 @@ def test_by_how_much_the_rate_sent_may_be_wrong_is_among_a_trials_numbers(run, t
         copied / names.TRIALS_CSV, [{**r, "mean_error_mbps": "3.25"} for r in read_csv(copied / names.TRIALS_CSV)]
     )
     text = Page(run_report(copied, None, silent).read_text(encoding="utf-8")).text
-    assert "sent: wrong by at most" in text
+    assert "its error at most" in text
 
 
 def test_what_cannot_be_seen_is_not_on_the_page():

@@ -11,8 +11,7 @@ from tierbench.postprocess.wording import between, figures, worded
     ("text", "written", "both"),
     [
         ("sent by the storage [Mb/s]", "received by the storage [Mb/s]", "carried by the storage [Mb/s]"),
-        ("sent / taken in", "received / delivered", "carried / moved"),
-        ("its jobs took in 5 Mb/s", "its jobs delivered 5 Mb/s", "its jobs moved 5 Mb/s"),
+        ("sent / delivered", "received / delivered", "carried / delivered"),
         ("Sent by ", "Received by ", "Carried by "),
         ("read ahead in vain, or sent again", "read ahead in vain, or sent again", "read ahead in vain, or sent again"),
         ("absent, presented, consent", "absent, presented, consent", "absent, presented, consent"),
