@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tierbench.postprocess.compare.claims import claims_of
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
+from tierbench.postprocess.compare.sequential import Question, look_at
 from tierbench.postprocess.schema.run_rows import SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counting import counts
+from tierbench.postprocess.verdict.counting import counts, looks_of
 
-WITHIN = 0.05  # of 1 lies all of the interval of a ratio between equivalent lines
+WITHIN = 0.05  # where the experiment does not say
 MOST_MORE = 20  # repetitions that it is worth while to ask for
 
 
@@ -88,17 +88,19 @@ def _standing(results: Results, line: str, row: SummaryRow, reference: SummaryRo
     compared = results.compared_with(reference, line, results.rate)
     if compared is None:
         return Standing(line, row)
-    result = outcome(_inverse(compared.ratio))
-    doubted = compared.is_doubted and result in (FASTER, SLOWER) and outcome(_inverse(compared.by_valid)) != result
+    near = within(results)
+    result = outcome(_inverse(compared.ratio), near)
+    by_valid = outcome(_inverse(compared.by_valid), near)
+    doubted = compared.is_doubted and result in (FASTER, SLOWER) and by_valid != result
     return Standing(line, row, compared.ratio, result, compared.by_valid if doubted else None)
 
 
-def outcome(ratio: Interval) -> str:
+def outcome(ratio: Interval, same_within: float = WITHIN) -> str:
     """The result of a comparison in which more is better; none without an interval."""
     if ratio.interval is None:
         return ""
     low, high = ratio.interval
-    if low > 1 - WITHIN and high < 1 / (1 - WITHIN):
+    if low > 1 / (1 + same_within) and high < 1 + same_within:
         return EQUIVALENT
     return FASTER if low > 1 else SLOWER if high < 1 else INCONCLUSIVE
 
@@ -122,18 +124,19 @@ def deciding_place(results: Results, panel: Panel) -> str:
     return max(ladder, key=lambda x: (len(ranking(results, panel, x)), ladder.index(x)))
 
 
-def more_repetitions(of: Iterable[RunPoint]) -> int:
-    """How many more would tell open comparisons from 1, or prove them equivalent, if their scatter and ratios stay."""
-    return max((_more(other) for point in of for other in point.others if other.result == INCONCLUSIVE), default=0)
+def more_repetitions(results: Results) -> int | None:
+    """How many more would resolve 5 % wherever they can; None where nothing is open, or nobody can say."""
+    question = Question(
+        results.layout.lines, results.layout.x, results.rate, within(results), claims_of(results),
+        looks_of(results.plan, results.experiment),
+    )  # fmt: skip
+    return look_at(results.trials, question).more
 
 
-def _more(other: Standing) -> int:
-    low, high = other.lead.interval or (0.0, 0.0)
-    if low <= 0 or not other.lead.value:
-        return 0
-    half, wanted = math.log(high / low) / 2, max(-math.log(1 - WITHIN), abs(math.log(other.lead.value)))
-    done = other.row.trials or 1
-    return max(math.ceil(done * (half / wanted) ** 2) - done, 1)
+def within(results: Results) -> float:
+    """How near to 1 all of a ratio's interval lies where two lines are equivalent."""
+    asked = (results.experiment.get("report") or {}).get("same_within")
+    return WITHIN if asked is None else float(asked)
 
 
 def minutes_a_repetition(results: Results) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
 from tierbench.postprocess.compare.judgement import EQUIVALENT, SLOWER
-from tierbench.postprocess.compare.points import WITHIN, RunPoint, Standing, deciding_place, point_at, points
+from tierbench.postprocess.compare.points import RunPoint, Standing, deciding_place, point_at, points, within
 from tierbench.postprocess.report.causes import causes, next_step
 from tierbench.postprocess.report.grid import bounded, headline, what_is_compared
 from tierbench.postprocess.report.notes import (
@@ -187,8 +187,8 @@ def _compared(results: Results, point: RunPoint, where: str) -> Shares:
         parts = (
             [f"not distinguishable from {listed([_beside(results, other) for other in unclear])}"] if unclear else []
         )
-        within = f"equivalent within {percent(WITHIN)} to"
-        parts += [f"{within} {listed([_beside(results, other) for other in alike])}"] if alike else []
+        near = f"equivalent within {percent(within(results))} to"
+        parts += [f"{near} {listed([_beside(results, other) for other in alike])}"] if alike else []
         sentence = f"{where}, no {what} is the fastest: {best} has the highest mean ({rate}), {' and '.join(parts)}."
         ahead = [_beside(results, other) for other in point.others if other.result == SLOWER]
         sentence += f" It is faster than {listed(ahead)}." if ahead else ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tierbench.dags.levels import JOBS
-from tierbench.postprocess.compare.points import MOST_MORE, RunPoint, minutes_a_repetition, more_repetitions
+from tierbench.postprocess.compare.points import MOST_MORE, RunPoint, minutes_a_repetition, more_repetitions, within
 from tierbench.postprocess.measures.bottleneck import LATENCY
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.factors import level_name, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.wording import counted, figures, listed
+from tierbench.postprocess.wording import counted, figures, listed, percent
 
 WORKERS = "--set private_workers=8 --set public_workers=8"
 REMEDIES = {  # of what limits all lines: what would raise it, and the setting of a testbed that does
@@ -73,18 +73,16 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
         label = ""  # what differs is not hidden by one limit
     elif label:
         return _raise_limit(results, label)
-    more = more_repetitions(points)
+    more = more_repetitions(results)
     if not more:
         return []
     if more > MOST_MORE:
-        return [
-            f"Repetitions alone will not decide what is open ({more} more needed): read longer (size_mb), or at a quiet"
-            " time."
-        ]
+        alone = f"Repetitions alone will not resolve {percent(within(results))} ({more} more needed)"
+        return [f"{alone}: read longer (size_mb), or at a quiet time."]
     each = minutes_a_repetition(results)
     minutes = f" (about {max(round(more * each), 1)} min)" if each else ""
     return [
-        f"{counted(more, 'more repetition')}{minutes} should decide what is open, if the scatter stays:"
+        f"{counted(more, 'more repetition')}{minutes} would resolve {percent(within(results))}, if the scatter stays:"
         f" `tierbench run --more {more} {results.directory}`."
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tierbench.dags.levels import ACCESS, PAIR, WORKLOAD
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
-from tierbench.postprocess.compare.points import WITHIN, RunPoint, Standing
+from tierbench.postprocess.compare.points import RunPoint, Standing, within
 from tierbench.postprocess.report.markup import Markup, element, joined, table, unbroken
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import level_name
@@ -22,7 +22,7 @@ MARKS = {
 }  # fmt: skip
 MEANINGS = {
     FASTEST: "fastest", LEADS: "highest mean", BASELINE: "baseline", FASTER: "faster", SLOWER: "slower",
-    EQUIVALENT: f"equivalent within {percent(WITHIN)}", INCONCLUSIVE: "not distinguishable",
+    EQUIVALENT: "equivalent", INCONCLUSIVE: "not distinguishable",
     DOUBTED: "by SUSPECT trials alone", NO_INTERVAL: "no interval", NOTHING_USABLE: "no usable trial",
 }  # fmt: skip
 NAMED = 3  # places that a sentence names; of more it says how many
@@ -77,7 +77,11 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
         alike = all(other.result == EQUIVALENT for point in level for other in point.others)
         where = _at(points, level, places)
         any_of = f"at any of {len(points)} points" if len(level) == len(points) else where
-        words = f"All are equivalent within {percent(WITHIN)} {where}" if alike else f"No {what} is faster {any_of}"
+        words = (
+            f"All are equivalent within {percent(within(results))} {where}"
+            if alike
+            else f"No {what} is faster {any_of}"
+        )
         sentences.append(f"{words}.")
     doubted = [places[id(point)] for point in points if any(other.by_valid for other in point.others)]
     if doubted:
@@ -114,7 +118,8 @@ def _grid(results: Results, points: Sequence[RunPoint]) -> tuple[list[str], list
     lines = [line for line in results.compared.texts if any(line in column for column in cells)]
     names, called = place_names(results, points), [level_name(results.layout.lines, line) for line in lines]
     there = {kind for column in cells for kind, _ in column.values()}
-    legend = list(dict.fromkeys(f"{MARKS[kind]} {MEANINGS[kind]}" for kind in MARKS if kind in there))
+    meanings = {**MEANINGS, EQUIVALENT: f"equivalent within {percent(within(results))}"}
+    legend = list(dict.fromkeys(f"{MARKS[kind]} {meanings[kind]}" for kind in MARKS if kind in there))
     if len(points) <= len(lines):
         rows = [[name, *(column.get(line) for column in cells)] for name, line in zip(called, lines, strict=True)]
         return ["", *names], rows, legend

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.unit.report_page import SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.postprocess.compare.points import points
@@ -153,8 +155,18 @@ def test_what_limits_all_is_not_taken_for_the_ways_ceiling(tmp_path):
     assert sentence.endswith("What limited: direct by the client's own CPU.")
 
 
-def test_an_open_comparison_says_how_many_repetitions_it_takes(tmp_path):
-    sentence = limited(tmp_path / "run", "unexplained", {"direct": 203.0, "lan-xrootd": 200.0}, interval=0.06)
-    assert re.search(r"\d more repetitions? \(about \d+ min\) should decide .*: `tierbench run --more \d /", sentence)
-    sentence = limited(tmp_path / "far", "unexplained", {"direct": 203.0, "lan-xrootd": 200.0}, interval=0.5)
-    assert "Repetitions alone will not decide" in sentence
+@pytest.mark.parametrize(
+    ("scatter", "words"),
+    [
+        (1.05, r"\d+ more repetitions?.* would resolve 5.*: `tierbench run --more "),
+        (2.0, r"Repetitions alone will not resolve 5.* \(\d+ more needed\)"),
+    ],
+)
+def test_an_open_comparison_says_how_many_repetitions_it_takes(tmp_path, scatter, words):
+    shape = Shape(rates={"direct": 203.0, "lan-xrootd": 200.0}, batches=(8,), samples=False, interval=0.3)
+    run = write_run(tmp_path / "run", shape)
+    rows = read_csv(run / "trials.csv")
+    for number, row in enumerate(rows):
+        row |= {"bottleneck": "", "delivered_mbps": float(row["delivered_mbps"]) * (scatter if number % 3 else 1)}
+    write_csv(run / "trials.csv", rows)
+    assert re.search(words, answer(read_results(run, silent), Panel({"workload": "root"})).sentence)
