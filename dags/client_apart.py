@@ -28,7 +28,7 @@ ASKED = [name for name in ASKED if name not in ("traits", "with_defaults")]  # w
 
 def load_as_nobody(load: Callable[[], type[Client]], path: Path) -> type[Client]:
     """The client that `load` gives in a child process: what it declares, and methods that ask that process."""
-    (asked, asks), (told, tells) = os.pipe(), os.pipe()
+    (asked, asks), (replies, tells) = os.pipe(), os.pipe()
     if os.fork() == 0:
         _serve(load, asked, tells)
     os.close(asked)
@@ -36,7 +36,7 @@ def load_as_nobody(load: Callable[[], type[Client]], path: Path) -> type[Client]
 
     def ask(method: str, argument: Any = None) -> Any:
         os.write(asks, f"{(method, argument)!r}\n".encode())
-        kind, answer = _read(told, path)
+        kind, answer = _read(replies, path)
         if kind in REFUSALS:
             raise REFUSALS[kind](answer)
         if kind != "answer":
@@ -52,12 +52,12 @@ def load_as_nobody(load: Callable[[], type[Client]], path: Path) -> type[Client]
     return type(path.stem, (Client,), {**plain, "options": options, **{method: asking(method) for method in ASKED}})
 
 
-def _read(told: int, path: Path) -> Any:
+def _read(replies: int, path: Path) -> Any:
     line = b""
     while not line.endswith(b"\n"):
-        if not select.select([told], [], [], PATIENCE_S)[0]:
+        if not select.select([replies], [], [], PATIENCE_S)[0]:
             raise ConfigError(f"{path}: has not said within {PATIENCE_S:.0f} s what it declares")
-        part = os.read(told, 1 << 16)
+        part = os.read(replies, 1 << 16)
         if not part or len(line) > MOST_BYTES:
             raise ConfigError(f"{path}: ended, or said too much, when it was asked what it declares")
         line += part

@@ -62,20 +62,20 @@ def is_path(client: str) -> bool:
 
 def find_client_file(name_or_path: str) -> ClientFile:
     """The client that an experiment names, or that lies where it says."""
-    known = shipped_clients()
+    shipped = shipped_clients()
     if not LocalFile.fits(name_or_path):
         raise ConfigError(f"a client must be a name or {LocalFile.must_be}, not {shown(name_or_path)}")
     if not is_path(name_or_path):
-        if name_or_path not in known:
-            meant = suggestion(name_or_path, known)
+        if name_or_path not in shipped:
+            meant = suggestion(name_or_path, shipped)
             raise ConfigError(f"there is no client {shown(name_or_path)}{meant}; one of your own is given by its path")
-        return known[name_or_path]
+        return shipped[name_or_path]
     path = Path(name_or_path)
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; a client of your own is a Python file (docs/clients.md)")
     if not NAME.fullmatch(path.stem) or path.suffix != ".py":
         raise ConfigError(f"{path}: a client's file is called by small letters, digits and _, like my_client.py")
-    if path.stem in known:
+    if path.stem in shipped:
         raise ConfigError(f'{path}: a client "{path.stem}" comes with tierbench; call this one otherwise')
     file = _loaded(path)
     absent = [shipped for shipped in file.ships if not shipped.is_file() or shipped.parent != path.parent]
@@ -100,11 +100,11 @@ def digest_of(text: bytes) -> str:
 
 def _ask_about(path: Path, text: bytes) -> None:
     """A client is a program, which runs here when it is read: one that nobody has allowed yet is asked about."""
-    digest, known, lists = digest_of(text), [], allowed()
+    digest, lines, lists = digest_of(text), [], allowed()
     with contextlib.suppress(FileNotFoundError):
-        known = files.read_text(lists).split("\n")
+        lines = files.read_text(lists).split("\n")
     folders = map(str, path.resolve().parents)
-    if digest in (line.partition(" ")[0] for line in known) or any(folder in known for folder in folders):
+    if digest in (line.partition(" ")[0] for line in lines) or any(folder in lines for folder in folders):
         return
     who = "nobody" if os.geteuid() == 0 else "you"
     asked = f"{printable(str(path))}: is a program that has not been allowed yet, and would run here as {who} when read"
@@ -114,7 +114,7 @@ def _ask_about(path: Path, text: bytes) -> None:
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise ConfigError(f"{path}: was not allowed, so nothing was read of it")
     lists.parent.mkdir(parents=True, exist_ok=True)
-    files.replace(lists, "\n".join([*filter(None, known), f"{digest} {printable(str(path))}", ""]), 0o600)
+    files.replace(lists, "\n".join([*filter(None, lines), f"{digest} {printable(str(path))}", ""]), 0o600)
 
 
 def _loaded(path: Path) -> ClientFile:

@@ -84,7 +84,7 @@ def problems(paths: Iterable[str], others: Iterable[str]) -> Iterator[str]:
             yield f"{path}: is not there to be read, but a trial's clients need it; write the run where it is"
 
 
-def refuse(found: Iterable[str], key: str) -> None:
-    complaints = [f"{key}: {problem}" for problem in found]
+def refuse(problems: Iterable[str], key: str) -> None:
+    complaints = [f"{key}: {problem}" for problem in problems]
     if complaints:
         raise ConfigError("\n".join(complaints))

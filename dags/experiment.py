@@ -160,8 +160,8 @@ class Experiment(WorkKeys):
         for point in self.points:
             read = {workload.replicas for workload in point.experiment.workloads.values()}
             for replicas in (replicas for name, replicas in point.experiment.replicas.items() if name in read):
-                known = used.setdefault(replicas.folder, replicas)
-                used[replicas.folder] = max(known, replicas, key=lambda alike: alike.count)
+                other = used.setdefault(replicas.folder, replicas)
+                used[replicas.folder] = max(other, replicas, key=lambda alike: alike.count)
         return used
 
 
@@ -188,9 +188,9 @@ class Use:
     placement: Placement
     pool: str | None
 
-    def pool_by(self, ways: Mapping[str, Access]) -> str:
-        """The pool that its clients run in: the way's, unless the experiment asks for another."""
-        return self.pool or ways[self.access].pool
+    def pool_by(self, offers: Mapping[str, Access]) -> str:
+        """The pool that its clients run in: the access method's, unless the experiment asks for another."""
+        return self.pool or offers[self.access].pool
 
 
 def find_experiment(name_or_path: str) -> Experiment:
@@ -356,14 +356,14 @@ def lineage(path: Path) -> Iterator[Path]:
 def _with_files(tables: dict[str, Any], below: Mapping[str, Any], source: Path) -> dict[str, Any]:
     """The tables with the paths of clients and of their files made absolute; relative ones are to `source`."""
     inherited = _tables(below.get("workloads"))
-    found = {}
+    located = {}
     for name, workload in _tables(tables.get("workloads")).items():
         client = workload.get("client")
         if isinstance(client, str) and is_path(client) and LocalFile.fits(client):
             workload = {**workload, "client": str((source.parent / client).resolve())}
         chosen = workload.get("client", inherited.get(name, {}).get("client"))
-        found[name] = _with_option_files(workload, chosen, source, name)
-    return {**tables, "workloads": {**tables["workloads"], **found}} if found else tables
+        located[name] = _with_option_files(workload, chosen, source, name)
+    return {**tables, "workloads": {**tables["workloads"], **located}} if located else tables
 
 
 def _with_option_files(workload: dict[str, Any], client: Any, source: Path, name: str) -> dict[str, Any]:
@@ -490,7 +490,9 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
         yield f'workloads.{name}.files_per_job: several files a job are files of its own, pattern = "multifile"'
     if replicas.is_written and workload.does == "reads":
         yield f'workloads.{name}.replicas: client "{workload.client}" reads, and "{replicas.kind}" is what trials write'
-    elif replicas.kind not in workload.declared.kinds if workload.declared.kinds is not None else not replicas.kept:
+    elif (
+        replicas.kind not in workload.declared.kinds if workload.declared.kinds is not None else not replicas.has_files
+    ):
         possible = ", ".join(f'"{kind}"' for kind in workload.declared.kinds or ["files"])
         yield (
             f'workloads.{name}.replicas: client "{workload.client}" cannot read replicas of kind "{replicas.kind}"'

@@ -51,7 +51,11 @@ def sampled_hosts(site: Site, plan: Plan, configuration: Configuration) -> list[
     # A worker whose disk is the storage is sampled as a worker, whatever else it is.
     disks = {sampler.host for sampler in workers} if site.access[configuration.access].on_disk else set()
     named = {sampler.host for sampler in site.samplers.values()} - disks
-    on_the_way = (one for one in site.samplers.values() if one.is_of({configuration.access}) and one.host not in disks)
+    on_the_way = (
+        sampler
+        for sampler in site.samplers.values()
+        if sampler.is_of({configuration.access}) and sampler.host not in disks
+    )
     return [*on_the_way, *(sampler for sampler in workers if sampler.host not in named)]
 
 
@@ -87,7 +91,10 @@ def host_lists(
         yield names.flush_list(configuration.id), "".join(item(host.host, host.directory) for host in flushed)
     arranged = arranged_hosts(site, experiment, plan)
     if arranged:
-        lines = [item(one.name, one.host, one.condition, one.word, one.value, one.helper) for one in arranged]
+        lines = [
+            item(condition.name, condition.host, condition.condition, condition.word, condition.value, condition.helper)
+            for condition in arranged
+        ]
         yield names.arranged_list(configuration.id), "".join(lines)
     sampled = sampled_hosts(site, plan, configuration)
     for via in ways_to_sample(site, configuration):
@@ -112,7 +119,7 @@ def place_lists(
 def beside_clients(site: Site, experiment: Experiment, plan: Plan, configuration: Configuration) -> Counter[str]:
     """How many slots of each worker other jobs of a trial have as long as its clients have theirs."""
     sampled = [sampler.host for sampler in sampled_hosts(site, plan, configuration) if sampler.via == "pool"]
-    arranged = [one.host for one in arranged_hosts(site, experiment.at(configuration.levels), plan)]
+    arranged = [condition.host for condition in arranged_hosts(site, experiment.at(configuration.levels), plan)]
     return Counter(host for host in [*sampled, *arranged] if host in plan.pools[configuration.pool])
 
 
@@ -144,7 +151,7 @@ def slot_problems(
         for configuration in own:
             placement = experiment.at(configuration.levels).placement
             flushed |= {
-                one.host for one in flushed_hosts(site, experiment.at(configuration.levels), plan, configuration)
+                host.host for host in flushed_hosts(site, experiment.at(configuration.levels), plan, configuration)
             }
             for trial in plan.trials_of(configuration) if placement != EVENLY else ():
                 clients |= Counter(places(placement, plan.pools[pool], trial.jobs))

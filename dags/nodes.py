@@ -46,9 +46,9 @@ def item(*fields: str) -> str:
 
     The comma stays before an empty last field, or the one before it would be taken for both.
     """
-    for one in fields[:-1]:
-        if not WORD.fullmatch(one) or "," in one or MACRO.search(one):
-            _refuse(one, "a word without commas")
+    for word in fields[:-1]:
+        if not WORD.fullmatch(word) or "," in word or MACRO.search(word):
+            _refuse(word, "a word without commas")
     last = fields[-1]
     if not last.isprintable() or last != last.strip() or MACRO.search(last):
         _refuse(last, "on one line, without macros or blanks around it")

@@ -179,7 +179,7 @@ def expand(
     of_uses = (problem for use in experiment.uses() for problem in _problems(site, use))
     problems = [f"the file of site {site.name}: {problem}" for problem in submission_problems(site)]
     where = f"experiment {experiment.name} at site {site.name}"
-    of_both = [*_ways_not_offered(site, experiment), *ahead_problems(experiment), *of_uses]
+    of_both = [*_access_not_offered(site, experiment), *ahead_problems(experiment), *of_uses]
     problems += [f"{where}: {problem}" for problem in dict.fromkeys(of_both)]
     if problems:
         raise ConfigError("\n".join(problems))
@@ -286,23 +286,23 @@ def _factors(experiment: Experiment, cells: Sequence[_Cell]) -> Iterator[Factor]
 
 def _apart(configurations: Sequence[Configuration]) -> bool:
     """Whether there are several accesses, and no two of them share a workload."""
-    pairs = {(one.workload, one.access) for one in configurations}
+    pairs = {(own.workload, own.access) for own in configurations}
     return len({workload for workload, _ in pairs}) == len(pairs) > 1 < len({access for _, access in pairs})
 
 
-def _ways_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:
-    """Ways of access that a site does not have, or calls otherwise, and what it has."""
-    lacking: dict[str, dict[str, None]] = {}
+def _access_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:
+    """Access methods that a site does not have, or calls otherwise, and what it has."""
+    missing: dict[str, dict[str, None]] = {}
     for use in experiment.uses():
         if use.access not in site.access:
             named = any(use.access in point.experiment.access for point in experiment.points)
-            lacking.setdefault("access" if named else f"workloads.{use.name}.access", {})[use.access] = None
-    if not lacking:
+            missing.setdefault("access" if named else f"workloads.{use.name}.access", {})[use.access] = None
+    if not missing:
         return
     comes_with_us = experiment.name in shipped_experiments()
     own = f'have an experiment of your own say extends = "{experiment.name}" and' if comes_with_us else "say"
-    for key, ways in lacking.items():
-        asked, offered = (f"{shown(way)}{meant(way, list(site.access))}" for way in ways), ", ".join(site.access)
+    for key, absent in missing.items():
+        asked, offered = (f"{shown(name)}{meant(name, list(site.access))}" for name in absent), ", ".join(site.access)
         yield (
             f"{key}: there is no {', '.join(asked)}; site {site.name} offers {offered}: {own} access = [some of these]"
         )
@@ -318,11 +318,11 @@ def _problems(site: Site, use: Use) -> Iterator[str]:
     if use.pool is not None and use.pool not in site.pools:
         yield unknown_name("pool", use.pool, site.pools)
     if use.access not in site.access:
-        return  # _ways_not_offered tells of it
+        return  # _access_not_offered tells of it
     if site.access[use.access].protocol not in use.workload.declared.protocols:
         able = [other for other, offer in site.access.items() if offer.protocol in use.workload.declared.protocols]
         others = ", ".join(f'"{other}"' for other in able)
-        remedy = f"workloads.{use.name}.access can list {others}" if able else "this site offers no way for it"
+        remedy = f"workloads.{use.name}.access can list {others}" if able else "this site offers none for it"
         yield (
             f'workloads.{use.name}: client "{use.workload.client}" cannot read by access "{use.access}", whose protocol'
             f' is "{site.access[use.access].protocol}"; {remedy}'
@@ -361,8 +361,8 @@ def _replica_sets(
             size = replicas.nominal_bytes
             sets[folder] = ReplicaSet(replicas.name, folder, replicas.suffix, replicas.count, size, streamed=True)
             continue
-        known = catalogue.get(folder)
-        entries = None if known is None else [known[name] for name in replicas.files if name in known]
+        listed = catalogue.get(folder)
+        entries = None if listed is None else [listed[name] for name in replicas.files if name in listed]
         if entries is not None and len(entries) < replicas.count:
             raise ConfigError(
                 f"replicas.{replicas.name}: {replicas.count} are needed and the catalogue on the storage lists"
@@ -453,9 +453,9 @@ def to_json(plan: Plan) -> str:
 def from_json(text: str) -> Plan:
     """The plan that to_json has written."""
     content = json_files.parse_as(dict[str, Any], text, names.PLAN)
-    found = content.pop("format", None)
-    if found != FORMAT:
-        raise ConfigError(f"{names.PLAN}: has format {found}; this tierbench reads format {FORMAT}")
+    number = content.pop("format", None)
+    if number != FORMAT:
+        raise ConfigError(f"{names.PLAN}: has format {number}; this tierbench reads format {FORMAT}")
     try:
         return _plan(content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -37,12 +37,12 @@ class Replicas:
     size_mb: float = bounded(dataclasses.MISSING, 0.001, 10_000_000)
     name: str = derived("")
     made: ClassVar[bool] = True  # once, for many trials
-    kept: ClassVar[bool] = True  # as files on the storage, if only for the time of a trial
+    has_files: ClassVar[bool] = True  # as files on the storage, if only for the time of a trial
 
     @property
     def is_written(self) -> bool:
         """Whether each trial writes it, and removes it again."""
-        return self.kept and not self.made
+        return self.has_files and not self.made
 
     @property
     def suffix(self) -> str:
@@ -164,7 +164,7 @@ class StreamedBytes(RandomReplicas):
     count: int = bounded(MOST, 1, MOST)
     size_mb: float = bounded(0.0, 0, 10_000_000)
     made: ClassVar[bool] = False
-    kept: ClassVar[bool] = False
+    has_files: ClassVar[bool] = False
 
 
 KINDS: dict[str, type[Replicas]] = {

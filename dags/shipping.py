@@ -81,7 +81,7 @@ def submit_files(site: Site) -> Iterator[tuple[str, bytes]]:
     """A submit description per kind of node; the site's own lines are in those of the jobs that go to workers."""
     added = "".join(f"{line}\n" for line in site.submission.lines)
     for name, text in _shipped().items():
-        whole = text if ON_THE_ACCESS_POINT.search(text) else LAST.sub(lambda found: added + found[0], text, count=1)
+        whole = text if ON_THE_ACCESS_POINT.search(text) else LAST.sub(lambda match: added + match[0], text, count=1)
         yield f"{names.SUBMIT}/{name}", whole.encode()
 
 

@@ -84,7 +84,7 @@ def work_problems(work: Work, time_limit_s: int) -> Iterator[str]:
 def resolved_work(*said: WorkKeys) -> Work:
     """The work that several say, the first one's keys first."""
     keys = [field.name for field in dataclasses.fields(WorkKeys)]
-    values = {key: next((value for one in said if (value := getattr(one, key)) is not None), None) for key in keys}
+    values = {key: next((value for work in said if (value := getattr(work, key)) is not None), None) for key in keys}
     return Work(**{key: value for key, value in values.items() if value is not None})
 
 

@@ -135,8 +135,8 @@ def _copy_shipped(site: Site, experiment: Experiment, run: Path) -> None:
         access = site.access[use.access]
         credentials.refuse(credentials.problems(credentials.files(access), travelling), f"access.{use.access}")
         beside = [*travelling, *(PurePath(path).name for path in credentials.files(access))]
-        found = credentials.problems(credentials.secret_files(use.workload.environment), beside)
-        credentials.refuse(found, f"workloads.{use.name}.environment")
+        complaints = credentials.problems(credentials.secret_files(use.workload.environment), beside)
+        credentials.refuse(complaints, f"workloads.{use.name}.environment")
 
 
 def _json(definition: Any) -> str:

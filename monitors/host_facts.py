@@ -49,7 +49,7 @@ def congestion_control(proc: Path, interface: str) -> "str | None":
         return usual
     routes = [route for route in asked.stdout.decode().splitlines() if not route.startswith(LINK_LOCAL)]
     said = [CONGESTION_CONTROL.search(route) for route in routes]
-    return ", ".join(sorted({found.group(1) if found else str(usual) for found in said})) or usual
+    return ", ".join(sorted({match.group(1) if match else str(usual) for match in said})) or usual
 
 
 def packages() -> "dict[str, str]":
@@ -62,9 +62,9 @@ def packages() -> "dict[str, str]":
         except (OSError, subprocess.TimeoutExpired):
             continue
         pairs = [line.split() for line in asked.stdout.decode(errors="replace").splitlines()]
-        found = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
-        if found:
-            return found
+        settings = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+        if settings:
+            return settings
     return {}
 
 

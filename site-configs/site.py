@@ -364,9 +364,9 @@ def _problems(site: Site) -> Iterator[str]:
     yield from _flushed_outside(site)
 
 
-def _share(one: str, other: str) -> bool:
+def _share(path: str, other: str) -> bool:
     """Whether one path leads into the other."""
-    first, second = PurePath(one), PurePath(other)
+    first, second = PurePath(path), PurePath(other)
     return first.is_relative_to(second) or second.is_relative_to(first)
 
 
@@ -392,7 +392,10 @@ def _unproven(site: Site, storage: Sequence[Host]) -> Iterator[str]:
         for server in access.servers:
             if server not in storage:
                 yield unknown_name(f"access.{name}.servers", server, storage)
-            if any(one.host == server and one.access and name not in one.access for one in site.samplers.values()):
+            if any(
+                sampler.host == server and sampler.access and name not in sampler.access
+                for sampler in site.samplers.values()
+            ):
                 yield f"access.{name}.servers: {server} is not sampled in its trials, by its sampler's access"
         if access.on_disk and access.pool in site.pools and site.pools[access.pool].interface is None:
             yield (

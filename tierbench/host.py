@@ -75,11 +75,11 @@ class Mount(NamedTuple):
 
 def mounts(table: str = MOUNTS) -> "list[Mount]":
     """All that is mounted here, each place once, by what lies uppermost there."""
-    found = {}  # type: dict[str, Mount]
+    by_place = {}  # type: dict[str, Mount]
     for line in read_text(table).splitlines():
         device, point, kind = (word.replace("\\040", " ") for word in line.split()[:3])
-        found[point] = Mount(device, point, kind)
-    return list(found.values())
+        by_place[point] = Mount(device, point, kind)
+    return list(by_place.values())
 
 
 class NoChirp(Exception):

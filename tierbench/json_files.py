@@ -94,7 +94,7 @@ def _problems(hint: Any, value: Any, key: str) -> Iterator[str]:
     """What in a value is not as its type says."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        if all(any(True for _ in _problems(one, value, key)) for one in arguments):
+        if all(any(True for _ in _problems(kind, value, key)) for kind in arguments):
             yield _wrong(arguments[0], value, key)
     elif typing.is_typeddict(hint) or _is_made(hint):
         yield from _record_problems(hint, value, key)
@@ -140,7 +140,7 @@ def _fields(shape: Any) -> tuple[dict[str, Any], frozenset[str]]:
     if not dataclasses.is_dataclass(shape):
         return hints, frozenset(hints) - shape._field_defaults.keys()
     missing = dataclasses.MISSING
-    needed = [one.name for one in dataclasses.fields(shape) if one.default is missing is one.default_factory]
+    needed = [field.name for field in dataclasses.fields(shape) if field.default is missing is field.default_factory]
     return hints, frozenset(needed)
 
 

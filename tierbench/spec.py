@@ -59,7 +59,7 @@ def _mistaken(text: str, complaint: str) -> str:
     number = re.search(r"at line (\d+)", complaint)
     line = text.splitlines()[int(number[1]) - 1 :][:1] if number else []
     hint = f"; {QUOTES}" if complaint.startswith(UNQUOTED) else ""
-    return "".join(f": {printable(one.strip())[:SHOWN_LETTERS]}" for one in line) + hint
+    return "".join(f": {printable(mistaken.strip())[:SHOWN_LETTERS]}" for mistaken in line) + hint
 
 
 def build(cls: type[T], table: Mapping[str, Any], source: str, key: str = "") -> T:
@@ -77,7 +77,7 @@ def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
         return None
     fields = {f.name: f for f in dataclasses.fields(cls) if not f.metadata.get("derived")}
     hints = _hints(cls)
-    found = len(problems)
+    before = len(problems)
     unknown = [name for name in table if name not in fields]
     problems.extend(f"{_join(key, printable(name))}: unknown key{suggestion(name, fields)}" for name in unknown)
     values = {}
@@ -88,7 +88,7 @@ def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
             _check_bounds(field, values[name], path, problems)
         elif field.default is field.default_factory is dataclasses.MISSING:
             problems.append(f"{path}: missing; {_expected(hints[name])} is needed")
-    if len(problems) > found:
+    if len(problems) > before:
         return None
     try:
         return cls(**values)
@@ -196,9 +196,9 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def suggestion(word: object, known: typing.Iterable[object]) -> str:
+def suggestion(word: object, possible: typing.Iterable[object]) -> str:
     """What was probably meant, as an appendix to a complaint; or else all that is possible."""
-    names = [printable(str(k)) for k in known]
+    names = [printable(str(k)) for k in possible]
     return meant(word, names) or (f" (possible: {', '.join(names)})" if names else "")
 
 
@@ -216,10 +216,10 @@ def find_definition(kind: str, folder: Path, name_or_path: str) -> Path:
     """The file that comes with tierbench under this name; what looks like a path is one."""
     if "/" in name_or_path or name_or_path.endswith(".toml"):
         return Path(name_or_path)
-    known = shipped_definitions(folder)
-    if name_or_path not in known:
+    possible = shipped_definitions(folder)
+    if name_or_path not in possible:
         raise ConfigError(
-            f'there is no {kind} "{name_or_path}"{suggestion(name_or_path, known)};'
+            f'there is no {kind} "{name_or_path}"{suggestion(name_or_path, possible)};'
             " a file of your own is given by its path"
         )
     return folder / f"{name_or_path}.toml"
@@ -237,6 +237,6 @@ def misnamed(key: str, names: Iterable[str]) -> Iterator[str]:
             yield f"{key}.{printable(name)}: must be {Key.must_be}"
 
 
-def unknown_name(key: str, name: str, known: Iterable[str]) -> str:
+def unknown_name(key: str, name: str, possible: Iterable[str]) -> str:
     """What is wrong with a reference to something that is not there."""
-    return f"{key}: there is no {shown(name)}{suggestion(name, known)}"
+    return f"{key}: there is no {shown(name)}{suggestion(name, possible)}"

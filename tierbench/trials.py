@@ -251,7 +251,7 @@ def read_trial(folder: Path) -> Trial:
             if name in given:
                 given[name] = _record(kind, given[name])
         for name, kind in LISTED.items():
-            given[name] = [_record(kind, one) for one in given.get(name, ())]
+            given[name] = [_record(kind, item) for item in given.get(name, ())]
         return Trial(**given)
     except (KeyError, TypeError) as error:
         raise ValueError("it lacks or misstates " + str(error)) from None

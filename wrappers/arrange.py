@@ -48,8 +48,8 @@ def main() -> int:
         signal.signal(number, on_stop)
     try:
         with Helper(arguments.helper, arguments.word, arguments.value) as helper, contextlib.suppress(Stopped):
-            held = helper.answer()
-            tell("arranged", **about, before=held.get("before"), now=held.get("now"), **further_of(held))
+            answer = helper.answer()
+            tell("arranged", **about, before=answer.get("before"), now=answer.get("now"), **further_of(answer))
             wait_for(arguments.stop_file, arguments.max_seconds, helper)
         undone = helper.restored
         tell(

@@ -70,7 +70,7 @@ def run_program(*command: str, patience_s: int = PATIENCE_S, **more: Any) -> End
             return Ended(None if killed else process.returncode, output.decode(errors="replace"), patience_s)
 
 
-def held(command: "list[str]") -> "list[str]":
+def waiting_for_go(command: "list[str]") -> "list[str]":
     """A command that begins when it is let."""
     return ["sh", "-c", HOLD, "sh", *command]
 
@@ -220,8 +220,8 @@ def io_of(pid: str) -> IO:
 
 def _more(end: "int | None", *before: "int | None") -> "int | None":
     """What a count has risen by, where the kernel keeps it."""
-    known = [count for count in before if count is not None]
-    return None if end is None or len(known) < len(before) else max(0, end - sum(known))
+    counts = [count for count in before if count is not None]
+    return None if end is None or len(counts) < len(before) else max(0, end - sum(counts))
 
 
 def cpu_of(pid: int) -> "tuple[float, float]":

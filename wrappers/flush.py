@@ -70,8 +70,8 @@ NOTHING = Pages(0, 0, False)
 def main() -> int:
     arguments = command_line()
     try:
-        found = listed(arguments.paths_from) if arguments.paths_from else files_in(arguments.directory)
-        paths = list(dict.fromkeys(found))
+        files = listed(arguments.paths_from) if arguments.paths_from else files_in(arguments.directory)
+        paths = list(dict.fromkeys(files))
     except OSError as error:
         print(f"flush: {error}", file=sys.stderr)
         return 2
@@ -190,8 +190,8 @@ def pages_of(path: str) -> Pages:
 
 def resident_bytes(files: "Iterable[Pages]") -> "int | None":
     """How much of the files is in memory, if that is known of each."""
-    known = [file.resident for file in files]
-    return None if None in known else sum(filter(None, known))
+    resident = [file.resident for file in files]
+    return None if None in resident else sum(filter(None, resident))
 
 
 def resident_part(descriptor: int, offset: int, length: int) -> int:

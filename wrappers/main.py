@@ -24,7 +24,7 @@ from typing import Any
 from tierbench.host import AccessPoint, NoChirp, in_job, now
 from tierbench.starts import settling
 from tierbench.trials import Work
-from tierbench.wrappers.child import Child, Failure, Interrupts, Run, UsageError, core_of, held, take_core
+from tierbench.wrappers.child import Child, Failure, Interrupts, Run, UsageError, core_of, take_core, waiting_for_go
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.credentials import Credentials, variables
 from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
@@ -86,8 +86,8 @@ def main() -> int:
 def bytes_of(files: "list[Replica]", work: Work) -> "int | None":
     """What will be read, if that is known."""
     sizes = [file.bytes for file in files]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if work.for_s is None and len(known) == len(sizes) else None
+    stated = [size for size in sizes if size is not None]
+    return sum(stated) if work.for_s is None and len(stated) == len(sizes) else None
 
 
 def perform(client: Client, arguments: argparse.Namespace, record: Record, interrupts: Interrupts) -> Run:
@@ -102,7 +102,7 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
         if arguments.pin:
             until_the_end.enter_context(take_core(arguments.index))
         client.prepare()
-        command = client.held_command() or held(client.command())
+        command = client.held_command() or waiting_for_go(client.command())
         child = until_the_end.enter_context(Child(command, scratch, environment, interrupts))
         child.wait_until_ready(arguments.timeout)
         if in_job():

@@ -34,14 +34,14 @@ def mounts() -> "dict[str, str]":
 
 def mounts_in(text: str) -> "dict[str, str]":
     """The same by the kernel's list; the last one of a folder hides those before it."""
-    found = {}
+    devices = {}
     for line in text.splitlines():
         fields, _, kind = line.partition(" - ")
         device, point = (*fields.split(" "), "", "", "", "", "")[2:5:2]
         point = ESCAPED.sub(lambda code: chr(int(code.group(1), 8)), point)
         if point and not kind.startswith(TRIGGER) and not any(is_in(point, folder) for folder in KERNELS_OWN):
-            found[point] = device
-    return found
+            devices[point] = device
+    return devices
 
 
 def is_in(path: str, folder: str) -> bool:
@@ -79,9 +79,9 @@ def target_of(path: PurePosixPath) -> str:
 
 def places_of(paths: "list[str]") -> "list[Place]":
     """The mounts that files are on, each with the first one that is on it."""
-    points, found = mounts(), {}  # type: dict[str, str], dict[tuple[str, str], Place]
+    points, places = mounts(), {}  # type: dict[str, str], dict[tuple[str, str], Place]
     for path in paths:
         place = place_of(path, points)
         if place:
-            found.setdefault(place[1:], place)
-    return list(found.values())
+            places.setdefault(place[1:], place)
+    return list(places.values())

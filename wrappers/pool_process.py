@@ -122,7 +122,7 @@ class PoolProcess:
         self.popen: Any = None
         self.waits_itself = False  # until it gets a line
         self.due = 0.0  # when the next file is meant to begin, by the timetable
-        self.begun = self.rested = 0.0  # by the monotonic clock; begun: when it was meant to, where that is known
+        self.begin = self.rested = 0.0  # by the monotonic clock; begin: when it was meant to, where that is known
         self.taken: list[int] = []
         self.before = IO(0, 0, 0)
         self.was_cut, self.cut_s = False, 0.0  # whether, and when by the monotonic clock
@@ -173,14 +173,14 @@ class PoolProcess:
             self.popen.stdin.write(b"\n")
         self.popen.stdin.close()
 
-    def go_from(self, begun: float) -> None:
+    def go_from(self, begin: float) -> None:
         """All go together; by the timetable they begin their next files one after the other."""
-        self.begun, self.due = begun, begun + self.turn_s + (self.every_s or 0.0)
+        self.begin, self.due = begin, begin + self.turn_s + (self.every_s or 0.0)
 
     def go_on(self, ended: float) -> None:
         """Its next file is meant to begin now, or by its timetable, however late the one before has ended."""
-        self.begun = ended if self.every_s is None else self.due
-        self.rested, self.due = self.begun, self.due + (self.every_s or 0.0)
+        self.begin = ended if self.every_s is None else self.due
+        self.rested, self.due = self.begin, self.due + (self.every_s or 0.0)
 
     def overdue(self, end: float) -> int:
         """How many by its timetable were to begin before the end, and have not; with it, none was."""
@@ -196,31 +196,31 @@ class PoolProcess:
     def under_way_s(self, fetches: "list[Fetch]", ended: float) -> "float | None":
         """The time of its files, but of one that was cut; None where nobody knows when that one began."""
         if not self.was_cut:
-            return (ended - self.begun) * min(self.client.at_once(self.client.job.options), len(self.taken))
-        whole = [one for one in fetches if one.status != "cut"]
-        times = [one.seconds for one in whole if one.seconds is not None]
+            return (ended - self.begin) * min(self.client.at_once(self.client.job.options), len(self.taken))
+        whole = [fetch for fetch in fetches if fetch.status != "cut"]
+        times = [fetch.seconds for fetch in whole if fetch.seconds is not None]
         return sum(times) if len(times) == len(whole) else None
 
     def fetches(self, end: "dict[str, Any]", ended: float, late: int) -> "Iterator[Fetch]":
         """What became of the files that it took: as it tells of each, or of the one it was at, but what came late."""
         each = end.get("fetches", [])
-        reported = {one.pop("file", number): one for number, one in enumerate(each)}
+        reported = {fetch.pop("file", number): fetch for number, fetch in enumerate(each)}
         read = taken_in(end)
-        rest = None if read is None else max(0, read - sum(one["bytes"] for one in each) - late)
+        rest = None if read is None else max(0, read - sum(fetch["bytes"] for fetch in each) - late)
         # What came before the first one began, as it was told when the last one ended, is time of the first one.
         told_at = ended + self.stderr.stat().st_mtime - time.time() if each else ended
-        before = max(0.0, told_at - self.begun - sum(one["seconds"] or 0.0 for one in each))
-        is_cut, timed = self.was_cut, all(one["seconds"] is not None for one in each)
-        under_way = max(0.0, self.cut_s - (told_at if each else self.begun)) if timed else None
-        for number, one in reported.items():
-            seconds = None if one["seconds"] is None else one["seconds"] + before
-            yield Fetch(self.taken[number], **{**one, "seconds": seconds})
+        before = max(0.0, told_at - self.begin - sum(fetch["seconds"] or 0.0 for fetch in each))
+        is_cut, timed = self.was_cut, all(fetch["seconds"] is not None for fetch in each)
+        under_way = max(0.0, self.cut_s - (told_at if each else self.begin)) if timed else None
+        for number, fetch in reported.items():
+            seconds = None if fetch["seconds"] is None else fetch["seconds"] + before
+            yield Fetch(self.taken[number], **{**fetch, "seconds": seconds})
             before = 0.0
         for place in [place for number, place in enumerate(self.taken) if number not in reported]:
             if is_cut:
                 yield Fetch(place, "cut", end["message"], rest, under_way)
                 return
-            yield Fetch(place, end["status"], end["message"], rest, ended - self.begun)
+            yield Fetch(place, end["status"], end["message"], rest, ended - self.begin)
             rest = 0
 
 

@@ -82,8 +82,8 @@ def answer(ask: Any, question: "dict[str, Any]") -> "dict[str, Any]":
     try:
         with showing(shown):
             ask(question)
-    except Answer as found:
-        return found.content
+    except Answer as raised:
+        return raised.content
     except OSError as error:
         return {"state": "bad", "seen": str(error), "why": "error"}
     raise AssertionError(question)
@@ -106,12 +106,12 @@ def showing(variables: "dict[str, str]") -> "Iterator[None]":
 def ask_interface(question: "dict[str, Any]") -> None:
     proc = Path("/proc")
     try:
-        found = find_interfaces(question["name"], (proc / "self/net/dev").read_bytes(), proc)
+        interfaces = find_interfaces(question["name"], (proc / "self/net/dev").read_bytes(), proc)
     except Refusal as refusal:  # the sampler's own
         raise Answer("bad", str(refusal), "absent") from None
-    if "lo" in found:
+    if "lo" in interfaces:
         raise Answer("bad", "lo carries no host's traffic, and counts each byte as sent and as received", "loopback")
-    raise Answer("good", "{} {} there".format(" and ".join(found), "is" if len(found) == 1 else "are"))
+    raise Answer("good", "{} {} there".format(" and ".join(interfaces), "is" if len(interfaces) == 1 else "are"))
 
 
 def ask_files(question: "dict[str, Any]") -> None:
@@ -161,11 +161,11 @@ def ask_contents(question: "dict[str, Any]") -> None:
     deadline = time.monotonic() + question["seconds"]
     read = 0
     for url, size, checksum in question["files"]:
-        found = contents(url, max(0.1, deadline - time.monotonic()))
-        if found is None:
+        content = contents(url, max(0.1, deadline - time.monotonic()))
+        if content is None:
             break
-        if found != (size, checksum):
-            seen = f"{url} has {found[0]} bytes with checksum {found[1]}, not {size} with {checksum}"
+        if content != (size, checksum):
+            seen = f"{url} has {content[0]} bytes with checksum {content[1]}, not {size} with {checksum}"
             raise Answer("bad", seen, "changed")
         read += 1
     summary = "{} of {} files were read in {:g} s".format(read, question["of"], question["seconds"])

@@ -227,7 +227,7 @@ class _Leader:
 
     def _rest(self, process: PoolProcess) -> None:
         process.rested = max(process.rested, time.monotonic() + REST_S)
-        process.begun = process.rested if process.every_s is None else process.begun
+        process.begin = process.rested if process.every_s is None else process.begin
         self.resting.append(process)
 
     def _reap(self, process: PoolProcess) -> Run:

@@ -114,7 +114,7 @@ def clear(outbox: "Outbox", expected: "dict[str, tuple[int, str]]", check: str) 
     sizes = outbox.sizes()
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
         complaints = list(
-            threads.map(lambda one: complaint(outbox, sizes, one[0], one[1], check), sorted(expected.items()))
+            threads.map(lambda file: complaint(outbox, sizes, file[0], file[1], check), sorted(expected.items()))
         )
     wrong = [words for words in complaints if words]
     left = outbox.remove()
@@ -134,9 +134,9 @@ def complaint(outbox: "Outbox", sizes: "dict[str, int]", url: str, whole: "tuple
     if sizes[url] != size:
         return f"{url} has {sizes[url]} bytes, not the {size} that were written"
     if check == "adler32" and adler32:
-        found = outbox.adler32(url)
-        if found != adler32:
-            return f"{url} has the adler32 {found}, not the {adler32} of what was written"
+        actual = outbox.adler32(url)
+        if actual != adler32:
+            return f"{url} has the adler32 {actual}, not the {adler32} of what was written"
     return ""
 
 

@@ -95,11 +95,11 @@ def speed_is_real(link: Path) -> bool:
 
 def find_interfaces(wanted: str, network: bytes, proc: Path) -> "list[str]":
     """The interfaces to sample, of which each is there and counts once: eth0, eth0+eth1, eth%, or auto."""
-    found = [name for one in wanted.split("+") for name in _beginning(one, network) or [one]]
-    found = [find_interface(name, network, proc) for name in found]
-    if len(set(found)) < len(found):
+    names = [name for part in wanted.split("+") for name in _beginning(part, network) or [part]]
+    names = [find_interface(name, network, proc) for name in names]
+    if len(set(names)) < len(names):
         raise Refusal(3, f"{wanted} names an interface twice, which would be counted twice")
-    return found
+    return names
 
 
 def _beginning(wanted: str, network: bytes) -> "list[str]":

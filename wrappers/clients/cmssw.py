@@ -71,8 +71,8 @@ class Cmssw(Client):
         try:
             report = JobReport(self.job.scratch / "FrameworkJobReport.xml")
         except (OSError, xml.etree.ElementTree.ParseError) as error:
-            found = {**self.judged(run, None), "bytes_client": run.read_bytes}
-            return {**found, "status": "failed", "message": f"no job report: {error}"} if not run.exit_status else found
+            end = {**self.judged(run, None), "bytes_client": run.read_bytes}
+            return {**end, "status": "failed", "message": f"no job report: {error}"} if not run.exit_status else end
         status, message = "ok", ""
         if run.exit_status:
             status, message = report.failure(run.last_words)
@@ -144,8 +144,8 @@ class JobReport:
         actual = self._storage("tstoragefile-readActual")
         if actual is None:
             parts = [self._storage(part) for part in ("root-read", "root-readv")]
-            known = [part for part in parts if part is not None]
-            actual = sum(known) if known else None
+            counts = [part for part in parts if part is not None]
+            actual = sum(counts) if counts else None
         return None if actual is None else round(actual * 2**20)
 
     def failure(self, last_words: str) -> "tuple[str, str]":
@@ -161,8 +161,8 @@ class JobReport:
         return self._metric("StorageStatistics", self.STORAGE.format(operation))
 
     def _metric(self, summary: str, name: str) -> "float | None":
-        found = self.root.find(f"PerformanceReport/PerformanceSummary[@Metric='{summary}']/Metric[@Name='{name}']")
-        return None if found is None else number(found.get("Value"))
+        metric = self.root.find(f"PerformanceReport/PerformanceSummary[@Metric='{summary}']/Metric[@Name='{name}']")
+        return None if metric is None else number(metric.get("Value"))
 
 
 def number(text: "str | None") -> "float | None":

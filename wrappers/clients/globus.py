@@ -20,7 +20,7 @@ TOLD = (
 COPY = """
 import json, signal, subprocess, sys
 report, patience, *transfer = sys.argv[1:]
-task, told, ended, waiting = "", {}, [], None
+task, status, ended, waiting = "", {}, [], None
 
 def start(*words, **how):
     return subprocess.Popen(["globus", *words], start_new_session=True, **how)
@@ -44,13 +44,13 @@ try:
         sys.exit(143)
     waiting = start("task", "wait", "--polling-interval", "1", "--timeout", patience, task)
     waiting.wait()
-    told = ask("task", "show", task)
+    status = ask("task", "show", task)
     with open(report, "w") as file:
-        json.dump(told, file)
+        json.dump(status, file)
 finally:
     if waiting and waiting.poll() is None:
         waiting.kill()
-    if task and told.get("status") not in ("SUCCEEDED", "FAILED"):
+    if task and status.get("status") not in ("SUCCEEDED", "FAILED"):
         start("task", "cancel", task, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).wait()
 """
 
@@ -111,14 +111,14 @@ class Globus(Client):
         self, task: "Mapping[str, Any]", moved: int, files: "list[tuple[str, int | None]]"
     ) -> "tuple[str, str]":
         sizes = [size for _, size in files]
-        known = [size for size in sizes if size is not None]
+        stated = [size for size in sizes if size is not None]
         if task["status"] != "SUCCEEDED":
             why = (task.get("fatal_error") or {}).get("description") or task.get("nice_status") or "no reason was told"
             return ("short-read" if moved else "open-failed"), f"the task is {task['status']}: {why}"
         if int(task.get("files_transferred") or 0) != len(files):
             return "short-read", f"{task.get('files_transferred')} of {len(files)} files were transferred"
-        if len(known) == len(sizes) and moved != sum(known):
-            return ("short-read" if moved < sum(known) else "failed"), f"moved {moved} of {sum(known)} bytes"
+        if len(stated) == len(sizes) and moved != sum(stated):
+            return ("short-read" if moved < sum(stated) else "failed"), f"moved {moved} of {sum(stated)} bytes"
         return "ok", ""
 
     def _urls(self) -> "list[str]":

@@ -28,12 +28,12 @@ ready = os.dup(1)
 os.write(ready, b"ready\\n")
 if not os.read(0, 1):
     sys.exit(125)
-told = {"operations": 0, "read": 0, "seconds": {}, "counts": {}}
+report = {"operations": 0, "read": 0, "seconds": {}, "counts": {}}
 done = os.open(sys.argv[3], os.O_WRONLY | os.O_CREAT)
 
 def opened(path):
     with open(path, "rb") as file:
-        told["read"] += len(file.read())
+        report["read"] += len(file.read())
 
 do = {"stat": os.stat, "lstat": os.lstat, "readlink": os.readlink, "open": opened}
 seen = 0.0
@@ -42,17 +42,17 @@ try:
         begin = time.perf_counter()
         do[what](path)
         end = time.perf_counter()
-        told["seconds"][what] = told["seconds"].get(what, 0.0) + end - begin
-        told["counts"][what] = told["counts"].get(what, 0) + 1
-        told["operations"] += 1
+        report["seconds"][what] = report["seconds"].get(what, 0.0) + end - begin
+        report["counts"][what] = report["counts"].get(what, 0) + 1
+        report["operations"] += 1
         if end > seen + 1:
             seen = end
-            os.ftruncate(done, told["operations"])
+            os.ftruncate(done, report["operations"])
 except OSError as error:
     sys.exit("{}: {}".format(path, error.strerror))
 finally:
     with open(sys.argv[2], "w") as file:
-        json.dump(told, file)
+        json.dump(report, file)
 """
 
 

@@ -18,14 +18,14 @@ ready = os.dup(1)
 os.write(ready, b"ready\\n")
 if not os.read(0, 1):
     sys.exit(125)
-told = {"written": 0, "adler32": 1, "write_s": 0.0, "fsync_s": 0.0, "close_s": 0.0}
+record = {"written": 0, "adler32": 1, "write_s": 0.0, "fsync_s": 0.0, "close_s": 0.0}
 
 def timed(what, action, *arguments):
     begin = time.time()
     try:
         return action(*arguments)
     finally:
-        told[what] += time.time() - begin
+        record[what] += time.time() - begin
 
 def whole(file, left):
     while left:
@@ -46,15 +46,15 @@ try:
             file = os.open(target, os.O_WRONLY)
         os.lseek(file, offset, os.SEEK_SET)
     if size:
-        told["opened_wall_ns"] = int(time.time() * 1e9)
-    while told["written"] < size:
-        count = min(block, size - told["written"])
-        data[:8] = (offset + told["written"]).to_bytes(8, "big")
+        record["opened_wall_ns"] = int(time.time() * 1e9)
+    while record["written"] < size:
+        count = min(block, size - record["written"])
+        data[:8] = (offset + record["written"]).to_bytes(8, "big")
         piece = memoryview(data)[:count]
         timed("write_s", whole, file, piece)
-        told.setdefault("first_wall_ns", int(time.time() * 1e9))
-        told["written"] += count
-        told["adler32"] = zlib.adler32(piece, told["adler32"])
+        record.setdefault("first_wall_ns", int(time.time() * 1e9))
+        record["written"] += count
+        record["adler32"] = zlib.adler32(piece, record["adler32"])
     if program:
         timed("close_s", program.stdin.close)
         status = timed("close_s", program.wait)
@@ -66,9 +66,9 @@ except (OSError, ValueError) as error:
     sys.stderr.write("{}: {}\\n".format(target, error))
     status = (program.wait() if program else 0) or 1
 finally:
-    told["adler32"] = "{:08x}".format(told["adler32"])
+    record["adler32"] = "{:08x}".format(record["adler32"])
     with open(report, "w") as file:
-        json.dump(told, file)
+        json.dump(record, file)
 sys.exit(status if status >= 0 else 128 - status)
 """
 

@@ -111,7 +111,7 @@ def test_each_session_has_a_file_under_way_if_there_is_one_for_it(
     files = iter(list(enumerate(FILES)))
     hand = PoolProcess(client(tmp_path, **options), tmp_path, files, None, 0.0)
     hand.taken = [place for place, _ in islice(files, hand.at_once)]
-    hand.begun = 10.0
+    hand.begin = 10.0
     assert hand.under_way_s([], 12.0) == 2.0 * under_way
 
 
