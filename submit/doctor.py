@@ -88,7 +88,7 @@ def _sections(
         for name in asked_conditions(experiment)
         if name not in site.conditions
     ]
-    used = {name for way in used_accesses(site, experiment) for name in pools_of(site, experiment, way)}
+    used = {name for access in used_accesses(site, experiment) for name in pools_of(site, experiment, access)}
     try:
         slots = {name: pool.matching_slots(site.pools[name].requirements) for name in sorted(used)}
     except PoolError as error:
@@ -227,7 +227,7 @@ def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:
     if visit.via == "pool":
         yield Finding("good", "slot", "takes service jobs", host=visit.host)
     for question, answer in zip(visit.questions, report.answers, strict=True):
-        if question.kind != "iperf3":  # which is no need of a trial's, and told of with the links
+        if question.kind != "iperf3":  # no trial needs it; the links' findings have it
             remedy = question.remedy(answer["why"])
             yield Finding(answer["state"], question.thing, answer["seen"], remedy, visit.host)
 
@@ -246,7 +246,7 @@ def clocks_not_compared(site: Site, experiment: Experiment | None) -> Iterator[F
 
 
 def clocks(compared: Mapping[str, probes.Clock]) -> Iterator[Finding]:
-    """How the hosts' clocks stand to ours, as far as it can be told."""
+    """How the hosts' clocks stand to ours, as far as it can be measured."""
     thing = "clock"
     remedy = "have chrony or ntpd set it: the common start of a trial's clients goes by the clocks"
     for host, clock in compared.items():
@@ -262,7 +262,7 @@ def clocks(compared: Mapping[str, probes.Clock]) -> Iterator[Finding]:
     if well:
         yield Finding(
             "good", thing,
-            f"{len(well)} hosts agree with the access point, as far as can be told: an offset of {max(well):.2f} s"
+            f"{len(well)} hosts agree with the access point: an offset of {max(well):.2f} s"
             f" would have shown (on the best, {min(well):.2f} s), since each read its clock after HTCondor had sent"
             " its questions and before its answer arrived",
         )  # fmt: skip

@@ -225,10 +225,10 @@ def with_rounds_before(content: dict[str, Any], run: Path) -> dict[str, Any]:
 
 
 def _lines(site: Site, plan: Plan) -> Iterator[Line]:
-    """The servers on the way, which say what comes before the workers, and the workers of each pool."""
-    ways = {configuration.access for configuration in plan.configurations}
+    """The servers between storage and workers, and the workers of each pool."""
+    accesses = {configuration.access for configuration in plan.configurations}
     for sampler in site.samplers.values():
-        if sampler.role in ("door", "gateway") and sampler.via == "pool" and sampler.is_of(ways):
+        if sampler.role in ("door", "gateway") and sampler.via == "pool" and sampler.is_of(accesses):
             yield Line(sampler.host, sampler.role, None, [_visit(sampler)])
     for pool, workers in plan.pools.items():
         visits = [Visit(host, pinned(host)) for host in workers[:AT_ONCE]]

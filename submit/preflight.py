@@ -45,7 +45,7 @@ class Finding:
 
     @property
     def line(self) -> str:
-        """As it is told before a run."""
+        """As a line before a run."""
         state = "missing" if self.state == "bad" else self.state
         return f"{state}: {self.thing}: {self.seen}" + (f"; {self.remedy}" if self.remedy else "")
 
@@ -214,7 +214,7 @@ def open_secrets(site: Site, experiment: Experiment) -> Iterator[Finding]:
         environments[f"workloads.{use.name}"] = use.workload.environment
         environments[f"access.{use.access}"] = site.access[use.access].environment
     for place, environment in environments.items():
-        # Only an experiment's variables may be secret ones; a way of access has tokens by name.
+        # Only an experiment's variables may be secret ones; an access method has tokens by name.
         instead = '{name} = {{ from_file = "/a/path" }}' if place[0] == "w" else 'token = {{ file = "/a/path" }}'
         for name, value in environment.items():
             if isinstance(value, str) and (SECRET_NAME.search(name) or JSON_WEB_TOKEN.match(value)):

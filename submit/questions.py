@@ -70,7 +70,7 @@ REMEDIES = {
     "condition no-helper": "install site-configs/tierbench-arrange there, with the words of docs/sites.md",
     "condition no-sudo": "install sudo and site-configs/sudoers.d/tierbench-arrange there, for the user who submits",
     "condition refused": "does the word's program in /etc/tierbench/arrange.d there take that value?",
-    "condition not-restored": "see to it that the word's program sets what it is told, and restore it by hand",
+    "condition not-restored": "see to it that the word's program sets the value given, and restore it by hand",
     "kerberos keytab": "put the keytab there, readable by the user who submits",
     "kerberos no-kinit": "install the Kerberos clients (krb5-user, krb5-workstation) there",
     "kerberos refused": "`klist -k KEYTAB` shows its principals; does the KDC answer from there?",
@@ -123,33 +123,33 @@ def used_accesses(site: Site, experiment: Experiment | None) -> dict[str, Access
     return {name: access for name, access in site.access.items() if name in used}
 
 
-def pools_of(site: Site, experiment: Experiment | None, way: str) -> list[str]:
-    """The pools from which clients go a way: its own, unless the experiment asks for others."""
-    asked = (use.pool_by(site.access) for use in (experiment.uses() if experiment else ()) if use.access == way)
-    return [name for name in dict.fromkeys(asked) if name in site.pools] or [site.access[way].pool]
+def pools_of(site: Site, experiment: Experiment | None, name: str) -> list[str]:
+    """The pools from which clients use an access method: its own, unless the experiment asks for others."""
+    asked = (use.pool_by(site.access) for use in (experiment.uses() if experiment else ()) if use.access == name)
+    return [pool for pool in dict.fromkeys(asked) if pool in site.pools] or [site.access[name].pool]
 
 
 def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]) -> dict[str, Visit]:
     """By host, what is asked there; `workers` are those of each pool."""
-    found: dict[str, Visit] = {}
+    by_host: dict[str, Visit] = {}
     used = used_accesses(site, experiment)
-    samplers = [one for one in site.samplers.values() if one.is_of(used if experiment else ())]
+    samplers = [sampler for sampler in site.samplers.values() if sampler.is_of(used if experiment else ())]
     for sampler in samplers:
         visit = Visit(sampler.host, sampler.requirements or pinned(sampler.host), sampler.via)
-        found.setdefault(sampler.host, visit)
+        by_host.setdefault(sampler.host, visit)
     for host, question in (
         *((sampler.host, question) for sampler in samplers for question in _on_sampled(site, sampler)),
         *_by_access(site, experiment, workers),
         *_conditions(site, experiment, workers),
     ):
-        found.setdefault(host, Visit(host, pinned(host))).ask(question)
-    return found
+        by_host.setdefault(host, Visit(host, pinned(host))).ask(question)
+    return by_host
 
 
 def _by_access(
     site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, Question]]:
-    """What is asked on the workers that can go a way, and on the hosts along it."""
+    """What is asked on the workers of an access method, and on the hosts along it."""
     for name, access in used_accesses(site, experiment).items():
         for pool in pools_of(site, experiment, name):
             for host in workers.get(pool, ()):
@@ -199,8 +199,8 @@ def _contents(
 ) -> Iterator[tuple[str, Question]]:
     """Some of a set's files, chosen by chance."""
     uses = (use for use in experiment.uses() if use.replicas.folder == folder)
-    ways = ((site.access[use.access], use.pool_by(site.access)) for use in uses if use.access in site.access)
-    reading = ((way, list(workers.get(pool, ()))) for way, pool in ways if way.protocol in READABLE)
+    used = ((site.access[use.access], use.pool_by(site.access)) for use in uses if use.access in site.access)
+    reading = ((access, list(workers.get(pool, ()))) for access, pool in used if access.protocol in READABLE)
     access, hosts = next((pair for pair in reading if pair[1]), (None, []))
     if access is None or not entries:
         return

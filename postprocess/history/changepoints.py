@@ -49,7 +49,9 @@ class Rule:
     """What a difference needs to be taken for a change."""
 
     size: float = 0.05  # as a share
-    significance: float = 3e-5  # of a single test: there is one each night for each way, and each looks at all splits
+    significance: float = (
+        3e-5  # of a single test: there is one each night for each method, and each looks at all splits
+    )
 
     @property
     def size_of_logarithm(self) -> float:

@@ -345,7 +345,7 @@ def nights(history: History, nightly: str) -> list[Night]:
 
 
 def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicle:
-    """All of a nightly, or its watched values alone, which is much less; a name that nobody knows is told."""
+    """All of a nightly, or its watched values alone, which is much less; an unknown name is refused."""
     mine = nights(history, nightly)
     if not mine:
         names = ", ".join(nightlies(history)) or "none yet"

@@ -70,12 +70,12 @@ def _standing(known: Chronicle, watch: Watch) -> Iterator[Markup]:
         yield element("div", said, note, class_=f"answer{clear}")
     if not found:
         few = len(known.measured) < LEAST_IN_ALL
-        told = (
+        words = (
             f"Nothing can be said yet: that takes {LEAST_IN_ALL} nights, and there are {len(known.measured)}."
             if few
             else f"Nothing has changed by the night of {known.measured[-1].day}."
         )
-        yield element("div", element("p", told, class_="sentence"), class_="answer")
+        yield element("div", element("p", words, class_="sentence"), class_="answer")
 
 
 def _drawing(known: Chronicle, configuration: str, watch: Watch) -> Markup:
@@ -228,10 +228,10 @@ def _gaps(known: Chronicle, configuration: str, frame: Frame) -> Iterator[Markup
             yield element("rect", title, x=x, y=TOP, width=round(width, 1), height=BASE - TOP, class_="steady")
         counted = next((row for row in known.verdicts.get(night.id, []) if row.configuration == configuration), None)
         if counted and counted.valid < counted.trials:
-            told = f"{night.day}: {counted.valid} of {counted.trials} trials VALID"
+            words = f"{night.day}: {counted.valid} of {counted.trials} trials VALID"
             x = frame.x(night)
             mark = f"M{x - 2.5} {STRIP}L{x + 2.5} {STRIP + 5}M{x + 2.5} {STRIP}L{x - 2.5} {STRIP + 5}"
-            yield element("path", element("title", told), d=mark, style="stroke:var(--ink)")
+            yield element("path", element("title", words), d=mark, style="stroke:var(--ink)")
 
 
 def _changes(changes: Sequence[Finding], frame: Frame) -> Iterator[Markup]:
@@ -269,8 +269,13 @@ def _unbroken(points: Sequence[tuple[Night, T]]) -> list[list[tuple[Night, T]]]:
 
 
 def _dot(dot: Dot, frame: Frame, color: str, unit: str) -> Markup:
-    told = f"{dot.night.day}{', a rerun' if dot.night.rerun else ''}: {figures(dot.rate, unit)}"
-    told += f" ({figures(dot.low)}…{figures(dot.high)})" if dot.high > dot.low else ""
+    words = f"{dot.night.day}{', a rerun' if dot.night.rerun else ''}: {figures(dot.rate, unit)}"
+    words += f" ({figures(dot.low)}…{figures(dot.high)})" if dot.high > dot.low else ""
     return element(
-        "circle", element("title", told), cx=frame.x(dot.night), cy=frame.y(dot.rate), r=2.4, style=f"fill:var({color})"
+        "circle",
+        element("title", words),
+        cx=frame.x(dot.night),
+        cy=frame.y(dot.rate),
+        r=2.4,
+        style=f"fill:var({color})",
     )

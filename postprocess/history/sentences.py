@@ -39,7 +39,7 @@ def _head(found: Finding, chronicle: Chronicle) -> str:
     nights = chronicle.measured
     since, unit = day(found.since, nights[-1]), nights[-1].unit
     if found.kind == LOST:
-        control = ", the control, so that no way is held against it" if found.is_control else ""
+        control = ", the control, so that no access method is compared with it" if found.is_control else ""
         return f"No VALID trial since the night of {since}: of {found.configuration}{control}"
     level = f"{figures(found.before)} → {figures(found.after)}\N{NO-BREAK SPACE}{unit}"
     better = found.direction.capitalize()
@@ -68,15 +68,15 @@ def _head(found: Finding, chronicle: Chronicle) -> str:
 
 
 def _what(found: Finding, chronicle: Chronicle) -> str:
-    """Whose the change is: a way's, the environment's, or the control's own."""
+    """Whose the change is: an access method's, the environment's, or the control's own."""
     if found.is_control:
         return f"the control {found.configuration} by itself, so that ratios to it tell nothing across that night"
     if not found.configuration:
         control = control_of(chronicle)
         along, asked = found.along
-        ways = "all ways" if along == asked else f"{along} of {asked} ways"
+        methods = "all access methods" if along == asked else f"{along} of {asked} access methods"
         beside = f" together with the control ({control})" if control else ""
-        return f"the environment and not a way, since {ways} changed{beside}"
+        return f"the environment, since {methods} changed{beside}"
     return found.configuration
 
 
@@ -104,13 +104,13 @@ def _otherwise(chronicle: Chronicle, before: Night, after: Night) -> Iterator[st
 
 def unmeasured(chronicle: Chronicle) -> list[str]:
     """What became of the nights since the last one that was measured."""
-    told = []
+    lines = []
     for night in reversed(chronicle.nights):
         if night.outcome == MEASURED:
             break
         why = f": {night.reason}" if night.reason else ""
-        told.append(f"Nothing was measured in the night of {night.day} ({night.outcome}{why}).")
-    return told[::-1]
+        lines.append(f"Nothing was measured in the night of {night.day} ({night.outcome}{why}).")
+    return lines[::-1]
 
 
 def day(night: Night, today: Night) -> str:

@@ -1,1 +1,1 @@
-"""Every night: a small experiment that HTCondor or systemd starts, its record, and who is told of it."""
+"""Every night: a small experiment that HTCondor or systemd starts, its record, and who gets a message."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # numpy and scipy are loaded where they are needed, which tak
     from tierbench.postprocess.history.alarms import Finding, Watch
     from tierbench.postprocess.history.database import Chronicle, History
 
-CRITICAL_RATIO = 0.75  # of what a way had
+CRITICAL_RATIO = 0.75  # of what an access method had
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def watch_of(nightly: Nightly) -> Watch:
 
 
 def _level(found: Finding, watch: Watch) -> str:
-    """What is better is told, and is no alarm; what has a floor and measures nothing is below it."""
+    """What is better is reported, and is no alarm; what has a floor and measures nothing is below it."""
     if found.direction == "better":
         return "OK"
     below = found.kind == "floor" or (found.kind == "lost" and found.configuration in watch.floors)
@@ -143,7 +143,7 @@ def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
 
 
 def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: bool) -> None:
-    """Nobody is told of a change again; if it was accepted, the baseline begins anew there."""
+    """A change is reported no more; if it was accepted, the baseline begins anew there."""
     from tierbench.postprocess.history.rows import Acknowledgement
 
     with _history(nightly) as history:

@@ -37,7 +37,7 @@ examples:
   tierbench nightly list                        when each is due, and how its last night went
   tierbench nightly run quick                   a night now
   tierbench nightly check quick                 for Nagios, Icinga and the like: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN
-  tierbench nightly ack quick --note "new disks"    what has changed is known; nobody is told again
+  tierbench nightly ack quick --note "new disks"    acknowledge what has changed: no more messages
   tierbench nightly remove quick                no more nights; what was measured stays
 
 They live in $TIERBENCH_NIGHTS (default ~/tierbench-nights), not below /tmp.
@@ -91,9 +91,9 @@ def register(subcommands: Any) -> None:
         ("remove", _remove, "Begin no more nights; what was measured stays"),
     ):
         named(verb(name, run, text))
-    check = verb("check", _check, "Tell a monitoring system: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, and one line")
+    check = verb("check", _check, "For a monitoring system: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, and one line")
     named(check)
-    ack = verb("ack", _ack, "What has changed is known: nobody is told of it again")
+    ack = verb("ack", _ack, "Acknowledge what has changed: no more messages of it")
     named(ack)
     ack.add_argument("configuration", nargs="?", default="", help="of which configuration (default: of all)")
     ack.add_argument("--accept", action="store_true", help="it is to stay so: the baseline begins anew there")
@@ -126,9 +126,9 @@ def say(words: str) -> None:
 
 
 def _add(arguments: argparse.Namespace) -> int:
-    told = {way: getattr(arguments, way) for way in ("mail", "webhook", "textfile")}
+    channels = {name: getattr(arguments, name) for name in ("mail", "webhook", "textfile")}
     watched = {"size_pct": arguments.size, "floors": dict(arguments.floor)}
-    terms = Terms(arguments.site, arguments.at, arguments.days, arguments.by, "", 0.0, **told, **watched)
+    terms = Terms(arguments.site, arguments.at, arguments.days, arguments.by, "", 0.0, **channels, **watched)
     name = arguments.name or Path(arguments.experiment).stem
     setup.add(name, arguments.experiment, arguments.control, terms, print)
     return 0

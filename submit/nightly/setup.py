@@ -66,7 +66,9 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     )
     scheduled = _schedule(nightly, terms)
     say(f"{nightly.name}: {nightly.calendar}, by {scheduled}; all of it is in {nightly.directory}")
-    beside = f"{control} and the links" if control else "the links alone: the site has no other way to compare"
+    beside = (
+        f"{control} and the links" if control else "the links alone: the site has no other access method to compare"
+    )
     say(f"its control is {beside}")
     if doubt := doubt_of_place(Path(terms.history)):
         say(doubt)
@@ -158,7 +160,7 @@ def remove(nightly: Nightly) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """The configuration by its name, and the ways of access that the experiment is to have besides its own for it."""
+    """The configuration by its name, and the access methods that the experiment gets for it."""
 
     name: str
     asked: str  # by which it is found again
@@ -166,43 +168,45 @@ class Control:
 
 
 def choose_control(site: Site, experiment: Experiment, asked: str) -> Control:
-    """The one that is asked for, by its name or its access; or else the way with the fewest servers on it.
+    """The one that is asked for, by its name or its access; or else the access method with the fewest servers.
 
-    Where the experiment has but one way, another one of the site's is measured with it, if there is one.
+    Where the experiment has but one, another one of the site's is measured with it, if there is one.
     """
     plan = expand(site, experiment, {})
     points = {point(trial.configuration, trial.jobs): trial for trial in plan.trials}
     if asked in points:
         return Control(asked, asked)
-    ways = {trial.configuration.access for trial in plan.trials}
-    if asked in ways:
+    accesses = {trial.configuration.access for trial in plan.trials}
+    if asked in accesses:
         return Control(_first(points, asked), asked)
     if asked and asked not in site.access:
         raise ConfigError(unknown_name("--control", asked, [*points, *site.access]))
     others = (
         [asked]
         if asked
-        else sorted(ways if len(ways) > 1 else set(site.access) - ways, key=lambda way: _distance(site, way))
+        else sorted(
+            accesses if len(accesses) > 1 else set(site.access) - accesses, key=lambda access: _distance(site, access)
+        )
     )
-    for way in others:
-        if way in ways:
-            return Control(_first(points, way), way)
+    for access in others:
+        if access in accesses:
+            return Control(_first(points, access), access)
         try:
-            wider = _points(expand(site, with_access(experiment, way), {}))
+            wider = _points(expand(site, with_access(experiment, access), {}))
         except ConfigError as error:
             if asked:
                 raise ConfigError(f"--control {asked}: {error}") from None
-            continue  # not every client reads every way
-        return Control(_first(wider, way), way, (way,))
+            continue  # not every client can use every method
+        return Control(_first(wider, access), access, (access,))
     first = next(iter(points)) if len(points) > 1 else ""
     return Control(first, first)
 
 
-def with_access(experiment: Experiment, way: str) -> Experiment:
-    """The experiment with another way of access for its first workload, as `variant` writes it."""
+def with_access(experiment: Experiment, access: str) -> Experiment:
+    """The experiment with another access method for its first workload, as `variant` writes it."""
     first, *_ = experiment.workloads
     own = experiment.workloads[first]
-    wider = dataclasses.replace(own, access=(*experiment.access_of(first), way))  # type: ignore[arg-type]
+    wider = dataclasses.replace(own, access=(*experiment.access_of(first), access))  # type: ignore[arg-type]
     return dataclasses.replace(experiment, workloads={**experiment.workloads, first: wider}, variants=())
 
 
@@ -219,8 +223,8 @@ def variant(name: str, extended: str, experiment: Experiment, added: tuple[str, 
 
 def check_floors(site: Site, experiment: Experiment, added: Sequence[str], floors: Mapping[str, float]) -> None:
     """Refuse a floor of what is not measured, which nobody would ever fall below."""
-    for way in added:
-        experiment = with_access(experiment, way)
+    for access in added:
+        experiment = with_access(experiment, access)
     known = _points(expand(site, experiment, {}))
     for name in floors.keys() - known.keys():
         raise ConfigError(unknown_name("--floor", name, known))
@@ -230,12 +234,12 @@ def _points(plan: Plan) -> dict[str, Trial]:
     return {point(trial.configuration, trial.jobs): trial for trial in plan.trials}
 
 
-def _first(points: dict[str, Trial], way: str) -> str:
-    """The largest batch that is read this way, which is known best."""
-    own = {name: trial for name, trial in points.items() if trial.configuration.access == way}
+def _first(points: dict[str, Trial], access: str) -> str:
+    """The largest batch of this access method, which is measured best."""
+    own = {name: trial for name, trial in points.items() if trial.configuration.access == access}
     return max(own, key=lambda name: own[name].jobs)
 
 
-def _distance(site: Site, way: str) -> tuple[int, str]:
-    access = site.access[way]
-    return len(access.path) + (access.proxy != "") + (access.to is not None), way
+def _distance(site: Site, name: str) -> tuple[int, str]:
+    access = site.access[name]
+    return len(access.path) + (access.proxy != "") + (access.to is not None), name

@@ -69,7 +69,7 @@ def test_what_all_ways_share_with_the_control_is_the_environments():
     known = chronicle_of(45, factors={"": slower_from(40, 0.2)})
     (only,) = findings(known)
     assert (only.kind, only.configuration) == (STEP, "")
-    assert "the environment and not a way, since all ways changed together with the control" in sentence(only, known)
+    assert "the environment, since all access methods changed together with the control" in sentence(only, known)
 
 
 def test_a_slow_night_of_all_is_no_alarm_and_the_next_one_says_nothing():
