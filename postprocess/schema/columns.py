@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, cast
 
-from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, level_text
 
 R = TypeVar("R", bound="Row")
 T = TypeVar("T")
@@ -23,7 +23,7 @@ SEPARATOR = "; "
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """One column of a CSV; a field of it is empty where the value is not known."""
+    """One column of a CSV; a field of it is empty where there is no value."""
 
     name: str
     type: Literal["text", "integer", "number"]
@@ -107,19 +107,17 @@ class Place:
     path: Path
 
 
-def places(table: Any) -> Mapping[str, Place]:
-    """A table's columns in their order, by their names."""
-    return _places(table)
-
-
-@functools.cache
 def _places(table: Any) -> Mapping[str, Place]:
+    """A table's columns in their order, by their names."""
     own: dict[str, Place] = {}
-    for one in dataclasses.fields(table):
-        for path, column in one.metadata[COLUMNS].items():
-            column = dataclasses.replace(column, name=column.name or one.name)
-            own[column.name] = Place(column, (one.name, *path))
+    for field in dataclasses.fields(table):
+        for path, column in field.metadata[COLUMNS].items():
+            column = dataclasses.replace(column, name=column.name or field.name)
+            own[column.name] = Place(column, (field.name, *path))
     return own
+
+
+places: Callable[[Any], Mapping[str, Place]] = functools.cache(_places)  # cache alone hides the types of what it calls
 
 
 def columns_of(table: type[Any], axes: Iterable[Column] = ()) -> tuple[Column, ...]:
@@ -148,6 +146,11 @@ class Row:
     def jobs(self) -> int:
         return int(self.levels[JOBS])
 
+    @property
+    def point(self) -> dict[str, str]:
+        """Its levels as texts."""
+        return {factor: level_text(level) for factor, level in self.levels.items()}
+
     def level(self, factor: str) -> Any:
         """Its level of a factor, or of the pair of two of them."""
         return f"{self.access}/{self.workload}" if factor == PAIR else self.levels[factor]
@@ -163,7 +166,7 @@ class Row:
 
 def joined(texts: Iterable[str]) -> str:
     """Texts as a table has them: one with a semicolon in it is one text still."""
-    return SEPARATOR.join(one.replace(SEPARATOR, ", ") for one in texts)
+    return SEPARATOR.join(text.replace(SEPARATOR, ", ") for text in texts)
 
 
 def parted(text: str | None) -> tuple[str, ...]:
@@ -178,19 +181,17 @@ def row_of(table: type[R], values: Mapping[str, Any]) -> R:
         if value is not None:
             place = places(table).get(name)
             value = parted(value) if place and place.column.listed else value
-            _put(content, place.path if place else ("levels", name), value)
-    lacking = [name for name in BUILT_IN if name not in content.get("levels", {})]
-    for one in dataclasses.fields(table):  # type: ignore[arg-type]  # each is a dataclass
-        if MAKE in one.metadata:
-            content[one.name] = one.metadata[MAKE](content.get(one.name, {}))
-        elif one.name not in content and one.default is dataclasses.MISSING:
-            lacking.append(one.name)
-    if lacking:
-        raise ValueError(f"a row has no {', '.join(lacking)}")
+            *inside, last = place.path if place else ("levels", name)
+            part_of = content
+            for step in inside:
+                part_of = part_of.setdefault(step, {})
+            part_of[last] = value
+    missing = [name for name in BUILT_IN if name not in content.get("levels", {})]
+    for field in dataclasses.fields(table):  # type: ignore[arg-type]  # each is a dataclass
+        if MAKE in field.metadata:
+            content[field.name] = field.metadata[MAKE](content.get(field.name, {}))
+        elif field.name not in content and field.default is dataclasses.MISSING:
+            missing.append(field.name)
+    if missing:
+        raise ValueError(f"a row has no {', '.join(missing)}")
     return table(**content)
-
-
-def _put(content: dict[str, Any], path: Path, value: Any) -> None:
-    for step in path[:-1]:
-        content = content.setdefault(step, {})
-    content[path[-1]] = value

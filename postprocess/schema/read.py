@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,17 +20,11 @@ PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")  # without exponent, which digests c
 
 def read_rows(table: type[R], path: Path, schema: Mapping[str, Any] | None = None) -> list[R]:
     """The rows of a table, by the types that the run's own schema.json gives its columns; none if it is not there."""
-    types = {name: place.column.type for name, place in places(table).items()}
+    types: dict[str, str] = {name: place.column.type for name, place in places(table).items()}
     for column in (schema or {}).get("files", {}).get(path.name, {}).get("columns", ()):
         types[column["name"]] = column["type"]
     try:
-        with files.opened_text(path, newline="") as file:
-            return [
-                row_of(table, {name: _value(text, types.get(name)) for name, text in line.items()})
-                for line in csv.DictReader(file)
-            ]
-    except FileNotFoundError:
-        return []
+        return [row_of(table, values) for values in _lines(path, types)]
     except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
         raise TierbenchError(
             f"{path}: cannot be read: {error}; `tierbench tables {path.parent}` makes it again"
@@ -39,10 +34,13 @@ def read_rows(table: type[R], path: Path, schema: Mapping[str, Any] | None = Non
 def plain_rows(path: Path, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows of a table, column by column as they stand in its file; none if it is not there."""
     types = {column["name"]: column["type"] for column in schema["files"].get(path.name, {}).get("columns", ())}
-    if not path.is_file():
-        return []
-    with files.opened_text(path, newline="") as file:
-        return [{name: _value(text, types.get(name)) for name, text in line.items()} for line in csv.DictReader(file)]
+    return list(_lines(path, types))
+
+
+def _lines(path: Path, types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    with contextlib.suppress(FileNotFoundError), files.opened_text(path, newline="") as file:
+        for line in csv.DictReader(file):
+            yield {name: _value(text, types.get(name)) for name, text in line.items()}
 
 
 def _value(text: str | None, kind: str | None) -> Any:

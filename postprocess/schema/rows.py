@@ -1,4 +1,4 @@
-"""What is told of a trial, column by column: its samples, its jobs, itself and the resources along its way."""
+"""The tables of a trial, column by column: its samples, its jobs, itself and the resources along its path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tierbench.postprocess.schema.columns import (
 
 # The rate that comparisons, ladders and answers speak of, and the one that the thesis measured.
 RATE, SENT = "delivered_mbps", "mean_mbps"
-# Where clients take turns: what they would take in together if none was in another's way.
+# Where clients take turns: what they would receive together if none was in another's way.
 SUMMED = "summed_mbps"
 # What an experiment may ask to have compared instead of bytes, by its `measure`.
 EVENTS, OPERATIONS = "events_per_s", "operations_per_s"
@@ -75,7 +75,7 @@ class SampleRow(OfTrial):
     disk_written_mbps: Amount = number("Mb/s", "written to disks")
     flag: str = text(
         "gap: a sample is missing before this one; wrap: a 32-bit counter wrapped, corrected; "
-        "reset: a counter began anew, its rates are not known",
+        "reset: a counter began anew, its rates are unknown"
     )
 
 
@@ -112,7 +112,7 @@ class JobRow(OfTrial):
     status: str = text("ok; what it said went wrong; lost: it began and never ended; never-started")
     message: str = text("the client's own words about the status")
     url: str = text("what it read, or wrote")
-    starts: Count = count("how often it was started; only the last start is told here")
+    starts: Count = count("how often it was started; the row is of the last start")
     start_wall_ns: Count = count("process started, since 1970 UTC", "ns")
     begin_wall_ns: Count = count("began to work, after the gate if there was one", "ns")
     opened_wall_ns: Count = count("had opened its file", "ns")
@@ -132,7 +132,7 @@ class JobRow(OfTrial):
     files: Count = count("files that were read whole, each counted once")
     last_begin_after_go_ms: Amount = number("ms", "begin of the last of its processes relative to the go time")
     fetched: Fetches = part(Fetches)
-    reads: Count = count("read calls: how often it asked for data, where it tells")
+    reads: Count = count("read calls: how often it asked for data, where it counts them")
     bytes_per_read: Amount = number("B", "bytes_client over reads", 0)
     events: Count = count("events read")
     events_per_s: Amount = number("1/s", "events over run_s")
@@ -142,7 +142,7 @@ class JobRow(OfTrial):
     cpu_system_s: Amount = number("s", "CPU time in the kernel")
     cpu_efficiency: Amount = number("1", "time in which it computed over run_s", 4)
     exit_status: Count = count("exit status of what the wrapper ran")
-    detail: str = text("what only this kind of client has to tell, as JSON")
+    detail: str = text("what only this kind of client records, as JSON")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +289,7 @@ class TrialRow(OfTrial):
     cpu_efficiency: Amount = number(
         "1", "time in which the clients computed over the sum of their run times", 4, better="more", averaged=True
     )
-    reads: Count = count("read calls of all clients, where they tell")
+    reads: Count = count("read calls of all clients, where they count them")
     bytes_per_read: Amount = number("B", "bytes_client over reads", 0)
     # bytes
     bytes_expected: Count = count("sizes of all replicas", "B")
@@ -297,11 +297,7 @@ class TrialRow(OfTrial):
     bytes_client: Count = count("moved by the processes or client libraries", "B")
     bytes_server: Count = count("carried by the storage servers' interfaces over the window", "B")
     bytes_by_server: str = text("what each storage server (or disk) carried in the window, as JSON")
-    closure: Amount = number(
-        "1",
-        "excess: bytes_server over what the clients moved, less 1",
-        5,
-    )
+    closure: Amount = number("1", "excess: bytes_server over what the clients moved, less 1", 5)
     # times
     submit_wall_ns: Count = count("clients submitted, since 1970 UTC", "ns")
     go_wall_ns: Count = count("the window begins: start signal, or the first client's begin", "ns")
@@ -314,16 +310,9 @@ class TrialRow(OfTrial):
     mean_error_mbps: Amount = number(
         "Mb/s", "most by which mean_mbps may be wrong for what moved near the window's edges"
     )
-    wall_time_error_s: Amount = number(
-        "s",
-        "by how much that may be wrong, for the log's stamps and the clocks",
-        4,
-    )
+    wall_time_error_s: Amount = number("s", "by how much that may be wrong, for the log's stamps and the clocks", 4)
     sample_period_s: Amount = number("s", "period of the samplers")
-    resolution_s: Amount = number(
-        "s",
-        "the period, or how often the driver refreshes its counters",
-    )
+    resolution_s: Amount = number("s", "the period, or how often the driver refreshes its counters")
     sampling: Sampling = part(Sampling)
     resident_bytes: Count = count("bytes of the replicas still in the workers' page caches after the flush", "B")
     idle_before_mbps: Amount = number(

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tierbench.postprocess.schema.columns import Column, Path, Row, count, factor_levels, inner, number, places, text
-from tierbench.postprocess.schema.rows import CONFIGURATION, SUMMARISED, Count, TrialRow
+from tierbench.postprocess.schema.columns import Column, Path, Row, count, factor_levels, inner, number, text
+from tierbench.postprocess.schema.rows import CONFIGURATION, SUMMARISED, Count, trial_column
 from tierbench.postprocess.stats import Interval
+
+OF_SINGLE_TRIALS = "; empty with a single trial of either"
+UNBOUNDED = "; empty where the ladder does not bound it"
 
 
 @dataclass(frozen=True)
@@ -19,33 +22,32 @@ class Mean(Interval):
 
 
 def bounded(
-    name: str, ends: str, unit: str, meaning: str, decimals: int = 3, of: str = "", single: str = ""
+    name: str, unit: str, meaning: str, decimals: int = 3, empty: str = "", ends: str | None = None
 ) -> Interval:
-    """The columns of a value and of its interval's ends, which are called after another name."""
-
-    def column(name: str, meaning: str) -> Column:
-        return Column(name, "number", unit, meaning, decimals)
-
-    interval = f"95 % interval of {of or name}"
-    columns: dict[Path, Column] = {
-        ("value",): column(name, meaning),
-        ("low",): column(f"{ends}low", f"{interval} begins{single}"),
-        ("high",): column(f"{ends}high", f"{interval} ends"),
+    """The columns of a value and of its interval's ends, which are called as the value is but for its unit."""
+    prefix = f"{name.rpartition('_')[0] or name}_" if ends is None else ends
+    columns = {
+        "value": (name, meaning),
+        "low": (f"{prefix}low", f"95 % interval of {name} begins{empty}"),
+        "high": (f"{prefix}high", f"95 % interval of {name} ends"),
     }
-    return inner(columns, lambda values: Interval(**values))
+    declared: dict[Path, Column] = {
+        (end,): Column(called, "number", unit, says, decimals) for end, (called, says) in columns.items()
+    }
+    return inner(declared, lambda values: Interval(**values))
 
 
 def means() -> Mapping[str, Mean]:
     """The columns of what is averaged, and the means by the names of what they are of."""
     columns: dict[Path, Column] = {}
-    for of in (place.column for place in places(TrialRow).values() if place.column.averaged):
-        for part_of, suffix, meaning in (
+    for of in map(trial_column, SUMMARISED):
+        for part, suffix, meaning in (
             ("value", "", f"mean over the trials of {of.name}: {of.meaning}"),
             ("sd", "_sd", f"sample standard deviation over the trials of {of.name}"),
             ("low", "_low", f"95 % interval of the mean of {of.name} begins; empty with a single trial"),
             ("high", "_high", f"95 % interval of the mean of {of.name} ends"),
         ):
-            columns[of.name, part_of] = Column(f"{of.name}{suffix}", "number", of.unit, meaning, of.decimals)
+            columns[of.name, part] = Column(f"{of.name}{suffix}", "number", of.unit, meaning, of.decimals)
     return inner(columns, lambda values: {name: Mean(**values.get(name, {})) for name in SUMMARISED})
 
 
@@ -63,20 +65,10 @@ class SummaryRow(Row):
     method: str = text("how the intervals were made: t; resolution, of equal values")
     means: Mapping[str, Mean] = means()
     by_valid: Interval = bounded(
-        "delivered_valid_mbps", "delivered_valid_", "Mb/s",
-        "delivered_mbps over the VALID trials alone; empty where none is SUSPECT",
-    )  # fmt: skip
-    gain: Interval = bounded(
-        "gain_mbps", "gain_", "Mb/s",
-        "delivered_mbps less that of the next smaller number of jobs",
-    )  # fmt: skip
-    growth: Interval = bounded(
-        "growth",
-        "growth_",
-        "1",
-        "the same as a ratio, the thesis' rate of increase",
-        4,
+        "delivered_valid_mbps", "Mb/s", "delivered_mbps over the VALID trials alone; empty where none is SUSPECT"
     )
+    gain: Interval = bounded("gain_mbps", "Mb/s", "delivered_mbps less that of the next smaller number of jobs")
+    growth: Interval = bounded("growth", "1", "the same as a ratio, the thesis' rate of increase", 4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,20 +79,15 @@ class RatioRow(Row):
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("level that this level is compared with")
     metric: str = text("column of trials.csv that is compared")
-    ratio: Interval = bounded(
-        "ratio", "", "1", "level over against", 4,
-        of="the ratio", single="; empty with a single trial of either",
-    )  # fmt: skip
+    ratio: Interval = bounded("ratio", "1", "level over against", 4, OF_SINGLE_TRIALS, ends="")
     more: Interval = bounded(
-        "difference", "difference_", "", "level less against, in the metric's unit", 4,
-        of="the difference", single="; empty with a single pair",
-    )  # fmt: skip
+        "difference", "", "level less against, in the metric's unit", 4, "; empty with a single pair"
+    )
     df: float | None = number("1", "degrees of freedom of the ratio's interval")
     pairs: Count = count("repetitions of which both trials are usable")
     by_valid: Interval = bounded(
-        "valid_ratio", "valid_", "1", "ratio by VALID trials alone; empty where all are", 4,
-        single="; empty with a single trial of either",
-    )  # fmt: skip
+        "valid_ratio", "1", "ratio by VALID trials alone; empty where all are", 4, OF_SINGLE_TRIALS
+    )
     valid_pairs: Count = count("repetitions of which both trials are VALID")
     method: str = text("how the interval was made: moderated t; resolution, where trials differ by less than that")
 
@@ -126,10 +113,8 @@ class ScalingRow(Row):
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("the least level of the factor, all else being equal")
     kind: str = text("measured, or extrapolated: then nothing of this point was measured")
-    delivered: Interval = bounded("delivered_mbps", "delivered_", "Mb/s", "delivered throughput")
-    scale: Interval = bounded(
-        "scale_factor", "scale_", "1", "rate over that at the least level, over level over least level", 4
-    )
+    delivered: Interval = bounded("delivered_mbps", "Mb/s", "delivered throughput")
+    scale: Interval = bounded("scale_factor", "1", "rate over that at the least level, over level over least level", 4)
     pairs: Count = count("repetitions behind the scale factor; empty: extrapolated")
     by: str = text("the point whose scale factor was used to extrapolate")
     method: str = text("how the scale factor's interval was made: moderated t")
@@ -141,24 +126,15 @@ class KneeRow(Row):
 
     levels: Mapping[str, Any] = factor_levels()
     state: str = text("full: within the ladder; full from the least batch; not full; cannot tell")
-    why: str = text("why it cannot be told")
+    why: str = text("why it is unknown")
     knee: Interval = bounded(
-        "knee_jobs", "knee_", "1", "saturation point: where single clients' rates add up to the plateau", 2,
-        single="; empty where the ladder does not bound it",
-    )  # fmt: skip
-    plateau: Interval = bounded(
-        "plateau_mbps", "plateau_", "Mb/s", "rate that more clients approach",
-        single="; empty where the ladder does not bound it",
-    )  # fmt: skip
-    each: Interval = bounded(
-        "each_mbps", "each_", "Mb/s", "what each client brings below saturation",
-        single="; empty where the ladder does not bound it",
-    )  # fmt: skip
-    further: Interval = bounded("further_mbps", "further_", "Mb/s", "what one more client brings at the ladder's end")
-    predicted_jobs: Count = count("next larger number of jobs, which is predicted")
-    predicted: Interval = bounded(
-        "predicted_mbps", "predicted_", "Mb/s", "predicted delivered_mbps, mean over as many repetitions"
+        "knee_jobs", "1", "saturation point: where single clients' rates add up to the plateau", 2, UNBOUNDED
     )
+    plateau: Interval = bounded("plateau_mbps", "Mb/s", "rate that more clients approach", empty=UNBOUNDED)
+    each: Interval = bounded("each_mbps", "Mb/s", "what each client brings below saturation", empty=UNBOUNDED)
+    further: Interval = bounded("further_mbps", "Mb/s", "what one more client brings at the ladder's end")
+    predicted_jobs: Count = count("next larger number of jobs, which is predicted")
+    predicted: Interval = bounded("predicted_mbps", "Mb/s", "predicted delivered_mbps, mean over as many repetitions")
     batches: Count = count("job counts with usable trials; jobs is the largest")
     repeats: Count = count("repetitions with usable trials")
     method: str = text("how the intervals were made: profile, of the likelihood")

@@ -28,12 +28,12 @@ def schema(axes: Sequence[Column] = (), further: Sequence[Column] = ()) -> dict[
     more = {names.SAMPLES_CSV: further}
     files = {
         name: {
-            "one_row_per": one,
+            "one_row_per": thing,
             "columns": [
                 {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
                 for c in (*columns_of(table, axes), *more.get(name, ()))
             ],
         }
-        for name, (one, table) in FILES.items()
+        for name, (thing, table) in FILES.items()
     }
     return {"schema_version": SCHEMA_VERSION, "encoding": "utf-8", "missing": "", "files": files}

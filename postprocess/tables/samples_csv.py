@@ -20,21 +20,19 @@ LINES_AT_ONCE = 16_384
 FLAGS = ("", "gap", "wrap", "gap wrap", "reset", "gap reset", "wrap reset", "gap wrap reset")
 LEADING = {*places(OfTrial), "host", "role", "interface"}  # the same on all lines of an interface
 COUNTED = [column for column in columns_of(SampleRow) if column.name not in LEADING]
-AS_SAMPLED = (
-    "wall_ns", "rx_bytes", "tx_bytes", "cpu_busiest", "cpu_busiest_busy_pct", "softirq_busiest_pct", "mem_cached_kb",
-)  # fmt: skip
-MEGABITS = {
-    "rx_mbps": "rx_bytes",
-    "tx_mbps": "tx_bytes",
-    "disk_read_mbps": "disk_read_bytes",
-    "disk_written_mbps": "disk_written_bytes",
+AS_SAMPLED = [column.name for column in COUNTED if column.type == "integer"]
+# Of the others most are rates: by their names, the counters that they are of, and by what those are multiplied.
+RATES = {
+    column.name: (f"{column.name.removesuffix(suffix)}{counter}", factor)
+    for column in COUNTED
+    for suffix, counter, factor in (("_mbps", "_bytes", 8 / 1e6), ("_per_s", "", 1.0))
+    if column.name.endswith(suffix)
 }
-PER_SECOND = tuple(column.name for column in COUNTED if column.name.endswith("_per_s"))
-ALWAYS = {*AS_SAMPLED, *MEGABITS.values(), *(name.removesuffix("_per_s") for name in PER_SECOND), *CPU}
+ALWAYS = {*AS_SAMPLED, *(counter for counter, _ in RATES.values()), *CPU}
 
 
 def further_columns(folders: Iterable[Path]) -> list[Column]:
-    """What the samplers of some trials have read beyond what samples.csv always tells, by their files' headers."""
+    """What the samplers of some trials have read beyond what samples.csv always has, by their files' headers."""
     columns: dict[str, Column] = {}
     for path in (path for folder in folders for path in sorted((folder / names.SAMPLES).glob("*.samples"))):
         try:
@@ -94,16 +92,14 @@ def _values(sampled: Sampled, begin_ns: int | None) -> dict[str, Integers | Numb
         **_cpu_percentages(intervals, unknown),
     }
     for name in AS_SAMPLED:
-        values[name] = _known(samples.columns[name]) if name in samples.columns else unknown
-    for name, counter in MEGABITS.items():
-        values[name] = intervals.differences.get(counter, unknown) * (8 / 1e6) / intervals.seconds
-    for name in PER_SECOND:
-        values[name] = intervals.differences.get(name.removesuffix("_per_s"), unknown) / intervals.seconds
+        values[name] = _or_nan(samples.columns[name]) if name in samples.columns else unknown
+    for name, (counter, factor) in RATES.items():
+        values[name] = intervals.differences.get(counter, unknown) * factor / intervals.seconds
     for column in _further(samples.header):
         if column.kind == "counter":
             values[_heading(column)] = intervals.differences[column.name] / intervals.seconds
         else:
-            values[_heading(column)] = _known(samples.columns[column.name])
+            values[_heading(column)] = _or_nan(samples.columns[column.name])
     return values
 
 
@@ -118,6 +114,6 @@ def _cpu_percentages(intervals: Intervals, unknown: Numbers) -> dict[str, Number
     }
 
 
-def _known(values: Integers) -> Integers | Numbers:
+def _or_nan(values: Integers) -> Integers | Numbers:
     """The values, without the -1 where the kernel had none."""
     return values if values.min(initial=0) >= 0 else np.where(values < 0, np.nan, values)

@@ -30,7 +30,7 @@ from tierbench.postprocess.schema.tables import FILES, schema
 from tierbench.postprocess.tables.cache import Shared, keep, made_of, row_as_it_was
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, compares_pairs, levels_on_axes
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
-from tierbench.postprocess.tables.over_time import kept_as
+from tierbench.postprocess.tables.over_time import over_time_record
 from tierbench.postprocess.tables.samples_csv import COUNTED, further_columns, sample_lines
 from tierbench.postprocess.verdict.judge import judge, judge_run
 from tierbench.spec import build
@@ -153,7 +153,7 @@ def trial_tables(
     _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)), columns)
     row = judge(data, trial_row(data))
     _write_json(folder / names.CONDITIONS, host_settings(data))
-    _write_json(folder / names.OVER_TIME, kept_as(over_time(data.sampled, row)), indent=None)
+    _write_json(folder / names.OVER_TIME, over_time_record(over_time(data.sampled, row)), indent=None)
     _write(folder / names.TRIALS_CSV, [row], columns)
     return row
 

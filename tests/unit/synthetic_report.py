@@ -23,7 +23,7 @@ from tierbench.postprocess.records.samples import read_samples
 from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.read import read_rows
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.tables.over_time import kept_as
+from tierbench.postprocess.tables.over_time import over_time_record
 
 Row = dict[str, Any]
 RATES = {"direct": 400.0, "lan-xrootd": 200.0, "wan-xrootd-private": 300.0, "wan-xrootd-public": 310.0}
@@ -226,7 +226,7 @@ def _write_over_time(run: Path) -> None:
         files = map(read_samples, sorted(folder.glob("samples/*.samples")))
         found = over_time([Sampled(one, intervals(one)) for file in files for one in file.by_interface()], trial)
         if found.hosts:
-            (folder / names.OVER_TIME).write_text(json.dumps(kept_as(found)), encoding="utf-8")
+            (folder / names.OVER_TIME).write_text(json.dumps(over_time_record(found)), encoding="utf-8")
 
 
 def _write_definitions(run: Path, shape: Shape, trials: list[Row]) -> None:
