@@ -117,6 +117,8 @@ def test_all_trials_are_complete(measured: Ran) -> None:
         row["trial_id"]: row["reasons"] for row in measured.rows(names.TRIALS_CSV) if row["state"] != "complete"
     } == {}
     assert len(measured.rows(names.TRIALS_CSV)) == 5
+    assert measured.ended_well
+    assert [trial.name for trial in measured.trials if (trial / names.TRIES).exists()] == []
 
 
 @pytest.mark.quiet
@@ -140,14 +142,6 @@ def test_the_versions_are_kept(measured: Ran) -> None:
     assert hosts["oss.uf.test"]["congestion_control"] == "cubic"  # by route, whatever the machine's own is
 
 
-def test_the_command_succeeds(measured: Ran) -> None:
-    assert measured.ended_well
-
-
-def test_no_trial_was_tried_twice(measured: Ran) -> None:
-    assert [trial.name for trial in measured.trials if (trial / names.TRIES).exists()] == []
-
-
 def test_behind_the_gate_clients_start_together(measured: Ran) -> None:
     """On a quiet machine within a millisecond (docs/runs.md); without a gate each trial's are hundreds apart."""
     assert min(float(row["start_skew_ms"]) for row in measured.rows(names.TRIALS_CSV)) < 50
@@ -163,20 +157,14 @@ def test_the_server_sent_what_the_clients_read(measured: Ran) -> None:
     assert {trial: closure for trial, closure in once.items() if not -0.05 <= closure <= 0.2} == {}
 
 
-def test_each_client_ran_on_a_worker_of_its_pool(measured: Ran) -> None:
+def test_each_client_read_all_of_a_replica_of_its_own_on_a_worker_of_its_pool(measured: Ran) -> None:
+    jobs = measured.rows(names.JOBS_CSV)
     pools = {trial["name"]: trial["workers"] for trial in (content(folder / names.TRIAL) for folder in measured.trials)}
-    assert [row for row in measured.rows(names.JOBS_CSV) if row["host"] not in pools[row["trial"]]] == []
-
-
-def test_each_client_read_a_replica_of_its_own(measured: Ran) -> None:
-    files = [Path(row["url"]).name for row in measured.rows(names.JOBS_CSV)]
+    assert [row for row in jobs if row["host"] not in pools[row["trial"]]] == []
+    files = [Path(row["url"]).name for row in jobs]
     assert len(set(files)) == len(files) == 10
-
-
-def test_each_client_read_all_of_its_replica(measured: Ran) -> None:
-    read = [row for row in measured.rows(names.JOBS_CSV) if row["program"] == "dd"]
-    assert [row["bytes_app"] for row in read] == [row["bytes_expected"] for row in read]
-    events = {row["events"] for row in measured.rows(names.JOBS_CSV) if row["program"] == "root"}
+    assert all(row["bytes_app"] == row["bytes_expected"] for row in jobs if row["program"] == "dd")
+    events = {row["events"] for row in jobs if row["program"] == "root"}
     assert len(events) == 1  # all of them, for the replicas are alike
     assert events != {""}
 
@@ -324,18 +312,13 @@ def repaired(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
     return courses["missing"].result()[1]
 
 
-def test_a_missing_replica_makes_its_trial_incomplete(hurt: Ran) -> None:
-    assert outcome(hurt.trial(HURT))["state"] == "incomplete"
-
-
-def test_the_reason_names_the_client_and_what_it_lacked(hurt: Ran) -> None:
-    (reason,) = outcome(hurt.trial(HURT))["reasons"]
+def test_a_missing_replica_makes_its_trial_incomplete_and_is_named(hurt: Ran) -> None:
+    trial = hurt.trial(HURT)
+    assert outcome(trial)["state"] == "incomplete"
+    (reason,) = outcome(trial)["reasons"]
     assert reason.startswith("client 1 open-failed: ")
     assert "no such file" in reason.lower()
-
-
-def test_an_incomplete_trial_is_tried_once_more(hurt: Ran) -> None:
-    assert [path.name for path in (hurt.trial(HURT) / names.TRIES).iterdir()] == ["1"]
+    assert [path.name for path in (trial / names.TRIES).iterdir()] == ["1"]
 
 
 def test_each_try_has_a_flush_of_its_own(hurt: Ran) -> None:
@@ -352,33 +335,24 @@ def test_each_try_has_its_own_gate_and_samples(hurt: Ran) -> None:
     assert (trial / names.TRIES / "1" / names.sample_file("oss.uf.test")).stat().st_size > 0
 
 
-def test_the_other_trial_is_complete(hurt: Ran) -> None:
-    told = outcome(hurt.trial(UNHURT))
-    assert (told["state"], told["reasons"], told["again"], told["left"]) == ("complete", [], False, [])
-
-
-def test_the_command_tells_of_an_incomplete_trial(hurt: Ran) -> None:
-    assert hurt.status == 1
-
-
-def test_an_incomplete_trial_stays_in_the_tables(hurt: Ran) -> None:
+def test_an_incomplete_trial_stays_in_the_tables_and_the_command_says_so(hurt: Ran) -> None:
+    other = outcome(hurt.trial(UNHURT))
+    assert (other["state"], other["reasons"], other["again"], other["left"]) == ("complete", [], False, [])
     states = {row["trial_id"]: row["state"] for row in hurt.rows(names.TRIALS_CSV)}
-    assert states == {HURT: "incomplete", UNHURT: "complete"}
+    assert (states, hurt.status) == ({HURT: "incomplete", UNHURT: "complete"}, 1)
 
 
-def test_submitted_again_the_incomplete_trial_is_completed(repaired: Ran) -> None:
-    assert outcome(repaired.trial(HURT))["state"] == "complete"
+def test_submitted_again_the_incomplete_trial_is_completed_and_all_tries_are_kept(repaired: Ran) -> None:
+    trial = repaired.trial(HURT)
+    assert outcome(trial)["state"] == "complete"
     assert repaired.ended_well
+    assert {path.name for path in (trial / names.TRIES).iterdir()} == {"1", "2"}
 
 
 def test_submitted_again_the_complete_trial_is_left_alone(hurt: Ran, repaired: Ran) -> None:
     assert not (repaired.trial(UNHURT) / names.TRIES).exists()
     go = [content(run.trial(UNHURT) / names.GO) for run in (hurt, repaired)]
     assert go[0] == go[1]
-
-
-def test_submitted_again_all_earlier_tries_are_kept(repaired: Ran) -> None:
-    assert {path.name for path in (repaired.trial(HURT) / names.TRIES).iterdir()} == {"1", "2"}
 
 
 # A run that is stopped
@@ -404,42 +378,26 @@ def stopped(courses: dict[str, Future[Stopped]]) -> Stopped:
     return courses["stopped"].result()
 
 
-def test_stopping_succeeds(stopped: Stopped) -> None:
-    assert stopped.status == 0
-
-
-def test_stopped_clients_say_so(stopped: Stopped) -> None:
+def test_stopped_clients_and_samplers_end_in_order(stopped: Stopped) -> None:
     (trial,) = stopped.trials
     ends = [last_line(trial / names.client_output(index)) for index in range(4)]
     assert [(end["event"], end["status"]) for end in ends] == [("end", "killed")] * 4
-
-
-def test_stopped_samplers_end_their_files_in_order(stopped: Stopped) -> None:
-    (trial,) = stopped.trials
     trailers = {path.name: last_line(path)["tierbench"] for path in (trial / names.SAMPLES).glob("*.samples")}
     sampled = [sampler["host"] for sampler in content(trial / names.TRIAL)["samplers"]]
     assert trailers == {f"{host}.samples": "end" for host in sampled}
 
 
-def test_a_stopped_trial_says_that_it_was_removed(stopped: Stopped) -> None:
+def test_a_stopped_trial_says_so_and_is_not_tried_again(stopped: Stopped) -> None:
     (trial,) = stopped.trials
-    assert outcome(trial)["state"] == "incomplete"
+    assert (stopped.status, stopped.left_in_queue, outcome(trial)["state"]) == (0, "", "incomplete")
     assert "the trial was removed" in outcome(trial)["reasons"]
-
-
-def test_a_stopped_trial_is_not_tried_again(stopped: Stopped) -> None:
-    (trial,) = stopped.trials
     assert not (trial / names.TRIES).exists()
-
-
-def test_a_stopped_run_leaves_nothing_in_the_queue(stopped: Stopped) -> None:
-    assert stopped.left_in_queue == ""
 
 
 def test_a_stopped_run_has_tables_of_what_was_done(stopped: Stopped) -> None:
     (row,) = stopped.rows(names.TRIALS_CSV)
     assert (row["state"], row["jobs_failed"]) == ("incomplete", "4")
-    # bytes_server is not among them: samplers are removed with the clients, and may end a little before the last one.
+    # bytes_server is not among them: samplers are removed with the clients, and may end a little before.
     assert float(row["mean_mbps"]) > 0
     assert int(row["bytes_client"]) > 0  # an xrdcp that is ended early may have passed none of it on
 
@@ -484,13 +442,10 @@ def test_dags_that_are_submitted_at_once_measure_in_turn(by_hand: tuple[bool, Ra
     assert first_end < second_go
 
 
-def test_a_dag_by_hand_does_without_tierbench(by_hand: tuple[bool, Ran]) -> None:
-    tabled, _ = by_hand
+def test_a_dag_by_hand_does_without_tierbench_and_gets_its_tables_later(by_hand: tuple[bool, Ran]) -> None:
+    tabled, run = by_hand
     assert not tabled
-
-
-def test_a_run_by_hand_gets_its_tables_later(by_hand: tuple[bool, Ran]) -> None:
-    rows = by_hand[1].rows(names.TRIALS_CSV)
+    rows = run.rows(names.TRIALS_CSV)
     assert [(row["state"], row["jobs_ok"]) for row in rows] == [("complete", "2")] * len(BY_HAND)
 
 
@@ -514,20 +469,12 @@ def workflow(courses: dict[str, Future[tuple[list[str], Ran]]]) -> tuple[list[st
     return courses["workflow"].result()
 
 
-def test_in_a_workflow_all_steps_succeed(workflow: tuple[list[str], Ran]) -> None:
-    _, run = workflow
-    assert ([outcome(trial)["state"] for trial in run.trials], run.status) == (["complete"] * len(BY_HAND), 0)
-
-
 def test_in_a_workflow_the_trials_come_between_the_steps(workflow: tuple[list[str], Ran]) -> None:
-    done, _ = workflow
+    done, run = workflow
+    assert ([outcome(trial)["state"] for trial in run.trials], run.status) == (["complete"] * len(BY_HAND), 0)
     first, *trials, last = dict.fromkeys(done)
     assert (first, last) == ("prepare:0", "tables:0")
     assert sorted(trials) == sorted(f"{access}.copy:0" for access in BY_HAND)
-
-
-def test_a_step_after_the_trials_has_their_tables(workflow: tuple[list[str], Ran]) -> None:
-    _, run = workflow
     assert [row["state"] for row in run.rows(names.TRIALS_CSV)] == ["complete"] * len(BY_HAND)
 
 
@@ -595,19 +542,10 @@ def test_a_repetition_is_added_to_a_run_that_has_ended(ungated: Ran, with_more: 
     assert with_more.ended_well
 
 
-def test_without_a_gate_a_trial_is_complete(ungated: Ran) -> None:
-    (row,) = ungated.rows(names.TRIALS_CSV)
+def test_without_a_gate_a_trial_is_complete_and_its_skew_is_natural(ungated: Ran) -> None:
+    (row,), (trial,) = ungated.rows(names.TRIALS_CSV), ungated.trials
     assert (row["started"], row["state"], ungated.ended_well) == ("natural", "complete", True)
-
-
-def test_without_a_gate_the_natural_skew_is_told(ungated: Ran) -> None:
-    (row,) = ungated.rows(names.TRIALS_CSV)
-    assert float(row["natural_skew_ms"]) > 0
-    assert float(row["start_skew_ms"]) > 0
-
-
-def test_without_a_gate_nobody_gives_a_go(ungated: Ran) -> None:
-    (trial,) = ungated.trials
+    assert min(float(row["natural_skew_ms"]), float(row["start_skew_ms"])) > 0
     assert not (trial / names.GO).exists()
 
 
@@ -621,14 +559,11 @@ def until_known(courses: dict[str, Future[Ran]]) -> Ran:
     return courses["until-known"].result()
 
 
-def test_trials_that_are_not_needed_are_skipped(until_known: Ran) -> None:
-    """Three are enough; some more have their turn before that is found out, as they last but a moment here."""
-    states = [outcome(trial)["state"] for trial in until_known.trials]
-    assert states[:3] == ["complete"] * 3
-    assert states[-1] == "skipped"
+def test_trials_that_are_not_needed_are_skipped_and_not_in_the_tables(until_known: Ran) -> None:
+    """Three are enough; some more begin before that is known, as they last but a moment here."""
+    states = {trial.name: outcome(trial)["state"] for trial in until_known.trials}
+    assert list(states.values())[:3] == ["complete"] * 3
+    assert list(states.values())[-1] == "skipped"
     assert until_known.ended_well
-
-
-def test_skipped_trials_are_not_in_the_tables(until_known: Ran) -> None:
-    complete = [trial.name for trial in until_known.trials if outcome(trial)["state"] == "complete"]
+    complete = [name for name, state in states.items() if state == "complete"]
     assert [row["trial_id"] for row in until_known.rows(names.TRIALS_CSV)] == complete
