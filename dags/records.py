@@ -16,7 +16,7 @@ from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
 from tierbench.dags.limits import limits
 from tierbench.dags.nodes import rows
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
-from tierbench.dags.trial_settings import EVENLY, Until, placement_text, places, start_record
+from tierbench.dags.trial_settings import EVENLY, Until, least_repeats, placement_text, places, start_record
 from tierbench.dags.workloads import Workload
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Access, Site
@@ -67,6 +67,8 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         ),
         limits=limits(experiment, trial.jobs),
         until_known=isinstance(experiment.repeats, Until),
+        until_answered=(answered := isinstance(experiment.repeats, Until) and bool(experiment.repeats.until)),
+        after_look=answered and trial.repeat > least_repeats(experiment.repeats),
         copied_to=access.to.host if access.to else None,
         on_disk=access.on_disk,
         servers=access.servers,

@@ -6,12 +6,14 @@ What kinds of start there are is said where those that run on workers read it, t
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tierbench import trials
-from tierbench.checked_text import Host
+from tierbench.checked_text import Host, Line
 from tierbench.dags.nodes import item
 from tierbench.spec import bounded
 from tierbench.starts import EVERY, NATURAL
@@ -28,7 +30,8 @@ ANYWHERE = "true"  # the requirement of a client that no worker is meant for
 # A worker that is full of others' jobs is not waited for: the trial goes on, and is told from its repetitions.
 MEANT_FOR_S = 120
 OR_LATER_ANYWHERE = f"time() - QDate > {MEANT_FOR_S}"
-MOST_REPEATS = 1000
+MOST_REPEATS, LEAST_TO_ANSWER = 1000, 3
+SPAN, SECONDS = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|h)"), {"s": 1, "min": 60, "h": 3600}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,18 +153,33 @@ def place_lines(where: Sequence[str], jobs: int, placement: Placement = IN_TURN)
 
 @dataclass(frozen=True, kw_only=True)
 class Until:
-    """Repeat until the 95 % interval of a batch's mean rate is within ± so many per cent of it."""
+    """Repeat until the mean rate of a batch is known to within so many per cent, or the run's question is answered."""
 
-    within_pct: float = dataclasses.field(metadata={"bounds": (0.1, 100)})
+    within_pct: float | None = bounded(None, 0.1, 100)  # of the mean, by its 95 % interval
+    until: Literal["answered"] | None = None
+    budget: Line | None = None  # such as 10min: no further repetition begins that would last beyond it
     at_least: int = bounded(3, 2, MOST_REPEATS)
     at_most: int = bounded(10, 2, MOST_REPEATS)
 
     def __post_init__(self) -> None:
+        if (self.within_pct is None) == (self.until is None):
+            raise ValueError('needs within_pct, a number, or until = "answered", and not both')
         if self.at_most < self.at_least:
             raise ValueError(f"at_most is {self.at_most}, which is less than at_least, {self.at_least}")
+        if self.budget is not None and (self.until is None or not SPAN.fullmatch(self.budget)):
+            raise ValueError('budget: must be a time such as "10min" or "2h", beside until = "answered"')
+        if self.until and self.at_least < LEAST_TO_ANSWER:
+            raise ValueError(f"at_least: an answer takes {LEAST_TO_ANSWER} repetitions, not {self.at_least}")
+
+    @property
+    def budget_s(self) -> float:
+        span = SPAN.fullmatch(self.budget or "")
+        return float(span[1]) * SECONDS[span[2]] if span else math.inf
 
     def __str__(self) -> str:
-        return f"until the mean rate is known to ±{self.within_pct:g} %, {self.at_least} … {self.at_most} times"
+        what = "the question is answered" if self.until else f"the mean rate is known to ±{self.within_pct:g} %"
+        within = f", in {self.budget}" if self.budget else ""
+        return f"until {what}, {self.at_least} … {self.at_most} times{within}"
 
 
 Repeats = int | Until
@@ -170,3 +188,7 @@ Repeats = int | Until
 def most_repeats(repeats: Repeats) -> int:
     """How many repetitions a plan has to hold."""
     return repeats.at_most if isinstance(repeats, Until) else repeats
+
+
+def least_repeats(repeats: Repeats) -> int:
+    return repeats.at_least if isinstance(repeats, Until) else repeats

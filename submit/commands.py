@@ -22,6 +22,7 @@ from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import NAMED
 from tierbench.submit import pool, replication
+from tierbench.submit.answered import decide, read_decision
 from tierbench.submit.estimates import run_bytes
 from tierbench.submit.links import leave_ceilings
 from tierbench.submit.more import Asked, extension
@@ -124,7 +125,10 @@ def register(subcommands: Any) -> None:
         "enough", _enough, "Whether a trial is not needed any more: exit status 0 it is not, 1 it is, 2 an error"
     )
     run_directory(needed)
-    needed.add_argument("trial", metavar="TRIAL_ID", help="the name of the trial's folder")
+    needed.add_argument(
+        "trial", metavar="TRIAL_ID", nargs="?", help="the name of the trial's folder; without it the names of all that"
+        " are not needed, of a run that ends when its question is answered",
+    )  # fmt: skip
 
 
 # -- from definitions to a run directory ---------------------------------------------------------------
@@ -301,6 +305,8 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
         say(f"`tierbench stop {run.directory}` ends it")
         return exit_status(interrupt)
     usable = bool(objects) or _show_tables(run.directory)
+    if sentence := read_decision(run.directory).sentence:
+        show(sentence)
     unfinished = [trial for trial in run.trials() if not trial.well]
     if forsaken := lost(run, unfinished):
         warn(forsaken)
@@ -418,6 +424,9 @@ def _show_tables(directory: Path, *, as_json: bool = False) -> bool:
 def _enough(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.verdict.counting import enough_without
 
+    if arguments.trial is None:
+        print("\n".join(decide(arguments.directory).spared))
+        return 0
     try:
         unneeded = enough_without(arguments.directory, arguments.trial)
     except TierbenchError as error:

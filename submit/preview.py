@@ -44,7 +44,12 @@ def preview(
         read = f"{read}, {timed}" if once else timed
     yield f"{read}; at the links' full rate that takes {_span(seconds)}"
     if isinstance(experiment.repeats, Until):
-        yield f"repeated {experiment.repeats}; the plan holds the most_repeats of them, of which not all may be needed"
+        rule, each = experiment.repeats, seconds / most_repeats(experiment.repeats)
+        least, most = each * rule.at_least, each * rule.at_most
+        yield (
+            f"repeated {rule}: {_span(least)} to {_span(max(least, min(most, rule.budget_s)))}; the plan holds all"
+            " repetitions, of which not all may be needed"
+        )
         yield "(all are run of a DAG that is submitted by hand where no tierbench on the PATH can tell what is enough)"
     yield ""
     yield from _sets(plan, site)

@@ -28,6 +28,7 @@ ASKED = "asked.json"  # which definitions it was made of, from which it can be g
 TURN_LOCK = "turn.lock"  # who looks at the turn and changes it
 TURN = "turn"  # names the trial whose turn it is
 AHEAD = "ahead"  # names the trial whose jobs are started already and wait for its turn
+ANSWERED = "answered.json"  # how far the run's question is answered, and which trials it takes no more
 CEILINGS = "ceilings.json"
 NO_TABLES = "no-tables.txt"  # why the run's own DAGs have made none, and how they are made
 NO_SAMPLES = "samples-removed"  # they were, to save room: its tables cannot be made again

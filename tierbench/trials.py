@@ -196,6 +196,8 @@ class Trial(NamedTuple):
     ahead: bool = False  # its jobs are started before its turn, and wait for it
     placement: Placement = Placement()
     until_known: bool = False  # it is repeated until enough is known
+    until_answered: bool = False  # all are, until the run's question is answered
+    after_look: bool = False  # it begins when the repetitions before have been looked at
     copied_to: "str | None" = None  # the host that its way leads to, where clients copy from server to server
     on_disk: bool = False  # its clients read from their workers' own disks
     servers: "tuple[str, ...] | list[str]" = ()  # the storage servers that its way names; none: all

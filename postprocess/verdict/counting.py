@@ -53,7 +53,7 @@ def enough(trials: Iterable[TrialRow], rule: Repeats, rate: str = RATE) -> bool:
 
     interval = mean_interval(values)
     width = interval.relative_half_width if interval else None
-    return len(values) >= rule.at_most or (width is not None and 100 * width <= rule.within_pct)
+    return len(values) >= rule.at_most or (width is not None and 100 * width <= (rule.within_pct or 0.0))
 
 
 def looks(at_least: int, at_most: int) -> tuple[int, ...]:
@@ -79,8 +79,8 @@ def enough_without(run: Path, trial_id: str) -> bool:
     planned = next((trial for trial in plan["trials"] if trial["id"] == trial_id), None)
     if planned is None:
         raise ConfigError(f"{run}: its plan has no trial {trial_id}; the names are those of the folders in trials/")
-    rule = _rule(run)
-    if not isinstance(rule, Until):
+    rule = rule_of(run)
+    if not isinstance(rule, Until) or rule.until:
         return False
     others = [
         trial["id"]
@@ -96,7 +96,9 @@ def enough_without(run: Path, trial_id: str) -> bool:
 def _rule(run: Path) -> Repeats:
     path = run / names.EXPERIMENT
     repeats = _read(path).get("repeats", 1)
-    return build(Until, repeats, str(path), "repeats") if isinstance(repeats, dict) else int(repeats)
+    if not isinstance(repeats, dict):
+        return int(repeats)
+    return build(Until, {key: value for key, value in repeats.items() if value is not None}, str(path), "repeats")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
     os.nice(19)  # the next trial begins meanwhile, perhaps on these cores
     no_tables = make_tables()
     if trial.until_known:
-        look_again(Path.cwd())
+        look_again(Path.cwd(), trial.until_answered)
     for words in no_tables + reasons + ["left behind: " + left for left in cleared.left]:
         print(ascii(words))
     return 1 if reasons else 0

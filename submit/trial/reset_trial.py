@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import cast
 
 from tierbench import names
-from tierbench.files import locked
+from tierbench.files import locked, replace
 from tierbench.submit.trial.dagman import at_work, claim
 from tierbench.submit.trial.disk_reserve import give_up_reserve, wait_for_room
+from tierbench.submit.trial.skip_repeats import is_spared
 from tierbench.submit.trial.turn import pass_turn
-from tierbench.trials import ALREADY_COMPLETE, Attempt, Outcome, read_record, to_record
+from tierbench.trials import ALREADY_COMPLETE, SKIPPED, Attempt, Outcome, read_record, to_record
 
 POLL_SECONDS = 1.0
 
@@ -49,6 +50,9 @@ def main(arguments: "list[str]") -> int:
         while True:
             with locked(trial.parent.parent / "claims.lock", inf):  # one DAG at a time looks at whose a trial is
                 if not arguments or may_run(trial):
+                    if arguments and is_spared(trial):
+                        skip(trial)
+                        return ALREADY_COMPLETE
                     return reset(trial, arguments)
                 if is_done(trial):
                     return ALREADY_COMPLETE
@@ -81,6 +85,11 @@ def may_run(trial: Path) -> bool:
         return False
     given_up = outcome is not None and not outcome.again and not at_work(trial)
     return claim(trial, os.getppid(), given_up)
+
+
+def skip(trial: Path) -> None:
+    """Say that a trial is not needed: a DAG of its own would take seconds to find it out."""
+    replace(trial / names.OUTCOME, json.dumps(to_record(Outcome(SKIPPED)), indent=1) + "\n")
 
 
 def is_done(trial: Path) -> bool:

@@ -21,16 +21,22 @@ def tierbench() -> "str | None":
     return shutil.which("tierbench")
 
 
-def look_again(trial: Path) -> None:
-    """Mark the repetitions of a trial that has its tables as not needed, or as needed after all."""
+def look_again(trial: Path, whole_run: bool = False) -> None:
+    """Mark what has not begun as not needed, or as needed after all: the repetitions of a trial that has its tables.
+
+    Of a run that goes on until its question is answered, all of its trials.
+    """
     run, command = trial.parent.parent, tierbench()
-    to_come = [other for other in others(trial) if not (other / names.BEGUN).exists()]
+    those = trial.parent.iterdir() if whole_run else others(trial)
+    to_come = [other for other in those if not (other / names.BEGUN).exists()]
     with locked(run / "enough.lock", math.inf):  # who looks last has seen the tables of all
         if to_come and command:
-            status = subprocess.call([command, "enough", str(run), to_come[0].name])
+            call = [command, "enough", str(run)] + ([] if whole_run else [to_come[0].name])
+            asked = subprocess.run(call, stdout=subprocess.PIPE, check=False)
+            spared = asked.stdout.decode().split() if whole_run else [other.name for other in to_come]
             with locked(run / names.TURN_LOCK, math.inf):
                 for other in to_come:
-                    mark(other, not_needed=status == 0)
+                    mark(other, not_needed=asked.returncode == 0 and other.name in spared)
         (trial / names.COUNTED).touch()
 
 
@@ -53,6 +59,16 @@ def is_spared(trial: Path) -> bool:
 def is_awaited(trial: Path) -> bool:
     """Whether a trial will yet be looked at."""
     return (trial / names.BEGUN).exists() and not (trial / names.COUNTED).exists() and at_work(trial)
+
+
+def awaits_look(trial: Path) -> bool:
+    """Whether repetitions before a trial's are still to be looked at."""
+    return any(repeat(other) < repeat(trial) and is_awaited(other) for other in trial.parent.iterdir())
+
+
+def repeat(trial: Path) -> int:
+    number = trial.name.rpartition(".r")[2]
+    return int(number) if number.isdigit() else 0
 
 
 def others(trial: Path) -> "Iterator[Path]":

@@ -36,7 +36,7 @@ from tierbench.starts import read_go
 from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.disk_reserve import hold_reserve, wait_for_room
 from tierbench.submit.trial.joblog import Cluster
-from tierbench.submit.trial.skip_repeats import is_spared
+from tierbench.submit.trial.skip_repeats import awaits_look, is_spared
 from tierbench.trials import Sampler, Trial, read_trial
 
 POLL_SECONDS = 0.1
@@ -79,6 +79,7 @@ def pass_turn(trial: Path) -> None:
 
 def take(turn: "Turn", awaited: "list[str]") -> int:
     trial = turn.trial
+    after_look = begins_after_look(trial)
     while True:
         if not (turn.has_come() and turn.is_taken()):
             if (trial / names.SERVED).exists():  # a node of it that died is started again, or it was not needed
@@ -86,6 +87,8 @@ def take(turn: "Turn", awaited: "list[str]") -> int:
         elif not wait_for_room(trial):
             print("turn: the disk has been full for a day", file=sys.stderr)
             return 3
+        elif after_look and awaits_look(trial):
+            pass
         elif turn.has_begun():
             break
         elif is_spared(trial):
@@ -95,6 +98,13 @@ def take(turn: "Turn", awaited: "list[str]") -> int:
     hold_reserve(trial)
     wait_for(awaited, trial)
     return 0
+
+
+def begins_after_look(trial: Path) -> bool:
+    try:
+        return read_trial(trial).after_look
+    except (OSError, ValueError):
+        return False
 
 
 def wait_for(awaited: "list[str]", trial: Path) -> None:

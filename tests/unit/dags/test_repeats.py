@@ -83,7 +83,7 @@ def test_the_plan_says_that_not_all_may_be_needed(load):
     ("repeats", "complaint"),
     [
         ("{ within = 5 }", 'repeats.within: unknown key (did you mean "within_pct"?)'),
-        ("{ at_most = 5 }", "repeats.within_pct: missing; a number is needed"),
+        ("{ at_most = 5 }", 'needs within_pct, a number, or until = "answered"'),
         ("{ within_pct = 0 }", "repeats.within_pct: must be in 0.1 … 100, not 0"),
         ("{ within_pct = 5, at_least = 1 }", "repeats.at_least: must be in 2 … 1000, not 1"),
         ("{ within_pct = 5, at_least = 9, at_most = 4 }", "repeats: at_most is 4, which is less than at_least, 9"),

@@ -1,0 +1,174 @@
+"""A run that goes on until its question is answered: which trials it takes no more, and what it says of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierbench import names
+from tierbench.dags.experiment import load_experiment
+from tierbench.dags.plan import expand
+from tierbench.dags.write import write_run
+from tierbench.errors import ConfigError
+from tierbench.postprocess.compare import sequential
+from tierbench.postprocess.compare.sequential import Comparison, Look
+from tierbench.site_configs.site import find_site
+from tierbench.submit.answered import Decision, decide, read_decision
+from tierbench.submit.cli import main
+from tierbench.submit.preview import preview
+from tierbench.trials import read_trial
+
+POOL = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
+OWN = """
+extends = "quick"
+name = "own"
+access = ["direct", "lan-xrootd", "wan-xrootd-public"]
+batches = [4]
+repeats = { until = "answered", at_most = 8%s }
+"""
+
+
+def made(folder: Path, more: str = "") -> Path:
+    (folder / "own.toml").write_text(OWN % more)
+    site, experiment = find_site("testbed"), load_experiment(folder / "own.toml")
+    write_run(expand(site, experiment, POOL), site, experiment, folder / "run")
+    return folder / "run"
+
+
+def trials(run: Path) -> list[dict[str, Any]]:
+    return list(json.loads((run / names.PLAN).read_text())["trials"])
+
+
+def measure(run: Path, repeats: int, ago_s: float = 0.0) -> None:
+    """As if so many repetitions had been measured, from so long ago on; what was is as it was."""
+    for trial in trials(run):
+        folder = run / names.trial_directory(trial["id"])
+        if trial["repeat"] > repeats or (folder / names.OUTCOME).exists():
+            continue
+        for name in (names.BEGUN, names.OUTCOME, names.TRIALS_CSV):
+            (folder / name).write_text('{"format": 1, "state": "complete"}' if name == names.OUTCOME else "")
+        when = (folder / names.BEGUN).stat().st_mtime - ago_s
+        os.utime(folder / names.BEGUN, (when, when))
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[Look]:
+    """What is seen, one look after the other."""
+    looks: list[Look] = []
+    monkeypatch.setattr(sequential, "look_at", lambda rows, _: list(rows) or looks.pop(0))
+    monkeypatch.setattr("tierbench.postprocess.schema.read.read_rows", lambda *_: [])
+    return looks
+
+
+def point(access: str) -> tuple[tuple[str, str], ...]:
+    return (("access", access), ("workload", "root"), ("jobs", "4"))
+
+
+def compared(first: str, second: str, result: str, ceiling: str = "") -> Comparison:
+    return Comparison(point(first), point(second), f"{first} and {second}", result, same_ceiling=ceiling)
+
+
+OPEN = compared("direct", "lan-xrootd", "open")
+LIMITED = compared("direct", "lan-xrootd", "open", "worker NIC")
+FASTER = compared("direct", "wan-xrootd-public", "faster")
+
+
+def spared(run: Path, decision: Decision) -> set[tuple[str, int]]:
+    return {(trial["configuration"], trial["repeat"]) for trial in trials(run) if trial["id"] in decision.spared}
+
+
+def test_nothing_is_spared_before_the_first_look(tmp_path: Path, looks: list[Look]) -> None:
+    run = made(tmp_path)
+    measure(run, 2)
+    assert decide(run) == Decision(repeats=2)
+    assert looks == []
+
+
+def test_only_what_is_open_is_repeated_until_it_is_answered(tmp_path: Path, looks: list[Look]) -> None:
+    run = made(tmp_path)
+    looks += [Look(3, (OPEN, FASTER)), Look(4, (FASTER,))]
+    measure(run, 3)
+    first = decide(run)
+    assert spared(run, first) == {("wan-xrootd-public.root", repeat) for repeat in range(4, 9)}
+    assert not first.ended
+    assert decide(run) == first  # and is not looked at again
+    measure(run, 4)
+    assert decide(run).sentence == "answered after 4 of 8 repetitions"
+    assert {repeat for _, repeat in spared(run, read_decision(run))} == {5, 6, 7, 8}
+
+
+def test_between_two_looks_all_stays_as_it_is(tmp_path: Path, looks: list[Look]) -> None:
+    run = made(tmp_path)
+    looks += [Look(3, (OPEN,)), Look(4, (OPEN,))]
+    for repeats in (3, 4, 5):
+        measure(run, repeats)
+        assert (decide(run).repeats, decide(run).look) == (repeats, min(repeats, 4))
+    assert looks == []
+
+
+def test_what_one_ceiling_limits_is_not_repeated_and_that_is_said(tmp_path: Path, looks: list[Look]) -> None:
+    run = made(tmp_path)
+    looks += [Look(3, (LIMITED, FASTER))]
+    measure(run, 3)
+    decision = decide(run)
+    assert decision.ended
+    assert len(decision.spared) == 5 * 3
+    assert decision.sentence == (
+        "stopped after 3 of 8 repetitions: more cannot answer what is open, as the worker NIC limits both sides"
+    )
+
+
+@pytest.mark.parametrize(("ago_s", "ended"), [(500, True), (100, False)])
+def test_a_repetition_that_would_go_beyond_the_budget_does_not_begin(
+    tmp_path: Path, looks: list[Look], ago_s: float, ended: bool
+) -> None:
+    run = made(tmp_path, ', budget = "10min"')
+    looks += [Look(3, (OPEN,))]
+    measure(run, 3, ago_s)
+    decision = decide(run)
+    assert decision.ended == ended
+    assert len(decision.spared) == (5 * 3 if ended else 5)  # of the access that nothing open is about
+    assert ("beyond the budget of 10min" in decision.sentence) == ended
+
+
+def test_a_repetition_begins_when_those_before_have_been_looked_at(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    those = [read_trial(run / names.trial_directory(trial["id"])) for trial in trials(run)]
+    assert [trial.after_look for trial in those] == [trial.repeat > 3 for trial in those]
+    assert all(trial.until_answered and trial.until_known for trial in those)
+
+
+def test_the_command_names_the_trials_that_are_not_needed(
+    tmp_path: Path, looks: list[Look], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made(tmp_path)
+    looks += [Look(3, (FASTER,))]
+    measure(run, 3)
+    assert main(["enough", str(run)]) == 0
+    assert len(capsys.readouterr().out.split()) == 15
+
+
+def test_plan_says_the_range_of_time(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(OWN % ', budget = "3min"')
+    site, experiment = find_site("testbed"), load_experiment(tmp_path / "own.toml")
+    plan = expand(site, experiment, POOL)
+    (line,) = [
+        line for line in preview(plan, site, experiment, "", []) if line.startswith("repeated until the question")
+    ]
+    assert "3 … 8 times, in 3min: about " in line
+    assert " to about 3 min" in line
+
+
+@pytest.mark.parametrize(
+    "repeats",
+    ['{ until = "answered", within_pct = 5 }', '{ until = "answered", budget = "soon" }', "{ at_least = 3 }",
+     '{ until = "answered", at_least = 2 }', '{ within_pct = 5, budget = "1h" }'],
+)  # fmt: skip
+def test_a_rule_that_cannot_be_is_refused(tmp_path: Path, repeats: str) -> None:
+    (tmp_path / "own.toml").write_text(f'extends = "quick"\nname = "own"\nrepeats = {repeats}\n')
+    with pytest.raises(ConfigError, match="repeats"):
+        load_experiment(tmp_path / "own.toml")
