@@ -34,7 +34,6 @@ ASCII = {
 
 def speak_any_encoding() -> None:
     """What a terminal has no character for stands there in others, and ends no command."""
-    codecs.register_error("tierbench", _in_others)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="tierbench")
@@ -44,6 +43,15 @@ def _in_others(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(ASCII.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
+
+
+def fitting(text: str, columns: int, stream: TextIO) -> str:
+    """The text as the stream will show it, cut to so many columns."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "tierbench").decode(encoding)[:columns]
+
+
+codecs.register_error("tierbench", _in_others)
 
 
 class Quiet:

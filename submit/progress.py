@@ -55,6 +55,11 @@ class TrialProgress:
     waiting_for: str = ""  # what the gate waits for, if it does for long
 
     @property
+    def batch(self) -> str:
+        """Its name without the repetition."""
+        return self.name.rpartition(" #")[0]
+
+    @property
     def judged(self) -> Judged | None:
         """What its own tables say of it, once they are made of this try."""
         try:
@@ -96,10 +101,11 @@ class Judged:
 
     verdict: str
     reasons: tuple[str, ...]
-    rate: str
+    rate: float | None
+    unit: str
 
     def __str__(self) -> str:
-        return ", ".join(filter(None, [self.verdict, self.rate]))
+        return self.verdict if self.rate is None else f"{self.verdict}, {self.rate:.1f} {self.unit}"
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -111,8 +117,8 @@ def _judged(directory: Path, _when_ns: int) -> Judged | None:
         reasons = parted(row["verdict_reasons"])
         rates = (SUMMED,) if row["started"] == IN_TURN else (RATE, EVENTS, OPERATIONS)
         first = next((name for name in rates if row[name]), None)
-        rate = f"{float(row[first]):.1f} {trial_column(first).unit}" if first else ""
-        return Judged(row["verdict"], reasons, rate)
+        rate, unit = (float(row[first]), trial_column(first).unit) if first else (None, "")
+        return Judged(row["verdict"], reasons, rate, unit)
     except (OSError, StopIteration, KeyError, ValueError, csv.Error):  # which is told where the tables are read
         return None
 

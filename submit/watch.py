@@ -9,19 +9,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TextIO
 
 from tierbench import names
 from tierbench.checked_text import printable
+from tierbench.postprocess.verdict.counting import INVALID, VALID
 from tierbench.submit import output, pool
-from tierbench.submit.output import coloured, object_line
+from tierbench.submit.output import coloured, fitting, object_line
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run, Stage, TrialProgress, hopeless
 from tierbench.submit.trial.dagman import is_held
 from tierbench.submit.trial.trial_monitor import SENT, counted, last_samples
 from tierbench.trials import SKIPPED
 
-COLUMNS = 80  # of a terminal that does not say how many it has
+COLUMNS, LINES = 80, 24  # of a terminal that does not say how many it has
 LOOK_SECONDS = 0.5
 QUEUE_SECONDS = 5.0
 LEFT_SECONDS = 120.0  # a DAG is gone within seconds of its last trial
@@ -86,8 +88,36 @@ class PatientQueue:
         return answer
 
 
+def so_far(trials: Sequence[TrialProgress]) -> Iterator[tuple[str, str]]:
+    """Of each batch that has a rate its name, and the mean with its 95 % interval, how many trials, their verdicts."""
+    batches: dict[str, list[TrialProgress]] = {}
+    for trial in trials:
+        batches.setdefault(trial.batch, []).append(trial)
+    for name, those in batches.items():
+        judged = [trial.judged for trial in those if trial.stage is Stage.FINISHED]
+        known = [each for each in judged if each and each.rate is not None]
+        rates = [each.rate for each in known if each.rate is not None and each.verdict != INVALID]
+        if not known:
+            continue
+        doubted = Counter(each.verdict for each in known if each.verdict != VALID)
+        which = " ".join(f"{number} {verdict}" for verdict, number in doubted.items()) or VALID
+        mean = f"{fmean(rates):.0f}{_half_width(rates)} {known[0].unit}" if rates else "-"
+        yield name, f"{mean}  {len(known)}/{len(those)} {which}"
+
+
+def _half_width(rates: Sequence[float]) -> str:
+    if len(rates) < 2:
+        return ""
+    try:  # here, as it takes a second
+        from tierbench.postprocess.stats import mean_interval
+    except ImportError:  # tables are made elsewhere
+        return ""
+    mean = mean_interval(list(rates))
+    return f" ± {(mean.interval[1] - mean.interval[0]) / 2:.0f}" if mean and mean.interval else ""
+
+
 class View:
-    """What is on the screen; on a terminal its last line is written over, elsewhere only lasting lines appear."""
+    """What is on the screen; on a terminal its last lines are written over, elsewhere only lasting lines appear."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -95,6 +125,7 @@ class View:
         self._told: set[Path] = set()
         self._failed: dict[Path, float] = {}  # the tries that were told to have failed, by their outcomes' times
         self._awaited = ""
+        self._above = 0  # lines above the last one that will be written over
         self._since_s = time.time()
         self._ends: dict[Path, float] = {}  # of trials that have ended since then
         self.all_finished = False
@@ -109,6 +140,10 @@ class View:
 
     def show(self, trials: list[TrialProgress], run: Run, *, ended: bool = False) -> None:
         """Tell of trials that have finished since, once they have a verdict, and what the one at work is at."""
+        spared = {trial.directory for trial in trials if trial.state == SKIPPED} - self._told
+        if spared:
+            self._told |= spared
+            self.tell(f"{len(self._told)}/{len(trials)}  {len(spared)} trials are not needed")
         for trial in trials:
             if trial.stage is Stage.FINISHED and trial.again:
                 self._tried(trial)
@@ -124,21 +159,39 @@ class View:
         self._tell_of_waiting(working)
         if self._live and not self.all_finished:
             words = self._working_line(working, run) if working else "waiting for the pool"
-            line = f"{len(self._told)}/{len(trials)}  {words}{self._time_left(len(trials))}"
-            self._out.write(f"\r\033[K{printable(line)[: self._columns() - 1]}")
-            self._out.flush()
+            self._draw(trials, f"{len(self._told)}/{len(trials)}{self._time_left(len(trials))}  {words}")
 
     def clear(self) -> None:
         """Leave no line that would be written over."""
         if self._live:
-            self._out.write("\r\033[K")
+            self._erase()
             self._out.flush()
 
-    def _columns(self) -> int:
+    def _draw(self, trials: Sequence[TrialProgress], last: str) -> None:
+        columns, lines = self._size()
+        rates = dict(so_far(trials))
+        hidden = max(0, len(rates) - max(0, lines - 2))
+        block = []
+        for name, rate in [*rates.items()][hidden:]:  # the trials above tell of the others
+            room = max(8, min(max(map(len, rates)), columns - len(rate) - 5))
+            block.append(f"  {name[:room]:<{room}}  {rate}")
+        shown = [fitting(printable(line), columns - 1, self._out) for line in (*block, last)]
+        self._erase()
+        self._out.write("".join(f"{coloured(line, self._out)}\n" for line in shown[:-1]))
+        self._out.write(f"\r\033[K{shown[-1]}")
+        self._out.flush()
+        self._above = len(block)
+
+    def _erase(self) -> None:
+        self._out.write((f"\033[{self._above}A\r\033[J" if self._above else "") + "\r\033[K")
+        self._above = 0
+
+    def _size(self) -> tuple[int, int]:
         try:
-            return os.get_terminal_size(self._out.fileno()).columns or COLUMNS
+            size = os.get_terminal_size(self._out.fileno())
         except (OSError, ValueError):
-            return COLUMNS
+            size = os.terminal_size((0, 0))
+        return size.columns or COLUMNS, size.lines or LINES
 
     def _tried(self, trial: TrialProgress) -> None:
         """Tell once of each try that has failed and is followed by another one."""
@@ -156,7 +209,9 @@ class View:
 
     def tell(self, line: str) -> None:
         """Write a line that stays; what clients and servers said in it has no power over the terminal."""
-        self._out.write(("\r\033[K" if self._live else "") + coloured(printable(line), self._out) + "\n")
+        if self._live:
+            self._erase()
+        self._out.write(coloured(printable(line), self._out) + "\n")
         self._out.flush()
 
     def _working_line(self, trial: TrialProgress, run: Run) -> str:
@@ -177,7 +232,7 @@ class View:
         last = max(self._ends.values())
         each, elapsed = max(0.0, last - self._since_s) / len(self._ends), max(0.0, time.time() - last)
         seconds = each * (trials - len(self._told) - 1) + abs(each - elapsed)
-        return f"; about {seconds / 60:.0f} min left" if seconds >= 60 else f"; about {seconds:.0f} s left"
+        return f", {seconds / 60:.0f} min left" if seconds >= 60 else f", {seconds:.0f} s left"
 
 
 class ObjectView:

@@ -93,7 +93,7 @@ def enough_without(run: Path, trial_id: str) -> bool:
     return enough([row for rows in measured for row in rows], rule, rate)
 
 
-def _rule(run: Path) -> Repeats:
+def rule_of(run: Path) -> Repeats:
     path = run / names.EXPERIMENT
     repeats = _read(path).get("repeats", 1)
     if not isinstance(repeats, dict):

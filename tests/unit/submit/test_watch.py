@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -89,9 +90,9 @@ def test_a_wait_that_lasts_is_told_once(run: Run) -> None:
     assert out.getvalue().count("waits for client 1, which was lost") == 1
 
 
-def judge(run: Run, number: int, verdict: str, *reasons: str) -> None:
+def judge(run: Run, number: int, verdict: str, *reasons: str, rate: str = "151.42") -> None:
     end(run, number, "complete")
-    row = {"verdict": verdict, "verdict_reasons": "; ".join(reasons), "started": "together", "delivered_mbps": "151.42"}
+    row = {"verdict": verdict, "verdict_reasons": "; ".join(reasons), "started": "together", "delivered_mbps": rate}
     with (run.trial_directories[number] / names.TRIALS_CSV).open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [*row, "summed_mbps", "events_per_s", "operations_per_s"])
         writer.writeheader()
@@ -133,8 +134,8 @@ def test_the_live_line_fits_the_terminal(run: Run) -> None:
 
 
 def test_the_time_left_follows_the_trial_at_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two trials took 100 s each, and 22 are left."""
-    now = 1_000_000.0
+    """Two trials took 100 s each, and one is at work."""
+    now, number_of = 1_000_000.0, len(run.trial_directories)
     for number, age_s in enumerate((100, 0)):
         judge(run, number, "VALID")
         os.utime(run.trial_directories[number] / names.OUTCOME, (now - age_s, now - age_s))
@@ -145,8 +146,37 @@ def test_the_time_left_follows_the_trial_at_work(run: Run, monkeypatch: pytest.M
     for passed_s in (0, 60, 100, 700):
         monkeypatch.setattr(watching.time, "time", lambda passed_s=passed_s: now + passed_s)
         view.show(list(run.trials()), run)
-        said.append(out.live.rpartition("; ")[2])
-    assert said == ["about 37 min left", "about 36 min left", "about 35 min left", "about 45 min left"]
+        said.append(out.live.split("  ")[0])
+    left_s = [100 * (number_of - 3) + at_work_s for at_work_s in (100, 40, 0, 600)]
+    assert said == [f"2/{number_of}, {seconds / 60:.0f} min left" for seconds in left_s]
+
+
+def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_as_the_terminal(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Narrow(Terminal):
+        encoding = "ascii"
+
+        def fileno(self) -> int:
+            return 1
+
+    monkeypatch.setattr(watching.os, "get_terminal_size", lambda _: os.terminal_size((40, 24)))
+    batch = run.plan["trials"][0]["name"].rpartition(" #")[0]
+    alike = [n for n, trial in enumerate(run.plan["trials"]) if trial["name"].startswith(f"{batch} #")]
+    for number, rate in zip(alike[:2], ("150.0", "152.0"), strict=True):
+        judge(run, number, "VALID" if rate == "150.0" else "SUSPECT", rate=rate)
+    (run.trial_directories[alike[2]] / names.CLIENTS_LOG).touch()
+    out = Narrow()
+    view = View(out)
+    for _ in range(2):
+        view.show(list(run.trials()), run)
+    block = (
+        re.sub(r"\033\[\w*?[mKJA]", "", out.getvalue().rpartition("\033[1A\r\033[J")[2]).replace("\r", "\n").split("\n")
+    )
+    (line,) = [line for line in block if "+-" in line]
+    assert re.fullmatch(r"  \S.* 151 \+- 13 Mb/s  2/\d 1 SUSP.*", line)
+    assert all(len(line) < 40 for line in block)
+    assert out.live.startswith(f"2/{len(run.trial_directories)}, ")
 
 
 WARM, WRITTEN = "MB of {} MB that the clients read: a cache was warm", "{} Mb/s: somebody else writes to the storage"
