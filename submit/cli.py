@@ -10,9 +10,7 @@ from typing import Any
 
 from tierbench import interrupts, version
 from tierbench.checked_text import shown
-from tierbench.dags.experiment import shipped_experiments
 from tierbench.errors import TierbenchError, UnmetNeed
-from tierbench.site_configs.site import known_sites
 from tierbench.spec import suggestion
 from tierbench.submit import output
 
@@ -124,6 +122,9 @@ def _completion(root: argparse.ArgumentParser, arguments: argparse.Namespace) ->
         import shtab
     except ImportError:
         raise UnmetNeed("completion needs shtab: pip install shtab") from None
+    from tierbench.dags.experiment import shipped_experiments
+    from tierbench.site_configs.site import known_sites
+
     for command in leaves(root):
         for action in command._actions:
             function = COMPLETED.get(action.dest) or COMPLETED.get(str(action.metavar))

@@ -1,4 +1,7 @@
-"""tierbench nightly add | list | run | pause | resume | remove | check | ack"""
+"""tierbench nightly add | list | run | pause | resume | remove | check | ack
+
+What only one of them needs is loaded by it: a monitoring system gives `check` little time.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,14 @@ from typing import Any
 
 from tierbench import names
 from tierbench.checked_text import printable, shown
-from tierbench.dags.graphs import NOTHING_TO_DO
 from tierbench.errors import TierbenchError
 from tierbench.spec import NAMED
-from tierbench.submit.nightly import record, setup
+from tierbench.submit.nightly import record
 from tierbench.submit.nightly.changes import Change, acknowledge, changes, rates
+from tierbench.submit.nightly.dead_nights import finish_dead_nights, record_missed
 from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly, home, locked
-from tierbench.submit.nightly.finish_night import finish, goes_on, needs_confirmation
 from tierbench.submit.nightly.monitoring import STATUS, health, plugin_line
 from tierbench.submit.nightly.schedule import SCHEDULERS, local_zone
-from tierbench.submit.nightly.start_night import finish_dead_nights, record_missed, start
 
 DESCRIPTION = """\
 Measure a small experiment every night, by HTCondor's own schedule or systemd's, and hear of it when a
@@ -126,6 +127,8 @@ def say(words: str) -> None:
 
 
 def _add(arguments: argparse.Namespace) -> int:
+    from tierbench.submit.nightly import setup
+
     channels = {name: getattr(arguments, name) for name in ("mail", "webhook", "textfile")}
     watched = {"size_pct": arguments.size, "floors": dict(arguments.floor)}
     terms = Terms(arguments.site, arguments.at, arguments.days, arguments.by, "", 0.0, **channels, **watched)
@@ -163,6 +166,8 @@ def _next(nightly: Nightly, now: datetime) -> str:
 
 
 def _trouble(nightly: Nightly) -> str:
+    from tierbench.submit.nightly import setup
+
     try:
         return str(setup.scheduler(nightly).problem(nightly))
     except TierbenchError as error:
@@ -177,21 +182,29 @@ def _look(nightly: Nightly, now: datetime) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from tierbench.submit.nightly.start_night import start
+
     night = start(find_nightly(arguments.nightly), True, say)
     return 0 if night and night.outcome == "running" else 1
 
 
 def _pause(arguments: argparse.Namespace) -> int:
+    from tierbench.submit.nightly import setup
+
     setup.pause(find_nightly(arguments.nightly))
     return 0
 
 
 def _resume(arguments: argparse.Namespace) -> int:
+    from tierbench.submit.nightly import setup
+
     setup.resume(find_nightly(arguments.nightly))
     return 0
 
 
 def _remove(arguments: argparse.Namespace) -> int:
+    from tierbench.submit.nightly import setup
+
     nightly = find_nightly(arguments.nightly)
     setup.remove(nightly)
     print(f"{nightly.name}: no more nights; what was measured is in {nightly.directory}/{names.NIGHTS}")
@@ -234,6 +247,10 @@ def _ack(arguments: argparse.Namespace) -> int:
 
 def _step(arguments: argparse.Namespace) -> int:
     """A step of a night; it never fails for what the next steps can do without."""
+    from tierbench.dags.graphs import NOTHING_TO_DO
+    from tierbench.submit.nightly.finish_night import finish, goes_on, needs_confirmation
+    from tierbench.submit.nightly.start_night import start
+
     nightly = find_nightly(arguments.nightly)
     folder = arguments.folder.absolute().resolve()
     try:

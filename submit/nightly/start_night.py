@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from tierbench import names
@@ -13,18 +12,16 @@ from tierbench.errors import BusyError, TierbenchError, UnmetNeed
 from tierbench.interrupts import held_back
 from tierbench.submit import pool
 from tierbench.submit.nightly import record
+from tierbench.submit.nightly.dead_nights import finish_dead_nights, record_missed
 from tierbench.submit.nightly.definition import Nightly, Say, all_nightlies, is_locked, locked, start_lock
-from tierbench.submit.nightly.finish_night import finish, finish_unmeasured
+from tierbench.submit.nightly.finish_night import finish_unmeasured
 from tierbench.submit.nightly.prepare import Prepared, prepare, write_night
 from tierbench.submit.nightly.record import Night
 from tierbench.submit.nightly.schedule import local_zone
 from tierbench.submit.pool import PoolError
-from tierbench.submit.progress import Run, Stage
+from tierbench.submit.progress import Run
 
 RETRY_S = 10.0  # between two questions to a pool that does not answer
-CHECKED_NIGHTS = 14  # the last ones, whose DAGs may linger
-ENDING_S = 60.0  # a DAG leaves the queue within seconds of its night's end,
-LINGERING_S = 1800.0  # and finishes the night within minutes of the last trial's, also where the links hang
 
 T = TypeVar("T")
 
@@ -104,59 +101,6 @@ def _due(nightly: Nightly, now: datetime, say: Say) -> datetime | None:
         say(f"the night of {before[0].label} has been {before[0].outcome} already")
         return None
     return planned
-
-
-def record_missed(nightly: Nightly, until: datetime) -> list[Night]:
-    """Record the nights that should have started before and did not; those that are new."""
-    since = datetime.fromtimestamp(nightly.terms.since_wall_s, UTC)
-    recorded = record.recorded(nightly)
-    due = [] if nightly.terms.paused else nightly.calendar.due(since, until - timedelta(seconds=1), local_zone())
-    why = "nothing started it: were HTCondor or the machine down?"
-    missed = [Night(planned.timestamp(), "missed", why) for planned in due]
-    return [record.write(nightly, night) for night in missed if night.folder_name not in recorded]
-
-
-def finish_dead_nights(nightly: Nightly, say: Say) -> Night | None:
-    """The night that is at work; one whose DAG died is finished.
-
-    A DAG that stays in the queue though all is done is taken out of it: when the scheduler was killed DAGMan goes on,
-    and the one that the new scheduler starts after it finds everything done in the log and waits for ever.
-    """
-    at_work = None
-    for night in _recent(nightly):
-        folder, waiting = record.folder(nightly, night), night.cluster is not None and pool.in_queue(night.cluster)
-        if waiting and night.cluster is not None and _is_over(night, folder):
-            say(f"the night of {night.label} is over, and its job {night.cluster} in the queue still; it is removed")
-            pool.forget(night.cluster)
-            waiting = False
-        if night.outcome == "running" and waiting:
-            at_work = night
-        elif night.outcome == "running":
-            why = "its DAG was gone from the queue before it had finished the night"
-            finish(nightly, folder, say, why if night.cluster else "it was interrupted as it started")
-    return at_work
-
-
-def _recent(nightly: Nightly) -> list[Night]:
-    """The last nights, as far back as one may be at work or its DAG linger: each that comes meanwhile says so."""
-    recent, over = [], 0
-    for night in record.newest_first(nightly):
-        recent.append(night)
-        over += night.outcome in ("measured", "failed")
-        if over == CHECKED_NIGHTS:
-            break
-    return recent[::-1]
-
-
-def _is_over(night: Night, folder: Path) -> bool:
-    """Whether a night, or all of its trials, ended so long ago that its DAG should have."""
-    if night.outcome != "running":
-        return bool(night.deliveries) and time.time() - (night.ended_wall_s or 0.0) > ENDING_S
-    trials = [trial for run in record.run_directories(folder) for trial in Run(run).trials()]
-    if not trials or any(trial.stage is not Stage.FINISHED or trial.again for trial in trials):
-        return False
-    ended = max((trial.directory / names.OUTCOME).stat().st_mtime for trial in trials)
-    return time.time() - ended > LINGERING_S
 
 
 def _retry(nightly: Nightly, ask: Callable[[], T], say: Say) -> T:
