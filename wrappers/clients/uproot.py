@@ -1,0 +1,98 @@
+"""uproot, ROOT files in Python: a share of the branches of every event, as arrays."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tierbench.wrappers.child import Run, run_program
+from tierbench.wrappers.client import Client, Option
+
+# Says "ready" when all is imported, which takes seconds, and waits as any child does.
+READ = """
+import json, math, os, sys, time
+import awkward, uproot
+url, tree, share, step, report = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+ready = os.dup(1)
+os.write(ready, b"ready\\n")
+if not os.read(0, 1):
+    sys.exit(125)
+how = {} if "://" in url else {"handler": uproot.source.file.MultithreadedFileSource}  # what is mapped nobody counts
+with uproot.open(url, **how) as file:
+    trees = [key for key, kind in file.classnames(cycle=False).items() if kind in ("TTree", "ROOT::RNTuple")]
+    if not (tree or trees):
+        sys.exit(url + ": has no tree")
+    entries = file[tree or trees[0]]
+    end = {"opened_wall_ns": int(time.time() * 1e9), "file_bytes": file.file.source.num_bytes, "events": 0}
+    names = [name for name in entries.keys() if "." not in name and "/" not in name]
+    names = names[: max(1, math.ceil(share * len(names)))]
+    for read in entries.iterate(names, step_size=step):  # which reads a basket of several steps once
+        end.setdefault("first_event_wall_ns", int(time.time() * 1e9))
+        end["events"] += len(read)
+    source = file.file.source
+    end.update(bytes=source.num_requested_bytes, requests=source.num_requests, chunks=source.num_requested_chunks)
+    end.update(branches=len(names), of_branches=len(entries.keys()), uproot=uproot.__version__)
+with open(report, "w") as out:
+    json.dump(end, out)
+"""
+LAUNCH = 'eval "$1" >&2 || exit 125; shift; exec python3 -c "$@"'
+SPECIFIED = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))"
+FURTHER = {"xrootd": "fsspec_xrootd"}
+
+
+class Uproot(Client):
+    """Reads its share of the branches event by event, a step of them at a time."""
+
+    kinds = ("tree", "higgs", "copies")
+    memory_mb = 512
+    usual_excess = 0.05
+    taken_in = "bytes_app"
+    remedy = "pip install uproot fsspec-xrootd there, or set options.setup of the workload to a line that finds them"
+    options = {
+        "branches": Option(1.0, 0.0001, 1, meaning="share of the branches that is read, from the first one on"),
+        "step_events": Option(10_000, 1, 10_000_000, meaning="events that are in memory at a time"),
+        "tree": Option("", kind="Tree", meaning="its name; empty: the first one"),
+        "setup": Option("", kind="Shell", meaning="a line of shell after which python3 finds uproot"),
+    }
+
+    @classmethod
+    def missing(cls, options: "Mapping[str, Any]") -> str:
+        return _absent("uproot", "awkward", setup=options["setup"])
+
+    @classmethod
+    def missing_by(cls, protocol: str) -> str:
+        return _absent(FURTHER[protocol]) if protocol in FURTHER and not _absent("uproot") else ""
+
+    def held_command(self) -> "list[str]":
+        return self.command()
+
+    def command(self) -> "list[str]":
+        options, self.report = self.job.options, self.job.scratch / "report.json"
+        words = [self.job.path, options["tree"], options["branches"], options["step_events"], self.report]
+        return ["sh", "-c", LAUNCH, "sh", options["setup"], READ, *map(str, words)]
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        try:
+            report = json.loads(self.report.read_text(errors="replace"))
+        except (OSError, ValueError):
+            return self.judged(run, None)
+        status, message, expected = "ok", "", self.job.expected_bytes
+        if expected is not None and report["file_bytes"] not in (None, expected):
+            status = "short-read" if report["file_bytes"] < expected else "failed"
+            message = f"the file has {report['file_bytes']} bytes where {expected} were expected"
+        return {
+            "status": status,
+            "message": message,
+            "opened_wall_ns": report.pop("opened_wall_ns"),
+            "first_byte_wall_ns": report.pop("first_event_wall_ns", None),
+            "events": report.pop("events"),
+            "bytes_app": report.pop("bytes"),
+            "bytes_client": None,  # its process reads modules of Python as it goes
+            "bytes_source": "uproot",
+            "detail": report,
+        }
+
+
+def _absent(*modules: str, setup: str = "") -> str:
+    """The first of the modules that the workers' Python does not find; "" if there is none."""
+    asked = run_program("sh", "-c", LAUNCH, "sh", setup, SPECIFIED, *modules)
+    return f"python3 finds no {' and '.join(modules)}" if asked.status else ""
