@@ -17,7 +17,7 @@ import numpy as np
 
 from tierbench.postprocess.compare.sequential import EQUIVALENT, FASTER, Question, look_at
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.stats import blocks, changes, held_together, student, tukey
+from tierbench.postprocess.stats import blocks, changes, simultaneous, student, tukey
 from tierbench.postprocess.verdict.counting import looks
 
 KINDS = ("equal", "variances 1 and 16", "heavy tails (t3)", "hours twice the scatter")
@@ -66,7 +66,7 @@ def false_change(chance, kind, points, repeats, runs):
     wrong = 0
     for _ in range(runs):
         made = changes(*(draw(chance, kind, points, repeats) for _ in range(2)))
-        wrong += any(not one.ratio.low <= 1 <= one.ratio.high for one in held_together(made.values()))
+        wrong += any(not one.ratio.low <= 1 <= one.ratio.high for one in simultaneous(made.values()))
     return f"{100 * wrong / runs:.1f} %"
 
 

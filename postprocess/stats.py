@@ -38,7 +38,7 @@ class Interval:
 
     def over(self, number: float) -> Interval:
         """All of it, divided by a number above 0."""
-        return Interval(*(None if one is None else one / number for one in (self.value, self.low, self.high)))
+        return Interval(*(None if bound is None else bound / number for bound in (self.value, self.low, self.high)))
 
     @property
     def reach(self) -> tuple[float, float]:
@@ -74,7 +74,7 @@ class Compared:
     @property
     def inverted(self) -> Compared:
         value, low, high = (
-            None if one is None else 1 / one for one in (self.ratio.value, self.ratio.high, self.ratio.low)
+            None if bound is None else 1 / bound for bound in (self.ratio.value, self.ratio.high, self.ratio.low)
         )
         return Compared(Interval(value, low, high), self.df, self.at_resolution)
 
@@ -159,17 +159,17 @@ class Blocks:
         """The one over the other; nothing where no repetition links them."""
         if point not in self.points or against not in self.points:
             return None
-        one, other = self.points[point], self.points[against]
-        if self.linked[one] != self.linked[other]:
+        first, second = self.points[point], self.points[against]
+        if self.linked[first] != self.linked[second]:
             return None
-        weights = (self.at == one) / self.counts[one] - (self.at == other) / self.counts[other]
-        apart = self.share[one] - self.share[other]
+        weights = (self.at == first) / self.counts[first] - (self.at == second) / self.counts[second]
+        apart = self.share[first] - self.share[second]
         weights = weights - self.own @ (self.inverse @ apart)
-        log = self.means[one] - self.means[other] - apart @ self.shifts
-        if min(self.counts[one], self.counts[other]) < 2:
+        log = self.means[first] - self.means[second] - apart @ self.shifts
+        if min(self.counts[first], self.counts[second]) < 2:
             return Compared(Interval(math.exp(log)))
         parts = np.bincount(self.at, weights**2, len(self.points)) * self.variances
-        at_resolution = bool((self.variances[[one, other]] <= RESOLUTION**2).all())
+        at_resolution = bool((self.variances[[first, second]] <= RESOLUTION**2).all())
         return replace(_compared(float(log), parts, self.dfs, self.df), at_resolution=at_resolution)
 
 
@@ -178,22 +178,22 @@ def blocks(values: Values) -> tuple[Blocks, list[tuple[Hashable, Hashable]]]:
 
     A stray lies further from what the others of its repetition and its point foretell than chance has it.
     """
-    kept, strays = dict(values), []
-    model = Blocks(kept)
-    for _ in range(max(1, len(kept) // 20)):
+    used, strays = dict(values), []
+    model = Blocks(used)
+    for _ in range(max(1, len(used) // 20)):
         can = (model.counts[model.at] >= LEAST_TRIALS) & (model.beside >= LEAST_POINTS) & (model.free > 1e-9)
         if not can.any() or not model.squares.any():
             break
         far = np.where(can, np.abs(model.rest) / np.sqrt(np.where(can, model.free, 1.0)), 0.0)
         worst = int(far.argmax())
         stray = model.trials[worst]
-        without = Blocks({key: value for key, value in kept.items() if key != stray})
+        without = Blocks({key: value for key, value in used.items() if key != stray})
         place = without.points[stray[0]]
         variance, df = (float(of[place]) for of in moderated(without.squares, without.freedom, DOUBT_OF_STRAYS))
-        if df <= 0 or not _is_beyond(float(far[worst]), variance, df, len(kept)):
+        if df <= 0 or not _is_beyond(float(far[worst]), variance, df, len(used)):
             break
         strays.append(stray)
-        del kept[stray]
+        del used[stray]
         model = without
     return model, strays
 
@@ -234,14 +234,14 @@ def moderated(squares: Numbers, freedom: Numbers, doubt: float = DOUBT) -> tuple
 def _inverse_trigamma(value: float) -> float:
     from scipy import special
 
-    found = 0.5 + 1 / value
+    root = 0.5 + 1 / value
     for _ in range(50):
-        there = float(special.polygamma(1, found))
-        step = there * (1 - there / value) / float(special.polygamma(2, found))
-        found += step
-        if abs(step) < 1e-8 * found:
+        there = float(special.polygamma(1, root))
+        step = there * (1 - there / value) / float(special.polygamma(2, root))
+        root += step
+        if abs(step) < 1e-8 * root:
             break
-    return found
+    return root
 
 
 def _linked(there: Numbers) -> list[int]:
@@ -280,25 +280,27 @@ def changes(before: Values, after: Values, *, with_strays: bool = False) -> dict
     shift = max(moved / weight, least) if weight > 1e-9 else 0.0
     offsets = (0, len(models[0].counts))
     most = float(freedom.sum()) + (steps if shift or freedom.sum() < 1e-9 else 0.0)
-    found = {}
+    compared = {}
     for point in (point for point in models[0].points if point in models[1].points):
         places = [m.points[point] for m in models]
         counts = np.array([m.counts[place] for m, place in zip(models, places, strict=True)])
         log = float(models[1].means[places[1]] - models[0].means[places[0]])
         if counts.min() < 2:
-            found[point] = Compared(Interval(math.exp(log)))
+            compared[point] = Compared(Interval(math.exp(log)))
             continue
         own = [place + offset for place, offset in zip(places, offsets, strict=True)]
         parts = np.append(variances[own] / counts, shift * float((1 / counts).sum()))
-        found[point] = _compared(log, parts, np.append(dfs[own], steps), most)
-    return found
+        compared[point] = _compared(log, parts, np.append(dfs[own], steps), most)
+    return compared
 
 
-def held_together(compared: Iterable[Compared]) -> list[Compared]:
+def simultaneous(compared: Iterable[Compared]) -> list[Compared]:
     """The same ratios with intervals that hold all together in 95 % of runs."""
     every = list(compared)
-    number = max(sum(one.df is not None for one in every), 1)
-    return [Compared(one.ratio.as_of(one.df, student(one.df, number)), one.df) if one.df else one for one in every]
+    number = max(sum(each.df is not None for each in every), 1)
+    return [
+        Compared(each.ratio.as_of(each.df, student(each.df, number)), each.df) if each.df else each for each in every
+    ]
 
 
 @dataclass(frozen=True)

@@ -123,19 +123,19 @@ def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
     waiting = why_latency((candidate.use for candidate in candidates), clients)
     if waiting:
         return LATENCY, "; ".join([waiting, f"busiest: {busiest}", *sent_again])
-    known = ["nothing that is known of is full", busiest, *_shared(used), *why_not_latency(clients), *sent_again]
-    return UNEXPLAINED, "; ".join(known)
+    reasons = ["nothing that is known of is full", busiest, *_shared(used), *why_not_latency(clients), *sent_again]
+    return UNEXPLAINED, "; ".join(reasons)
 
 
 def _candidates(used: Sequence[Resource], clients: Clients) -> Iterator[Candidate]:
     used = [r for r in used if r.on_the_way or r.role == "machine"]
     cpu_bound = clients.cpu_efficiency is not None and clients.cpu_efficiency >= CLIENT_FULL
     for role in ("storage", "gateway", "door", "worker"):
-        mine = [r for r in used if r.role == role]
-        yield from _nic(role, mine)
+        of_role = [r for r in used if r.role == role]
+        yield from _nic(role, of_role)
         # Where the clients themselves keep a core busy each, a worker full of them is no cause of its own.
         if not (role == "worker" and cpu_bound):
-            yield from _cpu(role, mine)
+            yield from _cpu(role, of_role)
     for r in used:
         if r.role == "wan" and r.utilisation is not None:
             words = (
@@ -150,20 +150,20 @@ def _candidates(used: Sequence[Resource], clients: Clients) -> Iterator[Candidat
 
 def _nic(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
     """A role's interfaces."""
-    ways = {}
+    uses = {}
     for direction in ("NIC sent", "NIC received"):
-        known = _fullest(role, [r for r in used if r.resource == direction and r.ceiling])
-        if known:
-            rate, most = sum(r.value for r in known), sum(r.ceiling or 0 for r in known)
-            often = sum(r.at_ceiling for r in known) / len(known)
-            ways[direction] = (rate / most, rate, most, often, known)
-    if not ways:
+        fullest = _fullest(role, [r for r in used if r.resource == direction and r.ceiling])
+        if fullest:
+            rate, most = sum(r.value for r in fullest), sum(r.ceiling or 0 for r in fullest)
+            often = sum(r.at_ceiling for r in fullest) / len(fullest)
+            uses[direction] = (rate / most, rate, most, often, fullest)
+    if not uses:
         return
-    direction, (use, rate, most, often, known) = max(ways.items(), key=lambda way: way[1][0])
+    direction, (use, rate, most, often, fullest) = max(uses.items(), key=lambda each: each[1][0])
     moved = f"{direction.removeprefix('NIC ')} {rate:.1f} of {most:.1f} Mb/s ({_percent(use)})"
-    beside = sum(r.resource == direction for r in used) - len(known)
+    beside = sum(r.resource == direction for r in used) - len(fullest)
     among = f", one of {beside + 1} interfaces" if beside else ""
-    words = f"{_hosts(role, known)}{_interface(known) if beside else ''} {moved}, {known[0].source}{among}"
+    words = f"{_hosts(role, fullest)}{_interface(fullest) if beside else ''} {moved}, {fullest[0].source}{among}"
     yield _link(NIC[role], use, often, words)
 
 
@@ -175,13 +175,13 @@ def _link(label: str, use: float, often: float, words: str) -> Candidate:
     return Candidate(label, use, words, use >= LINK_FULL or in_bursts)
 
 
-def _fullest(role: str, known: Sequence[Resource]) -> Sequence[Resource]:
+def _fullest(role: str, used: Sequence[Resource]) -> Sequence[Resource]:
     """Those of a role that count.
 
     Of workers it is all, since one slow one among many does not limit the batch; of servers and their interfaces the
     fullest: who waits for it waits, whatever the others could still do.
     """
-    return known if role == "worker" else sorted(known, key=lambda r: r.utilisation or 0.0)[-1:]
+    return used if role == "worker" else sorted(used, key=lambda r: r.utilisation or 0.0)[-1:]
 
 
 def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
@@ -192,24 +192,26 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
         "busiest core's softirq": SOFTIRQ_FULL,
         "disks busy": DISK_FULL if role == "storage" else None,
     }
-    found = []
+    candidates = []
     for name, threshold in thresholds.items():
-        known = _fullest(role, [r for r in used if r.resource == name and r.ceiling])
-        if known and threshold:
-            mine = [r for r in used if role == "worker" or r.host == known[0].host]
-            value, most = sum(r.value for r in known), sum(r.ceiling or 0 for r in known)
+        fullest = _fullest(role, [r for r in used if r.resource == name and r.ceiling])
+        if fullest and threshold:
+            own = [r for r in used if role == "worker" or r.host == fullest[0].host]
+            value, most = sum(r.value for r in fullest), sum(r.ceiling or 0 for r in fullest)
             use = value / most
-            amount = f"{value:.2f} of {most:g} cores, {known[0].source}" if known[0].unit == "cores" else _percent(use)
-            what = name if name != "CPU" or known[0].unit != "%" else "CPU, all cores"
-            words = f"{_hosts(role, known)}: {what} {amount}"
-            if known[0].unit == "cores":
-                words += f" ({_percent(use)}{_throttled(mine)})"
-            stolen = max((r.value for r in mine if r.resource == "CPU stolen"), default=0.0)
+            amount = (
+                f"{value:.2f} of {most:g} cores, {fullest[0].source}" if fullest[0].unit == "cores" else _percent(use)
+            )
+            what = name if name != "CPU" or fullest[0].unit != "%" else "CPU, all cores"
+            words = f"{_hosts(role, fullest)}: {what} {amount}"
+            if fullest[0].unit == "cores":
+                words += f" ({_percent(use)}{_throttled(own)})"
+            stolen = max((r.value for r in own if r.resource == "CPU stolen"), default=0.0)
             words += f", {stolen:.0f} % stolen by the hypervisor" if stolen >= STOLEN_TOLD else ""
-            is_full = use >= threshold or (known[0].unit == "cores" and _held_back_much(use, mine))
-            found.append((use / threshold, Candidate(CPU[role], use, words, is_full)))
-    if found:
-        yield max(found, key=lambda pair: (pair[1].full, pair[0]))[1]
+            is_full = use >= threshold or (fullest[0].unit == "cores" and _held_back_much(use, own))
+            candidates.append((use / threshold, Candidate(CPU[role], use, words, is_full)))
+    if candidates:
+        yield max(candidates, key=lambda pair: (pair[1].full, pair[0]))[1]
 
 
 def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Candidate]:
@@ -246,8 +248,8 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
 
     def nics(host: str, role: str, of: Collection[str] | None = None) -> list[Ceiling | None]:
         """The ceilings of a host's interfaces, or of some; of one that is not sampled, as of one interface."""
-        mine = [card for card in cards.get(host, [{}]) if not of or card.get("name") in of]
-        return [data.ceilings.nic(host, role, card) for card in mine]
+        of_host = [card for card in cards.get(host, [{}]) if not of or card.get("name") in of]
+        return [data.ceilings.nic(host, role, card) for card in of_host]
 
     if "wan" in data.ceilings.links and not data.trial.reads_again:
         yield "WAN link", data.ceilings.links["wan"]
@@ -258,8 +260,8 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
         each = [nics(host, role, _sending(host, used) if role != "storage" else None) for host in sorted(hosts)]
         if role == "storage":  # side by side: what does not go through one of them can go through another
             each = [[nic for server in each for nic in server]]
-        if known := [_side_by_side(host) for host in each if host and all(host)]:
-            yield WHO[role], min(known, key=lambda ceiling: ceiling.mbps)
+        if limits := [_side_by_side(host) for host in each if host and all(host)]:
+            yield WHO[role], min(limits, key=lambda ceiling: ceiling.mbps)
     workers = data.taking_hosts
     each = [nics(host, "worker") for host in sorted(workers)]
     if each and all(all(host) for host in each):
@@ -269,12 +271,12 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
 def _sending(host: str, used: Sequence[Resource]) -> set[str]:
     """The interfaces by which a server on the way sends on: the other side of a gateway sends acknowledgements."""
     sent = [r for r in used if (r.host, r.resource) == (host, "NIC sent")]
-    return {r.interface for r in sent if r.value >= SENDS * sum(one.value for one in sent)}
+    return {r.interface for r in sent if r.value >= SENDS * sum(each.value for each in sent)}
 
 
 def _side_by_side(nics: Sequence[Ceiling | None]) -> Ceiling:
-    known = [nic for nic in nics if nic]
-    return Ceiling(sum(nic.mbps for nic in known), known[0].source)
+    ceilings = [nic for nic in nics if nic]
+    return Ceiling(sum(nic.mbps for nic in ceilings), ceilings[0].source)
 
 
 def _sent_again(used: Iterable[Resource]) -> Iterator[str]:
@@ -295,16 +297,16 @@ def _held_back_much(use: float, used: Iterable[Resource]) -> bool:
 
 
 def _throttled(used: Iterable[Resource]) -> str:
-    held = _held_back(used)
-    return f", held back for {held:.2f} s a second" if held >= 0.01 else ""
+    seconds = _held_back(used)
+    return f", held back for {seconds:.2f} s a second" if seconds >= 0.01 else ""
 
 
-def _hosts(role: str, known: Sequence[Resource]) -> str:
-    return f"{WHO[role]} {known[0].host}" if len(known) == 1 else f"{len(known)} {WHO[role]}"
+def _hosts(role: str, used: Sequence[Resource]) -> str:
+    return f"{WHO[role]} {used[0].host}" if len(used) == 1 else f"{len(used)} {WHO[role]}"
 
 
-def _interface(known: Sequence[Resource]) -> str:
-    return f" {known[0].interface}" if len(known) == 1 and known[0].interface else ""
+def _interface(used: Sequence[Resource]) -> str:
+    return f" {used[0].interface}" if len(used) == 1 and used[0].interface else ""
 
 
 def _percent(share: float) -> str:

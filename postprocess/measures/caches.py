@@ -39,7 +39,9 @@ def proxied(data: TrialData) -> Proxied | str | None:
     if not data.trial.options.get("proxy") or data.window_ns is None or not read:
         return None
     proxies = _proxies(data)
-    requests, hits, sent_kb, fetched_kb = (_risen(data, proxies, one) for one in (REQUESTS, HITS, SENT_KB, FETCHED_KB))
+    requests, hits, sent_kb, fetched_kb = (
+        _risen(data, proxies, each) for each in (REQUESTS, HITS, SENT_KB, FETCHED_KB)
+    )
     if requests is None or hits is None or sent_kb is None or fetched_kb is None:
         return "no sampled host tells what the proxy sent and fetched"
     if hits > requests:  # a sampler of an earlier version let requests stand where they were
@@ -52,7 +54,7 @@ def proxied(data: TrialData) -> Proxied | str | None:
     )
     seconds = (data.window_ns[1] - data.window_ns[0]) / 1e9 + 5
     usual = HEAD * requests + OWN_ANSWERS * seconds * len(proxies) + broken_off
-    origin = _risen(data, [one for one in data.sampled if one.samples.role == ORIGIN], "tx_bytes")
+    origin = _risen(data, [each for each in data.sampled if each.samples.role == ORIGIN], "tx_bytes")
     sent, fetched = 1024 * sent_kb, 1024 * fetched_kb
     return Proxied(read, requests, hits, sent, fetched, usual, origin, at_rest_bytes(1, seconds))
 
@@ -66,8 +68,8 @@ def hit_share(data: TrialData) -> float | None:
 def software_bytes(data: TrialData) -> int | None:
     """What the software caches of the clients' hosts received; None where there is none, or not all have told."""
     fetched = [cache.fetched for cache in software_caches(data)]
-    known = [amount for amount in fetched if amount is not None]
-    return sum(known) if fetched and len(known) == len(fetched) else None
+    amounts = [amount for amount in fetched if amount is not None]
+    return sum(amounts) if fetched and len(amounts) == len(fetched) else None
 
 
 def software_caches(data: TrialData) -> list[SoftwareCache]:
@@ -77,8 +79,8 @@ def software_caches(data: TrialData) -> list[SoftwareCache]:
 
 def _proxies(data: TrialData) -> list[Sampled]:
     """The hosts whose proxy answered the sampler."""
-    hosts = [one for one, *_ in by_host(data.sampled) if REQUESTS in one.samples.columns]
-    return [one for one in hosts if one.samples.columns[REQUESTS].max(initial=-1) >= 0]
+    hosts = [host for host, *_ in by_host(data.sampled) if REQUESTS in host.samples.columns]
+    return [host for host in hosts if host.samples.columns[REQUESTS].max(initial=-1) >= 0]
 
 
 def _risen(data: TrialData, hosts: list[Sampled], counter: str) -> float | None:

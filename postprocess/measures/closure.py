@@ -68,10 +68,10 @@ def both_ends(data: TrialData) -> Iterator[tuple[str, list[Sampled], str]]:
 def together(data: TrialData, hosts: list[Sampled], direction: str) -> Moved | None:
     """What went through several hosts' interfaces; None unless each is known."""
     parts = [moved(host, direction, data) for host in hosts]
-    known = [part for part in parts if part is not None]
-    if not known or len(known) < len(parts):
+    present = [part for part in parts if part is not None]
+    if not present or len(present) < len(parts):
         return None
-    return Moved(sum(part.bytes for part in known), sum(part.packets for part in known))
+    return Moved(sum(part.bytes for part in present), sum(part.packets for part in present))
 
 
 def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
@@ -90,8 +90,8 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     if times[1] - times[0] - amount.known_s(times)[0] > LEAST_S:
         return None
     counted = counter.replace("bytes", "packets")
-    known = counted != counter and counted in sampled.samples.columns
-    return Moved(amount.rise(*times), counter_curve(sampled, counted, begin).rise(*times) if known else 0.0)
+    has_packets = counted != counter and counted in sampled.samples.columns
+    return Moved(amount.rise(*times), counter_curve(sampled, counted, begin).rise(*times) if has_packets else 0.0)
 
 
 def usual_excess(data: TrialData, row: TrialRow, reported: float) -> tuple[float, str]:
@@ -141,8 +141,8 @@ def sent_again(data: TrialData, carried: Moved | None) -> float:
 
 def at_rest(data: TrialData, row: TrialRow) -> float:
     """Bytes that the storage servers move in the window without clients: as measured, but not much."""
-    known = [mbps for mbps in (row.idle_before_mbps, row.idle_after_mbps) if mbps is not None]
-    mbps: float = min([MOST_AT_REST_MBPS * len(by_host(data.storage)), *known])
+    measured = [mbps for mbps in (row.idle_before_mbps, row.idle_after_mbps) if mbps is not None]
+    mbps: float = min([MOST_AT_REST_MBPS * len(by_host(data.storage)), *measured])
     return mbps * 1e6 / 8 * (row.window_s or 0.0)
 
 

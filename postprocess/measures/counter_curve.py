@@ -53,8 +53,8 @@ class CounterCurve:
 
     def rate(self, begin: float, end: float) -> float | None:
         """How fast it rose in the known part of a time; None if nothing of it is known."""
-        known = float(self.known_s(np.array([begin, end]))[0]) if end > begin else 0.0
-        return self.rise(begin, end) / known if known > 0 else None
+        seconds = float(self.known_s(np.array([begin, end]))[0]) if end > begin else 0.0
+        return self.rise(begin, end) / seconds if seconds > 0 else None
 
     def _between(self, times: Numbers, amounts: Numbers) -> Numbers:
         """Of what is known at the samples, how much lies between each two of these times; nothing without samples."""
@@ -110,8 +110,8 @@ def counter_curve(
         known = _summed(np.where(sound, np.diff(times), 0.0), len(times))
     whole = CounterCurve(times, risen, known)
     if fresh and counter in INTERFACE and not intervals.fresh[counter[:2]][these].all():
-        kept = np.flatnonzero(intervals.fresh[counter[:2]][these])
-        return CounterCurve(times[kept], risen[kept], known[kept])
+        places = np.flatnonzero(intervals.fresh[counter[:2]][these])
+        return CounterCurve(times[places], risen[places], known[places])
     return whole
 
 

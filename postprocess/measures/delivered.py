@@ -51,13 +51,13 @@ class Delivered:
 def delivered(data: TrialData) -> Delivered:
     """What the jobs of a trial took in."""
     begin, end = data.begin_ns, data.end_ns
-    known = [count for job in data.jobs if (count := job.bytes_taken) is not None]
+    counts = [count for job in data.jobs if (count := job.bytes_taken) is not None]
     silent = any(job.ok and job.bytes_taken is None for job in data.jobs)
     working = [job for job in data.jobs if job.has_work]
     rates = [job.bytes_taken * 8e-6 / job.run_s for job in working if job.bytes_taken is not None and job.run_s]
-    if not known or silent or begin is None or end is None:
+    if not counts or silent or begin is None or end is None:
         return Delivered(None, None, None, None, (), 0.0)
-    taken = sum(known)
+    taken = sum(counts)
     workers = data.far_end
     around = together(data, workers, data.measure.far_direction)  # in whole intervals: none of it is left out
     received = around.bytes if around else 0.0
@@ -88,21 +88,21 @@ def of_jobs(jobs: Iterable[Job], window_s: float | None) -> Fetches:
     done = [job.work for job in jobs if job.work]
     if not done:
         return Fetches()
-    counts = sum((one.latencies for one in done), Counter[float]())
-    cut_after = sum((one.cut_after for one in done), Counter[float]())
-    longest = max((one.latency_s["max"] or 0.0 for one in done), default=0.0) or None
-    overdue = sum(one.overdue for one in done)
+    counts = sum((work.latencies for work in done), Counter[float]())
+    cut_after = sum((work.cut_after for work in done), Counter[float]())
+    longest = max((work.latency_s["max"] or 0.0 for work in done), default=0.0) or None
+    overdue = sum(work.overdue for work in done)
     latencies = {name: _percentile(counts, share, longest, overdue, cut_after) for name, share in PERCENTILES.items()}
     return _fetches(done, {**latencies, "max": longest}, window_s)
 
 
 def _fetches(done: Sequence[WorkDone], latencies: Mapping[str, float | None], seconds: float | None) -> Fetches:
-    fetches = sum(one.fetches for one in done)
+    fetches = sum(work.fetches for work in done)
     return Fetches(
         fetches=fetches,
-        fetch_failures=sum(one.failed for one in done),
-        fetches_cut=sum(one.cut for one in done),
-        fetches_overdue=sum(one.overdue for one in done),
+        fetch_failures=sum(work.failed for work in done),
+        fetches_cut=sum(work.cut for work in done),
+        fetches_overdue=sum(work.overdue for work in done),
         fetches_per_s=fetches / seconds if seconds else None,
         latency_p50_s=latencies["p50"],
         latency_p95_s=latencies["p95"],

@@ -59,10 +59,10 @@ class OverTime:
     def storage(self) -> TimeSeries | None:
         """What all storage servers moved together."""
         servers = [host.mbps for host in self.hosts if host.role == "storage"]
-        return TimeSeries(servers[0].edges, np.sum([one.values for one in servers], axis=0)) if servers else None
+        return TimeSeries(servers[0].edges, np.sum([server.values for server in servers], axis=0)) if servers else None
 
     def thinned(self, steps: int) -> OverTime:
-        hosts = [HostSeries(one.host, one.role, one.mbps.thinned(steps)) for one in self.hosts]
+        hosts = [HostSeries(host.host, host.role, host.mbps.thinned(steps)) for host in self.hosts]
         return OverTime(hosts, self.taken_in.thinned(steps) if self.taken_in else None, self.further_hosts)
 
 
@@ -70,20 +70,24 @@ def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -
     """What each sampled host moved while a trial ran."""
     if trial.go_wall_ns is None or not trial.window_s or trial.window_s <= 0:
         return OverTime()
-    sampled = [one for one in sampled if len(one.samples) > 1]
+    sampled = [interface for interface in sampled if len(interface.samples) > 1]
     by_disks = trial.counted_by in DISKS
     if by_disks:  # the storage servers have nothing of this trial
-        sampled = [one for one in sampled if one.samples.role != "storage"]
+        sampled = [interface for interface in sampled if interface.samples.role != "storage"]
     hosts = list(_disks(sampled, trial, steps)) if by_disks else []
     at_workers = []
-    for one in sampled:
+    for interface in sampled:
         # Of one role all have the same edges, so that they can be added up.
-        alike = [other for other in sampled if other.samples.role == one.samples.role]
+        alike = [other for other in sampled if other.samples.role == interface.samples.role]
         step_s = _step_s(trial, max(resolution_s(alike, counter) for counter in COUNTERS.values()), steps)
-        way = (trial.direction or SENT) if one.samples.role == "storage" else SENT
-        hosts.append(HostSeries(one.samples.named, one.samples.role, _moved(one, COUNTERS[way], trial, step_s)))
-        if one.samples.role == "worker":
-            at_workers.append(_moved(one, COUNTERS[OTHER_WAY[trial.direction or SENT]], trial, step_s))
+        direction = (trial.direction or SENT) if interface.samples.role == "storage" else SENT
+        hosts.append(
+            HostSeries(
+                interface.samples.named, interface.samples.role, _moved(interface, COUNTERS[direction], trial, step_s)
+            )
+        )
+        if interface.samples.role == "worker":
+            at_workers.append(_moved(interface, COUNTERS[OTHER_WAY[trial.direction or SENT]], trial, step_s))
     drawn = busiest(hosts, OTHERS)
     return OverTime(drawn, _taken_in(at_workers, trial), len(hosts) - len(drawn))
 
@@ -101,10 +105,10 @@ def _moved_in_all(host: HostSeries) -> float:
 def _disks(sampled: Sequence[Sampled], trial: TrialRow, steps: int) -> Iterator[HostSeries]:
     """What the disks read of each host, or machine, that clients ran on: they are the storage of the trial."""
     counters, same = DISKS[trial.counted_by]
-    workers = {str(one.samples.header.get(same)): one for one in sampled if one.samples.role == "worker"}
-    for one in workers.values():
-        step_s = _step_s(trial, one.samples.period_s, steps)
-        yield HostSeries(f"{one.samples.host} disks", "storage", _moved(one, counters[SENT], trial, step_s))
+    workers = {str(worker.samples.header.get(same)): worker for worker in sampled if worker.samples.role == "worker"}
+    for worker in workers.values():
+        step_s = _step_s(trial, worker.samples.period_s, steps)
+        yield HostSeries(f"{worker.samples.host} disks", "storage", _moved(worker, counters[SENT], trial, step_s))
 
 
 def _taken_in(at_workers: Sequence[TimeSeries], trial: TrialRow) -> TimeSeries | None:

@@ -118,11 +118,11 @@ def resources(data: TrialData, of: Part) -> list[Resource]:
     """All resources of a trial's sampled hosts, its links and its clients."""
     moved = sum(per_second(server, data.measure.counter, of, 8 / 1e6) or 0.0 for server in data.storage)
     workers = of.hosts & (data.client_hosts if data.trial.on_disk else data.taking_hosts)
-    found: list[Resource] = []
+    used: list[Resource] = []
     for interfaces in by_host(data.sampled):
-        found += _of_host(interfaces, data, of, moved, workers)
-    found += _of_workers_not_sampled(data, of)
-    return [*found, *_of_links(data, of, found, moved), *_of_machine(data, of), *_of_clients(data, of)]
+        used += _of_host(interfaces, data, of, moved, workers)
+    used += _of_workers_not_sampled(data, of)
+    return [*used, *_of_links(data, of, used, moved), *_of_machine(data, of), *_of_clients(data, of)]
 
 
 def _of_host(
@@ -131,17 +131,20 @@ def _of_host(
     sampled = interfaces[0]
     samples = sampled.samples
     host, role = samples.host, samples.role
-    rates = {way: [per_second(one, f"{way}_bytes", of, 8 / 1e6) for one in interfaces] for way in ("tx", "rx")}
-    carried = max(sum(rate or 0.0 for rate in way) for way in rates.values())
+    rates = {
+        direction: [per_second(nic, f"{direction}_bytes", of, 8 / 1e6) for nic in interfaces]
+        for direction in ("tx", "rx")
+    }
+    carried = max(sum(rate or 0.0 for rate in direction) for direction in rates.values())
     on_the_way = carried >= CARRIES * moved
     if role in ("storage", "worker"):
         on_the_way = host in (workers if role == "worker" else {server.samples.host for server in data.storage})
     here = Here(host, role, on_the_way)
-    for number, one in enumerate(interfaces):
-        ceiling = data.ceilings.nic(host, role, one.samples.card)
-        for way, words in (("tx", "NIC sent"), ("rx", "NIC received")):
-            near = at_ceiling(one, f"{way}_bytes", of, ceiling)
-            yield from here.carried(words, rates[way][number], ceiling, near, one.samples.interface)
+    for number, nic in enumerate(interfaces):
+        ceiling = data.ceilings.nic(host, role, nic.samples.card)
+        for direction, words in (("tx", "NIC sent"), ("rx", "NIC received")):
+            near = at_ceiling(nic, f"{direction}_bytes", of, ceiling)
+            yield from here.carried(words, rates[direction][number], ceiling, near, nic.samples.interface)
     if "cpu_own_ns" in samples.columns and samples.columns["cpu_own_ns"].max(initial=-1) >= 0:
         yield from _of_own_processors(sampled, of, here)
     elif not shares_machine(sampled, data):
@@ -196,21 +199,21 @@ def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
         ceiling = data.ceilings.nic(host, "worker", {})
         if ceiling:
             source = f"{ceiling.source}; not sampled, the rate is by its clients"
-            way = f"NIC {data.measure.far_direction}"
-            yield Resource(host, "worker", way, by_host[host], "Mb/s", ceiling.mbps, source)
+            resource = f"NIC {data.measure.far_direction}"
+            yield Resource(host, "worker", resource, by_host[host], "Mb/s", ceiling.mbps, source)
 
 
-def _of_links(data: TrialData, of: Part, found: list[Resource], moved: float) -> Iterator[Resource]:
+def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> Iterator[Resource]:
     """The WAN, which is no host's: it carries what leaves the storage's site, or comes to it."""
     if data.storage and (wan := data.ceilings.links.get("wan")):  # to a disk there is none
-        way = f"NIC {data.measure.direction}"
-        crossing = [r.value for r in found if r.role == "door" and r.on_the_way and r.resource == way]
+        resource = f"NIC {data.measure.direction}"
+        crossing = [r.value for r in used if r.role == "door" and r.on_the_way and r.resource == resource]
         rate = sum(crossing) or moved
-        doors = {r.host for r in found if r.role == "door" and r.on_the_way and r.resource == way}
-        across = [one for one in data.sampled if one.samples.host in doors] if sum(crossing) else data.storage
+        doors = {r.host for r in used if r.role == "door" and r.on_the_way and r.resource == resource}
+        across = [nic for nic in data.sampled if nic.samples.host in doors] if sum(crossing) else data.storage
         _, rates = window_rates(across, of.begin_ns, of.end_ns, data.measure.counter)
-        known = rates[np.isfinite(rates)]
-        near = float(np.mean(known >= NEARLY_FULL * wan.mbps)) if len(known) else 0.0
+        finite = rates[np.isfinite(rates)]
+        near = float(np.mean(finite >= NEARLY_FULL * wan.mbps)) if len(finite) else 0.0
         yield Resource("", "wan", "link", rate, "Mb/s", wan.mbps, wan.source, near)
 
 
@@ -224,10 +227,10 @@ def _of_machine(data: TrialData, of: Part) -> Iterator[Resource]:
 
 
 def _of_clients(data: TrialData, of: Part) -> Iterator[Resource]:
-    known = [(job.computing_s, job.run_s) for job in of.clients if job.computing_s is not None and job.run_s]
-    run_s = sum(run for _, run in known if run)
+    times = [(job.computing_s, job.run_s) for job in of.clients if job.computing_s is not None and job.run_s]
+    run_s = sum(run for _, run in times if run)
     if run_s:
-        share = 100 * sum(cpu for cpu, _ in known if cpu) / run_s
+        share = 100 * sum(cpu for cpu, _ in times if cpu) / run_s
         cores = data.trial.cores_each
         whose = "one core each" if cores == 1 else "one core for each of its processes"
         yield Resource("", "client", "CPU of a client", share, "%", 100.0 * cores, whose)
@@ -270,8 +273,8 @@ def gauge(sampled: Sampled, column: str, of: Part) -> float | None:
         return None
     inside = _inside(sampled, of)
     values = sampled.samples.columns[column][inside][1:-1]
-    known = values[values >= 0]
-    return float(known.mean()) if len(known) else None
+    readings = values[values >= 0]
+    return float(readings.mean()) if len(readings) else None
 
 
 def _one_core(sampled: Sampled, of: Part, column: str, all_pct: float | None) -> float | None:
@@ -290,8 +293,8 @@ def _one_core(sampled: Sampled, of: Part, column: str, all_pct: float | None) ->
         return all_pct
     inside = slice(_inside(sampled, of).start + 1, _inside(sampled, of).stop - 1)
     core, busy = (sampled.samples.columns[name][inside] for name in ("cpu_busiest", column))
-    known = busy >= 0
-    own = np.bincount(core[known], busy[known]) / max(1, int(known.sum())) if known.any() else np.zeros(1)
+    sound = busy >= 0
+    own = np.bincount(core[sound], busy[sound]) / max(1, int(sound.sum())) if sound.any() else np.zeros(1)
     return max(all_pct, float(own.max()))
 
 

@@ -55,10 +55,10 @@ def traffic(
     rates_5s = _rates(moved, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))
     known_s = [float(server.known_s(np.array([0, window_s]))[0]) for server in moved]
     means = [server.rate(0, window_s) for server in moved]
-    known = [mean * MEGABITS for mean in means if mean is not None]
+    mbps = [mean * MEGABITS for mean in means if mean is not None]
     return Traffic(
         bytes=sum(server.rise(0, window_s) for server in moved) if window_s - min(known_s) < LEAST_S else None,
-        mean_mbps=sum(known) if len(known) == len(moved) else None,
+        mean_mbps=sum(mbps) if len(mbps) == len(moved) else None,
         volatility_mbps=_spread(rates),
         volatility_5s_mbps=_spread(rates_5s),
         peak_mbps=float(np.nanmax(rates)) if np.isfinite(rates).any() else None,
@@ -100,8 +100,8 @@ def _rates(moved: list[CounterCurve], times: Numbers) -> Numbers:
 
 
 def _spread(rates: Numbers) -> float | None:
-    known = rates[np.isfinite(rates)]
-    return float(np.std(known, ddof=1)) if len(known) > 1 else None
+    finite = rates[np.isfinite(rates)]
+    return float(np.std(finite, ddof=1)) if len(finite) > 1 else None
 
 
 SETTLE_S = 0.2  # what is on its way when the last client ends is no background
@@ -149,9 +149,9 @@ def _settled(moved: CounterCurve) -> float | None:
     samples = slice(first, max(first, moved.before(LATE_S)) + 1)
     if not len(moved):
         return None
-    rise, known = moved.risen[-1] - moved.risen[samples], moved.known[-1] - moved.known[samples]
-    enough = known >= LEAST_IDLE_S
-    return float((rise[enough] / known[enough]).min()) if enough.any() else None
+    rise, seconds = moved.risen[-1] - moved.risen[samples], moved.known[-1] - moved.known[samples]
+    enough = seconds >= LEAST_IDLE_S
+    return float((rise[enough] / seconds[enough]).min()) if enough.any() else None
 
 
 def _idle_rate(moved: CounterCurve, first: int, last: int) -> float | None:
@@ -164,8 +164,8 @@ def _idle_rate(moved: CounterCurve, first: int, last: int) -> float | None:
 
 def _sum_of_known(rates: list[float | None]) -> float | None:
     """All servers' rate in Mb/s; None unless it is known of each."""
-    known = [rate for rate in rates if rate is not None]
-    return sum(known) * MEGABITS if known and len(known) == len(rates) else None
+    present = [rate for rate in rates if rate is not None]
+    return sum(present) * MEGABITS if present and len(present) == len(rates) else None
 
 
 def settles(data: TrialData) -> bool:

@@ -59,9 +59,9 @@ class Ceilings:
 
         Where the round-trip time is no number, each host may have one of its own.
         """
-        kept = {link: ceiling for link, ceiling in self.links.items() if link not in arranged}
+        unchanged = {link: ceiling for link, ceiling in self.links.items() if link not in arranged}
         links = {link: Ceiling(to, ARRANGED) for link, to in arranged.items() if link != "rtt_ms" and to is not None}
-        changed = dataclasses.replace(self, links={**kept, **links})
+        changed = dataclasses.replace(self, links={**unchanged, **links})
         if "rtt_ms" not in arranged:
             return changed
         rtt_ms = arranged["rtt_ms"]
@@ -82,10 +82,10 @@ class Ceilings:
         of_host = self.hosts.get(host)
         if changed and of_host is not None and of_host.source == MEASURED:
             of_host = None
-        known = of_host or link
-        if own and (known is None or (known.source == STATED and own.mbps < known.mbps)):
+        limit = of_host or link
+        if own and (limit is None or (limit.source == STATED and own.mbps < limit.mbps)):
             return own
-        return known
+        return limit
 
 
 class Carried(TypedDict):
@@ -134,19 +134,19 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
     except Damaged as error:
         tell(str(error))
     try:
-        found = json_files.read_as(Lines, run / names.CEILINGS, names.CEILINGS)
-        lines, measured_from = found.get("measured", []), found.get("from", measured_from)
+        content = json_files.read_as(Lines, run / names.CEILINGS, names.CEILINGS)
+        lines, measured_from = content.get("measured", []), content.get("from", measured_from)
     except FileNotFoundError:
         pass
     except Damaged as error:
         tell(str(error))
-    known = ceilings(stated, lines, pool)
+    of_pool = ceilings(stated, lines, pool)
     own = {
         str(sampler.get("host")): Ceiling(rate, STATED)
         for sampler in samplers.values()
         if (rate := stated.get(sampler.get("link") or ""))
     }
-    return dataclasses.replace(known, hosts={**own, **known.hosts}, rtt_from=measured_from)
+    return dataclasses.replace(of_pool, hosts={**own, **of_pool.hosts}, rtt_from=measured_from)
 
 
 def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str) -> Ceilings:

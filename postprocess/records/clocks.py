@@ -19,20 +19,6 @@ Bounds = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Offset:
-    """By how much a host's wall clock is ahead of the access point's."""
-
-    host: str
-    milliseconds: float
-    error_ms: float
-
-    @property
-    def proven_ms(self) -> float:
-        """What is left of it when the measurement erred as far as it can."""
-        return max(0.0, abs(self.milliseconds) - self.error_ms)
-
-
-@dataclass(frozen=True)
 class Difference:
     """By how much one host's wall clock is ahead of another's."""
 
@@ -44,15 +30,6 @@ class Difference:
     @property
     def proven_ms(self) -> float:
         return max(0.0, self.milliseconds - self.error_ms)
-
-
-def offsets(data: TrialData) -> list[Offset]:
-    """The offsets of all hosts that have measured theirs."""
-    if not data.clock:
-        return []
-    own_low, own_high = data.clock.low_ns, data.clock.high_ns
-    apart = {host: (low - own_high, high - own_low) for host, (low, high) in _bounds(data).items()}
-    return [Offset(host, (low + high) / 2e6, (high - low) / 2e6) for host, (low, high) in apart.items()]
 
 
 def widest(data: TrialData, among: Collection[str] | None = None) -> Difference | None:
@@ -83,8 +60,16 @@ def reading_and_storage(data: TrialData) -> set[str]:
     return {server.samples.host for server in data.storage} | data.client_hosts
 
 
-def largest_offset(data: TrialData) -> Offset | None:
-    return max(offsets(data), key=lambda offset: (offset.proven_ms, abs(offset.milliseconds)), default=None)
+def largest_offset_ms(data: TrialData) -> float | None:
+    """By how much the clock of a host is ahead of the access point's, where that is proven to be most."""
+    if not data.clock:
+        return None
+    own_low, own_high = data.clock.low_ns, data.clock.high_ns
+    apart = [
+        ((low + high - own_low - own_high) / 2e6, (high - low + own_high - own_low) / 2e6)
+        for low, high in _bounds(data).values()
+    ]  # with the error
+    return max(apart, key=lambda pair: (max(0.0, abs(pair[0]) - pair[1]), abs(pair[0])), default=(None,))[0]
 
 
 def not_compared(data: TrialData) -> list[str]:
@@ -98,19 +83,19 @@ def not_compared(data: TrialData) -> list[str]:
 
 def steps_ms(data: TrialData) -> dict[str, float]:
     """How far each host's wall clock has moved against its monotonic clock during the trial."""
-    found: dict[str, float] = {}
+    steps: dict[str, float] = {}
     for sampled in data.sampled:
         columns = sampled.samples.columns
         if "wall_ns" in columns and len(columns["wall_ns"]) > 1:
             apart = columns["wall_ns"] - columns["mono_ns"]
             if len(apart) > 2:  # a sampler that was preempted between its two clocks is no step
                 apart = np.median(np.stack([apart[:-2], apart[1:-1], apart[2:]]), axis=0)
-            found[sampled.samples.host] = float(apart.max() - apart.min()) / 1e6
+            steps[sampled.samples.host] = float(apart.max() - apart.min()) / 1e6
     for host, moves in _client_moves(data).items():
-        found[host] = max(found.get(host, 0.0), *map(abs, moves))
+        steps[host] = max(steps.get(host, 0.0), *map(abs, moves))
     if step_ms := step_of_access_point_ms(data):
-        found["the access point"] = step_ms
-    return found
+        steps["the access point"] = step_ms
+    return steps
 
 
 def step_of_access_point_ms(data: TrialData) -> float:
@@ -170,12 +155,12 @@ def _client_moves(data: TrialData) -> dict[str, list[float]]:
 
 def _bounds(data: TrialData) -> dict[str, Bounds]:
     """Between which two times each host's wall clock is ahead of the access point's uptime."""
-    found = {}
+    narrowest = {}
     for host, bounds in _measured(data).items():
         # All bounds hold at once, unless the clock was set in between; then those of the first moment are taken.
         low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
-        found[host] = (low, high) if low <= high else bounds[0]
-    return found
+        narrowest[host] = (low, high) if low <= high else bounds[0]
+    return narrowest
 
 
 def _measured(data: TrialData) -> dict[str, list[Bounds]]:

@@ -38,19 +38,19 @@ def _settings(data: TrialData) -> Hosts:
     hosts: Hosts = defaultdict(dict)
     for job in data.jobs:
         if job.start:
-            mine = hosts[job.host]
-            mine["role"] = "worker"
-            mine.update({f"client.{name}": told for name in FROM_START if (told := getattr(job.start, name))})
-            mine.update({f"client.{name}": job.detail[name] for name in FROM_DETAIL if job.detail.get(name)})
+            settings = hosts[job.host]
+            settings["role"] = "worker"
+            settings.update({f"client.{name}": value for name in FROM_START if (value := getattr(job.start, name))})
+            settings.update({f"client.{name}": job.detail[name] for name in FROM_DETAIL if job.detail.get(name)})
     for sampled in data.sampled:
         header = sampled.samples.header
-        mine = hosts[sampled.samples.host]
-        mine["role"] = sampled.samples.role
-        mine.update({name: header[name] for name in FROM_HEADER if header.get(name) is not None})
-        mine.update({name: value for name, value in (header.get("tuning") or {}).items() if value is not None})
+        settings = hosts[sampled.samples.host]
+        settings["role"] = sampled.samples.role
+        settings.update({name: header[name] for name in FROM_HEADER if header.get(name) is not None})
+        settings.update({name: value for name, value in (header.get("tuning") or {}).items() if value is not None})
         for kind in ("package", "mount"):
-            mine.update({f"{kind} {name}": value for name, value in (header.get(f"{kind}s") or {}).items()})
-    return {host: {name: _plain(value) for name, value in mine.items()} for host, mine in hosts.items()}
+            settings.update({f"{kind} {name}": value for name, value in (header.get(f"{kind}s") or {}).items()})
+    return {host: {name: _plain(value) for name, value in settings.items()} for host, settings in hosts.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -113,7 +113,7 @@ def _usual(
             for name, value in settings.items():
                 values[group(trial, host)][name].append(value)
     return {
-        alike: {name: Counter(found).most_common(1)[0][0] for name, found in settings.items()}
+        alike: {name: Counter(seen).most_common(1)[0][0] for name, seen in settings.items()}
         for alike, settings in values.items()
     }
 
@@ -122,12 +122,12 @@ def _unlike(hosts: Hosts) -> dict[str, dict[str, Any]]:
     """The clients' versions and settings in which workers are not alike, by worker."""
     workers = {host: settings for host, settings in hosts.items() if settings.get("role") == "worker"}
     names = sorted({name for settings in workers.values() for name in settings})
-    found = {}
+    unlike = {}
     for name in names:
         by_worker = {host: settings[name] for host, settings in workers.items() if name in settings}
         if len(set(map(_text, by_worker.values()))) > 1:
-            found[name] = by_worker
-    return found
+            unlike[name] = by_worker
+    return unlike
 
 
 def _text(value: Any) -> str:

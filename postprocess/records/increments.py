@@ -49,11 +49,11 @@ def refresh_distance_s(
     alike = np.abs(between - np.median(between)) <= 1.01 * period_s
     if alike.mean() < ALIKE:
         return None
-    found = float(between[alike].mean())
-    if found < SLOWER * period_s:
+    distance = float(between[alike].mean())
+    if distance < SLOWER * period_s:
         return None
     flowing = slice(at[:-1][busy][0], at[1:][busy][-1] + 1)
-    return None if _rests(segments, news, flowing) else found
+    return None if _rests(segments, news, flowing) else distance
 
 
 def with_news(times: Numbers, news: Booleans, resolution_s: float) -> Booleans:
@@ -115,19 +115,22 @@ def intervals(samples: Samples) -> Intervals:
         for name in in_ticks.intersection(present):
             differences[name] = np.maximum(_difference(samples.columns[name]), 0)
     gap = seconds > 1.5 * samples.period_s
-    news = {way: _freshness(samples, differences, way) for way in ("rx", "tx")}
-    fresh, resolution = {way: news[way][0] for way in news}, {way: news[way][1] for way in news}
+    news = {direction: _freshness(samples, differences, direction) for direction in ("rx", "tx")}
+    fresh, resolution = (
+        {direction: news[direction][0] for direction in news},
+        {direction: news[direction][1] for direction in news},
+    )
     return Intervals(seconds, differences, gap, wraps, resets, anew, fresh, resolution, samples.period_s)
 
 
-def _freshness(samples: Samples, differences: dict[str, Numbers], way: str) -> tuple[Booleans, float]:
+def _freshness(samples: Samples, differences: dict[str, Numbers], direction: str) -> tuple[Booleans, float]:
     """Which samples have news of what the interface moves this way, and how far apart these are.
 
     Where nobody knows whether TCP rests in a pause of one way, news of the other way tell that the driver does not.
     """
-    segments = samples.columns.get("tcp_out_segs" if way == "tx" else "tcp_in_segs")
-    ways = (way,) if segments is not None and len(segments) and np.ptp(segments) else ("rx", "tx")
-    counters = [samples.columns[name] for name in INTERFACE if name[:2] in ways and name in samples.columns]
+    segments = samples.columns.get("tcp_out_segs" if direction == "tx" else "tcp_in_segs")
+    directions = (direction,) if segments is not None and len(segments) and np.ptp(segments) else ("rx", "tx")
+    counters = [samples.columns[name] for name in INTERFACE if name[:2] in directions and name in samples.columns]
     every = np.ones(len(samples), bool)
     news = every.copy()
     if len(samples):
@@ -135,11 +138,11 @@ def _freshness(samples: Samples, differences: dict[str, Numbers], way: str) -> t
     if news.all():
         return every, samples.period_s
     times = (samples.columns["mono_ns"] - samples.columns["mono_ns"][0]) / 1e9
-    rises = np.nan_to_num(differences.get(f"{way}_bytes", np.zeros(len(samples))))
-    found = refresh_distance_s(times, samples.period_s, news, rises, segments)
-    if found is None:
+    rises = np.nan_to_num(differences.get(f"{direction}_bytes", np.zeros(len(samples))))
+    distance = refresh_distance_s(times, samples.period_s, news, rises, segments)
+    if distance is None:
         return every, samples.period_s
-    return with_news(times, news, found), found
+    return with_news(times, news, distance), distance
 
 
 def _source(

@@ -73,7 +73,7 @@ def read_trial(folder: Path) -> TrialData:
     troubles: list[str] = []
     optional: list[str] = []  # what is missing of samples that enter no mean
 
-    def found(shape: type[T], path: Path) -> T | None:
+    def read(shape: type[T], path: Path) -> T | None:
         return _found(shape, path, troubles.append)
 
     jobs = read_jobs(folder, trial.jobs)
@@ -86,9 +86,9 @@ def read_trial(folder: Path) -> TrialData:
     troubles += _other_go_times(go, jobs)
     outcome = read_outcome(folder)
     conditions = condition_states(folder, trial.conditions) if any(job.starts for job in jobs) else []
-    troubles += [trouble for one in conditions if (trouble := one.trouble() or one.unproven())]
+    troubles += [trouble for state in conditions if (trouble := state.trouble() or state.unproven())]
     starts = [job.go_wall_ns for job in jobs if job.go_wall_ns]
-    flushes = {host: found(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
+    flushes = {host: read(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
     return TrialData(
         trial,
         jobs,
@@ -103,16 +103,16 @@ def read_trial(folder: Path) -> TrialData:
         missing_optional=optional,
         writes=bool(trial.writes),
         left=(outcome or Outcome()).left,
-        verified=_verified(found(PlaceReport, folder / names.CLEARED)),
+        verified=_verified(read(PlaceReport, folder / names.CLEARED)),
         other_pools=_other_pools(folder, trial, jobs),
-        clock=found(OwnClock, folder / names.CLOCK),
+        clock=read(OwnClock, folder / names.CLOCK),
         begin_clock=begin_clock,
         ceilings=_ceilings(folder, trial, conditions, optional),
-        arranged=[f"{one.name}: {one.now} {one.condition.unit}".strip() for one in conditions],
+        arranged=[f"{state.name}: {state.now} {state.condition.unit}".strip() for state in conditions],
         arranged_on=_asked_of_hosts(conditions),
         software_caches=_software_caches(conditions),
         mounts={host: report.mounts for host, report in flushes.items() if report},
-        beside=found(Beside, folder / names.BESIDE),
+        beside=read(Beside, folder / names.BESIDE),
     )
 
 
@@ -120,15 +120,15 @@ def _ceilings(folder: Path, trial: Definition, conditions: list[ConditionState],
     """What the links on its way can carry, as they were arranged; to a worker's own disk there are none."""
     if trial.on_disk:
         return Ceilings()
-    known = read_ceilings(folder.absolute().parents[1], trial.pool, optional.append)
+    ceilings = read_ceilings(folder.absolute().parents[1], trial.pool, optional.append)
     if trial.measure.direction == RECEIVED:
-        known = known.towards_storage()
-    arranged = {role_of(one.condition.link): one.number for one in conditions if one.condition.link}
-    distances = [one for one in conditions if one.condition.link == "rtt_ms"]
-    if len({one.number for one in distances}) > 1:  # who is how far by which of them, nobody says
+        ceilings = ceilings.towards_storage()
+    arranged = {role_of(state.condition.link): state.number for state in conditions if state.condition.link}
+    distances = [state for state in conditions if state.condition.link == "rtt_ms"]
+    if len({state.number for state in distances}) > 1:  # who is how far by which of them, nobody says
         arranged["rtt_ms"] = None
     of_hosts = distances[0].each if len(distances) == 1 else None
-    return known.under(arranged, of_hosts).to(trial.servers)
+    return ceilings.under(arranged, of_hosts).to(trial.servers)
 
 
 def _unread(folder: Path, damage: Damaged) -> TrialData:
@@ -137,7 +137,7 @@ def _unread(folder: Path, damage: Damaged) -> TrialData:
     try:
         plan = json_files.read_as(Planned, run / names.PLAN)
         planned = next(trial for trial in plan.trials if trial["id"] == folder.name)
-        configuration = next(one for one in plan.configurations if one["id"] == planned["configuration"])
+        configuration = next(table for table in plan.configurations if table["id"] == planned["configuration"])
     except (FileNotFoundError, Damaged, StopIteration, KeyError):
         raise damage from None
     nothing = {"workers": [], "samplers": [], "sample_period_s": 0.0, "flush": {}}
@@ -215,8 +215,8 @@ def _other_pools(folder: Path, trial: Definition, jobs: list[Job]) -> dict[str, 
 
 def _asked_of_hosts(conditions: list[ConditionState]) -> dict[str, list[str]]:
     asked: dict[str, list[str]] = {}
-    for one in conditions:
-        asked.setdefault(one.condition.host, []).append(f"{one.condition.condition}: {one.condition.value}")
+    for state in conditions:
+        asked.setdefault(state.condition.host, []).append(f"{state.condition.condition}: {state.condition.value}")
     return asked
 
 
@@ -224,14 +224,14 @@ def _software_caches(conditions: Iterable[ConditionState]) -> list[SoftwareCache
     """Those of a trial's conditions that are about a cache."""
     return [
         SoftwareCache(
-            one.condition.host,
-            one.condition.value,
-            str(one.cache_before.get("folder") or ""),
-            _number(one.cache_before.get("bytes")),
-            _number(one.cache_after.get("bytes")),
+            state.condition.host,
+            state.condition.value,
+            str(state.cache_before.get("folder") or ""),
+            _number(state.cache_before.get("bytes")),
+            _number(state.cache_after.get("bytes")),
         )
-        for one in conditions
-        if one.condition.value in (COLD, WARM)
+        for state in conditions
+        if state.condition.value in (COLD, WARM)
     ]
 
 
@@ -241,19 +241,19 @@ def _number(value: object) -> int | None:
 
 def _undoing(conditions: list[ConditionState]) -> dict[str, int]:
     """From when on, by a host's monotonic clock, it undid what was arranged for the trial; the earliest of several."""
-    found: dict[str, int] = {}
-    for one in conditions:
-        since = one.records.get("restored", {}).get("undoing_mono_ns")
+    begins: dict[str, int] = {}
+    for state in conditions:
+        since = state.records.get("restored", {}).get("undoing_mono_ns")
         if isinstance(since, int):
-            found[one.condition.host] = min(since, found.get(one.condition.host, since))
-    return found
+            begins[state.condition.host] = min(since, begins.get(state.condition.host, since))
+    return begins
 
 
 def pools_of_run(run: Path) -> list[tuple[str, list[str]]]:
     """What a trial may take from the others: each pool’s workers, once, in the order in which they count."""
-    found = (_found(OfPool, path, lambda _: None) for path in sorted((run / names.TRIALS).glob(f"*/{names.TRIAL}")))
-    said = [(one.pool, list(one.workers)) for one in found if one]
-    return [one for place, one in enumerate(said) if one not in said[place + 1 :]]
+    records = (_found(OfPool, path, lambda _: None) for path in sorted((run / names.TRIALS).glob(f"*/{names.TRIAL}")))
+    said = [(each.pool, list(each.workers)) for each in records if each]
+    return [each for place, each in enumerate(said) if each not in said[place + 1 :]]
 
 
 def _read_all_samples(
@@ -279,7 +279,7 @@ def _read_all_samples(
             tell(host, str(error))
             continue
         used = samples.until(undoing[host]) if host in undoing else samples
-        sampled += [Sampled(one, intervals(one)) for one in used.by_interface()]
+        sampled += [Sampled(interface, intervals(interface)) for interface in used.by_interface()]
         if (samples.host, samples.role) != (host, roles.get(host, samples.role)):
             tell(host, f"samples of {host}: are of {samples.host} as {samples.role} by their header")
         if samples.damage and not samples.cut:  # whether what is left covers the window is looked at for itself

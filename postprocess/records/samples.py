@@ -353,23 +353,23 @@ OURS = {
 
 def described(header: Mapping[str, Any]) -> dict[str, Described]:
     """The columns of a file by their plain names; one of which nothing is known is left out."""
-    found: dict[str, Described] = {}
+    columns: dict[str, Described] = {}
     for column in header["columns"]:
         name = plain(column["name"])
         if "source" in column:
-            found[name] = Described(name, *(str(column.get(key, "")) for key in ("unit", "kind", "scope", "source")))
+            columns[name] = Described(name, *(str(column.get(key, "")) for key in ("unit", "kind", "scope", "source")))
         elif name in OURS:
-            found[name] = OURS[name]
-    return found
+            columns[name] = OURS[name]
+    return columns
 
 
 def counters(header: Mapping[str, Any]) -> dict[str, list[str]]:
     """The counters of each source, which can only begin anew together."""
-    found: dict[str, list[str]] = defaultdict(list)
+    by_source: dict[str, list[str]] = defaultdict(list)
     for column in described(header).values():
         if column.kind == "counter":
-            found[column.source].append(column.name)
-    return found
+            by_source[column.source].append(column.name)
+    return by_source
 
 
 def ticks(header: Mapping[str, Any]) -> set[str]:

@@ -130,16 +130,16 @@ class TrialData:
         """
         if not self.trial.on_disk:
             servers, end = self.trial.servers, self.trial.copied_to
-            named = [one for one in self._servers if not servers or one.samples.host in servers]
-            return [one for one in named if one.samples.host != end] or named
+            named = [interface for interface in self._servers if not servers or interface.samples.host in servers]
+            return [interface for interface in named if interface.samples.host != end] or named
         same = "host" if self.measure.by == "own disks" else "boot_id"
-        return list({str(one.samples.header.get(same)): one for one in self.workers_at_work}.values())
+        return list({str(interface.samples.header.get(same)): interface for interface in self.workers_at_work}.values())
 
     @property
     def other_servers(self) -> list[Sampled]:
         """All interfaces of those storage servers that have nothing to do with its way."""
-        mine = {one.samples.host for one in self.storage}
-        return [one for one in self._servers if one.samples.host not in mine]
+        own = {interface.samples.host for interface in self.storage}
+        return [interface for interface in self._servers if interface.samples.host not in own]
 
     @property
     def _servers(self) -> list[Sampled]:
@@ -202,6 +202,6 @@ def _counts_its_own_disks(sampled: Sampled) -> bool:
 def by_host(sampled: Iterable[Sampled]) -> list[list[Sampled]]:
     """The interfaces of each host: what is the host's own, all of them have."""
     hosts: dict[str, list[Sampled]] = {}
-    for one in sampled:
-        hosts.setdefault(one.samples.host, []).append(one)
+    for interface in sampled:
+        hosts.setdefault(interface.samples.host, []).append(interface)
     return list(hosts.values())

@@ -49,11 +49,11 @@ def missing_bytes(data: TrialData, row: TrialRow) -> Measured:
     if settles(data):
         yield from _missing_at_ends(data)
     counts = _from_disks(data)
-    known = [count for count in counts if count is not None]
+    fetched = [count for count in counts if count is not None]
     read = _read_once(data)
-    if read and counts and len(known) == len(counts):  # others' reading hides no cache there
-        words = f"the kernel fetched {mb(sum(known))} from disks of {mb(read)} that the clients {data.measure.did}"
-        yield 100 * (1 - sum(known) / read), words + _counted_once(data)
+    if read and counts and len(fetched) == len(counts):  # others' reading hides no cache there
+        words = f"the kernel fetched {mb(sum(fetched))} from disks of {mb(read)} that the clients {data.measure.did}"
+        yield 100 * (1 - sum(fetched) / read), words + _counted_once(data)
 
 
 def _missing_at_ends(data: TrialData) -> Measured:
@@ -192,8 +192,8 @@ def other_servers(data: TrialData, row: TrialRow) -> Measured:
         return
     begin, end = data.window_ns
     counter, seconds = COUNTERS[data.measure.direction], (end - begin) / 1e9
-    moved = sum(counter_curve(one, counter, begin).rise(0, seconds) for one in data.other_servers)
-    hosts = sorted({one.samples.host for one in data.other_servers})
+    moved = sum(counter_curve(interface, counter, begin).rise(0, seconds) for interface in data.other_servers)
+    hosts = sorted({interface.samples.host for interface in data.other_servers})
     own = at_rest_bytes(len(hosts), seconds)
     if data.trial.copied_to in hosts:
         own += BELONGS_TO_THE_OTHER / 100 * read
@@ -321,12 +321,16 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
         (data.far_end, (measure.far_direction,)),
         *((servers, (SENT, RECEIVED)) for servers in of_role.values() if data.trial.protocol != "file"),
     ):
-        moved = {way: part.bytes for way in directions if (part := together(data, hosts, way)) is not None}
+        moved = {
+            direction: part.bytes for direction in directions if (part := together(data, hosts, direction)) is not None
+        }
         if moved and min(moved.values()) >= ON_THE_PATH * near.bytes:
-            way = max(moved, key=lambda way: moved[way])
+            direction = max(moved, key=lambda direction: moved[direction])
             names = ", ".join(abridged(sorted({each.samples.host for each in hosts})))
-            words = f"{names} {way} {mb(moved[way])}, where the storage {measure.direction} {mb(near.bytes)}"
-            yield 100 * (moved[way] - usual) / read, words
+            words = (
+                f"{names} {direction} {mb(moved[direction])}, where the storage {measure.direction} {mb(near.bytes)}"
+            )
+            yield 100 * (moved[direction] - usual) / read, words
 
 
 @rule(

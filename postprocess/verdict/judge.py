@@ -44,12 +44,11 @@ RULES = (incomplete, *(one for subject in SUBJECTS for one in vars(subject).valu
 
 def judge(data: TrialData, row: TrialRow) -> TrialRow:
     """The trial's row of trials.csv with its verdict."""
-    offset = clocks.largest_offset(data)
     row = replace(
         row,
         idle_before_mbps=idle_before_mbps(data),
         idle_after_mbps=idle_after_mbps(data),
-        clock_offset_ms=offset.milliseconds if offset else None,
+        clock_offset_ms=clocks.largest_offset_ms(data),
         conditions=host_settings.host_settings(data)["digest"],
         verdict_reasons=row.reasons,
     )

@@ -10,7 +10,7 @@ from scipy import stats
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.schema.columns import row_of
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.stats import blocks, changes, held_together, mean_interval, tukey
+from tierbench.postprocess.stats import blocks, changes, mean_interval, simultaneous, tukey
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.tables.write import tables
 
@@ -226,7 +226,7 @@ def test_of_runs_in_which_nothing_changed_few_have_a_change(points):
     chance, wrong = np.random.default_rng(9), 0
     for _ in range(100):
         found = changes(drawn(chance, points, 3), drawn(chance, points, 3))
-        wrong += any(not one.ratio.low <= 1 <= one.ratio.high for one in held_together(found.values()))
+        wrong += any(not one.ratio.low <= 1 <= one.ratio.high for one in simultaneous(found.values()))
     assert wrong <= 10
 
 
