@@ -72,13 +72,8 @@ def changes(first: Results, second: Results, metric: str) -> Iterator[Change]:
     values = [_values(trials, metric) for trials in runs]
     robust, whole = stats.changes(*values), stats.changes(*values, with_strays=True)
     of_valid = stats.changes(*(_values(trials, metric, doubtful=False) for trials in runs))
-<<<<<<< HEAD
     far = {f"{row.trial} of {run.name}" for run in (first, second) for row in strays(run.trials, metric)}
-    intervals = zip(stats.held_together(robust.values()), stats.held_together(whole.values()), strict=True)
-=======
-    far = {f"{row.trial} of {run.name}" for run in (one, other) for row in strays(run.trials, metric)}
     intervals = zip(stats.simultaneous(robust.values()), stats.simultaneous(whole.values()), strict=True)
->>>>>>> 342814d (Names in measures, records, verdict and stats say what they are of)
     for point, (compared, with_strays) in zip(robust, intervals, strict=True):
         levels = dict(point)  # type: ignore[call-overload]
         both = [trials[point] for trials in runs]  # type: ignore[index]
