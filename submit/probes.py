@@ -232,14 +232,7 @@ def _over_ssh(host: str, text: str, questions: list[dict[str, Any]], seconds: fl
     command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, remote]
     sent = time.time()
     try:
-        result = subprocess.run(
-            command,
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+        result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=seconds, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Report(trouble=f"ssh: {error}")
     return read_report(result.stdout, result.stderr, sent, time.time())

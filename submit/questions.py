@@ -185,31 +185,20 @@ def _conditions(
 def contents(
     site: Site, experiment: Experiment, known: Mapping[str, Mapping[str, Entry]], workers: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, Question]]:
-    """Of each set whose catalogue is known, on one worker that will read it: are its files what they were?"""
+    """Of each set whose catalogue is known, some files by chance, on a worker that will read them: are they as made?"""
     for folder, entries in known.items():
-        yield from _contents(site, experiment, folder, entries, workers)
-
-
-def _contents(
-    site: Site,
-    experiment: Experiment,
-    folder: str,
-    entries: Mapping[str, Entry],
-    workers: Mapping[str, Iterable[str]],
-) -> Iterator[tuple[str, Question]]:
-    """Some of a set's files, chosen by chance."""
-    uses = (use for use in experiment.uses() if use.replicas.folder == folder)
-    used = ((site.access[use.access], use.pool_by(site.access)) for use in uses if use.access in site.access)
-    reading = ((access, list(workers.get(pool, ()))) for access, pool in used if access.protocol in READABLE)
-    access, hosts = next((pair for pair in reading if pair[1]), (None, []))
-    if access is None or not entries:
-        return
-    chance = random.Random(experiment.seed)  # noqa: S311
-    chosen = chance.sample(list(entries.values()), min(CHOSEN, len(entries)))
-    directory = access.place(f"{site.storage.replicas}/{folder}")
-    files = [(access.url(f"{directory}/{entry.name}"), entry.bytes, entry.adler32) for entry in chosen]
-    about = {"files": files, "of": len(entries), "seconds": CONTENTS_SECONDS, **_shown(access)}
-    yield hosts[-1], Question("contents", f"replicas {folder}", about, brings=tuple(credentials.files(access)))
+        uses = [use for use in experiment.uses() if use.replicas.folder == folder and use.access in site.access]
+        readers = [(site.access[use.access], list(workers.get(use.pool_by(site.access), ()))) for use in uses]
+        able = [(access, hosts) for access, hosts in readers if access.protocol in READABLE and hosts]
+        if not able or not entries:
+            continue
+        access, hosts = able[0]
+        chance = random.Random(experiment.seed)  # noqa: S311
+        chosen = chance.sample(list(entries.values()), min(CHOSEN, len(entries)))
+        directory = access.place(f"{site.storage.replicas}/{folder}")
+        files = [(access.url(f"{directory}/{entry.name}"), entry.bytes, entry.adler32) for entry in chosen]
+        about = {"files": files, "of": len(entries), "seconds": CONTENTS_SECONDS, **_shown(access)}
+        yield hosts[-1], Question("contents", f"replicas {folder}", about, brings=tuple(credentials.files(access)))
 
 
 def _on_sampled(site: Site, sampler: Sampler) -> Iterator[Question]:

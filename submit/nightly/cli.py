@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -85,13 +86,13 @@ def register(subcommands: Any) -> None:
     new.add_argument("--floor", type=floor, action="append", default=[], metavar="NAME=RATE", help=by_name)
 
     verb("list", _list, "Show each nightly: when it is due, and how its last nights went")
-    for name, run, text in (
-        ("run", _run, "Begin a night now"),
-        ("pause", _pause, "Begin no nights until `resume`"),
-        ("resume", _resume, "Go on after `pause`"),
-        ("remove", _remove, "Begin no more nights; what was measured stays"),
+    named(verb("run", _run, "Begin a night now"))
+    for name, text in (
+        ("pause", "Begin no nights until `resume`"),
+        ("resume", "Go on after `pause`"),
+        ("remove", "Begin no more nights; what was measured stays"),
     ):
-        named(verb(name, run, text))
+        named(verb(name, partial(_change, name), text))
     check = verb("check", _check, "For a monitoring system: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, and one line")
     named(check)
     ack = verb("ack", _ack, "Acknowledge what has changed: no more messages of it")
@@ -188,26 +189,13 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0 if night and night.outcome == "running" else 1
 
 
-def _pause(arguments: argparse.Namespace) -> int:
-    from tierbench.submit.nightly import setup
-
-    setup.pause(find_nightly(arguments.nightly))
-    return 0
-
-
-def _resume(arguments: argparse.Namespace) -> int:
-    from tierbench.submit.nightly import setup
-
-    setup.resume(find_nightly(arguments.nightly))
-    return 0
-
-
-def _remove(arguments: argparse.Namespace) -> int:
+def _change(verb: str, arguments: argparse.Namespace) -> int:
     from tierbench.submit.nightly import setup
 
     nightly = find_nightly(arguments.nightly)
-    setup.remove(nightly)
-    print(f"{nightly.name}: no more nights; what was measured is in {nightly.directory}/{names.NIGHTS}")
+    {"pause": setup.pause, "resume": setup.resume, "remove": setup.remove}[verb](nightly)
+    if verb == "remove":
+        print(f"{nightly.name}: no more nights; what was measured is in {nightly.directory}/{names.NIGHTS}")
     return 0
 
 
