@@ -73,6 +73,9 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
             ceilings = ", ".join(sorted({f"the {each.same_ceiling}" for each in look.open}))
             limited = f"stopped {after}: more cannot answer what is open, as {ceilings} limits both sides"
             return dataclasses.replace(decision, ended=True, sentence=limited if look.open else f"answered {after}")
+        if not to_come:
+            open_ = f"{len(look.open)} of {len(look.comparisons)} comparisons are open {after}"
+            return dataclasses.replace(decision, ended=True, sentence=open_)
     elapsed = time.time() - min((path.stat().st_mtime for path in _begun(run, plan)), default=time.time())
     if measured >= rule.at_least and elapsed + elapsed / measured > rule.budget_s:
         sentence = f"stopped {after}: another one would go beyond the budget of {rule.budget}"

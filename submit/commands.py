@@ -22,7 +22,7 @@ from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import NAMED
 from tierbench.submit import pool, replication
-from tierbench.submit.answered import decide, read_decision
+from tierbench.submit.answered import decide
 from tierbench.submit.estimates import run_bytes
 from tierbench.submit.links import leave_ceilings
 from tierbench.submit.more import Asked, extension
@@ -305,7 +305,7 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
         say(f"`tierbench stop {run.directory}` ends it")
         return exit_status(interrupt)
     usable = bool(objects) or _show_tables(run.directory)
-    if sentence := read_decision(run.directory).sentence:
+    if (run.directory / names.ANSWERED).exists() and (sentence := decide(run.directory).sentence):
         show(sentence)
     unfinished = [trial for trial in run.trials() if not trial.well]
     if forsaken := lost(run, unfinished):

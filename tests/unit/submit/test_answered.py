@@ -122,6 +122,13 @@ def test_what_one_ceiling_limits_is_not_repeated_and_that_is_said(tmp_path: Path
     )
 
 
+def test_what_is_open_after_the_last_repetition_is_said(tmp_path: Path, looks: list[Look]) -> None:
+    run = made(tmp_path)
+    looks += [Look(8, (OPEN, FASTER))]
+    measure(run, 8)
+    assert decide(run).sentence == "1 of 2 comparisons are open after 8 of 8 repetitions"
+
+
 @pytest.mark.parametrize(("ago_s", "ended"), [(500, True), (100, False)])
 def test_a_repetition_that_would_go_beyond_the_budget_does_not_begin(
     tmp_path: Path, looks: list[Look], ago_s: float, ended: bool

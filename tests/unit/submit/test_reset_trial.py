@@ -67,6 +67,12 @@ def test_every_try_has_a_folder_of_its_own(tried: Path) -> None:
     assert {path.name for path in (tried / names.TRIES).iterdir()} == {"1", "2"}
 
 
+def test_a_trial_that_is_not_needed_gets_no_dag_of_its_own(tried: Path) -> None:
+    (tried / names.NOT_NEEDED).touch()
+    assert reset(tried, "0", "1").returncode == 3
+    assert json.loads((tried / names.OUTCOME).read_text())["state"] == "skipped"
+
+
 def test_a_trial_that_has_not_run_stays_as_it_is(tried: Path) -> None:
     reset(tried)
     before = sorted(str(path) for path in tried.rglob("*"))

@@ -96,6 +96,20 @@ def test_a_trial_that_has_its_turn_has_the_folders_that_its_jobs_write_to(trials
     assert {path.name for path in trials["first"].iterdir() if path.is_dir()} == set(names.FILLED)
 
 
+def test_a_trial_after_a_look_begins_when_those_before_have_been_looked_at(trials: Trials) -> None:
+    for number, name in enumerate(("first", "second"), 1):
+        trials[name].rename(trials[name].with_name(f"{name}.r{number}"))
+    second = trials["second.r2"]
+    (second / names.TRIAL).write_text('{"jobs": 1, "limits": {}, "after_look": true}')
+    (second / names.AFTER).write_text("")
+    (trials["first.r1"] / names.BEGUN).touch()
+    (trials["first.r1"] / names.SERVED).touch()
+    waiting = trials.take("second.r2")
+    assert waits(waiting)
+    (trials["first.r1"] / names.COUNTED).touch()
+    assert waiting.wait(PATIENCE_S) == 0
+
+
 def test_a_script_that_wakes_dagman_ends_when_a_second_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(turn.time, "time", lambda: 1000.25)
     slept: list[float] = []
