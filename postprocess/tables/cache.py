@@ -18,16 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import tierbench.dags
-import tierbench.monitors
-import tierbench.postprocess.measures
-import tierbench.postprocess.records
-import tierbench.postprocess.schema
-import tierbench.postprocess.tables
-import tierbench.postprocess.verdict
-import tierbench.site_configs
-import tierbench.wrappers
-from tierbench import files, json_files, names, postprocess
+import tierbench
+from tierbench import files, json_files, names
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.records.load_trial import pools_of_run
 from tierbench.postprocess.schema.columns import Column, places, row_of
@@ -35,11 +27,12 @@ from tierbench.postprocess.schema.rows import TrialRow
 
 OF_RUN = (names.PLAN, names.SITE, names.EXPERIMENT, names.CEILINGS)
 MADE = (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.TRIALS_CSV, names.CONDITIONS, names.OVER_TIME)
-WHOLE = (
-    tierbench.site_configs, tierbench.dags, tierbench.monitors, tierbench.wrappers,
-    postprocess.schema, postprocess.records, postprocess.measures, postprocess.verdict, postprocess.tables,
+# The code that makes tables; folders of reports, figures and commands do not.
+CODE = (
+    "*.py", "postprocess/*.py",
+    *(f"{folder}/**/*.py" for folder in ("site_configs", "dags", "monitors", "wrappers")),
+    *(f"postprocess/{folder}/**/*.py" for folder in ("schema", "records", "measures", "verdict", "tables")),
 )  # fmt: skip
-BESIDE = (tierbench, postprocess)  # without their folders: those of reports, figures and commands make no tables
 
 
 @dataclass(frozen=True)
@@ -127,11 +120,11 @@ def _code() -> bytes:
 
 
 def code_files() -> Iterator[tuple[Path, Path]]:
-    """By their packages' folders, the files of tierbench that a trial's tables may come from."""
-    for package in (*WHOLE, *BESIDE):
-        root = Path(str(package.__file__)).parent
-        for path in sorted(root.glob("*.py") if package in BESIDE else root.rglob("*.py")):
-            yield root.parent, path
+    """Tierbench's folder, with each of its files that a trial's tables may come from."""
+    root = Path(tierbench.__file__).parent
+    for pattern in CODE:
+        for path in sorted(root.glob(pattern)):
+            yield root, path
 
 
 def _version(library: str) -> bytes:

@@ -43,56 +43,38 @@ def leading(trial: Definition) -> dict[str, Any]:
 
 
 def job_row(trial: Definition, job: Job) -> JobRow:
-    """A client's row of jobs.csv."""
-    start, go, end = job.start, job.go, job.end
-    row = JobRow(
+    """A client's row of jobs.csv: what its records have under a column's name, and what follows from that."""
+    recorded = {
+        name: value
+        for record in (job.start, job.go, job.end, job.work) if record
+        for name, value in vars(record).items() if name in JobRow.__dataclass_fields__ and value is not None
+    }  # fmt: skip
+    values = {
         **leading(trial),
-        client=job.index,
-        program=trial.client,
-        fetched=of_job(job),
-        status=job.status,
-        starts=job.starts,
-        begin_wall_ns=job.begin_wall_ns,
-        begin_after_go_ms=_times(1e-6, job.late_ns),
-        run_s=job.run_s,
-        bytes_expected=job.expected_bytes,
-        rate_mbps=_times(8e-6, _ratio(job.bytes_app, job.run_s)),
-        cpu_efficiency=_ratio(job.computing_s, job.run_s),
-        detail=json.dumps(job.detail, sort_keys=True) if job.detail else "",
-    )
-    if start:
-        program = start.client or trial.client
-        row = replace(row, host=start.host, slot=start.slot or "", program=program, url=start.url)
-        row = replace(row, start_wall_ns=start.wall_ns)
-    if go:
-        row = replace(row, core=go.core)
-    if job.work:
-        last = _times(1e-6, job.last_late_ns)
-        row = replace(row, processes=job.work.processes, files=job.work.files, last_begin_after_go_ms=last)
-    if end is None:
-        return row
-    return replace(
-        row,
-        message=end.message or "",
-        opened_wall_ns=end.opened_wall_ns,
-        first_byte_wall_ns=end.first_byte_wall_ns,
-        end_wall_ns=end.wall_ns,
-        open_s=_times(1e-9, _difference(end.opened_wall_ns, job.begin_wall_ns)),
-        first_byte_s=_times(1e-9, _difference(end.first_byte_wall_ns, job.begin_wall_ns)),
-        bytes_app=end.bytes_app,
-        bytes_client=end.bytes_client,
-        bytes_source=end.bytes_source or "",
-        bytes_disk=end.bytes_disk,
-        reads=job.reads,
-        bytes_per_read=_ratio(end.bytes_client, job.reads),
-        events=end.events,
-        events_per_s=_ratio(end.events, job.run_s),
-        operations=end.operations,
-        operations_per_s=_ratio(end.operations, job.run_s),
-        cpu_user_s=end.cpu_user_s,
-        cpu_system_s=end.cpu_system_s,
-        exit_status=end.exit_status,
-    )
+        **recorded,
+        "client": job.index,
+        "program": (job.start and job.start.client) or trial.client,
+        "fetched": of_job(job),
+        "status": job.status,
+        "starts": job.starts,
+        "start_wall_ns": job.start and job.start.wall_ns,
+        "begin_wall_ns": job.begin_wall_ns,
+        "end_wall_ns": job.end and job.end.wall_ns,
+        "begin_after_go_ms": _times(1e-6, job.late_ns),
+        "last_begin_after_go_ms": _times(1e-6, job.last_late_ns) if job.work else None,
+        "open_s": _times(1e-9, _difference(recorded.get("opened_wall_ns"), job.begin_wall_ns)),
+        "first_byte_s": _times(1e-9, _difference(job.first_byte_wall_ns, job.begin_wall_ns)),
+        "run_s": job.run_s,
+        "bytes_expected": job.expected_bytes,
+        "rate_mbps": _times(8e-6, _ratio(job.bytes_app, job.run_s)),
+        "reads": job.reads,
+        "bytes_per_read": _ratio(job.bytes_client, job.reads),
+        "events_per_s": _ratio(recorded.get("events"), job.run_s),
+        "operations_per_s": _ratio(recorded.get("operations"), job.run_s),
+        "cpu_efficiency": _ratio(job.computing_s, job.run_s),
+        "detail": json.dumps(job.detail, sort_keys=True) if job.detail else "",
+    }
+    return JobRow(**values)
 
 
 def trial_row(data: TrialData) -> TrialRow:

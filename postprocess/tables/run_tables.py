@@ -37,8 +37,7 @@ from tierbench.starts import NATURAL, TOGETHER
 
 RESOLVED = "resolution"  # trials that are more alike than they resolve say no more than that
 OVERLAPPING = ("", NATURAL, TOGETHER)  # clients that begin one by one, or take turns, do not fill a way together
-Ladder = tuple[tuple[str, str], ...]  # what all its trials have alike
-Texts = Mapping[str, str]
+Point = tuple[tuple[str, str], ...]  # levels as texts, with their factors
 
 
 def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> list[SummaryRow]:
@@ -138,8 +137,9 @@ class _Model:
         return self._known.setdefault((point, against), self._blocks.ratio(point, against))
 
 
-def _point(row: TrialRow) -> Hashable:
-    return tuple((name, level_text(level)) for name, level in row.levels.items())
+def _point(row: Row, without: str = "") -> Point:
+    """Where a row is, but for one factor."""
+    return tuple((factor, text) for factor, text in row.point.items() if factor != without)
 
 
 def _ratio(
@@ -213,22 +213,18 @@ def _pairs(these: list[TrialRow], those: list[TrialRow], metric: str) -> list[tu
 
 def knee_rows(trials: Sequence[TrialRow], summary: Sequence[SummaryRow]) -> list[KneeRow]:
     """A row for each ladder of two batches or more, in the order of summary.csv."""
-    climbed: dict[Ladder, list[TrialRow]] = {}
+    climbed: dict[Point, list[TrialRow]] = {}
     for trial in trials:
         if counts(trial) and trial.delivered_mbps is not None and (trial.started or "") in OVERLAPPING:
-            climbed.setdefault(_ladder(trial.levels), []).append(trial)
-    rungs: dict[Ladder, list[SummaryRow]] = {}
+            climbed.setdefault(_point(trial, JOBS), []).append(trial)
+    rungs: dict[Point, list[SummaryRow]] = {}
     for row in summary:
-        rungs.setdefault(_ladder(row.levels), []).append(row)
+        rungs.setdefault(_point(row, JOBS), []).append(row)
     return [
         _knee_row(climbed[ladder], sorted(rows, key=lambda row: row.jobs))
         for ladder, rows in rungs.items()
         if len({trial.jobs for trial in climbed.get(ladder, [])}) > 1
     ]
-
-
-def _ladder(levels: Mapping[str, Any]) -> Ladder:
-    return tuple((name, level_text(level)) for name, level in levels.items() if name != JOBS)
 
 
 def _knee_row(trials: list[TrialRow], summary: list[SummaryRow]) -> KneeRow:
@@ -270,19 +266,19 @@ def scaling_rows(
         return []
     having = [row for row in summary if row.means[RATE].value is not None]
     measured = list(_measured(scaling.along, having, ratios))
-    tried = [_texts(row.levels) for row in summary]  # also what was measured in vain
+    tried = [row.point for row in summary]  # also what was measured in vain
     return [*measured, *_extrapolated(scaling, measured, tried)]
 
 
 def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioRow]) -> Iterator[ScalingRow]:
     for row in summary:
-        point = _texts(row.levels)
-        least = min((_texts(other.levels)[along] for other in summary if _alike(other, row, along)), key=float)
+        point = row.point
+        least = min((other.point[along] for other in summary if _point(other, along) == _point(row, along)), key=float)
         mean = row.means[RATE]
         ratio = next(
             (
                 of for of in ratios
-                if (of.factor, of.against, of.metric) == (along, least, RATE) and _texts(of.levels) == point
+                if (of.factor, of.against, of.metric) == (along, least, RATE) and of.point == point
             ),
             None,
         )  # fmt: skip
@@ -299,19 +295,21 @@ def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioR
         )
 
 
-def _extrapolated(scaling: Scaling, measured: Sequence[ScalingRow], tried: Sequence[Texts]) -> Iterator[ScalingRow]:
+def _extrapolated(
+    scaling: Scaling, measured: Sequence[ScalingRow], tried: Sequence[Mapping[str, str]]
+) -> Iterator[ScalingRow]:
     """What the other levels of the factor would bring where the least one alone was to be measured."""
     along, by = scaling.along, {factor: level_text(level) for factor, level in scaling.by.items()}
-    levels: dict[str, Any] = {_texts(row.levels)[along]: row.levels[along] for row in measured}
+    levels: dict[str, Any] = {row.point[along]: row.levels[along] for row in measured}
     for row in measured if by else ():
-        point = _texts(row.levels)
-        if sum(_alike(other, row, along) for other in measured) > 1:
+        point = row.point
+        if sum(_point(other, along) == _point(row, along) for other in measured) > 1:
             continue
         for text in sorted(levels.keys() - {point[along]}, key=float):
             if {**point, along: text} in tried:
                 continue
             like = {**point, **by, along: text}
-            model = next((base for base in measured if _texts(base.levels) == like and base.scale.value), None)
+            model = next((base for base in measured if base.point == like and base.scale.value), None)
             if model is None or model.against != point[along]:
                 continue
             steps = float(text) / float(point[along])
@@ -324,15 +322,6 @@ def _extrapolated(scaling: Scaling, measured: Sequence[ScalingRow], tried: Seque
                 scale=model.scale,
                 by=" ".join(f"{factor}={level}" for factor, level in by.items()),
             )
-
-
-def _texts(levels: Mapping[str, Any]) -> Texts:
-    return {factor: level_text(level) for factor, level in levels.items()}
-
-
-def _alike(first: SummaryRow | ScalingRow, second: SummaryRow | ScalingRow, along: str) -> bool:
-    """Whether two differ in nothing but their level of a factor, if in that."""
-    return {**_texts(first.levels), along: ""} == {**_texts(second.levels), along: ""}
 
 
 def _times(rate: Interval, factor: Interval) -> Interval:
