@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from matplotlib.figure import Figure as Canvas
+
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Picture
 from tierbench.postprocess.plots.ladder import (
@@ -43,6 +45,10 @@ class Drawing:
     @property
     def as_the_papers(self) -> bool:
         return as_the_papers(self.results)
+
+    def caption(self, figure: Figure) -> str:
+        """With its counterpart, where the run is laid out as the papers are."""
+        return f"{figure.caption} {figure.papers if self.as_the_papers else ''}".strip()
 
 
 Drawn = Iterator[Picture | Missing]
@@ -108,9 +114,7 @@ def _start_skew(figure: Figure, drawing: Drawing) -> Drawn:
     yield Picture(figure.name, figure.title, figure.caption, plot)
 
 
-def _of_panels(
-    draw: Callable[[Figure, Drawing, Panel], Iterator[Picture]],
-) -> Callable[[Figure, Drawing], Drawn]:
+def _of_panels(draw: Callable[[Figure, Drawing, Panel], Iterator[Picture]]) -> Callable[[Figure, Drawing], Drawn]:
     """A figure for each panel whose single trials are shown, or why there is none."""
 
     def drawn(figure: Figure, drawing: Drawing) -> Drawn:
@@ -194,8 +198,9 @@ def _shown(panels: Sequence[Panel]) -> list[Panel]:
     return [panel for several in each for panel in several]
 
 
-def _title(title: str, sheet: Sheet) -> str:
-    return f"{title}, {sheet.name}" if sheet.name else title
+def _of_sheet(figure: Figure, sheet: Sheet, caption: str, plot: Canvas, place: str = FOLDED) -> Picture:
+    title = f"{figure.title}, {sheet.name}" if sheet.name else figure.title
+    return Picture(f"{figure.name}.{sheet.id}", title, caption, plot, place)
 
 
 def _ladder(figure: Figure, drawing: Drawing) -> Drawn:
@@ -222,13 +227,8 @@ def ladder_picture(metric: Figure, sheet: Sheet, papers: bool = False) -> Pictur
         if flat
         else metric_ladder(sheet.plots, metric.column, label)
     )
-    return Picture(
-        f"{metric.name}.{sheet.id}",
-        _title(metric.title, sheet),
-        f"{words}{left_out(sheet.trials)} {named}".strip(),
-        figure,
-        SHOWN if metric.name == RATE_FIGURE.name else FOLDED,
-    )
+    caption = f"{words}{left_out(sheet.trials)} {named}".strip()
+    return _of_sheet(metric, sheet, caption, figure, SHOWN if metric.name == RATE_FIGURE.name else FOLDED)
 
 
 def volatility_column(rows: list[SummaryRow]) -> str:
@@ -255,9 +255,8 @@ def _volatility(figure: Figure, drawing: Drawing) -> Drawn:
 
 def _slope(figure: Figure, drawing: Drawing) -> Drawn:
     climbed = [(panel, plot) for panel, plot in drawing.plots if _climbs(plot)]
-    caption = f"{figure.caption} {figure.papers if drawing.as_the_papers else ''}".strip()
     for sheet in sheets_of(climbed, figure.column):
-        yield Picture(f"{figure.name}.{sheet.id}", _title(figure.title, sheet), caption, slope_ladder(sheet.plots))
+        yield _of_sheet(figure, sheet, drawing.caption(figure), slope_ladder(sheet.plots))
     if drawing.results.factors[JOBS].several and not climbed:
         yield Missing(figure.title, figure.missing)
 
@@ -279,7 +278,7 @@ def _saturation(figure: Figure, drawing: Drawing) -> Drawn:
         plot = saturation_plot(
             sheet.plots, [own[id(plot.series)] for plot in sheet.plots], "delivered throughput [Mb/s]"
         )
-        yield Picture(f"{figure.name}.{sheet.id}", _title(figure.title, sheet), figure.caption, plot, SHOWN)
+        yield _of_sheet(figure, sheet, figure.caption, plot, SHOWN)
     if results.factors[JOBS].several and not climbed:
         yield Missing(figure.title, next((row.why for row in results.knees if row.why), figure.missing))
 
@@ -292,8 +291,7 @@ def _climbs(plot: Plot) -> bool:
 def _gain(figure: Figure, drawing: Drawing) -> Drawn:
     for sheet in sheets_of(drawing.plots, figure.column):
         if any(row.gain.value is not None for row in sheet.rows):
-            title = _title(figure.title, sheet)
-            yield Picture(f"{figure.name}.{sheet.id}", title, figure.caption, gain_ladder(sheet.plots))
+            yield _of_sheet(figure, sheet, figure.caption, gain_ladder(sheet.plots))
 
 
 def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
@@ -322,7 +320,7 @@ def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
         yield Picture(
             f"{figure.name}.{panel.id or 'all'}",
             f"{figure.title}, {panel.name}".removesuffix(", "),
-            f"{caption} {figure.papers if drawing.as_the_papers else ''}".strip(),
+            drawing.caption(replace(figure, caption=caption)),
             timelines(courses),
         )
 

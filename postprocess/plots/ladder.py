@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -30,6 +30,7 @@ from tierbench.postprocess.plots.canvas import (
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, MEASURED, Mean, ScalingRow, SummaryRow
+from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import counts, verdict
@@ -151,16 +152,14 @@ def metric_ladder(plots: Sequence[Plot], metric: str, label: str) -> Figure:
 
     def draw(axes: Axes, plot: Plot) -> None:
         for number, line in enumerate(plot.series):
-            _means(axes, line, [ladder.dodged(row, number, len(plot.series)) for row in line.summary], metric, bars)
+            place = (number, len(plot.series))
+            draw_line(axes, line, [(ladder.dodged(row, *place), bar(row.means[metric], bars)) for row in line.summary])
             trials = [trial for trial in line.trials if trial[metric] is not None]
-            batches = (level_of(trial, ladder.factor.name) for trial in trials)
-            places = [ladder.beside(batch, number, len(plot.series)) for batch in batches]
-            trial_marks(
-                axes, line.label, line.look, zip(trials, places, (trial[metric] for trial in trials), strict=True)
-            )
+            beside = [ladder.beside(level_of(trial, ladder.factor.name), *place) for trial in trials]
+            trial_marks(axes, line.label, line.look, [(t, x, t[metric]) for t, x in zip(trials, beside, strict=True)])
 
     shown = {verdict(trial) for plot in plots for trial in plot.trials}
-    return drawn(plots, ladder, label, draw, [*_lines(plots), *verdict_handles(shown)])
+    return drawn(plots, ladder, label, draw, [*line_handles(plots), *verdict_handles(shown)])
 
 
 def drawn(
@@ -202,37 +201,30 @@ def _in_lines(title: str, letters: int) -> str:
     return textwrap.fill(title, letters, break_long_words=False, break_on_hyphens=False)
 
 
-def _means(axes: Axes, line: Series, places: Sequence[float], metric: str, bars: str) -> None:
-    means = [row.means[metric] for row in line.summary]
-    marks = [
-        (place, mean.value, *reach(mean, bars))
-        for place, mean in zip(places, means, strict=True)
-        if mean.value is not None
-    ]
-    if not marks:
-        return
-    known_places, values, below, above = map(list, zip(*marks, strict=True))
-    axes.errorbar(
-        known_places,
-        values,
-        yerr=[below, above],
-        **_line(line),
-    )
+def draw_line(axes: Axes, line: Series, points: Iterable[tuple[float, Interval]]) -> None:
+    """A line through the values at some places, with their error bars."""
+    known = [(place, value) for place, value in points if value.value is not None]
+    if known:
+        places, values = zip(*known, strict=True)
+        reaches = list(zip(*(value.reach for value in values), strict=True))
+        axes.errorbar(places, [value.value for value in values], yerr=reaches, elinewidth=1.2, **_style(line))
 
 
-def reach(mean: Mean, bars: str) -> tuple[float, float]:
-    """How far an error bar reaches below and above its mean."""
-    return mean.reach if bars == INTERVAL else (mean.sd or 0.0, mean.sd or 0.0)
+def bar(mean: Mean, bars: str) -> Interval:
+    """A mean with what its error bar shows."""
+    if bars == INTERVAL or mean.value is None:
+        return mean
+    return Interval(mean.value, mean.value - (mean.sd or 0.0), mean.value + (mean.sd or 0.0))
 
 
-def _line(line: Series) -> dict[str, Any]:
+def _style(line: Series) -> dict[str, Any]:
+    look = line.look
     return {
-        "label": line.label, "color": line.look.color, "marker": line.look.marker, "linestyle": line.line,
-        "markersize": MEAN, "elinewidth": 1.2,
+        "label": line.label, "color": look.color, "marker": look.marker, "linestyle": line.line, "markersize": MEAN,
     }  # fmt: skip
 
 
-def _lines(plots: Sequence[Plot]) -> list[Line2D]:
+def line_handles(plots: Sequence[Plot]) -> list[Line2D]:
     """The legend's lines, those of all plots; grey where a line has another colour in each plot."""
     looks: dict[str, list[Series]] = {}
     for line in (line for plot in plots for line in plot.series):
@@ -242,7 +234,7 @@ def _lines(plots: Sequence[Plot]) -> list[Line2D]:
         several[0] if len({line.look for line in several}) == 1 else replace(several[0], look=grey)
         for several in looks.values()
     ]
-    return [Line2D([], [], **{k: v for k, v in _line(line).items() if k != "elinewidth"}) for line in alike]
+    return [Line2D([], [], **_style(line)) for line in alike]
 
 
 def _top(panels: Sequence[Axes]) -> float | None:
@@ -278,7 +270,7 @@ def metric_strip(plots: Sequence[Plot], metric: str, label: str, bars: str) -> F
                 mean = row.means[metric]
                 if mean.value is None:
                     continue
-                below, above = reach(mean, bars)
+                below, above = bar(mean, bars).reach
                 axes.errorbar(
                     [mean.value], [place], xerr=[[below], [above]], color=line.look.color, marker=line.look.marker,
                     markersize=MEAN, elinewidth=1.2, label=line.label,

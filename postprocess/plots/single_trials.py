@@ -85,13 +85,7 @@ def timelines(courses: Sequence[Course]) -> Figure:
     handles = [
         Line2D([], [], color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label="first begin, last end"),
         Line2D([], [], color=INK, linewidth=1.1, label="mean delivered"),
-        Line2D(
-            [],
-            [],
-            color=MUTED,
-            linewidth=0.8,
-            label=by_storage,
-        ),
+        Line2D([], [], color=MUTED, linewidth=0.8, label=by_storage),
     ]
     if any(course.trial.slices.steady_end_s is not None for course in courses):
         handles.append(Patch(color=GRID, alpha=0.55, linewidth=0, label="steady state"))  # type: ignore[arg-type]

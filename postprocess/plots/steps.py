@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from tierbench.postprocess.plots.canvas import (
-    DOT,
-    HEIGHT_IN,
-    INK,
-    MEAN,
-    MUTED,
-    PAPER,
-    Look,
-    canvas,
-    legend,
-    line_handle,
-)
-from tierbench.postprocess.plots.ladder import Ladder, Plot, Series, drawn, ladder_of
+from tierbench.postprocess.plots.canvas import DOT, HEIGHT_IN, INK, MUTED, PAPER, Look, canvas, legend
+from tierbench.postprocess.plots.ladder import Ladder, Plot, draw_line, drawn, ladder_of, line_handles
 from tierbench.postprocess.schema.rows import RATE, TrialRow
-from tierbench.postprocess.schema.run_rows import KneeRow, SummaryRow
-from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.schema.run_rows import KneeRow
 from tierbench.postprocess.verdict.counting import counts
 
 Step = tuple[int, float]  # the larger batch, and what became of the rate
@@ -54,16 +41,19 @@ def slope_ladder(plots: Sequence[Plot]) -> Figure:
         places, factors = zip(*((ladder.place(str(jobs)), factor) for jobs, factor in linear(batches)), strict=True)
         axes.plot(places, factors, color=MUTED, linestyle=(0, (3, 3)), linewidth=1, marker="_", markersize=14)
         for number, line in enumerate(plot.series):
-            _steps(axes, line, ladder, (number, len(plot.series)), lambda row: row.growth)
+            place = (number, len(plot.series))
+            rows = [row for row in line.summary if row.growth.value is not None]
+            draw_line(axes, line, [(ladder.dodged(row, *place), row.growth) for row in rows])
             steps = list(_of_repetitions(line.trials, batches))
-            beside = [ladder.beside(str(jobs), number, len(plot.series)) for jobs, _ in steps]
-            axes.plot(beside, [step for _, step in steps], linestyle="none", **_mark(line, DOT))
+            beside, factors = [ladder.beside(str(jobs), *place) for jobs, _ in steps], [step for _, step in steps]
+            look = line.look
+            axes.plot(beside, factors, linestyle="none", color=look.color, marker=look.marker, markersize=DOT)
         axes.set_ylim(bottom=0)
 
     dashes = Line2D([], [], color=MUTED, linestyle=(0, (3, 3)), linewidth=1, label="each job brings its share")
     level = Line2D([], [], color=INK, linewidth=0.9, label="more jobs bring nothing")
     label = "rate over that with fewer jobs"
-    return drawn(plots, ladder, label, draw, [*_handles(plots), dashes, level], from_zero=False)
+    return drawn(plots, ladder, label, draw, [*line_handles(plots), dashes, level], from_zero=False)
 
 
 def gain_ladder(plots: Sequence[Plot]) -> Figure:
@@ -73,35 +63,11 @@ def gain_ladder(plots: Sequence[Plot]) -> Figure:
     def draw(axes: Axes, plot: Plot) -> None:
         axes.axhline(0, color=INK, linewidth=0.9)
         for number, line in enumerate(plot.series):
-            _steps(axes, line, ladder, (number, len(plot.series)), lambda row: row.gain)
+            steps = [(row, row.gain) for row in line.summary if row.gain.value is not None]
+            draw_line(axes, line, [(ladder.dodged(row, number, len(plot.series)), gain) for row, gain in steps])
 
     label = "gain over fewer jobs [Mb/s]"
-    return drawn(plots, ladder, label, draw, _handles(plots), from_zero=False)
-
-
-def _steps(
-    axes: Axes, line: Series, ladder: Ladder, place: tuple[int, int], step: Callable[[SummaryRow], Interval]
-) -> None:
-    """A line of steps, with their intervals."""
-    steps = [(row, value) for row in line.summary if (value := step(row).value) is not None]
-    reaches = [step(row).reach for row, _ in steps]
-    axes.errorbar(
-        [ladder.dodged(row, *place) for row, _ in steps],
-        [value for _, value in steps],
-        yerr=[[below for below, _ in reaches], [above for _, above in reaches]],
-        elinewidth=1.2,
-        label=line.label,
-        **_mark(line, MEAN),
-    )
-
-
-def _mark(line: Series, size: float) -> dict[str, Any]:
-    return {"color": line.look.color, "marker": line.look.marker, "markersize": size}
-
-
-def _handles(plots: Sequence[Plot]) -> list[Line2D]:
-    looks = {line.label: line.look for plot in plots for line in plot.series}
-    return [line_handle(label, look) for label, look in looks.items()]
+    return drawn(plots, ladder, label, draw, line_handles(plots), from_zero=False)
 
 
 def _of_repetitions(trials: Sequence[TrialRow], batches: Sequence[int]) -> Iterator[Step]:
@@ -138,14 +104,13 @@ def saturation_plot(plots: Sequence[Plot], knees: Sequence[Mapping[str, KneeRow]
     panels[-1].xaxis.set_minor_locator(NullLocator())
     panels[-1].set_xlabel("simultaneous jobs")
     panels[0].set_ylim(0, 1.15 * max(_heights(plots, knees)))
-    looks = {line.label: line.look for plot in plots for line in plot.series}
     cross = Line2D(
         [], [], color=MUTED, marker="+", markersize=11, linestyle="none", label="saturation point and plateau"
     )
     hollow = Line2D(
         [], [], color=MUTED, marker="o", markerfacecolor=PAPER, linestyle="none", label="predicted of more jobs"
     )
-    legend(figure, [*(line_handle(label, look) for label, look in looks.items()), cross, hollow])
+    legend(figure, [*line_handles(plots), cross, hollow])
     return figure
 
 
