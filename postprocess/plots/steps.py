@@ -45,9 +45,9 @@ def slope_ladder(plots: Sequence[Plot]) -> Figure:
             rows = [row for row in line.summary if row.growth.value is not None]
             draw_line(axes, line, [(ladder.dodged(row, *place), row.growth) for row in rows])
             steps = list(_of_repetitions(line.trials, batches))
-            beside, factors = [ladder.beside(str(jobs), *place) for jobs, _ in steps], [step for _, step in steps]
+            beside, growths = [ladder.beside(str(jobs), *place) for jobs, _ in steps], [step for _, step in steps]
             look = line.look
-            axes.plot(beside, factors, linestyle="none", color=look.color, marker=look.marker, markersize=DOT)
+            axes.plot(beside, growths, linestyle="none", color=look.color, marker=look.marker, markersize=DOT)
         axes.set_ylim(bottom=0)
 
     dashes = Line2D([], [], color=MUTED, linestyle=(0, (3, 3)), linewidth=1, label="each job brings its share")

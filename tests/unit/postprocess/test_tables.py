@@ -309,7 +309,7 @@ def test_a_broken_definition_costs_no_other_trial(run, folder):
 
 def test_a_definition_without_what_it_needs_is_told(folder):
     (folder / names.TRIAL).write_text("{}")
-    with pytest.raises(TierbenchError, match="it lacks pool, it lacks workers"):
+    with pytest.raises(TierbenchError, match="it lacks id"):
         trial_tables(folder)
 
 
