@@ -125,6 +125,7 @@ class View:
         self._told: set[Path] = set()
         self._failed: dict[Path, float] = {}  # the tries that were told to have failed, by their outcomes' times
         self._awaited = ""
+        self._spares = False
         self._above = 0  # lines above the last one that will be written over
         self._since_s = time.time()
         self._ends: dict[Path, float] = {}  # of trials that have ended since then
@@ -141,15 +142,16 @@ class View:
     def show(self, trials: list[TrialProgress], run: Run, *, ended: bool = False) -> None:
         """Tell of trials that have finished since, once they have a verdict, and what the one at work is at."""
         spared = {trial.directory for trial in trials if trial.state == SKIPPED} - self._told
-        if spared:
-            self._told |= spared
-            self.tell(f"{len(self._told)}/{len(trials)}  {len(spared)} trials are not needed")
+        self._told |= spared
+        if spared and not self._spares:
+            self._spares = True
+            self.tell("some trials are not needed any more, and are passed over")
         for trial in trials:
             if trial.stage is Stage.FINISHED and trial.again:
                 self._tried(trial)
             elif trial.stage is Stage.FINISHED and trial.directory not in self._told:
                 self._ends[trial.directory] = when = _when(trial.directory / names.OUTCOME)
-                has_no_tables = ended or not trial.well or trial.state == SKIPPED or time.time() - when > TABLES_SECONDS
+                has_no_tables = ended or not trial.well or time.time() - when > TABLES_SECONDS
                 if not has_no_tables and not trial.judged:
                     continue
                 self._told.add(trial.directory)

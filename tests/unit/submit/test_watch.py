@@ -79,6 +79,19 @@ def test_a_number_is_not_given_twice(run: Run) -> None:
     assert out.getvalue().count("1/24") == 1
 
 
+def test_trials_that_are_not_needed_are_told_of_once(run: Run) -> None:
+    out = io.StringIO()
+    view = View(out)
+    for number in (0, 1):
+        end(run, number, "skipped")
+        view.show(list(run.trials()), run)
+    judge(run, 2, "VALID")
+    view.show(list(run.trials()), run)
+    first, second = out.getvalue().splitlines()
+    assert first == "some trials are not needed any more, and are passed over"
+    assert second.startswith("3/")
+
+
 def test_a_wait_that_lasts_is_told_once(run: Run) -> None:
     trial = run.trial_directories[0]
     (trial / names.CLIENTS_LOG).touch()
