@@ -44,7 +44,7 @@ def measured(do: Callable[[], None]) -> tuple[float, float]:
 
 def iperf(client: RunningHost, server: RunningHost, streams: int) -> float:
     server.run("sh", "-c", "iperf3 -s -1 -D")
-    server.wait_until(lambda: ":5201" in server.run("ss", "-ltn").stdout, 5, "iperf3 did not listen", "none")
+    server.wait_until(lambda: ":5201" in server.run("ss", "-ltn").stdout, "iperf3 did not listen", "none")
     command = ["iperf3", "-J", "-R", "-t", "5", "-O", "2", "-P", str(streams), "-c", server.host.fqdn]
     return float(json.loads(client.run(*command).stdout)["end"]["sum_received"]["bits_per_second"]) / 1e6
 

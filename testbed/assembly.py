@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
 
 import tierbench
 from tierbench.errors import HostError
@@ -16,16 +15,23 @@ from tierbench.testbed import network, offered
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
-from tierbench.testbed.service import Hosts, Question, Reply, waves
+from tierbench.testbed.service import (
+    DELAY_LINE,
+    Hosts,
+    Question,
+    Reply,
+    Service,
+    at_once,
+    delay_line_listens,
+    start_delay_line,
+    wait_for,
+    waves,
+)
 from tierbench.testbed.services import SERVICES
 from tierbench.testbed.topology import WAN, Topology
 
-DELAY_LINE = "/usr/local/lib/tierbench/delayline.py"
 SOURCE = "/opt/tierbench"
 STAGES = ("dags", "submit", "wrappers", "monitors", "postprocess", "testbed", "site_configs")
-START_SECONDS = 30.0
-
-T = TypeVar("T")
 
 
 def assemble(hosts: Hosts, topology: Topology, site: str, rootfs: Path, say: Say) -> None:
@@ -45,16 +51,15 @@ def assemble(hosts: Hosts, topology: Topology, site: str, rootfs: Path, say: Say
 
     for wave in waves(SERVICES):
         say(", ".join(service.name for service in wave if service.name))
-        at_once(lambda service: service.start(hosts, topology), wave)
+        at_once(lambda service: _start(service, hosts, topology), wave)
 
     say("waiting for the pool to be complete")
     at_once(lambda service: service.complete(hosts, topology), SERVICES)
 
 
-def at_once(do: Callable[[T], None], things: Iterable[T]) -> None:
-    """Do it to all things side by side; the first failure is raised when all have ended."""
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(do, things))
+def _start(service: Service, hosts: Hosts, topology: Topology) -> None:
+    service.start(hosts, topology)
+    wait_for(service.questions(hosts, topology))
 
 
 def _stage(hosts: Hosts, topology: Topology, site: str) -> None:
@@ -97,23 +102,8 @@ def _wire(hosts: Hosts, topology: Topology) -> None:
     )  # fmt: skip
     wan.script([*network.wan_lines(topology), *network.delay_lines(settings)])
     at_once(lambda host: hosts[host.name].wire(topology), topology.sited_hosts)
-    if wan.read("/run/wan-delay").strip() == b"delay-line":
-        queues = map(str, network.QUEUES.values())
-        # Real-time priority: under load an ordinary process would be late by milliseconds.
-        wan.daemon("delayline", "chrt", "-f", "20", "python3", DELAY_LINE, network.RTT_FILE, *queues)
-        wan.wait_until(
-            lambda: delay_line_listens(wan),
-            START_SECONDS,
-            "the WAN's delay line did not start",
-            "delayline.log",
-        )
-
-
-def delay_line_listens(wan: RunningHost) -> bool:
-    """Whether somebody takes the packets out of all of the WAN's queues."""
-    queues = wan.run("cat", "/proc/net/netfilter/nfnetlink_queue").stdout
-    listening = {line.split()[0] for line in queues.splitlines()}
-    return listening >= set(map(str, network.QUEUES.values()))
+    if _delay_method(wan) == "delay-line":
+        start_delay_line(wan, "delayline", network.RTT_FILE, network.QUEUES.values())
 
 
 def status(hosts: Hosts, topology: Topology) -> list[Reply]:
@@ -142,10 +132,14 @@ def _running(host: RunningHost) -> str:
     return f"running as process {host.pid}; {interfaces}; CPU: {cpu}"
 
 
+def _delay_method(wan: RunningHost) -> str:
+    return wan.read("/run/wan-delay").decode().strip()
+
+
 def _delay(wan: RunningHost, topology: Topology) -> str:
-    method = wan.run("cat", "/run/wan-delay").stdout.strip()
+    method = _delay_method(wan)
     if method == "none":
         return "no delay configured"
-    if method == "delay-line" and not delay_line_listens(wan):
+    if method == "delay-line" and not delay_line_listens(wan, network.QUEUES.values()):
         raise HostError("the delay line is dead: nothing crosses the WAN")
     return f"{topology.settings.rtt_ms:g} ms RTT by {'netem' if method == 'netem' else 'our NFQUEUE delay line'}"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from tierbench.errors import HostError
 from tierbench.site_configs.site import Site, load_site
+from tierbench.testbed.host import verbatim
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.services.filesystem import DATA, STORAGE
 from tierbench.testbed.services.htcondor import ACCESS_POINT
-from tierbench.testbed.templates import verbatim
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER, Host, Topology
 

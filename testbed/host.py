@@ -7,10 +7,11 @@ import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from string import Template
 
 from tierbench.errors import HostError
 from tierbench.testbed import network
-from tierbench.testbed.namespaces import Namespaces, wait_until
+from tierbench.testbed.namespaces import FILES, START_SECONDS, Namespaces, wait_until
 from tierbench.testbed.topology import USER, Host, Topology
 
 # The file gets its name when it is whole; a link of that name is replaced and not followed.
@@ -18,7 +19,6 @@ PUT = 'mkdir -p "${1%/*}"; new=$(mktemp "$1.XXXXXX"); cat >"$new"; chmod "$2" "$
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OUTSIDE = "outside"  # the namespace of the card of a host whose network is a process
 MTU = 1500
-START_SECONDS = 60.0
 
 
 class RunningHost:
@@ -126,7 +126,7 @@ class RunningHost:
         start = f'setsid "$@" >>/var/log/{name}.log 2>&1 </dev/null & echo $! >/run/{name}.pid'
         self.run("sh", "-c", start, "sh", *argv)
 
-    def wait_until(self, ready: Callable[[], bool], seconds: float, complaint: str, log: str) -> None:
+    def wait_until(self, ready: Callable[[], bool], complaint: str, log: str, seconds: float = START_SECONDS) -> None:
         """Poll until `ready`, or fail with the complaint and the last lines of one of the host's logs."""
         wait_until(ready, seconds, complaint, self.log(log))
 
@@ -147,11 +147,21 @@ class UserNetworkHost(RunningHost):
         self.script(["ip link set lo up", *network.buffer_lines(topology.settings)])
         program = ["slirp4netns", "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--netns-type=path"]
         self.daemon("slirp4netns", *outside, *program, "/proc/1/ns/net", device)
-        self.wait_until(self._has_card, START_SECONDS, f"{self.name}'s network did not begin", "slirp4netns.log")
+        self.wait_until(self._has_card, f"{self.name}'s network did not begin", "slirp4netns.log")
         self.script(list(network.inside_lines(self.host, topology.settings)))
 
     def _has_card(self) -> bool:
         return bool(self.run("ip", "-4", "route", "show", "default", timeout=5).stdout)
+
+
+def verbatim(name: str) -> str:
+    """A file of files/ as it is."""
+    return (FILES / name).read_text(encoding="utf-8")
+
+
+def filled(name: str, **values: object) -> str:
+    """A file of files/ with its $names replaced."""
+    return Template(verbatim(name)).substitute(values)
 
 
 def home(user: str | None) -> str:

@@ -13,13 +13,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from importlib import resources
 from pathlib import Path
 
 from tierbench.errors import HostError
 from tierbench.testbed.cgroups import ACCOUNT, Cgroup
-from tierbench.testbed.templates import FILES
 
-BOOT_SECONDS = 60.0
+FILES = resources.files("tierbench.testbed") / "files"  # the configuration files and programs that hosts are given
+START_SECONDS = 60.0  # on a busy machine; an idle one takes three at the most
 
 
 class Namespaces:
@@ -43,7 +44,7 @@ class Namespaces:
                  *self.cgroup.entering(init)],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True,
             )  # fmt: skip
-        wait_until(self._booted, BOOT_SECONDS, f"host {name} did not boot", log)
+        wait_until(self._booted, START_SECONDS, f"host {name} did not boot", log)
 
     def _booted(self) -> bool:
         with contextlib.suppress(OSError):

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TextIO
 
 from tierbench.testbed import network
-from tierbench.testbed.host import RunningHost, become, home
+from tierbench.testbed.host import RunningHost, become, filled, home, verbatim
 from tierbench.testbed.rootfs import Say, built, logged
-from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import Host, Topology
 
 SUITE, PACKAGE = "forky", "user-mode-linux"
@@ -24,7 +23,6 @@ KERNEL, MODULES = "/opt/kernel", "/usr/lib/modules"
 INIT = "/usr/local/sbin/virtual-machine"
 KEY = "/etc/tierbench/commands.key"
 MEMORY_MB = 768
-BOOT_SECONDS = 60.0  # on a busy machine; an idle one takes three
 
 
 class VirtualHost(RunningHost):
@@ -52,7 +50,7 @@ class VirtualHost(RunningHost):
             f"vec0:transport=tap,ifname={network.DATA_TAP},depth=128",
             f"vec1:transport=tap,ifname={network.COMMAND_TAP},depth=64",
         )  # fmt: skip
-        self.wait_until(self.answers, BOOT_SECONDS, f"the virtual machine of {self.name} did not boot", "machine.log")
+        self.wait_until(self.answers, f"the virtual machine of {self.name} did not boot", "machine.log")
         super().wire(topology)
 
     def answers(self) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from importlib import resources
 
-from tierbench.testbed.host import RunningHost
-from tierbench.testbed.service import Service
-from tierbench.testbed.templates import verbatim
+from tierbench.testbed.host import RunningHost, verbatim
+from tierbench.testbed.service import Hosts, Service
 from tierbench.testbed.topology import USER, WAN, Host, Topology
 
 WORDS = "/etc/tierbench/arrange.d"
@@ -24,7 +23,7 @@ def words(host: Host, topology: Topology) -> tuple[str, ...]:
     return ("nic-rate", "congestion", "tcp-buffer", *(("read-ahead",) if host.mounts else ()))
 
 
-def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def stage(hosts: Hosts, topology: Topology) -> None:
     """Install on each host of the pool what an admin would install there."""
     shipped = resources.files("tierbench.site_configs")
     helper = (shipped / "tierbench-arrange").read_bytes()
@@ -44,7 +43,7 @@ def offer(host: RunningHost, word: str) -> None:
     host.stage(f"{WORDS}/{word}", verbatim(f"arrange/{word}"), 0o755)
 
 
-def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def start(hosts: Hosts, topology: Topology) -> None:
     """Let sudo, and no other program of a host, become root there: its file system is mounted without such programs."""
     for host in topology.hosts:
         if host.in_pool:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tierbench.errors import HostError
-from tierbench.testbed.host import RunningHost
-from tierbench.testbed.service import Question, Service
+from tierbench.testbed.host import RunningHost, filled, verbatim
+from tierbench.testbed.service import Hosts, Question, Service, at_once
 from tierbench.testbed.services.kerberos import KERBEROS, REALM, principals
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import FIU, FNAL, GATEWAY, PRIVATE, UF, USER, Host, Nic, Topology
 
 METADATA, STORAGE, FAR_STORAGE = "mds", "oss", "osf"
@@ -31,7 +29,6 @@ DATA = f"{MOUNT_POINT}/tierbench"
 FIRST_PORT, LAST_PORT = 9419, 9422  # of the servers
 CHUNKS = "/var/lib/mfs/chunks"
 MOUNT_COMMAND = "/usr/local/sbin/mount-remote"
-START_SECONDS = 30.0  # on a busy machine; an idle one takes less than one
 
 
 def machines(settings: Settings) -> tuple[Host, ...]:
@@ -51,7 +48,7 @@ def servers(topology: Topology) -> tuple[Host, list[Host]]:
     return topology.host(METADATA), [host for name in LABELS for host in topology.hosts if host.name == name]
 
 
-def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def stage(hosts: Hosts, topology: Topology) -> None:
     """Configure the servers, their gates and every host that may mount."""
     metadata, storages = servers(topology)
     mds = hosts[metadata.name]
@@ -104,7 +101,7 @@ def mount_script(host: Host, topology: Topology, under: str = "") -> str:
     )
 
 
-def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def start_servers(hosts: Hosts, topology: Topology) -> None:
     """Start the metadata and the object servers and their gates."""
     metadata, storages = servers(topology)
     mds, objects = hosts[metadata.name], [hosts[storage.name] for storage in storages]
@@ -131,11 +128,6 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
     for host in hosts.values():
         if host.host.comes_by_ticket:
             host.put("/etc/ssh/ssh_known_hosts", known_hosts)
-    joined = partial(objects_joined, mds, len(objects))
-    mds.wait_until(joined, START_SECONDS, "an object server did not join", "mfsmaster.log")
-    for server in (mds, *objects):
-        complaint = f"the Kerberos gate of {server.name} did not answer"
-        server.wait_until(partial(gate_answers, server), START_SECONDS, complaint, "sshd.log")
 
 
 def closed_to_private_workers(gateway: Host) -> str:
@@ -148,15 +140,19 @@ def closed_to_private_workers(gateway: Host) -> str:
 def mount(host: RunningHost) -> None:
     """Mount the remote file system on one host, by its own ticket."""
     host.daemon("mount", MOUNT_COMMAND)
-    host.wait_until(partial(mounted, host), START_SECONDS, f"{host.name} did not mount {MOUNT_POINT}", "mount.log")
+    mount_question(host).wait()
 
 
-def mounted(host: RunningHost) -> bool:
+def mounted(host: RunningHost, under: str = "") -> bool:
     """Whether the mount is there and its metadata server answers."""
-    return host.succeeds("stat", f"{MOUNT_POINT}/.masterinfo", timeout=5)
+    return host.succeeds("stat", f"{under}{MOUNT_POINT}/.masterinfo", timeout=5)
 
 
-def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def mount_question(host: RunningHost, under: str = "") -> Question:
+    return Question(host, "mount", partial(mounted, host, under), f"{under}{MOUNT_POINT} answers", "mount.log")
+
+
+def start_mounts(hosts: Hosts, topology: Topology) -> None:
     """Mount wherever it may be mounted; make the places for the benchmark's files, and for those that trials write."""
     writer = topology.writer
     mount(hosts[writer.name])
@@ -170,8 +166,7 @@ def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
         f"mfssettrashretention 0 {MOUNT_POINT}/{WRITABLE} >/dev/null",  # what is removed there gives its room back
         *(pools() if len(servers(topology)[1]) > 1 else ()),
     ])  # fmt: skip
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(mount, (hosts[host.name] for host in topology.hosts if host.mounts and host != writer)))
+    at_once(mount, [hosts[host.name] for host in topology.hosts if host.mounts and host != writer])
 
 
 def pools() -> Iterator[str]:
@@ -213,15 +208,15 @@ def admitted_hosts(server: RunningHost) -> int:
     return listing.count("expires")
 
 
-def questions_to_servers(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+def questions_to_servers(hosts: Hosts, topology: Topology) -> Iterator[Question]:
     mds, storages = servers(topology)
     metadata, objects = hosts[mds.name], [hosts[storage.name] for storage in storages]
-    yield Question(metadata, "mfsmaster", partial(master_answers, metadata))
+    yield Question(metadata, "mfsmaster", partial(master_answers, metadata), log="mfsmaster.log")
     for storage in objects:
         joined = partial(objects_joined, metadata, len(objects))
-        yield Question(storage, "mfschunkserver", joined, "has joined the master")
+        yield Question(storage, "mfschunkserver", joined, "has joined the master", "mfschunkserver.log")
     for server in (metadata, *objects):
-        yield Question(server, "Kerberos gate", partial(_gate, server))
+        yield Question(server, "Kerberos gate", partial(_gate, server), log="sshd.log")
 
 
 def _gate(server: RunningHost) -> str:
@@ -230,10 +225,8 @@ def _gate(server: RunningHost) -> str:
     return f"answers; {admitted_hosts(server)} hosts admitted"
 
 
-def questions_to_mounts(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
-    for host in topology.hosts:
-        if host.mounts:
-            yield Question(hosts[host.name], "mount", partial(mounted, hosts[host.name]), f"{MOUNT_POINT} answers")
+def questions_to_mounts(hosts: Hosts, topology: Topology) -> Iterator[Question]:
+    yield from (mount_question(hosts[host.name]) for host in topology.hosts if host.mounts)
 
 
 SERVERS = Service(

@@ -2,6 +2,10 @@
 
 By its first door neither asks who comes: anonymous FTP, shut up in one folder. By the second, to the same folder, come
 those with a grid certificate, who may have their data protected.
+
+Certificates are made anew when a testbed comes up, by a CA of the testbed's own. Its key stays on kdc, a server's is
+its own user's to read, and the proxy lies in the home of the jobs' user on the access point, from where it travels with
+jobs, and on the public workers, for who asks there by hand.
 """
 
 from __future__ import annotations
@@ -10,31 +14,75 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tierbench.testbed.host import RunningHost
+from tierbench.testbed.host import RunningHost, verbatim
 from tierbench.testbed.service import Hosts, Question, Service
-from tierbench.testbed.services import certificates
-from tierbench.testbed.services.certificates import CERTIFICATES, PROXY, SERVERS_USER
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS
 from tierbench.testbed.services.htcondor import ACCESS_POINT
+from tierbench.testbed.services.kerberos import KDC
 from tierbench.testbed.services.xrootd import BESIDE_STORAGE
-from tierbench.testbed.templates import verbatim
 from tierbench.testbed.topology import GATEWAY, USER, Host, Topology
 
+SERVERS_USER = "nobody"  # as whom the GridFTP servers run
+SECURITY = "/etc/grid-security"
+TRUSTED = f"{SECURITY}/certificates"  # where everybody looks for the CAs that it trusts
+CERTIFICATE, KEY, MAP = (
+    f"{SECURITY}/hostcert.pem",
+    f"{SECURITY}/hostkey.pem",
+    f"{SECURITY}/grid-mapfile",
+)
+ORGANISATION = "/O=Tierbench testbed"
+PROXY = f"/home/{USER}/proxy.pem"
+PROXY_DAYS, CERTIFICATE_DAYS = 7, 30
+AUTHORITY = "/run/ca"
 PORT, SECURED_PORT = 2811, 2813
 MEMORY = "/gridftp"
 MEMORY_MB = 2048
 FAR_RTT_MS = 150  # the 100G paper: "more than 150 ms"
 FAR_AWAY = ACCESS_POINT  # the host that stands for one far away, as those who steer see it
 FORWARDER = "/usr/local/lib/tierbench/far-away.py"
-START_SECONDS = 30.0
 ANYBODY = (
     "-aa", "-anonymous-user", SERVERS_USER, "-anonymous-group", "nogroup", "-auth-level", "0",
 )  # fmt: skip
 CREDENTIALS = {
-    "X509_USER_CERT": certificates.CERTIFICATE,
-    "X509_USER_KEY": certificates.KEY,
-    "GRIDMAP": certificates.MAP,
+    "X509_USER_CERT": CERTIFICATE,
+    "X509_USER_KEY": KEY,
+    "GRIDMAP": MAP,
 }
+
+
+def certified(topology: Topology) -> list[Host]:
+    """The hosts with a certificate of their own."""
+    return [topology.host(BESIDE_STORAGE), topology.host(GATEWAY)]
+
+
+def users(topology: Topology) -> list[Host]:
+    """The hosts on which jobs show a proxy."""
+    return [host for host in topology.workers if host.mounts]
+
+
+def issue_certificates(hosts: Hosts, topology: Topology) -> None:
+    """Make the CA and all certificates, and hand them out."""
+    kdc = hosts[KDC]
+    kdc.put(f"{AUTHORITY}/issue", verbatim("certificates.sh"), 0o700)
+    of_hosts = [host.fqdn for host in certified(topology)]
+    days = map(str, (CERTIFICATE_DAYS, PROXY_DAYS))
+    kdc.run("sh", "-eu", f"{AUTHORITY}/issue", AUTHORITY, ORGANISATION, USER, *days, *of_hosts)
+    trusted = kdc.run("ls", f"{AUTHORITY}/certificates").stdout.split()
+    for host in {*certified(topology), *users(topology)}:
+        for name in trusted:
+            hosts[host.name].put(f"{TRUSTED}/{name}", kdc.read(f"{AUTHORITY}/certificates/{name}"))
+    for host in certified(topology):
+        server = hosts[host.name]
+        server.put(CERTIFICATE, kdc.read(f"{AUTHORITY}/{host.fqdn}.pem"))
+        server.put(KEY, kdc.read(f"{AUTHORITY}/{host.fqdn}.key"), 0o600)
+        server.put(MAP, f'"{ORGANISATION}/CN={USER}" {SERVERS_USER}\n')
+        server.run("chown", SERVERS_USER, CERTIFICATE, KEY)
+    for host in (topology.host(ACCESS_POINT), *users(topology)):
+        hosts[host.name].put(PROXY, kdc.read(f"{AUTHORITY}/proxy.pem"), 0o600, USER)
+    kdc.run("sh", "-euc", 'cd "$1"; rm -f -- *.key *.pem', "sh", AUTHORITY)  # the CA has nothing more to sign
+
+
+CERTIFICATES = Service("grid certificates", packages=("openssl", "globus-proxy-utils"), start=issue_certificates)
 
 
 @dataclass(frozen=True)
@@ -66,7 +114,7 @@ def stage(hosts: Hosts, _: Topology) -> None:
 
 
 def start(hosts: Hosts, topology: Topology) -> None:
-    """Start them when their mount is there, and wait until they answer, near by and far away."""
+    """Start them when their mount is there, near by and far away."""
     _, destination = servers(topology)
     memory = f"mount -t tmpfs -o mode=1777,size={MEMORY_MB}m tmpfs {MEMORY}"
     hosts[destination.host.name].script([f"mkdir -p {MEMORY}", memory])
@@ -74,11 +122,8 @@ def start(hosts: Hosts, topology: Topology) -> None:
         _start(hosts[server.host.name], server, "gridftp", PORT, {}, ANYBODY)
         _start(hosts[server.host.name], server, "gridftp-secured", SECURED_PORT, CREDENTIALS, ())
     far = hosts[FAR_AWAY]
-    ways = [f"{server.far_port}={server.host.fqdn}:{PORT}" for server in servers(topology)]
-    far.daemon("far-away", "python3", FORWARDER, str(FAR_RTT_MS), *ways)
-    for question in questions(hosts, topology):
-        complaint = f"{question.thing} on {question.host.name} did not answer"
-        question.host.wait_until(partial(_says_yes, question), START_SECONDS, complaint, f"{question.thing}.log")
+    forwarded = [f"{server.far_port}={server.host.fqdn}:{PORT}" for server in servers(topology)]
+    far.daemon("far-away", "python3", FORWARDER, str(FAR_RTT_MS), *forwarded)
 
 
 def _start(host: RunningHost, server: Server, name: str, port: int, own: dict[str, str], more: tuple[str, ...]) -> None:
@@ -92,10 +137,6 @@ def _start(host: RunningHost, server: Server, name: str, port: int, own: dict[st
     )  # fmt: skip
 
 
-def _says_yes(question: Question) -> bool:
-    return bool(question.ask())
-
-
 def answers(host: RunningHost, url: str) -> bool:
     """Whether a server lists its folder; where the host has a proxy, its owner asks."""
     environment = (f"GLOBUS_HOSTNAME={host.host.fqdn}", f"X509_USER_PROXY={PROXY}")
@@ -107,12 +148,14 @@ def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
     far = hosts[FAR_AWAY]
     for server in servers(topology):
         host = hosts[server.host.name]
-        yield Question(host, "gridftp", partial(answers, host, server.url), f"answers at {server.url}")
-        for user in certificates.users(topology)[:1]:
-            asked = partial(answers, hosts[user.name], server.secured_url)
-            yield Question(host, "gridftp-secured", asked, f"answers at {server.secured_url}, to a proxy")
+        yield Question(host, "gridftp", partial(answers, host, server.url), f"answers at {server.url}", "gridftp.log")
+        for user in users(topology)[:1]:
+            ask = partial(answers, hosts[user.name], server.secured_url)
+            yield Question(
+                host, "gridftp-secured", ask, f"answers a proxy at {server.secured_url}", "gridftp-secured.log"
+            )
         url = f"ftp://{far.host.fqdn}:{server.far_port}{server.folder}/"
-        yield Question(far, "far-away", partial(answers, far, url), f"answers at {url}")
+        yield Question(far, "far-away", partial(answers, far, url), f"answers at {url}", "far-away.log")
 
 
 GRIDFTP = Service(

@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from functools import partial
 from importlib import resources
 
-from tierbench.testbed.host import RunningHost
-from tierbench.testbed.service import Question, Service
+from tierbench.testbed.host import RunningHost, filled
+from tierbench.testbed.service import Hosts, Question, Service
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import FIU, PRIVATE, USER, Host, Nic, Topology
 
 ACCESS_POINT = "ce"
 TRUST_DOMAIN = "tierbench.test"
 
 CONFIG = "/etc/condor/config.d"
-START_SECONDS = 30.0
+COLLECTOR_LOG = "condor/CollectorLog"
 MANAGER_DAEMONS = "MASTER COLLECTOR NEGOTIATOR SCHEDD"
 EXECUTE_DAEMONS = "MASTER STARTD"
 
@@ -28,7 +27,7 @@ def machines(settings: Settings) -> tuple[Host, ...]:
     return (Host(ACCESS_POINT, (Nic("eth0", FIU, 11, rate), Nic("eth1", PRIVATE, 11, rate)), in_pool=True),)
 
 
-def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def stage(hosts: Hosts, topology: Topology) -> None:
     """Configure every host of the pool; workers with the very fragment that an admin would install."""
     access_point = topology.host(ACCESS_POINT)
     for host in topology.hosts:
@@ -57,7 +56,7 @@ def admin_fragment(host: Host) -> str:
     return text.replace('TierbenchNetwork = "public"', f'TierbenchNetwork = "{host.network_kind}"')
 
 
-def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def start(hosts: Hosts, topology: Topology) -> None:
     """Start the central manager, then everybody else with a token; the pool assembles by itself from there.
 
     A startd that finds no collector tries again only at its next update, so the collector comes first.
@@ -77,19 +76,14 @@ def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
         host.daemon("condor_master", "condor_master", "-f")
         if host is manager:
             collector = partial(manager.succeeds, "condor_status", "-collector")
-            manager.wait_until(collector, START_SECONDS, "the collector did not answer", "condor/CollectorLog")
+            manager.wait_until(collector, "the collector did not answer", COLLECTOR_LOG)
 
 
-def wait_until_complete(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def wait_until_complete(hosts: Hosts, topology: Topology) -> None:
     """Return when the scheduler and every worker have reported to the collector."""
     manager = hosts[ACCESS_POINT]
     expected = {host.fqdn for host in topology.hosts if host.in_pool}
-    manager.wait_until(
-        lambda: expected <= reporting(manager),
-        START_SECONDS,
-        "the HTCondor pool was not complete",
-        "condor/CollectorLog",
-    )
+    manager.wait_until(lambda: expected <= reporting(manager), "the HTCondor pool was not complete", COLLECTOR_LOG)
 
 
 def reporting(manager: RunningHost) -> set[str]:
@@ -106,7 +100,7 @@ def in_pool(manager: RunningHost, host: RunningHost) -> bool:
     return host.host.fqdn in reporting(manager) and host.succeeds("sh", "-c", "kill -0 $(cat /run/condor_master.pid)")
 
 
-def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
     manager = hosts[ACCESS_POINT]
     for host in topology.hosts:
         if host.in_pool:

@@ -11,17 +11,13 @@ from tierbench.testbed.services.filesystem import METADATA, STORAGE
 from tierbench.testbed.topology import Topology
 
 PORTS = range(5210, 5220)  # a server takes one client at a time; the usual port is left to those who measure the links
-START_SECONDS = 30.0
 
 
 def start(hosts: Hosts, _: Topology) -> None:
     for host in (hosts[STORAGE], hosts[METADATA]):
         for port in PORTS:
             # A client that vanished must not keep the next one out for minutes.
-            command = ["iperf3", "--server", "--port", str(port), "--rcv-timeout", "5000"]
-            host.daemon(f"iperf3-{port}", *command)
-        complaint = f"iperf3 on {host.name} did not listen"
-        host.wait_until(partial(listens, host), START_SECONDS, complaint, f"iperf3-{PORTS[0]}.log")
+            host.daemon(f"iperf3-{port}", "iperf3", "--server", "--port", str(port), "--rcv-timeout", "5000")
 
 
 def listens(host: RunningHost) -> bool:
@@ -30,8 +26,9 @@ def listens(host: RunningHost) -> bool:
 
 
 def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
+    log = f"iperf3-{PORTS[0]}.log"
     for host in (hosts[STORAGE], hosts[METADATA]):
-        yield Question(host, "iperf3", partial(listens, host), f"listens on ports {PORTS[0]} to {PORTS[-1]}")
+        yield Question(host, "iperf3", partial(listens, host), f"listens on ports {PORTS[0]} to {PORTS[-1]}", log)
 
 
 IPERF3 = Service("", packages=("iperf3",), start=start, questions=questions)

@@ -6,17 +6,15 @@ Only a kernel is an NFS client, and not every machine's knows how; a virtual wor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from tierbench.testbed.host import RunningHost
-from tierbench.testbed.service import Question, Service
+from tierbench.testbed.host import RunningHost, filled
+from tierbench.testbed.service import Hosts, Question, Service, at_once
 from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, WRITABLE, WRITES
 from tierbench.testbed.services.kerberos import JOB_KEYTAB, user_principal
 from tierbench.testbed.services.xrootd import BESIDE_STORAGE
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import FIU, UF, USER, Host, Nic, Topology
 
 PORT = 2049
@@ -25,7 +23,6 @@ MOUNT_COMMAND = "/usr/local/sbin/mount-nfs"
 PIPES = "/run/rpc_pipefs"
 TICKETS = "/tmp/krb5cc_"  # noqa: S108 - where the kernel's helper looks for a user's
 USUAL = "krb5"  # as protected as all else on the testbed: who mounts has shown a ticket
-START_SECONDS = 60.0  # on a busy machine; an idle one takes three
 
 
 def machines(settings: Settings) -> tuple[Host, ...]:
@@ -44,7 +41,7 @@ def clients(topology: Topology) -> list[Host]:
     return [host for host in topology.workers if host.is_virtual]
 
 
-def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def stage(hosts: Hosts, topology: Topology) -> None:
     for client in clients(topology):
         read_ahead = topology.settings.read_ahead_kb
         script = filled(
@@ -54,12 +51,11 @@ def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
         offer(hosts[client.name], "nfs-flavour")
 
 
-def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def start(hosts: Hosts, topology: Topology) -> None:
     """Start the server, then mount, unless nobody would."""
     if clients(topology):
         start_server(hosts[BESIDE_STORAGE])
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(mount, (hosts[client.name] for client in clients(topology))))
+        at_once(mount, [hosts[client.name] for client in clients(topology)])
 
 
 def start_server(host: RunningHost) -> None:
@@ -70,7 +66,7 @@ def start_server(host: RunningHost) -> None:
         "ln -sfn /proc/mounts /etc/mtab",  # in which it looks for what it exports
     ])  # fmt: skip
     host.daemon("ganesha", "ganesha.nfsd", "-F", "-f", CONFIGURATION, "-L", "STDOUT", "-p", "/run/ganesha/pid")
-    host.wait_until(partial(listens, host), START_SECONDS, "the NFS server did not start", "ganesha.log")
+    host.wait_until(partial(listens, host), "the NFS server did not start", "ganesha.log")
 
 
 def mount(host: RunningHost) -> None:
@@ -86,7 +82,7 @@ def mount(host: RunningHost) -> None:
     host.daemon("gssd", "rpc.gssd", "-f", "-p", PIPES)
     uid = host.run("id", "-u", USER).stdout.strip()
     host.run("kinit", "-k", "-t", JOB_KEYTAB, "-c", f"{TICKETS}{uid}", str(user_principal(host.host)), user=USER)
-    host.wait_until(partial(mounts, host), START_SECONDS, f"{host.name} did not mount {MOUNT_POINT}", "gssd.log")
+    host.wait_until(partial(mounts, host), f"{host.name} did not mount {MOUNT_POINT}", "gssd.log")
 
 
 def mounts(host: RunningHost) -> bool:
@@ -104,7 +100,7 @@ def mounted(host: RunningHost) -> str:
     return f"{MOUNT_POINT} answers, by {host.run(MOUNT_COMMAND, 'get').stdout.strip()}"
 
 
-def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
     for client in clients(topology):
         yield Question(hosts[client.name], "mount", partial(mounted, hosts[client.name]))
     if clients(topology):

@@ -1,6 +1,7 @@
-"""Software by HTTP in place of CVMFS: served beside the storage, through Squid, mounted on public workers with a cache.
+"""HTTP beside the storage: nginx on top of vmuf's mount, and software from there, by Squid, in place of CVMFS.
 
 A stand-in, since no distribution has CVMFS: rclone, which mounts what a web server lists and keeps what it has fetched.
+The public workers mount it, with a cache.
 """
 
 from __future__ import annotations
@@ -8,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from tierbench.testbed.host import RunningHost
+from tierbench.testbed.host import RunningHost, filled
 from tierbench.testbed.service import Hosts, Question, Service
-from tierbench.testbed.services import nginx, squid
+from tierbench.testbed.services import squid
 from tierbench.testbed.services.conditions import offer
+from tierbench.testbed.services.filesystem import MOUNT_POINT as DATA_MOUNT
+from tierbench.testbed.services.filesystem import MOUNTS
 from tierbench.testbed.services.xrootd import BESIDE_STORAGE
-from tierbench.testbed.templates import filled
 from tierbench.testbed.topology import GATEWAY, Topology
 
+PORT = 8000
+CONFIGURATION = "/etc/nginx/tierbench.conf"
+SERVED = "/srv/software"  # what nginx serves as /software/
 SHARED = "/software"  # below it mounts come and go for jobs as well, which have a copy of all others
 MOUNT_POINT = f"{SHARED}/now"
 CACHES = "/var/cache/software"
@@ -23,13 +28,46 @@ COMMAND = "/usr/local/sbin/software-cache"
 INSTALLED = "/usr/local/lib/python3*/dist-packages"  # where ROOT is, on every host
 
 
+def stage_server(hosts: Hosts, _: Topology) -> None:
+    text = filled("nginx.conf", port=PORT, mount_point=DATA_MOUNT, software=SERVED)
+    hosts[BESIDE_STORAGE].stage(CONFIGURATION, text)
+
+
+def start_server(hosts: Hosts, _: Topology) -> None:
+    hosts[BESIDE_STORAGE].script(["mkdir -p /var/lib/nginx /var/log/nginx"])
+    hosts[BESIDE_STORAGE].daemon("nginx", "nginx", "-e", "stderr", "-c", CONFIGURATION)
+
+
+def server_answers(host: RunningHost) -> bool:
+    """Whether it serves the mount's own folder, if only to say that it does not list it."""
+    url = f"http://{host.host.fqdn}:{PORT}{DATA_MOUNT}/"
+    request = ("curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", url)
+    return host.run(*request, check=False, timeout=5).stdout == "403"
+
+
+def ask_server(hosts: Hosts, _: Topology) -> list[Question]:
+    host = hosts[BESIDE_STORAGE]
+    answer = f"answers at http://{host.host.fqdn}:{PORT}/"
+    return [Question(host, "nginx", partial(server_answers, host), answer, log="nginx.log")]
+
+
+NGINX = Service(
+    "nginx",
+    packages=("nginx-light", "curl"),
+    after=(MOUNTS,),
+    stage=stage_server,
+    start=start_server,
+    questions=ask_server,
+)
+
+
 def clients(hosts: Hosts, topology: Topology) -> list[RunningHost]:
     workers = topology.workers if topology.settings.software_mounts else ()
     return [hosts[host.name] for host in workers if host.network_kind == "public"]
 
 
-def stage(hosts: Hosts, topology: Topology) -> None:
-    url = f"http://{topology.host(BESIDE_STORAGE).fqdn}:{nginx.PORT}/software/"
+def stage_mounts(hosts: Hosts, topology: Topology) -> None:
+    url = f"http://{topology.host(BESIDE_STORAGE).fqdn}:{PORT}/software/"
     proxy = f"{topology.host(GATEWAY).fqdn}:{squid.PORT}"
     script = filled("software-cache", mount_point=MOUNT_POINT, caches=CACHES, url=url, proxy=proxy)
     for client in clients(hosts, topology):
@@ -37,37 +75,32 @@ def stage(hosts: Hosts, topology: Topology) -> None:
         offer(client, "software-cache")
 
 
-def start(hosts: Hosts, topology: Topology) -> None:
+def start_mounts(hosts: Hosts, topology: Topology) -> None:
     """Lay out what of ROOT a client opens, without the thousands of headers; then mount it, with an empty cache."""
     if not clients(hosts, topology):
         return
-    hosts[BESIDE_STORAGE].script(
-        [
-            f"mkdir -p {nginx.SOFTWARE}/ROOT/include",
-            f"ln -s {INSTALLED}/root.libs {nginx.SOFTWARE}/",
-            f"ln -s {INSTALLED}/ROOT/bin {INSTALLED}/ROOT/etc {INSTALLED}/ROOT/lib {nginx.SOFTWARE}/ROOT/",
-            f"ln -s {INSTALLED}/ROOT/include/*.modulemap {nginx.SOFTWARE}/ROOT/include/",
-        ]
-    )
+    hosts[BESIDE_STORAGE].script([
+        f"mkdir -p {SERVED}/ROOT/include",
+        f"ln -s {INSTALLED}/root.libs {SERVED}/",
+        f"ln -s {INSTALLED}/ROOT/bin {INSTALLED}/ROOT/etc {INSTALLED}/ROOT/lib {SERVED}/ROOT/",
+        f"ln -s {INSTALLED}/ROOT/include/*.modulemap {SERVED}/ROOT/include/",
+    ])  # fmt: skip
     for client in clients(hosts, topology):
         client.script([f"mkdir -p {SHARED} && mount -t tmpfs none {SHARED}", f"mount --make-shared {SHARED}"])
         client.run(COMMAND, "set", "cold")
 
 
-def answers(client: RunningHost) -> bool:
-    return client.succeeds("test", "-e", f"{MOUNT_POINT}/ROOT/lib")
-
-
-def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
+def ask_mounts(hosts: Hosts, topology: Topology) -> Iterator[Question]:
     for client in clients(hosts, topology):
-        yield Question(client, "software", partial(answers, client), f"{MOUNT_POINT} answers")
+        mounted = partial(client.succeeds, "test", "-e", f"{MOUNT_POINT}/ROOT/lib")
+        yield Question(client, "software", mounted, f"{MOUNT_POINT} answers")
 
 
 SOFTWARE = Service(
     "software by HTTP",
     packages=("rclone",),
-    after=(nginx.NGINX, squid.SQUID),
-    stage=stage,
-    start=start,
-    questions=questions,
+    after=(NGINX, squid.SQUID),
+    stage=stage_mounts,
+    start=start_mounts,
+    questions=ask_mounts,
 )

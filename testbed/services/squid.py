@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from tierbench.testbed.host import RunningHost
+from tierbench.testbed.host import RunningHost, filled, verbatim
 from tierbench.testbed.service import Hosts, Question, Service
 from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import FIU, GATEWAY, UF, Host, Nic, Topology
 
 PORT = 3128
-START_SECONDS = 60.0
 CONFIGURATION = "/etc/squid/tierbench.conf"
-
-
 SITES = {"squ": UF, "sqf": FIU}  # what proxies are called there
 WORKER = "wnu"
 
@@ -49,31 +45,25 @@ def stage(hosts: Hosts, topology: Topology) -> None:
 
 
 def start(hosts: Hosts, _: Topology) -> None:
-    """Start it, and wait until it tells of itself."""
     # Several processes of it talk by sockets in /run/squid, and share their cache in /dev/shm.
     for host in proxies(hosts):
-        host.script(
-            [
-                "install -d -o proxy -g proxy /run/squid",
-                "mkdir -p /dev/shm",
-                "mountpoint -q /dev/shm || mount -t tmpfs tmpfs /dev/shm",
-            ]
-        )
+        host.script([
+            "install -d -o proxy -g proxy /run/squid",
+            "mkdir -p /dev/shm",
+            "mountpoint -q /dev/shm || mount -t tmpfs tmpfs /dev/shm",
+        ])  # fmt: skip
         host.daemon("squid", "squid", "--foreground", "-f", CONFIGURATION)
-    for host in proxies(hosts):
-        host.wait_until(partial(answers, host), START_SECONDS, f"Squid on {host.name} did not answer", "squid.log")
 
 
 def answers(host: RunningHost) -> bool:
-    """Whether its cache manager tells its counters."""
-    return host.succeeds(
-        "curl", "--silent", "--fail", f"http://127.0.0.1:{PORT}/squid-internal-mgr/counters", timeout=5
-    )
+    """Whether its cache manager shows its counters."""
+    url = f"http://127.0.0.1:{PORT}/squid-internal-mgr/counters"
+    return host.succeeds("curl", "--silent", "--fail", url, timeout=5)
 
 
 def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
     for host in proxies(hosts):
-        yield Question(host, "squid", partial(answers, host), f"answers at {host.host.fqdn}:{PORT}")
+        yield Question(host, "squid", partial(answers, host), f"answers at {host.host.fqdn}:{PORT}", "squid.log")
 
 
 SQUID = Service(

@@ -11,12 +11,11 @@ import time
 from functools import partial
 from typing import Any
 
-from tierbench.testbed.host import RunningHost
+from tierbench.testbed.host import RunningHost, verbatim
 from tierbench.testbed.service import Hosts, Question, Service
 from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.services.kerberos import KDC
-from tierbench.testbed.templates import verbatim
 from tierbench.testbed.topology import UF, USER, Topology
 
 PORT = 8443
@@ -27,7 +26,6 @@ CERTIFICATE, PRIVATE_KEY = f"{FOLDER}/host.pem", f"{FOLDER}/host.key"
 AUTHORITIES = f"{FOLDER}/authorities"
 TOKEN = f"/home/{USER}/token"
 TOKEN_S = 7 * 24 * 3600
-START_SECONDS = 30.0
 
 
 def claims(lasts_s: float = TOKEN_S, **others: Any) -> dict[str, Any]:
@@ -38,9 +36,9 @@ def claims(lasts_s: float = TOKEN_S, **others: Any) -> dict[str, Any]:
     return {**usual, **times, **others}
 
 
-def issued(kdc: RunningHost, told: dict[str, Any], folder: str = FOLDER) -> str:
+def issued(kdc: RunningHost, claims: dict[str, Any], folder: str = FOLDER) -> str:
     """A token with these claims, signed by the key in this folder."""
-    return kdc.run(PROGRAM, "sign", folder, json.dumps(told)).stdout
+    return kdc.run(PROGRAM, "sign", folder, json.dumps(claims)).stdout
 
 
 def start(hosts: Hosts, topology: Topology) -> None:
@@ -54,7 +52,6 @@ def start(hosts: Hosts, topology: Topology) -> None:
     kdc.run(PROGRAM, "make", FOLDER, URL)
     kdc.run("/usr/local/sbin/certify", kdc.host.fqdn, CERTIFICATE, PRIVATE_KEY, AUTHORITIES, "root")
     kdc.daemon("token-issuer", PROGRAM, "serve", FOLDER, str(PORT), CERTIFICATE, PRIVATE_KEY)
-    kdc.wait_until(partial(answers, kdc), START_SECONDS, "the issuer of tokens did not answer", "token-issuer.log")
     hosts[ACCESS_POINT].put(TOKEN, issued(kdc, claims()), 0o600, USER)
 
 
@@ -66,7 +63,7 @@ def answers(kdc: RunningHost) -> bool:
 def questions(hosts: Hosts, topology: Topology) -> list[Question]:
     if not topology.settings.token_door:
         return []
-    return [Question(hosts[KDC], "token issuer", partial(answers, hosts[KDC]), f"answers at {URL}")]
+    return [Question(hosts[KDC], "token issuer", partial(answers, hosts[KDC]), f"answers at {URL}", "token-issuer.log")]
 
 
 ISSUER = Service("", packages=("xrootd-scitokens-plugins",), start=start, questions=questions)

@@ -4,6 +4,10 @@ vmuf has a second, Kerberized door beside the open one of the thesis, a third, w
 workers to read by it, and one that wants a token where the settings say so. So do two by which files are copied from
 server to server (third party), from vmuf into dgt's memory. Certificates are of authorities of the
 testbed's own. A storage server with several interfaces has an open door, too, which is reached by each of them.
+
+A redirector is a cluster's manager, which sends clients on to the data server that has the file, here vmuf. It has no
+file itself. Each open there costs a client a connection and a login more, and the manager's question to its servers, as
+a front end does that sends the client on for each file.
 """
 
 from __future__ import annotations
@@ -12,15 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tierbench.testbed.host import RunningHost
-from tierbench.testbed.service import Question, Service
+from tierbench.testbed.host import RunningHost, filled, verbatim
+from tierbench.testbed.service import Hosts, Question, Service, wait_for
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, STORAGE, WRITES
 from tierbench.testbed.services.kerberos import KDC, KEYTAB, REALM
 from tierbench.testbed.services.tokens import ISSUER
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.templates import filled, verbatim
 from tierbench.testbed.topology import GATEWAY, PRIVATE, UF, Host, Nic, Topology
 
 BESIDE_STORAGE = "vmuf"
@@ -29,13 +32,14 @@ PORT, KRB5_PORT, TLS_PORT, TOKEN_PORT, COPY_PORT, CLUSTER_PORT = 1094, 1095, 109
 COPIES, COPIES_MB = "/xrootd-copies", 2048  # in memory, where what is copied goes
 THIRD_PARTY = "ofs.tpc ttl 60 60 xfr 64 pgm /usr/bin/xrdcp --server"
 XROOTDFS_ROOT = "/xrootd-fs"
-START_SECONDS = 30.0
 CERTIFICATE, PRIVATE_KEY = "/etc/xrootd/host.pem", "/etc/xrootd/host.key"
 AUTHORITIES = "/etc/grid-security/certificates"  # where clients look
 SCITOKENS = "/etc/xrootd/scitokens.cfg"
 SYSTEMS_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"  # by which a server trusts an issuer of tokens
 XROOTD_KEYTAB = "/etc/xrootd/xrootd.keytab"
 SHOWN = "/run/shown-token"  # the server's own, by which it is asked whether it answers
+REDIRECTORS = "/etc/xrootd/redirector.cfg"
+FOLDERS = "install -d -o xrootd -g xrootd /run/xrootd /var/spool/xrootd /var/log/xrootd"
 XROOTDFS = XROOTDFS_ROOT + MOUNT_POINT  # a file has the same path there as in its xrootd URL
 
 
@@ -94,7 +98,7 @@ def served(topology: Topology) -> dict[str, set[int]]:
     return ports
 
 
-def stage(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def stage(hosts: Hosts, topology: Topology) -> None:
     for door in doors(topology):
         role = clustered("server") if topology.settings.redirector and is_data_server(door) else ""
         hosts[door.host.name].stage(f"/etc/xrootd/{door.name}.cfg", _configuration(door, role))
@@ -136,7 +140,7 @@ def _configuration(door: Door, role: str) -> str:
     return filled("xrootd.cfg", port=door.port, mount_point=MOUNT_POINT, writes=WRITES, security=security)
 
 
-def certify(hosts: dict[str, RunningHost], door: Door) -> None:
+def certify(hosts: Hosts, door: Door) -> None:
     """Give a server a certificate by an authority that is forgotten then, and all hosts that authority's own."""
     server = hosts[door.host.name]
     server.put("/usr/local/sbin/certify", verbatim("certify"), 0o755)
@@ -156,11 +160,11 @@ def trust_issuer(server: RunningHost, kdc: RunningHost) -> None:
     server.put(SHOWN, tokens.issued(kdc, tokens.claims()), 0o600)
 
 
-def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
-    """Start all servers, which need their mounts, and wait until each answers."""
+def start_servers(hosts: Hosts, topology: Topology) -> None:
+    """Start all servers, which need their mounts."""
     for door in doors(topology):
         host = hosts[door.host.name]
-        lines = ["install -d -o xrootd -g xrootd /run/xrootd /var/spool/xrootd /var/log/xrootd"]
+        lines = [FOLDERS]
         if door.kerberized:
             lines.append(f"install -o xrootd -m 400 {KEYTAB} {XROOTD_KEYTAB}")
         host.script(lines)
@@ -170,24 +174,24 @@ def start_servers(hosts: dict[str, RunningHost], topology: Topology) -> None:
             certify(hosts, door)
         if door.tokens:
             trust_issuer(host, hosts[KDC])
-        host.daemon(
-            door.name, "setpriv", "--reuid=xrootd", "--regid=xrootd", "--init-groups",
-            "xrootd", "-n", door.name, "-c", f"/etc/xrootd/{door.name}.cfg", "-k", "fifo",
-        )  # fmt: skip
-    for door in doors(topology):
-        host = hosts[door.host.name]
-        host.wait_until(
-            partial(answers, host, door),
-            START_SECONDS,
-            f"{door.name} on {host.name} did not answer",
-            f"{door.name}.log",
-        )
+        daemon(host, door.name, "xrootd", door.name, f"/etc/xrootd/{door.name}.cfg")
 
 
-def start(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def daemon(host: RunningHost, name: str, program: str, instance: str, configuration: str) -> None:
+    """Start one of XRootD's daemons as its own user."""
+    become = ("setpriv", "--reuid=xrootd", "--regid=xrootd", "--init-groups")
+    host.daemon(name, *become, program, "-n", instance, "-c", configuration, "-k", "fifo")
+
+
+def start(hosts: Hosts, topology: Topology) -> None:
     """Start the servers, then their mounts."""
     start_servers(hosts, topology)
+    wait_for(ask_servers(hosts, topology))
     start_mounts(hosts, topology)
+    wait_for(ask_mounts(hosts, topology))
+    read_ahead = f"echo {topology.settings.read_ahead_kb} >/sys/class/bdi/$(mountpoint -d {XROOTDFS})/read_ahead_kb"
+    for worker in xrootdfs_workers(topology):
+        hosts[worker.name].script([read_ahead])
 
 
 def answers(host: RunningHost, door: Door) -> bool:
@@ -200,22 +204,12 @@ def answers(host: RunningHost, door: Door) -> bool:
     return host.succeeds(*ask, timeout=5)
 
 
-def start_mounts(hosts: dict[str, RunningHost], topology: Topology) -> None:
+def start_mounts(hosts: Hosts, topology: Topology) -> None:
     """Mount the LAN xrootd on every private worker, for programs that know only files."""
     source = f"root://{GATEWAY}.{PRIVATE.zone}:{PORT}/{MOUNT_POINT}"
-    workers = [hosts[host.name] for host in xrootdfs_workers(topology)]
-    for worker in workers:
-        worker.script([f"mkdir -p {XROOTDFS}"])
-        worker.daemon("xrootdfs", "xrootdfs", XROOTDFS, "-f", "-o", f"rdr={source},allow_other")
-    for worker in workers:
-        worker.wait_until(
-            partial(xrootdfs_answers, worker),
-            START_SECONDS,
-            f"{worker.name} did not mount {XROOTDFS}",
-            "xrootdfs.log",
-        )
-        kilobytes = topology.settings.read_ahead_kb
-        worker.script([f"echo {kilobytes} >/sys/class/bdi/$(mountpoint -d {XROOTDFS})/read_ahead_kb"])
+    for host in xrootdfs_workers(topology):
+        hosts[host.name].script([f"mkdir -p {XROOTDFS}"])
+        hosts[host.name].daemon("xrootdfs", "xrootdfs", XROOTDFS, "-f", "-o", f"rdr={source},allow_other")
 
 
 def xrootdfs_workers(topology: Topology) -> list[Host]:
@@ -227,13 +221,16 @@ def xrootdfs_answers(worker: RunningHost) -> bool:
     return worker.succeeds("sh", "-c", f"mountpoint -q {XROOTDFS} && ls {XROOTDFS}", timeout=5)
 
 
-def questions(hosts: dict[str, RunningHost], topology: Topology) -> Iterator[Question]:
+def ask_servers(hosts: Hosts, topology: Topology) -> Iterator[Question]:
     for door in doors(topology):
         server = hosts[door.host.name]
-        yield Question(server, door.name, partial(answers, server, door), f"answers at {door.url}")
+        yield Question(server, door.name, partial(answers, server, door), f"answers at {door.url}", f"{door.name}.log")
+
+
+def ask_mounts(hosts: Hosts, topology: Topology) -> Iterator[Question]:
     for worker in xrootdfs_workers(topology):
         host = hosts[worker.name]
-        yield Question(host, "xrootdfs", partial(xrootdfs_answers, host), f"{XROOTDFS} answers")
+        yield Question(host, "xrootdfs", partial(xrootdfs_answers, host), f"{XROOTDFS} answers", "xrootdfs.log")
 
 
 XROOTD = Service(
@@ -244,5 +241,55 @@ XROOTD = Service(
     after=(MOUNTS, ISSUER),
     stage=stage,
     start=start,
-    questions=questions,
+    questions=lambda hosts, topology: [*ask_servers(hosts, topology), *ask_mounts(hosts, topology)],
+)
+
+# -- the redirector ----------------------------------------------------------------------------------------
+
+
+def redirector_machines(settings: Settings) -> tuple[Host, ...]:
+    nic = Nic("eth0", UF, 14, settings.rates_mbps.server)
+    return (Host(REDIRECTOR, (nic,), in_pool=True),) if settings.redirector else ()
+
+
+def stage_redirector(hosts: Hosts, topology: Topology) -> None:
+    if topology.settings.redirector:
+        lines = clustered("manager")
+        hosts[REDIRECTOR].stage(REDIRECTORS, filled("redirector.cfg", port=PORT, mount_point=MOUNT_POINT, role=lines))
+
+
+def start_redirector(hosts: Hosts, topology: Topology) -> None:
+    """Start the manager, and the part of the data server that answers it."""
+    if not topology.settings.redirector:
+        return
+    redirector, server = hosts[REDIRECTOR], hosts[BESIDE_STORAGE]
+    redirector.script([FOLDERS])
+    for host, program, configuration in (
+        (redirector, "xrootd", REDIRECTORS),
+        (redirector, "cmsd", REDIRECTORS),
+        (server, "cmsd", "/etc/xrootd/xrootd.cfg"),
+    ):
+        daemon(host, program, program, "xrootd", configuration)
+
+
+def sends_on(redirector: RunningHost) -> bool:
+    """Whether it finds the storage's folder at the data server."""
+    ask = f"xrdfs {redirector.host.fqdn}:{PORT} locate -r {MOUNT_POINT} | grep -q ':{PORT} Server '"
+    return redirector.succeeds("sh", "-c", ask, timeout=10)
+
+
+def ask_redirector(hosts: Hosts, topology: Topology) -> Iterator[Question]:
+    if topology.settings.redirector:
+        host = hosts[REDIRECTOR]
+        answer = f"sends clients on from root://{host.host.fqdn}/"
+        yield Question(host, "redirector", partial(sends_on, host), answer, "cmsd.log")
+
+
+REDIRECTION = Service(
+    "",
+    machines=redirector_machines,
+    after=(XROOTD,),
+    stage=stage_redirector,
+    start=start_redirector,
+    questions=ask_redirector,
 )

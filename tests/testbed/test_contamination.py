@@ -124,7 +124,7 @@ def background(trial: Contaminated) -> Ran:
     server = trial.host("vmuf")
     server.daemon("background", "iperf3", "-s", "-1", "-p", "5299")
     trial.host(OSS).wait_until(
-        lambda: "5299" in server.run("ss", "-ltn").stdout, 60, "iperf3 does not listen", "background.log"
+        lambda: "5299" in server.run("ss", "-ltn").stdout, "iperf3 does not listen", "background.log"
     )
     sends = ["iperf3", "-c", "vmuf.uf.test", "-p", "5299", "-b", "100M", "-t", str(MEANWHILE_S)]
     return trial.submit(lambda t: t.host(OSS).run(*sends), from_go=True)

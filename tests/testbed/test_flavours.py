@@ -152,13 +152,13 @@ def test_what_a_job_arranges_holds_for_the_host_and_so_for_other_jobs(testbed: T
     ce = testbed.host("ce")
     ce.put(f"{there}/arranges.sub", JOB.format(program=f"{there}/arranges", machine=worker.host.fqdn), user=USER)
     ce.run("condor_submit", "arranges.sub", user=USER)
-    worker.wait_until(lambda: worker.succeeds("test", "-s", f"{there}/seen"), 60, "no job began", "machine.log")
+    worker.wait_until(lambda: worker.succeeds("test", "-s", f"{there}/seen"), "no job began", "machine.log")
     seen = worker.run("cat", f"{there}/seen").stdout.strip()
     outside = worker.run(MOUNT_COMMAND, "get").stdout.strip()
     worker.run("touch", f"{there}/release", user=USER)
     assert (seen, outside) == ("sec=krb5p", "krb5p")
     restored = partial(worker.run, MOUNT_COMMAND, "get")
-    worker.wait_until(lambda: restored().stdout.strip() == USUAL, 60, "the flavour was not restored", "machine.log")
+    worker.wait_until(lambda: restored().stdout.strip() == USUAL, "the flavour was not restored", "machine.log")
 
 
 def test_the_flavours_are_an_axis_of_an_experiment(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> None:

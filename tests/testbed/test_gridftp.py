@@ -12,9 +12,8 @@ from tests.testbed.wire import marks_on_the_wire
 from tierbench import names
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.shipping import scripts
-from tierbench.testbed.services.certificates import PROXY
 from tierbench.testbed.services.filesystem import DATA
-from tierbench.testbed.services.gridftp import FAR_AWAY, FAR_RTT_MS, servers
+from tierbench.testbed.services.gridftp import FAR_AWAY, FAR_RTT_MS, PROXY, servers
 from tierbench.testbed.services.xrootd import BESIDE_STORAGE, COPY_PORT
 from tierbench.testbed.services.xrootd import COPIES as COPIED
 from tierbench.testbed.testbed import Testbed

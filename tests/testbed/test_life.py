@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tierbench.errors import BusyError, HostError
+from tierbench.testbed import service
 from tierbench.testbed.host import RunningHost
-from tierbench.testbed.services import filesystem
 from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.settings import Rates, Settings
 from tierbench.testbed.testbed import Testbed
@@ -225,10 +225,10 @@ def test_a_daemon_that_dies_during_up_is_named_with_its_last_words(
             host.script(["kill -9 $(cat /run/mfsmaster.pid)"])
 
     monkeypatch.setattr(RunningHost, "daemon", start_and_kill_the_master)
-    monkeypatch.setattr(filesystem, "START_SECONDS", 3.0)  # it is not coming
+    monkeypatch.setattr(service, "START_SECONDS", 3.0)  # it is not coming
     with pytest.raises(HostError) as failure:
         tiny.up(TINY, say)
-    assert "an object server did not join within" in str(failure.value)
+    assert "mfsmaster on mds did not answer within" in str(failure.value)
     assert "mfsmaster.log" in str(failure.value)
     assert (tiny.directory / "logs/mds/mfsmaster.log").exists()
     assert [trace for trace in traces(tiny) if trace != str(tiny.directory)] == []

@@ -16,7 +16,7 @@ from tests.testbed.runs import AccessPoint, Ran
 from tierbench import names
 from tierbench.testbed.services.filesystem import DATA
 from tierbench.testbed.services.iperf3 import PORTS
-from tierbench.testbed.services.nearby import BEHIND_A_PROCESS, PLAIN, UNDER
+from tierbench.testbed.services.workers import BEHIND_A_PROCESS, PLAIN, UNDER
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import BEHIND, USER
 
@@ -71,7 +71,7 @@ def test_who_is_behind_a_process_has_no_other_network_and_is_seen_as_its_host(te
     worker.daemon("held", "iperf3", "--client", server.host.fqdn, "--port", str(PORTS[0]), "--time", "5")
     peers = ["ss", "-Htn", "state", "established", f"( sport = :{PORTS[0]} )"]
     seen = worker.host.address
-    server.wait_until(lambda: seen in server.run(*peers).stdout, 5, "nobody came from its host's address", "iperf3.log")
+    server.wait_until(lambda: seen in server.run(*peers).stdout, "nobody came from its host's address", "iperf3.log")
 
 
 def test_all_kinds_have_one_file_system_at_one_place(testbed: Testbed) -> None:

@@ -24,7 +24,7 @@ def iperf_mbps(client: RunningHost, server: RunningHost, streams: int, seconds: 
     Without the beginning, it would be more where a receiver finds at once what came before.
     """
     server.run("sh", "-c", "iperf3 -s -1 -D")
-    server.wait_until(lambda: ":5201" in server.run("ss", "-ltn").stdout, 60, "iperf3 did not listen", "none")
+    server.wait_until(lambda: ":5201" in server.run("ss", "-ltn").stdout, "iperf3 did not listen", "none")
     answer = client.run("iperf3", "-J", "-R", "-t", str(seconds), "-P", str(streams), "-c", server.host.fqdn)
     return float(json.loads(answer.stdout)["end"]["sum_received"]["bits_per_second"]) / 1e6
 

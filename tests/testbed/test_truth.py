@@ -91,11 +91,11 @@ def injection(testbed: Testbed) -> Injection:
     of_trial = ["--trial", "truth", "--role", "storage", "--interface", "auto", "--period", str(PERIOD_S)]
     oss.daemon("truth", "python3", "/root/sampler.py", *of_trial, "--stop-file", "/root/stop", "--max-seconds", "600")
     samples = oss.log("truth.log")
-    oss.wait_until(lambda: samples.read_bytes().count(b"\n") > 3, 60, "the sampler did not begin", "truth.log")
+    oss.wait_until(lambda: samples.read_bytes().count(b"\n") > 3, "the sampler did not begin", "truth.log")
     numbers = [RAMP_S, LEVEL_S, LEVEL_MBPS, PAYLOAD, ETHERNET_IP_UDP]
     said = json.loads(oss.run("python3", "/root/sender.py", worker.host.address, *map(str, numbers)).stdout)
     oss.put("/root/stop", "stop")
-    oss.wait_until(lambda: b'"reason"' in samples.read_bytes(), 60, "the sampler did not end", "truth.log")
+    oss.wait_until(lambda: b'"reason"' in samples.read_bytes(), "the sampler did not end", "truth.log")
     log, read = np.array(said["log"], float), read_samples(samples)
     injected = Injection(said["wall_ns"], log[:, 0] / 1e9, log[:, 1], [Sampled(read, intervals(read))])
     if injected.held_up:

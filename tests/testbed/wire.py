@@ -14,10 +14,10 @@ def marks_on_the_wire(server: RunningHost, of: str, mark: str, whole: int, read:
     """How often a mark was in what went by, which was at least so many bytes; `of` is tcpdump's filter."""
     into = ("-B", "65536", "-U", "--immediate-mode", "-s", "0", "-w", CAPTURE)
     server.daemon("tcpdump", "tcpdump", "-i", "eth0", *into, *of.split())
-    server.wait_until(lambda: b"listening" in server.read("/var/log/tcpdump.log"), 60, "no capture", "tcpdump.log")
+    server.wait_until(lambda: b"listening" in server.read("/var/log/tcpdump.log"), "no capture", "tcpdump.log")
     read()
     taken = partial(server.run, "stat", "-c", "%s", CAPTURE)
-    server.wait_until(lambda: int(taken().stdout) > whole, 60, "the capture lacks what was read", "tcpdump.log")
+    server.wait_until(lambda: int(taken().stdout) > whole, "the capture lacks what was read", "tcpdump.log")
     server.script(["kill -INT $(cat /run/tcpdump.pid)", "while kill -0 $(cat /run/tcpdump.pid); do sleep 0.05; done"])
     marks = server.run("sh", "-c", f"grep -aoF '{mark}' {CAPTURE} | wc -l").stdout
     server.run("rm", CAPTURE, "/var/log/tcpdump.log")
