@@ -167,7 +167,8 @@ def test_error_bars_are_the_intervals_of_the_summary(results, drawn):
     segments = bars.lines[2][0].get_segments()
     for segment, row in zip(segments, results.summaries_at({"workload": "root", "access": "direct"}), strict=True):
         assert segment[:, 1] == pytest.approx([row["delivered_mbps_low"], row["delivered_mbps_high"]])
-    assert "95 % interval of the mean" in drawn["rate.all"].caption
+    assert error_bars([root_of(results)], "delivered_mbps") == INTERVAL
+    assert INTERVAL in drawn["rate.all"].caption
 
 
 def test_volatility_is_drawn_for_itself_and_leaves_no_axis(results, drawn):
@@ -198,10 +199,6 @@ def test_one_repetition_has_no_bars_and_the_caption_says_so(tmp_path):
         "No error bars"
         in gallery.ladder_picture(gallery.RATE_FIGURE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps")).caption
     )
-
-
-def test_intervals_are_called_intervals(results):
-    assert error_bars([root_of(results)], "mean_mbps") == INTERVAL
 
 
 def with_wide_interval(row):
@@ -259,12 +256,9 @@ def test_axes_have_units(drawn):
     assert "[s]" in drawn["over-time.root"].figure.axes[-1].get_xlabel()
 
 
-def test_a_doubled_batch_with_a_doubled_rate_has_slope_two():
+def test_a_doubled_batch_with_a_doubled_rate_has_slope_two_and_no_slope_goes_over_a_missing_batch():
     assert slopes({32: 100.0, 64: 200.0, 96: 200.0}, [32, 64, 96]) == [(64, 2.0), (96, 1.0)]
     assert linear([32, 64, 96]) == [(64, 2.0), (96, 1.5)]
-
-
-def test_no_slope_goes_over_a_missing_batch():
     assert slopes({32: 100.0, 96: 200.0}, [32, 64, 96]) == []
 
 
