@@ -18,7 +18,7 @@ from tierbench.postprocess.schema.columns import Column
 from tierbench.postprocess.schema.read import read_rows
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import _field
-from tierbench.submit.clean import Removable
+from tierbench.submit.clean import removable
 from tierbench.submit.output import coloured
 
 NESTED = 3000
@@ -74,8 +74,8 @@ def test_folders_within_folders_are_measured_and_removed_and_no_link_is_followed
         (folder / "plan.json").write_text("{}")
     nested(run)
     assert sum(1 for _ in files.walk(run)) == 3 * NESTED + 1
-    assert Removable(run, "plan.json").bytes > 0
-    Removable(run, "plan.json").remove()
+    assert removable(run).bytes > 0
+    removable(run).remove()
     assert sorted(tmp_path.rglob("*")) == [outside, outside / "plan.json"]
 
 

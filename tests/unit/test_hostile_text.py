@@ -261,6 +261,8 @@ def test_a_files_table_with_a_hostile_name_is_refused(tmp_path: Path) -> None:
 
 def test_names_too_long_for_a_folder_are_refused(harmless: Harmless, tmp_path: Path) -> None:
     levels = {f"factor_{number}": {"values": ["x" * 60], "arranges": f"f{number}"} for number in range(4)}
-    experiment = loaded(tmp_path, Experiment, {**harmless.tables[Experiment], "axes": levels, "except": []})
+    experiment = loaded(
+        tmp_path, Experiment, {**harmless.tables[Experiment], "axes": levels, "except": [], "expects": []}
+    )
     with pytest.raises(ConfigError, match="too long a name"):
         expand(harmless.loaded[Site], experiment, {})

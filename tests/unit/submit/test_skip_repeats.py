@@ -31,7 +31,7 @@ class Batch:
         self.run, self.processes = run, list[subprocess.Popen[bytes]]()
         planned = []
         for repeat, mbps in enumerate((400.0, 404.0, 396.0, fourth_mbps, 400.0, 400.0), 1):
-            changes = {"until_known": True, "limits": {"stop_s": 0.2}}
+            changes = {"until_known": True, "limits": {"stop_s": 1}}
             trial = synthetic.write_trial(run, mbps=mbps, repeat=repeat, index=repeat, **changes)
             (trial / names.CLIENTS_LOG).write_text("")
             planned.append({"id": trial.name, "configuration": "lan-xrootd.root", "jobs": 4, "repeat": repeat})
