@@ -38,10 +38,15 @@ def only_line(result: subprocess.CompletedProcess[str]) -> str:
 
 @root_only
 def test_without_root_it_says_so(tmp_path: Path) -> None:
-    up = "from tierbench.submit.cli import main; raise SystemExit(main(['testbed', 'up']))"
     # All is loaded before: whom it becomes may not be let into the folder where Python is.
-    load = "import importlib.metadata, os, email.parser, pkgutil, tierbench; all(map(__import__, (module.name for module in pkgutil.walk_packages("
-    code = f"{load}tierbench.__path__, 'tierbench.') if module.name.split('.')[1] in ('submit', 'testbed')))); os.setuid(65534); {up}"
+    code = """if True:
+        import email.parser, importlib.metadata, os, pkgutil, tierbench
+        for module in pkgutil.walk_packages(tierbench.__path__, "tierbench."):
+            if module.name.split(".")[1] in ("submit", "testbed"):
+                __import__(module.name)
+        os.setuid(65534)
+        raise SystemExit(tierbench.submit.cli.main(["testbed", "up"]))
+    """
     result = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "TIERBENCH_HOME": str(tmp_path)},
