@@ -25,6 +25,8 @@ SCHEMA = "schema.json"
 CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
 ASKED = "asked.json"  # which definitions it was made of, from which it can be given more repetitions
+CLAIMS_LOCK = "claims.lock"  # who looks at whose a trial is
+ENOUGH_LOCK = "enough.lock"  # who looks at which repetitions are needed
 TURN_LOCK = "turn.lock"  # who looks at the turn and changes it
 TURN = "turn"  # names the trial whose turn it is
 AHEAD = "ahead"  # names the trial whose jobs are started already and wait for its turn
@@ -43,14 +45,14 @@ SAMPLES = "samples"
 FLUSH = "flush"
 ARRANGED = "arranged"  # what each host that changes something for the trial says of it
 OUTBOX = "outbox"  # what is said of the folder on the storage where the trial writes
-CLEARED = "outbox/clear.json"
+MADE, CLEARED = "outbox/make.json", "outbox/clear.json"
 WRITTEN = (TRIAL_DAG, TRIAL, REPLICAS)
 FILLED = (CLIENTS, SAMPLES, FLUSH, ARRANGED, OUTBOX)  # the folders that the trial's jobs write to
 
 # and what running it adds
 DAGMAN_LOCK = "trial.dag.lock"  # DAGMan's, while it is at work
 CLIENTS_LOG, FLUSH_LOG, OUTBOX_LOG = "clients.log", "flush.log", "outbox.log"  # HTCondor's events of those jobs
-SAMPLERS_LOG, ARRANGE_LOG = "samplers.log", "arrange.log"
+SAMPLERS_LOG, SAMPLERS_SSH_LOG, ARRANGE_LOG = "samplers.log", "samplers-ssh.log", "arrange.log"
 GO = "go.json"
 STOP = "stop"
 OUTCOME = "outcome.json"

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tierbench import names
 from tierbench.wrappers.child import Failure, run_program
 from tierbench.wrappers.credentials import Credentials, add_arguments
 
@@ -72,7 +73,7 @@ def main() -> int:
 def command_line() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("make", "clear"))
-    parser.add_argument("--trial", type=Path, default=Path("trial.json"), metavar="FILE", help='where it is: "writes"')
+    parser.add_argument("--trial", type=Path, default=Path(names.TRIAL), metavar="FILE", help='where it is: "writes"')
     parser.add_argument("--expected", type=Path, metavar="FILE", help="clear: lines of URL TAB BYTES TAB ADLER32")
     add_arguments(parser)
     return parser.parse_args()

@@ -48,7 +48,7 @@ def main(arguments: "list[str]") -> int:
             print(f"reset_trial: the disk of {trial} has been full for a day", file=sys.stderr)
             return 1
         while True:
-            with locked(trial.parent.parent / "claims.lock", inf):  # one DAG at a time looks at whose a trial is
+            with locked(trial.parent.parent / names.CLAIMS_LOCK, inf):  # one DAG at a time looks at whose a trial is
                 if not arguments or may_run(trial):
                     if arguments and is_spared(trial):
                         skip(trial)

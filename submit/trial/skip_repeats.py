@@ -29,7 +29,7 @@ def look_again(trial: Path, whole_run: bool = False) -> None:
     run, command = trial.parent.parent, tierbench()
     those = trial.parent.iterdir() if whole_run else others(trial)
     to_come = [other for other in those if not (other / names.BEGUN).exists()]
-    with locked(run / "enough.lock", math.inf):  # who looks last has seen the tables of all
+    with locked(run / names.ENOUGH_LOCK, math.inf):  # who looks last has seen the tables of all
         if to_come and command:
             call = [command, "enough", str(run)] + ([] if whole_run else [to_come[0].name])
             asked = subprocess.run(call, stdout=subprocess.PIPE, check=False)

@@ -31,7 +31,7 @@ SENT, RECEIVED = "tx_bytes", "rx_bytes"
 OF_INTERFACES = (SENT, RECEIVED)
 OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and where it is shared of the host
 QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
-SAMPLER_LOGS = {"pool": names.SAMPLERS_LOG, "ssh": "samplers-ssh.log"}
+SAMPLER_LOGS = {"pool": names.SAMPLERS_LOG, "ssh": names.SAMPLERS_SSH_LOG}
 
 
 class CalledOff(Exception):
@@ -340,7 +340,7 @@ def flushed(host: str) -> bool:
 def made() -> "dict[str, Any]":
     """What the job that makes the outbox has reported; nothing yet is an empty report."""
     try:
-        report = json.loads(Path("outbox", "make.json").read_text(encoding="utf-8"))
+        report = json.loads(Path(names.MADE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return report if isinstance(report, dict) else {}
