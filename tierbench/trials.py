@@ -31,7 +31,7 @@ class Limits(NamedTuple):
     turn_s: int  # a trial keeps the turn from the next one
     samplers_s: int = 60  # the gate waits for samplers of other hosts than storage when all else is ready
     away_s: int = 60  # a client's worker does not answer HTCondor
-    stop_s: int = 30  # jobs that were told to end take to do so
+    stop_s: float = 30  # jobs that were told to end take to do so
 
 
 class Sampler(NamedTuple):
