@@ -14,11 +14,12 @@ import json
 import os
 import platform
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
@@ -47,6 +48,7 @@ CUSTOMIZE = (
 FIRST_ID = 2_100_000_000
 SHARED_IDS = (0, 5)  # root; and the group tty, by whose number terminals are mounted
 BUILD_SECONDS = 3600.0
+END_SECONDS = 20.0  # that a build which is broken off has to tidy up
 NEEDED_BYTES = 4 << 30
 
 Say = Callable[[str], None]
@@ -182,8 +184,17 @@ def logged(command: list[str], log: TextIO, what: str) -> None:
     """Run a command into the log; its failure is an error with what it complained of."""
     log.write(f"$ {' '.join(command)}\n")
     log.flush()
-    if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode == 0:
-        return
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True) as process:
+        try:
+            if process.wait() == 0:
+                return
+        except BaseException:  # what it has started would go on writing into what is removed then
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(END_SECONDS)
+            raise
     lines = Path(log.name).read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line for line in lines if line.startswith(("E:", "ERROR:"))] or lines
     raise UnmetNeed(

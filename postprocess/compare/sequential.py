@@ -218,9 +218,9 @@ def _comparison(
 
 def _result(low: float, high: float, question: Question) -> str:
     """What the interval of a ratio says."""
-    if low > 1 or high < 1:
-        return FASTER if low > 1 else SLOWER
-    return EQUIVALENT if 1 / (1 + question.same_within) < low and high < 1 + question.same_within else OPEN
+    if 1 / (1 + question.same_within) < low and high < 1 + question.same_within:
+        return EQUIVALENT
+    return FASTER if low > 1 else SLOWER if high < 1 else OPEN
 
 
 def _model(usable: Mapping[Point, Sequence[TrialRow]], metric: str) -> Blocks:

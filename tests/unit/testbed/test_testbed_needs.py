@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tierbench.testbed import rootfs
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, or gives up root's rights")
 
@@ -111,3 +115,28 @@ def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
     result = tierbench("testbed", "down", "--name", "../x", home=tmp_path)
     assert result.returncode == 2
     assert "cannot name a testbed" in only_line(result)
+
+
+def test_a_build_that_is_broken_off_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    pid = tmp_path / "pid"
+    monkeypatch.setattr(rootfs, "END_SECONDS", 1.0)
+    before = signal.signal(signal.SIGALRM, broken_off)
+    begin = ["sh", "-c", f"trap '' TERM; sleep 600 & echo $! > {pid}; kill -ALRM {os.getpid()}; wait"]
+    with (tmp_path / "log").open("w") as log, pytest.raises(KeyboardInterrupt):
+        rootfs.logged(begin, log, "nothing")
+    signal.signal(signal.SIGALRM, before)
+    deadline = time.monotonic() + 60
+    while " Z " not in state_of(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def state_of(pid: Path) -> str:
+    """What the kernel says of a process, if it is still there."""
+    try:
+        return Path("/proc", pid.read_text().strip(), "stat").read_text()
+    except OSError:
+        return " Z "
