@@ -12,7 +12,7 @@ from tierbench.spec import NAMED
 from tierbench.submit.output import warn
 from tierbench.testbed import settings, terminal
 from tierbench.testbed.check import check
-from tierbench.testbed.run import attach, run
+from tierbench.testbed.run import attach, more, run
 from tierbench.testbed.testbed import SHIPPED, Testbed
 
 DESCRIPTION = """\
@@ -85,7 +85,9 @@ def register(subcommands: Any) -> None:
         description="Make an experiment's replicas on the testbed's storage, run it on its access point, "
         "bring the run directory home.",
     )
-    experiment.add_argument("experiment", metavar="EXPERIMENT", nargs="?", help=NAMED)
+    what = f"{NAMED}; with --more, a run directory"
+    experiment.add_argument("experiment", metavar="EXPERIMENT|RUN", nargs="?", help=what)
+    experiment.add_argument("--more", type=int, metavar="N", help="N repetitions more of a run that has come home")
     experiment.add_argument(
         "--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME, or runs/all-papers)"
     )
@@ -195,6 +197,8 @@ def _run(arguments: argparse.Namespace) -> int:
             show_list(into)
             return 0
         return run_all(testbed, into, Progress(), arguments.anyway)
+    if arguments.more is not None:
+        return more(testbed, arguments.more, Path(arguments.experiment), Progress(), arguments.anyway)
     into = arguments.into or runs / f"{Path(arguments.experiment).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     return run(testbed, arguments.experiment, into, Progress(), arguments.anyway)
 

@@ -27,14 +27,20 @@ CHANGED = 1  # tar's exit status where a file has changed as it was read: the ru
 def bring_home(host: RunningHost, there: str, into: Path, user: str) -> list[str]:
     """Copy a folder of a host's user to a new one here; the names of what is no file or folder and was left there.
 
-    It has its name when it is whole: what was broken off is not taken for the run.
+    It has its name when it is whole: what was broken off is not taken for the run. What had that name before goes then.
     """
     make_parents(into)
     unfinished = into.with_name(f".{into.name}.{os.getpid()}")
     unfinished.mkdir()
     try:
         left = _copied(host, there, unfinished, user)
-        unfinished.rename(into)
+        if into.exists():
+            before = into.with_name(f".{into.name}.before")
+            into.rename(before)
+            unfinished.rename(into)
+            files.remove(before)
+        else:
+            unfinished.rename(into)
     except BaseException:
         with contextlib.suppress(OSError):
             files.remove(unfinished)

@@ -60,6 +60,15 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say, anyway: bool = 
     return _to_its_end(testbed, access_point, status, into, say)
 
 
+def more(testbed: Testbed, number: int, into: Path, say: Say, anyway: bool = False) -> int:
+    """Add repetitions to a run of this testbed's that has come home, and bring it home anew."""
+    access_point, there = testbed.host(ACCESS_POINT), _place(into)
+    if not access_point.succeeds("test", "-d", there):
+        raise ConfigError(f"testbed {testbed.name!r} has no run {there} to add to; `tierbench testbed run` makes one")
+    more_of_it = ["run", "--more", str(number), there, *(["--anyway"] if anyway else [])]
+    return _to_its_end(testbed, access_point, _inside(access_point, *more_of_it), into, say)
+
+
 def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterator[tuple[Host, str]]:
     """The ways of an experiment that have copies of replicas of their own, and the hosts where these are made."""
     for name, access in load_site(SHIPPED).access.items():
@@ -86,11 +95,16 @@ def attach(testbed: Testbed, into: Path, say: Say) -> int:
     """Watch a run that goes on in the testbed, and bring it home when it has ended."""
     access_point = testbed.host(ACCESS_POINT)
     there = _place(into)
-    if into.exists():
-        raise ConfigError(f"{into}: is there already, so that run has come home")
     if not access_point.succeeds("test", "-d", there):
         raise ConfigError(f"testbed {testbed.name!r} has no run {there}; `tierbench testbed run` makes one")
+    if _is_home(access_point, there, into):
+        raise ConfigError(f"{into}: is there already, so that run has come home")
     return _to_its_end(testbed, access_point, _inside(access_point, "watch", there), into, say)
+
+
+def _is_home(access_point: RunningHost, there: str, into: Path) -> bool:
+    """Whether a run is here with all the trials that it has there."""
+    return into.exists() and access_point.read(f"{there}/{names.PLAN}", USER) == (into / names.PLAN).read_bytes()
 
 
 def _to_its_end(testbed: Testbed, access_point: RunningHost, status: int, into: Path, say: Say) -> int:
@@ -106,7 +120,7 @@ def _to_its_end(testbed: Testbed, access_point: RunningHost, status: int, into: 
         else:
             say("nothing was submitted")
         return status
-    if access_point.succeeds("test", "-d", there):
+    if access_point.succeeds("test", "-d", there) and not _is_home(access_point, there, into):
         left = bring_home(access_point, there, into, USER)
         say(f"the run directory is {into}" + (f"; no files, so left on the testbed: {', '.join(left)}" if left else ""))
         if (into / names.TRIALS_CSV).exists():

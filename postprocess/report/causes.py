@@ -81,9 +81,15 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
         return [f"{alone}: read longer (size_mb), or at a quiet time."]
     each = minutes_a_repetition(results)
     minutes = f" (about {max(round(more * each), 1)} min)" if each else ""
+    emulated = results.plan.get("site") == TESTBED
+    command = (
+        f"testbed run --more {more} runs/{results.directory.name}"
+        if emulated
+        else f"run --more {more} {results.directory}"
+    )
     return [
         f"{counted(more, 'more repetition')}{minutes} would resolve {percent(within(results))}, if the scatter stays:"
-        f" `tierbench run --more {more} {results.directory}`."
+        f" `tierbench {command}`."
     ]
 
 

@@ -51,15 +51,13 @@ REFERENCE = """
 paper = "Somebody"
 
 [[claims]]
-says = "more jobs take more"
+says = "two jobs fill a link"
 source = "Table 1"
-kind = "faster"
+kind = "at_least"
 metric = "delivered_mbps"
 unit = "Mb/s"
-factor = "jobs"
 at = { access = "direct", workload = "own", jobs = 2 }
-against = 1
-values = [2.0, 1.0]
+values = [90]
 """
 
 
