@@ -129,7 +129,7 @@ def scale_note(results: Results) -> Markup | None:
     scale = float(results.plan.get("scale") or 1)
     if scale == 1:
         return None
-    ratio = f"1:{1 / scale:g}" if scale < 1 else f"{scale:g}:1"
+    ratio = f"1:{round(1 / scale, 1):g}" if scale < 1 else f"{scale:g}:1"
     return element(
         "p",
         element("b", f"A scale model, {ratio}."),
