@@ -158,7 +158,7 @@ def test_what_limits_all_is_not_taken_for_the_ways_ceiling(tmp_path):
 @pytest.mark.parametrize(
     ("scatter", "words"),
     [
-        (1.05, r"\d+ more repetitions?.* would resolve 5.*: `tierbench testbed run --more "),
+        (1.05, r"\d+ more repetitions?.* would resolve 5.*: `tierbench run --more "),
         (2.0, r"Repetitions alone will not resolve 5.* \(\d+ more needed\)"),
     ],
 )
