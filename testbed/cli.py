@@ -197,6 +197,8 @@ def _run(arguments: argparse.Namespace) -> int:
             show_list(into)
             return 0
         return run_all(testbed, into, Progress(), arguments.anyway)
+    if arguments.more is not None and arguments.into:
+        raise ConfigError("--more adds to the run that is named, and --into names a new one: not both")
     if arguments.more is not None:
         return more(testbed, arguments.more, Path(arguments.experiment), Progress(), arguments.anyway)
     into = arguments.into or runs / f"{Path(arguments.experiment).stem}-{time.strftime('%Y%m%d-%H%M%S')}"

@@ -63,6 +63,8 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say, anyway: bool = 
 def more(testbed: Testbed, number: int, into: Path, say: Say, anyway: bool = False) -> int:
     """Add repetitions to a run of this testbed's that has come home, and bring it home anew."""
     access_point, there = testbed.host(ACCESS_POINT), _place(into)
+    if into.exists() and not (into / names.PLAN).is_file():
+        raise ConfigError(f"{into}: is no run directory; --more takes one that has come home, or its name")
     if not access_point.succeeds("test", "-d", there):
         raise ConfigError(f"testbed {testbed.name!r} has no run {there} to add to; `tierbench testbed run` makes one")
     more_of_it = ["run", "--more", str(number), there, *(["--anyway"] if anyway else [])]
