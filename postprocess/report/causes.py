@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tierbench.dags.experiment import SHIPPED, shipped_experiments
 from tierbench.dags.levels import JOBS
 from tierbench.postprocess.compare.points import MOST_MORE, RunPoint, minutes_a_repetition, more_repetitions, within
 from tierbench.postprocess.measures.bottleneck import LATENCY
@@ -22,7 +23,7 @@ REMEDIES = {  # of what limits all lines: what would raise it, and the setting o
     "latency": ("more jobs (batches), or clients that ask for larger pieces", ""),
     "door NIC": ("a faster door, or more doors", "--set rates_mbps.server=2000"),
     "door CPU": ("a door with more cores, or more doors", ""),
-    "gateway NIC": ("a faster gateway", "--set rates_mbps.server=2000"),
+    "gateway NIC": ("a faster gateway", "--set rates_mbps.gateway=2000"),
     "gateway CPU": ("a gateway with more cores", ""),
 }
 TESTBED = "testbed"  # the name of its site
@@ -101,7 +102,12 @@ def _raise_limit(results: Results, label: str) -> list[str]:
     sentence = f"To compare them by themselves, use {', or '.join(ways)}"
     if setting and results.plan.get("site") == TESTBED:
         up = f"tierbench testbed down && tierbench testbed up {setting}"
-        return [f"{sentence}: `{up} && tierbench testbed run {results.plan.get('experiment')}`."]
+        name = str(results.plan.get("experiment"))
+        if (SHIPPED / f"{name}.testbed.toml").is_file():  # `testbed run` holds a testbed to it
+            changes = setting.replace("--set ", "").replace(" ", " and ")
+            return [f"{sentence}: extend {name} in a file NAME.toml, with {changes} in NAME.testbed.toml beside it."]
+        file = name if name in shipped_experiments() else f"{name}.toml"
+        return [f"{sentence}: `{up} && tierbench testbed run {file}`."]
     return [f"{sentence}."]
 
 
