@@ -24,17 +24,18 @@ UNREADABLE = re.compile(r"^tar: (.+?): Warning: Cannot ", re.MULTILINE)
 CHANGED = 1  # tar's exit status where a file has changed as it was read: the run may be going on
 
 
-def bring_home(host: RunningHost, there: str, into: Path, user: str) -> list[str]:
+def bring_home(host: RunningHost, there: str, into: Path, user: str, anew: bool = False) -> list[str]:
     """Copy a folder of a host's user to a new one here; the names of what is no file or folder and was left there.
 
-    It has its name when it is whole: what was broken off is not taken for the run. What had that name before goes then.
+    It has its name when it is whole: what was broken off is not taken for the run.
+    Anew, it takes the place of what it was.
     """
     make_parents(into)
     unfinished = into.with_name(f".{into.name}.{os.getpid()}")
     unfinished.mkdir()
     try:
         left = _copied(host, there, unfinished, user)
-        if into.exists():
+        if anew and into.exists():
             before = into.with_name(f".{into.name}.before")
             into.rename(before)
             unfinished.rename(into)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from tierbench import names
+from tierbench import json_files, names
 from tierbench.dags.clients import digest_of
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.shipping import bundle
@@ -67,8 +67,12 @@ def more(testbed: Testbed, number: int, into: Path, say: Say, anyway: bool = Fal
         raise ConfigError(f"{into}: is no run directory; --more takes one that has come home, or its name")
     if not access_point.succeeds("test", "-d", there):
         raise ConfigError(f"testbed {testbed.name!r} has no run {there} to add to; `tierbench testbed run` makes one")
-    more_of_it = ["run", "--more", str(number), there, *(["--anyway"] if anyway else [])]
-    return _to_its_end(testbed, access_point, _inside(access_point, *more_of_it), into, say)
+    if into.exists() and not _same_run(access_point, there, into):
+        raise ConfigError(f"{into}: is another run than {there} on testbed {testbed.name!r}")
+    status = _inside(access_point, "run", "--more", str(number), there, *(["--anyway"] if anyway else []))
+    if _is_home(access_point, there, into):
+        return status
+    return _to_its_end(testbed, access_point, status, into, say, anew=True)
 
 
 def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterator[tuple[Host, str]]:
@@ -99,9 +103,9 @@ def attach(testbed: Testbed, into: Path, say: Say) -> int:
     there = _place(into)
     if not access_point.succeeds("test", "-d", there):
         raise ConfigError(f"testbed {testbed.name!r} has no run {there}; `tierbench testbed run` makes one")
-    if _is_home(access_point, there, into):
+    if into.exists() and (_is_home(access_point, there, into) or not _same_run(access_point, there, into)):
         raise ConfigError(f"{into}: is there already, so that run has come home")
-    return _to_its_end(testbed, access_point, _inside(access_point, "watch", there), into, say)
+    return _to_its_end(testbed, access_point, _inside(access_point, "watch", there), into, say, anew=True)
 
 
 def _is_home(access_point: RunningHost, there: str, into: Path) -> bool:
@@ -109,7 +113,19 @@ def _is_home(access_point: RunningHost, there: str, into: Path) -> bool:
     return into.exists() and access_point.read(f"{there}/{names.PLAN}", USER) == (into / names.PLAN).read_bytes()
 
 
-def _to_its_end(testbed: Testbed, access_point: RunningHost, status: int, into: Path, say: Say) -> int:
+def _same_run(access_point: RunningHost, there: str, into: Path) -> bool:
+    """Whether a run here is the one there, perhaps with fewer trials: its first trial ended as that one did."""
+    first = json_files.read_table(into / names.PLAN)["trials"][0]["id"]
+    outcome = f"{names.trial_directory(first)}/{names.OUTCOME}"
+    here = into / outcome
+    if not here.is_file() or not access_point.succeeds("test", "-f", f"{there}/{outcome}"):
+        return False
+    return access_point.read(f"{there}/{outcome}", USER) == here.read_bytes()
+
+
+def _to_its_end(
+    testbed: Testbed, access_point: RunningHost, status: int, into: Path, say: Say, anew: bool = False
+) -> int:
     """Bring a run home that has ended, with a report on it; of one that goes on, say where."""
     there = _place(into)
     if status in ASKED_TO_END:
@@ -122,8 +138,8 @@ def _to_its_end(testbed: Testbed, access_point: RunningHost, status: int, into: 
         else:
             say("nothing was submitted")
         return status
-    if access_point.succeeds("test", "-d", there) and not _is_home(access_point, there, into):
-        left = bring_home(access_point, there, into, USER)
+    if access_point.succeeds("test", "-d", there):
+        left = bring_home(access_point, there, into, USER, anew)
         say(f"the run directory is {into}" + (f"; no files, so left on the testbed: {', '.join(left)}" if left else ""))
         if (into / names.TRIALS_CSV).exists():
             # Here and not above: matplotlib takes a second to load.
