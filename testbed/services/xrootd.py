@@ -28,7 +28,7 @@ from tierbench.testbed.topology import GATEWAY, PRIVATE, UF, Host, Nic, Topology
 
 BESIDE_STORAGE = "vmuf"
 REDIRECTOR = "rdr"  # a machine that is there where the settings say so, and sends clients on to the one beside storage
-PORT, KRB5_PORT, TLS_PORT, TOKEN_PORT, COPY_PORT, CLUSTER_PORT = 1094, 1095, 1096, 1097, 1098, 1213
+PORT, KRB5_PORT, TLS_PORT, TOKEN_PORT, COPY_PORT, CACHE_PORT, CLUSTER_PORT = 1094, 1095, 1096, 1097, 1098, 1101, 1213
 COPIES, COPIES_MB = "/xrootd-copies", 2048  # in memory, where what is copied goes
 THIRD_PARTY = "ofs.tpc ttl 60 60 xfr 64 pgm /usr/bin/xrdcp --server"
 XROOTDFS_ROOT = "/xrootd-fs"
@@ -91,7 +91,7 @@ def doors(topology: Topology) -> list[Door]:
 
 def served(topology: Topology) -> dict[str, set[int]]:
     """By the names of their hosts, the ports of all servers."""
-    ports: dict[str, set[int]] = {}
+    ports = {topology.host(GATEWAY).fqdn: {CACHE_PORT}}  # and the doors
     for door in doors(topology):
         for nic, name in door.host.names.items():
             ports.setdefault(f"{name}.{nic.network.zone}", set()).add(door.port)
