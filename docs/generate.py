@@ -24,6 +24,7 @@ from tierbench.postprocess.report.papers import ours, theirs
 from tierbench.postprocess.schema.tables import schema
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.verdict.judge import RULES
+from tierbench.postprocess.verdict.rules import Rule
 
 PAGES = Path(__file__).parent
 PART = re.compile(r"(?<=<!-- generated: )(.+?)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
@@ -79,10 +80,12 @@ def samples(_: str) -> str:
 def rules(_: str) -> str:
     """The verdict's rules with their thresholds, and what to do."""
 
-    def limit(value: float | None, unit: str) -> str:
-        return "–" if value is None else f"{value:g} {unit}"
+    def row(rule: Rule) -> tuple[str, ...]:
+        limits = (rule.limits.suspect, rule.limits.invalid)
+        shown = ("–" if value is None else f"{value:g} {rule.limits.unit}" for value in limits)
+        return rule.name, rule.looks_at, *shown, rule.remedy
 
-    rows = ((r.name, r.looks_at, limit(r.suspect, r.unit), limit(r.invalid, r.unit), r.remedy) for r in RULES)
+    rows = map(row, RULES)
     return table(("rule", "looks at", "SUSPECT beyond", "INVALID beyond", "what to do"), rows)
 
 

@@ -141,13 +141,13 @@ def long_enough(plan: Plan, site: Site, experiment: Experiment) -> Iterator[Find
     # Here and not above: it loads numpy, which takes a while and which other commands do not need.
     from tierbench.postprocess.verdict.sampling_rules import few_samples
 
-    if plan.scale != 1 or experiment.measure == "operations" or few_samples.suspect is None:
+    if plan.scale != 1 or experiment.measure == "operations" or few_samples.limits.suspect is None:
         return
     shares = []
     for trial in plan.trials:
         reading_s = trial_s(plan, site, experiment, trial) - OVERHEAD_S
         period_s = experiment.at(trial.configuration.levels).sample_period_s
-        if 0 < reading_s < 100 * period_s / few_samples.suspect:
+        if 0 < reading_s < 100 * period_s / few_samples.limits.suspect:
             shares.append((100 * period_s / reading_s, reading_s, period_s))
     if shares:
         share, reading_s, period_s = max(shares)
@@ -155,8 +155,8 @@ def long_enough(plan: Plan, site: Site, experiment: Experiment) -> Iterator[Find
             "doubtful", "length of trials",
             f"at the links' full rate {len(shares)} trials are too short: the shortest reads for {reading_s:.1f} s,"
             f" of which a sampling period of {period_s:g} s is {share:.0f} %"
-            f" (verdict: {few_samples.name}, {few_samples.suspect:g} %)",
-            f"make size_mb {math.ceil(share / few_samples.suspect)} times as large, or sample_period_s shorter",
+            f" (verdict: {few_samples.name}, {few_samples.limits.suspect:g} %)",
+            f"make size_mb {math.ceil(share / few_samples.limits.suspect)} times as large, or sample_period_s shorter",
         )  # fmt: skip
 
 

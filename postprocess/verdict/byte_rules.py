@@ -28,22 +28,18 @@ from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_st
 from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, idle_rates, settles
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict.rules import Measured, rule
+from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule
 from tierbench.postprocess.wording import abridged
 
 ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not the trial's
 
 
-@rule(
-    "missing bytes",
+@bytes_rule(
     "what the clients read and the storage servers did not send, by whole sampling intervals around the window",
-    unit="% of what was read",
-    suspect=0.2,
-    invalid=2,
+    Limits("% of what was read", suspect=0.2, invalid=2),
     because="the wire cannot carry less than what was read over it; 0.2 % for drivers that count late",
     remedy="a cache was warm, or has what was written, or another interface carries the data: see the flush reports,"
     " the client's fsync and the sampler's interface",
-    bytes_only=True,
 )
 def missing_bytes(data: TrialData, row: TrialRow) -> Measured:
     if settles(data):
@@ -82,14 +78,11 @@ def _from_disks(data: TrialData) -> list[int | None]:
     return [job.end.bytes_disk for job in data.jobs if job.end]
 
 
-@rule(
-    "missing at a worker",
+@bytes_rule(
     "what the clients of one worker read and its interface did not receive",
-    unit="% of what all read",
-    suspect=0.2,
+    Limits("% of what all read", suspect=0.2),
     because="there no other client's excess hides a warm cache",
     remedy="a cache of that worker was warm, or another interface of it carries the data: see the flush reports",
-    bytes_only=True,
 )
 def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
     read = bytes_reported(data)
@@ -106,16 +99,13 @@ def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
             yield 100 * (its - payload) / read, f"{words} {data.measure.did}"
 
 
-@rule(
-    "excess bytes",
+@bytes_rule(
     "what the storage servers sent in the window beyond what is usual (below), where the trial's own hosts received it"
     " or that is not known",
-    unit="% of what was read",
-    suspect=2,
+    Limits("% of what was read", suspect=2),
     because="an access that reads in parts can make the storage send a third more by itself",
     remedy="the way reads ahead what is not used, or data were sent twice after a connection or a server broke: see the"
     " servers' logs, repeat and compare",
-    bytes_only=True,
 )
 def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
     for excess, words in _excess(data, row):
@@ -127,16 +117,12 @@ def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
             yield excess, words
 
 
-@rule(
-    "foreign bytes",
+@bytes_rule(
     "what the storage servers sent and none of the trial's own hosts received; where workers are not sampled, the"
     " excess of clients that read files from end to end, or beside idle traffic",
-    unit="% of what was read",
-    suspect=2,
-    invalid=20,
+    Limits("% of what was read", suspect=2, invalid=20),
     because="bytes do not get lost; clean trials stay below 0",
     remedy="somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
-    bytes_only=True,
 )
 def foreign_bytes(data: TrialData, row: TrialRow) -> Measured:
     for excess, words in _excess(data, row):
@@ -172,19 +158,15 @@ def _at_both_ends(data: TrialData) -> tuple[Moved, Moved] | None:
 def _is_foreign(data: TrialData, row: TrialRow) -> bool:
     """Whether an excess that went nobody knows where is somebody else's: the storage is not quiet, or none is usual."""
     most = max((share for _, _, share in idle_rates(data, row)), default=0.0)
-    return most > (idle_traffic.suspect or 0.0) or data.traits.reads_whole
+    return most > (idle_traffic.limits.suspect or 0.0) or data.traits.reads_whole
 
 
-@rule(
-    "other servers",
+@bytes_rule(
     "what those storage servers moved in the window that the trial's way does not lead to (`servers`, `on_disk`),"
     " without 0.5 Mb/s a server",
-    unit="% of what was read",
-    suspect=2,
-    invalid=20,
+    Limits("% of what was read", suspect=2, invalid=20),
     because="a rate is called after a way; it must be of that way's bytes",
     remedy="its files lie elsewhere than the way says, or somebody else uses those servers: see where its replicas are",
-    bytes_only=True,
 )
 def other_servers(data: TrialData, row: TrialRow) -> Measured:
     read = bytes_reported(data)
@@ -201,15 +183,12 @@ def other_servers(data: TrialData, row: TrialRow) -> Measured:
     yield 100 * max(0.0, moved - own) / read, f"{words} {data.measure.direction}"
 
 
-@rule(
-    "bytes not compared",
+@bytes_rule(
     "clients that do not tell what they moved, storage whose bytes around the window are not known, and written files"
     " that nobody has looked at",
-    unit="troubles",
-    suspect=0,
+    Limits("troubles", suspect=0),
     because="not knowing is no proof",
     remedy="nothing shows that the data came over the wire",
-    bytes_only=True,
 )
 def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
     if row.mean_mbps is not None:
@@ -217,7 +196,7 @@ def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
     if not settles(data):
         for missing, words in _missing_at_ends(data):
             rest = f"{words}, and the rest was in a cache still when the sampling ended"
-            yield float(missing > (missing_bytes.suspect or 0.0)), rest
+            yield float(missing > (missing_bytes.limits.suspect or 0.0)), rest
     unknown = _from_disks(data).count(None)
     yield unknown, f"what the kernel fetched from a disk for {unknown} clients is not known"
 
@@ -236,14 +215,11 @@ def _unknown(data: TrialData) -> Iterator[tuple[float, str]]:
         yield other_end is None, "what the other end of the copies had is not known"
 
 
-@rule(
-    "written late",
+@bytes_rule(
     "what reached the storage after the last end, of clients that make sure it is there by then",
-    unit="% of what was written",
-    suspect=2,
+    Limits("% of what was written", suspect=2),
     because="by then the window is over, and the rate is too high by as much",
     remedy="a server or mount on the way said that it was written and had it still: the rate is in part its memory's",
-    bytes_only=True,
 )
 def written_late(data: TrialData, row: TrialRow) -> Measured:
     late, written = bytes_late(data), bytes_reported(data)
@@ -251,17 +227,13 @@ def written_late(data: TrialData, row: TrialRow) -> Measured:
         yield 100 * late / written, f"{mb(late)} of what the clients wrote reached the storage after the last end"
 
 
-@rule(
-    "stall",
+@bytes_rule(
     "longest time, between what the storage sent first and last, in which about nothing moved while clients were at"
     " work",
-    unit="% of the window",
-    suspect=5,
-    invalid=25,
+    Limits("% of the window", suspect=5, invalid=25),
     because="the mean is too low by as much",
     remedy="something stood still, and the mean is of what is left: see what the path and its servers logged and"
     " repeat",
-    bytes_only=True,
 )
 def stall(data: TrialData, row: TrialRow) -> Measured:
     pause = longest_stall(data, _least_idle_mbps(row))
@@ -270,19 +242,16 @@ def stall(data: TrialData, row: TrialRow) -> Measured:
         words = f"the storage {data.measure.direction} nothing for {pause.seconds:.1f} s while clients were at work,"
         words += f" {share:.0f} % of the window, from {pause.begin_s:.1f} s on"
         if data.trial.protocol != "file" and not data.far_end:  # a server may have read ahead
-            share = min(share, stall.invalid or share)
+            share = min(share, stall.limits.invalid or share)
             words += f", and what their workers {data.measure.far_direction} then is not known"
         yield share, words
 
 
-@rule(
-    "still at an edge",
+@bytes_rule(
     "time before anything moved, or after all had, in which clients were active and did not compute",
-    unit="% of the window",
-    suspect=25,
+    Limits("% of the window", suspect=25),
     because="files are opened and programs start there, which took 0.1 to 6 % in clean trials",
     remedy="the mean is of what is left: see what opening and closing files took in jobs.csv, or take larger replicas",
-    bytes_only=True,
 )
 def still_at_an_edge(data: TrialData, row: TrialRow) -> Measured:
     edge = longest_at_an_edge(data, _least_idle_mbps(row))
@@ -297,17 +266,14 @@ def _least_idle_mbps(row: TrialRow) -> float:
     return min([mbps for mbps in (row.idle_before_mbps, row.idle_after_mbps) if mbps is not None], default=0.0)
 
 
-@rule(
-    "background on the path",
+@bytes_rule(
     "what the clients' workers, a door or a gateway moved one way beyond what the clients read and the storage sent,"
     " whichever is more, with headers",
-    unit="% of what was read",
-    suspect=10,
+    Limits("% of what was read", suspect=10),
     because="a host that serves others at the same time has less for the trial; clean trials stay below 5; where caches"
     " of software are part of the trial, so is what they load",
     remedy="somebody else uses these hosts, software is loaded through them, or an interface is sampled twice: repeat"
     " it when they are quiet",
-    bytes_only=True,
 )
 def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
     measure, read = data.measure, bytes_reported(data)
@@ -333,15 +299,11 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
             yield 100 * (moved[direction] - usual) / read, words
 
 
-@rule(
-    "other direction",
+@bytes_rule(
     "what the storage servers moved the other way in the window, without what belongs to the trial (below)",
-    unit="% of what they moved",
-    suspect=10,
-    invalid=50,
+    Limits("% of what they moved", suspect=10, invalid=50),
     because="a server that is written to has less to give to readers",
     remedy="somebody else writes to the storage, or reads where the trial writes: repeat when it is quiet",
-    bytes_only=True,
 )
 def other_direction(data: TrialData, row: TrialRow) -> Measured:
     measure = data.measure
@@ -357,16 +319,12 @@ def other_direction(data: TrialData, row: TrialRow) -> Measured:
     yield share, f"the storage {measure.far_direction} {moved}"
 
 
-@rule(
-    "idle traffic",
+@bytes_rule(
     "storage servers' rate before the go or after the last end, without 0.5 Mb/s a server",
-    unit="% of the mean rate",
-    suspect=1,
-    invalid=10,
+    Limits("% of the mean rate", suspect=1, invalid=10),
     because="1 % of background is 1 % of the mean; a storage server at rest sends 0.1 to 0.4 Mb/s, HTCondor's and the"
     " sampler's own",
     remedy="somebody else uses the storage: repeat when it is quiet",
-    bytes_only=True,
 )
 def idle_traffic(data: TrialData, row: TrialRow) -> Measured:
     rates = idle_rates(data, row)
@@ -376,14 +334,11 @@ def idle_traffic(data: TrialData, row: TrialRow) -> Measured:
         yield share, f"{what}, {share:.1f} % of its rate in it beyond the usual"
 
 
-@rule(
-    "slow beside rest",
+@bytes_rule(
     "storage servers' whole rate before the go or after the last end, whichever is less",
-    unit="% of the mean rate",
-    suspect=2,
+    Limits("% of the mean rate", suspect=2),
     because="it is in the mean, whoever sends it; what the clients took in has none of it",
     remedy="what the storage sends at rest is as much of its mean rate: go by what the clients took in",
-    bytes_only=True,
 )
 def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
     rates = idle_rates(data, row)
@@ -394,28 +349,22 @@ def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
         yield share, f"{what}, at rest, {share:.1f} % of its rate in it"
 
 
-@rule(
-    "idle traffic unknown",
+@bytes_rule(
     "of the times before and after the window, neither is sampled for half a second",
-    unit="troubles",
-    suspect=0,
+    Limits("troubles", suspect=0),
     because="not knowing is no proof",
     remedy="take a shorter period",
-    bytes_only=True,
 )
 def idle_traffic_unknown(data: TrialData, row: TrialRow) -> Measured:
     if row.mean_mbps is not None and not idle_rates(data, row):
         yield 1, "the storage's traffic without clients is not known"
 
 
-@rule(
-    "above the ceiling",
+@bytes_rule(
     "delivered rate above the tightest known ceiling of the way",
-    unit="% of the ceiling",
-    suspect=5,
+    Limits("% of the ceiling", suspect=5),
     because="a trial that was faster refutes the ceiling",
     remedy="the ceiling is wrong, or the data came another way",
-    bytes_only=True,
 )
 def above_the_ceiling(data: TrialData, row: TrialRow) -> Measured:
     """Of what the jobs received: as a measured ceiling it has no headers, nor what never reached them."""

@@ -10,7 +10,7 @@ from tierbench.postprocess.measures.closure import mb
 from tierbench.postprocess.records.jobs import Place
 from tierbench.postprocess.records.trial import COLD, TrialData
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict.rules import Measured, rule
+from tierbench.postprocess.verdict.rules import Limits, Measured, rule
 from tierbench.postprocess.wording import abridged
 from tierbench.wrappers.mounts import point_of
 
@@ -18,11 +18,8 @@ LOADED = "root_library"  # in a client's detail: the file that ROOT was loaded f
 
 
 @rule(
-    "proxies apart",
     "what the proxies say they sent, away from what the clients read beyond what was broken off and headers",
-    unit="% of what was read",
-    suspect=2,
-    invalid=10,
+    Limits("% of what was read", suspect=2, invalid=10),
     because="what a client read through a proxy, that proxy has sent",
     remedy="clients went past the proxy, or others use it: see its log and the access's proxy",
 )
@@ -33,11 +30,8 @@ def proxies_apart(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "origin apart",
     "what the origin sent, away from what the proxies say they fetched",
-    unit="% of what was read",
-    suspect=2,
-    invalid=10,
+    Limits("% of what was read", suspect=2, invalid=10),
     because="what the origin sent past a proxy went to somebody who should not have had it",
     remedy="clients, or others, fetched from the origin past the proxy: see the server's log",
 )
@@ -49,11 +43,8 @@ def origin_apart(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "hits apart",
     "the share of hits by the proxies' counts of requests, above the one by their bytes",
-    unit="% of all",
-    suspect=5,
-    invalid=20,
+    Limits("% of all", suspect=5, invalid=20),
     because="a hit costs the origin nothing",
     remedy="the proxies' own counters contradict each other: see their version's notes, and repeat",
 )
@@ -67,10 +58,8 @@ def hits_apart(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "proxies not compared",
     "whether the way leads through a proxy whose counters are not known",
-    unit="troubles",
-    suspect=0,
+    Limits("troubles", suspect=0),
     because="not knowing is no proof",
     remedy="sample the proxy's host (the sampler's --squid says where it listens)",
 )
@@ -80,10 +69,8 @@ def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "software cache not told",
     "workers with clients that have not told what their cache of software held before and after the trial",
-    unit="workers",
-    suspect=0,
+    Limits("workers", suspect=0),
     because="not knowing is no proof",
     remedy="have the condition's program print it (docs/sites.md), and see why the condition was not undone",
 )
@@ -93,11 +80,8 @@ def software_cache_not_told(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "cold cache held",
     "what a worker's cache of software held before the trial for which it was to be empty",
-    unit="% of what it held after it",
-    suspect=10,
-    invalid=50,
+    Limits("% of what it held after it", suspect=10, invalid=50),
     because="where nothing was fetched, the software came from elsewhere, or the cache was full; CVMFS keeps some"
     " catalogs",
     remedy="it was not emptied, or the clients' software is not read through it: see the condition's program and"
@@ -109,11 +93,8 @@ def cold_cache_held(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "warm cache fetched",
     "what a worker's cache of software took in, or lost, in the trial for which it was to be full",
-    unit="% of what it held after it",
-    suspect=0.5,
-    invalid=5,
+    Limits("% of what it held after it", suspect=0.5, invalid=5),
     because="what is fetched is within the time",
     remedy="not all that the clients open was in it: see what the condition's program reads, and the cache's quota",
 )
@@ -137,10 +118,8 @@ def _software_bytes(data: TrialData, *, cold: bool) -> list[tuple[int, int, str]
 
 
 @rule(
-    "software from elsewhere",
     "clients whose ROOT is not from the folder that the cache is of",
-    unit="clients",
-    invalid=0,
+    Limits("clients", invalid=0),
     because="another ROOT answers another question",
     remedy="correct `setup` of the workload: it has to lead to the folder that the condition's program names",
 )
@@ -153,10 +132,8 @@ def software_from_elsewhere(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "other mount",
     "clients whose files were on another mount than the one that was there when the caches were emptied",
-    unit="clients",
-    invalid=0,
+    Limits("clients", invalid=0),
     because="a job has a copy of all mounts from its begin: what is mounted anew later, it does not see",
     remedy="what was arranged or emptied is not what they used: their jobs began before it was mounted, or it was"
     " mounted anew meanwhile",
@@ -187,11 +164,8 @@ def is_other_mount(place: Place, points: Mapping[str, str]) -> bool:
 
 
 @rule(
-    "resident pages",
     "bytes of the replicas in the hosts' memory after the flush",
-    unit="% of the replicas",
-    suspect=0.2,
-    invalid=1,
+    Limits("% of the replicas", suspect=0.2, invalid=1),
     because="a few pages are read by whoever looks at a file; 1 % is what the flush calls warm",
     remedy="see the flush reports for what kept them there",
 )
@@ -202,10 +176,8 @@ def resident_pages(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "caches not proven cold",
     "hosts whose caches were not flushed, or whose flush could not measure what is left",
-    unit="hosts",
-    suspect=0,
+    Limits("hosts", suspect=0),
     because="not knowing is no proof",
     remedy="let the experiment flush, by a strategy that may look (docs/clients.md)",
 )

@@ -1,7 +1,8 @@
-"""Rules about clients: where they ran, that each had files of its own, and that their counts can be right."""
+"""Rules about clients: where they ran, whether each had files of its own, what they counted, how they began."""
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from tierbench.postprocess.measures.closure import mb
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict.rules import Measured, rule
+from tierbench.postprocess.verdict.rules import Limits, Measured, of_window, rule
 from tierbench.postprocess.wording import abridged
 
 OWN_BYTES = 1_000_000  # that a process may take in beside its file's
@@ -17,10 +18,8 @@ STARTING_S = 1.0  # a job takes to be started: its shadow, starter and files bef
 
 
 @rule(
-    "wrong worker",
     "clients on workers of another pool of the run",
-    unit="clients",
-    invalid=0,
+    Limits("clients", invalid=0),
     because="it is another way than was asked",
     remedy="the pool's requirements let them in: correct them in the site file",
 )
@@ -29,10 +28,8 @@ def wrong_worker(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "new worker",
     "clients on workers that were in no pool of the run when it was planned",
-    unit="clients",
-    suspect=0,
+    Limits("clients", suspect=0),
     because="HTCondor may add one at any time, and its caches can be warm or cold",
     remedy="they were not in the pool when planned, so were not flushed: write the run anew",
 )
@@ -49,10 +46,8 @@ def _strangers(data: TrialData, where: str, *, of_other_pools: bool) -> tuple[fl
 
 
 @rule(
-    "shared replica",
     "clients that read a replica which another client of the trial read as well",
-    unit="clients",
-    invalid=0,
+    Limits("clients", invalid=0),
     because="caches served the second one",
     remedy="give each client a replica of its own: caches served the second one",
 )
@@ -69,11 +64,8 @@ def _file(url: str) -> str:
 
 
 @rule(
-    "other sizes",
     "sizes of the files that clients read, by what they met, away from those that the plan has from the catalogue",
-    unit="% of what was planned",
-    suspect=0.5,
-    invalid=10,
+    Limits("% of what was planned", suspect=0.5, invalid=10),
     because="a file that was cut off or replaced is another measurement, and a client without data is none",
     remedy="the files were changed since the plan was made: make the replicas and the run anew",
 )
@@ -89,11 +81,8 @@ def other_sizes(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "failed fetches",
     "readings or copies of a file that failed, of jobs at work for a given time",
-    unit="% of all",
-    suspect=0,
-    invalid=1,
+    Limits("% of all", suspect=0, invalid=1),
     because="a few among many thousands leave the rate as it is; where each file is read once, any failure makes its"
     " client fail",
     remedy="see the clients' records for the first messages: a server that is asked by so many may refuse some",
@@ -102,10 +91,10 @@ def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
     if data.trial.work.for_s is None:
         return  # any that failed has made its job fail
     done = [job.work for job in data.jobs if job.work]
-    failed = sum(one.failed for one in done)
-    messages = sum((Counter(one.failures) for one in done), Counter[str]())
+    failed = sum(work.failed for work in done)
     if failed:
-        count = failed + sum(one.fetches for one in done)
+        count = failed + sum(work.fetches for work in done)
+        messages = sum((Counter(work.failures) for work in done), Counter[str]())
         often = ", ".join(f"{times} times {message}" for message, times in messages.most_common(2))
         yield 100 * failed / count, f"{failed} of {count} fetches failed: {often}"
 
@@ -114,10 +103,8 @@ def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "counts apart",
     "a client's count of what it took in, above that of its process",
-    unit="% of its process's",
-    suspect=0.5,
+    Limits("% of its process's", suspect=0.5),
     because="the rate is made of the first, and the second has all of it",
     remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv, and leave bytes_client"
     " empty where the kernel does not count what a client reads",
@@ -128,10 +115,8 @@ def counts_apart(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "uncounted bytes",
     "what a client's process took in beyond the client's own count and 1 MB, where both are of its file alone",
-    unit="% of its count",
-    suspect=5,
+    Limits("% of its count", suspect=5),
     because="headers of small reads are in it, and ROOT's own files",
     remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv",
 )
@@ -156,10 +141,8 @@ def _two_counts(data: TrialData) -> list[tuple[int, int, int, str]]:
 
 
 @rule(
-    "unlike the others",
     "a client's count of what it took in, as a share of its file, away from the other clients' median",
-    unit="% of its file",
-    suspect=2,
+    Limits("% of its file", suspect=2),
     because="between alike clients they differ by less than 1 %",
     remedy="the count is wrong, or the replicas are not alike: see bytes_app and bytes_expected in jobs.csv",
 )
@@ -177,11 +160,8 @@ def unlike_the_others(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "not whole",
     "what a client that moves files from end to end did not move of its file, or beyond it and 1 MB",
-    unit="% of its file",
-    suspect=0.5,
-    invalid=2,
+    Limits("% of its file", suspect=0.5, invalid=2),
     because="half a file is another measurement",
     remedy="the client ends too early, counts wrongly, or has another file: see its record",
 )
@@ -212,10 +192,8 @@ def _worst(of_clients: Iterable[tuple[float, str]]) -> Measured:
 
 
 @rule(
-    "started beside",
     "time in which jobs of the next trial, which are started ahead and wait for their turn, were being started",
-    unit="% of the window",
-    suspect=10,
+    Limits("% of the window", suspect=10),
     because="where it was 20 to 30 % the rates were 2 % lower, which may be chance"
     " ([runs.md](runs.md#jobs-started-ahead))",
     remedy="their start may have taken time from this trial: let trials last longer, or leave `ahead` out",
@@ -224,6 +202,127 @@ def started_beside(data: TrialData, row: TrialRow) -> Measured:
     """A job that waits does nothing; one is being started when HTCondor tells of it, and for some time around that."""
     if data.beside is not None and row.window_s:
         lasted_s = data.beside.last_wall_s - data.beside.first_wall_s + STARTING_S
-        share = 100 * min(1.0, lasted_s / row.window_s)
         words = f"{data.beside.jobs} jobs of the next trial were started within {lasted_s:.1f} s"
-        yield share, f"{words}, {share:.1f} % of the window"
+        yield from of_window(row, min(lasted_s, row.window_s), words)
+
+
+@rule(
+    "the window without the time in which all clients with work were at it, where they began together or naturally",
+    Limits("% of the window", suspect=67, invalid=90),
+    because="a third is left when one client gets four times what the others get",
+    remedy="some clients began late or were served far better than others: see jobs.csv",
+)
+def not_all_active(data: TrialData, row: TrialRow) -> Measured:
+    share = row.slices.all_active_share
+    if data.start.overlapping and row.jobs > 1 and share is not None:
+        active = f"all clients {data.measure.did} together for {row.slices.all_active_s:.1f} s"
+        yield 100 * (1 - share), f"{active}, {share:.0%} of the window"
+
+
+@rule(
+    "latest begin after the go time, or after the client's own",
+    Limits("% of the window", suspect=5),
+    because="of 192 clients on two cores the last begins 0.3 s late, half within 0.1 s: the first ones take the cores",
+    remedy="the worker was busy or its clock is wrong",
+)
+def late_begin(data: TrialData, row: TrialRow) -> Measured:
+    late = [(job.last_late_ns / 1e6, job.index) for job in data.jobs if job.last_late_ns is not None]
+    if data.start.gated and late:
+        most_ms, index = max(late, key=lambda pair: pair[0])
+        yield from of_window(row, most_ms / 1e3, f"client {index} began {most_ms:.0f} ms after the go")
+
+
+@rule(
+    "time from the go, or from each client's own, until the first began",
+    Limits("% of the window", suspect=5, invalid=20),
+    because="the rate is over a window in which nobody was at work",
+    remedy="the rate is over a window in which nobody was at work: see whether the workers' clocks are all ahead of the"
+    " access point's, and what kept them",
+)
+def empty_begin(data: TrialData, row: TrialRow) -> Measured:
+    if after := _after_go_ms(data):
+        first_ms = min(after.values())
+        yield from of_window(row, first_ms / 1e3, f"no client was at work before {first_ms:.0f} ms after the go")
+
+
+@rule(
+    "earliest begin or first byte before the go time",
+    Limits("ms", invalid=1),
+    because="what is read before the go is not in the window",
+    remedy="a client did not wait for the gate, or its clock was set back",
+)
+def early_begin(data: TrialData, row: TrialRow) -> Measured:
+    before = {client: -late_ms for client, late_ms in _after_go_ms(data).items()}
+    for job in data.jobs if before else ():
+        if job.go_wall_ns and job.first_byte_wall_ns:
+            before[job.index] = max(before[job.index], (job.go_wall_ns - job.first_byte_wall_ns) / 1e6)
+    if before:
+        first = max(before, key=lambda index: before[index])
+        yield before[first], f"client {first} {data.measure.did} {before[first]:.1f} ms before the go"
+
+
+def _after_go_ms(data: TrialData) -> dict[int, float]:
+    """How long after its go each client began, where they were told when to."""
+    return {job.index: job.late_ns / 1e6 for job in data.jobs if data.start.gated and job.late_ns is not None}
+
+
+@rule(
+    "the fastest client's rate over the median, where all began at one instant",
+    Limits("times", suspect=5),
+    because="TCP shares unfairly, by two or three to one between flows of one kind",
+    remedy="its replica was in some cache, or others were starved",
+)
+def fast_client(data: TrialData, row: TrialRow) -> Measured:
+    rates = {job.index: job.bytes_app * 8e-6 / job.run_s for job in data.jobs if job.ok and job.run_s and job.bytes_app}
+    if not data.start.at_one_instant or len(rates) < 2:
+        return
+    usual, fastest = statistics.median_low(rates.values()), max(rates, key=lambda index: rates[index])
+    if usual:
+        times = rates[fastest] / usual
+        rate = f"client {fastest} {data.measure.did} at {rates[fastest]:.1f} Mb/s"
+        yield times, f"{rate}, {times:.1f} times the median of {usual:.1f}"
+
+
+@rule(
+    "time in which more than one client read, where they take turns",
+    Limits("% of the window", suspect=1, invalid=5),
+    because="the clocks of two workers may be some ms apart, and a turn lasts seconds",
+    remedy="a client did not wait for its turn: see begin and end in jobs.csv",
+)
+def not_alone(data: TrialData, row: TrialRow) -> Measured:
+    if not data.start.in_turn:
+        return
+    ends = [(job.go.wall_ns, job.ended_wall_ns) for job in data.jobs if job.go and job.ended_wall_ns is not None]
+    changes = sorted([(begin, 1) for begin, _ in ends] + [(end or 0, -1) for _, end in ends])
+    active, shared_ns = 0, 0
+    for (when, change), (then, _) in itertools.pairwise(changes):
+        active += change
+        shared_ns += then - when if active > 1 else 0
+    yield from of_window(row, shared_ns / 1e9, f"more than one client read for {shared_ns / 1e9:.2f} s")
+
+
+@rule(
+    "clients on other workers than those that the experiment places them on",
+    Limits("clients", invalid=0),
+    because="it is something else than was asked",
+    remedy="see lists/ and clients.log, and whether two workers of the pool have one name",
+)
+def wrong_place(data: TrialData, row: TrialRow) -> Measured:
+    meant = dict(enumerate(data.trial.placement.hosts))
+    astray = [job for job in data.jobs if job.start and meant.get(job.index, job.host) != job.host]
+    where = abridged([f"client {job.index} on {job.host}, not {meant[job.index]}" for job in astray])
+    yield len(astray), f"{len(astray)} clients did not run where they were placed: {', '.join(where)}"
+
+
+@rule(
+    "clients without a core of their own, where each was to be pinned to one",
+    Limits("clients", invalid=0),
+    because="it is something else than was asked",
+    remedy="place no more clients on a worker than it has cores that jobs may use",
+)
+def not_pinned(data: TrialData, row: TrialRow) -> Measured:
+    if data.trial.placement.pinned:
+        cores = {job.index: (job.host, job.go.core) for job in data.jobs if job.go and job.start}
+        taken = Counter(cores.values())
+        free = [str(client) for client, core in cores.items() if core[1] is None or taken[core] > 1]
+        yield len(free), f"{len(free)} clients had no core of their own: {', '.join(abridged(free))}"

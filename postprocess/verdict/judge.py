@@ -15,21 +15,17 @@ from tierbench.postprocess.verdict import (
     byte_rules,
     cache_rules,
     client_rules,
-    clock_rules,
     repeat_rules,
     sampling_rules,
-    start_rules,
 )
 from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, VALID
 from tierbench.postprocess.verdict.repeat_rules import with_rates_that_add_up
-from tierbench.postprocess.verdict.rules import Evidence, Measured, Rule, rule
+from tierbench.postprocess.verdict.rules import Evidence, Limits, Measured, Rule, rule
 
 
 @rule(
-    "incomplete",
     "clients, samples and files that are missing or broken",
-    unit="troubles",
-    invalid=0,
+    Limits("troubles", invalid=0),
     because="such a trial is repeated, never averaged",
     remedy="`tierbench submit` repeats the trial",
 )
@@ -38,8 +34,8 @@ def incomplete(data: TrialData, row: TrialRow) -> Measured:
     yield from ()
 
 
-SUBJECTS = (byte_rules, cache_rules, client_rules, start_rules, sampling_rules, clock_rules, repeat_rules)
-RULES = (incomplete, *(one for subject in SUBJECTS for one in vars(subject).values() if isinstance(one, Rule)))
+SUBJECTS = (byte_rules, cache_rules, client_rules, sampling_rules, repeat_rules)
+RULES = (incomplete, *(each for subject in SUBJECTS for each in vars(subject).values() if isinstance(each, Rule)))
 
 
 def judge(data: TrialData, row: TrialRow) -> TrialRow:

@@ -14,7 +14,7 @@ from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
 from tierbench.postprocess.records import host_settings
 from tierbench.postprocess.schema.rows import Limit, TrialRow
 from tierbench.postprocess.verdict.counting import counts, values_of
-from tierbench.postprocess.verdict.rules import rule
+from tierbench.postprocess.verdict.rules import Limits, run_rule
 from tierbench.postprocess.wording import abridged
 from tierbench.starts import IN_TURN
 
@@ -26,16 +26,13 @@ OF_EXCESS = 0.1  # of the usual excess: a way that wastes much does not waste ju
 ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
 
 
-@rule(
-    "unlike its repetitions",
+@run_rule(
     "how far what the storage sent beyond what was read is from the median of the trial's repetitions (three or more),"
     " without a tenth of that; and how far what was read is",
-    unit="% of what was read",
-    suspect=3,
+    Limits("% of what was read", suspect=3),
     because="there the usual excess is measured, by the same client on the same kind of replicas; in the run's"
     " `trials.csv`",
     remedy="a part of a cache was warm, somebody else used the storage, or clients did not do the same: repeat it",
-    of_run=True,
 )
 def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
     for repetitions in _grouped(trials, lambda trial: (trial.configuration, trial.jobs)):
@@ -52,16 +49,13 @@ def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials
                     yield trial.trial, beyond, words.format(trial[column], usual)
 
 
-@rule(
-    "split otherwise",
+@run_rule(
     "most clients on a worker, or workers with clients, against the usual ones of the run's trials with as many clients"
     " in the same pool",
-    unit="% more or less",
-    suspect=25,
+    Limits("% more or less", suspect=25),
     because="4 clients split 3+1 over two workers took 1.4 times as long as 2+2",
     remedy="workers that have more clients serve each more slowly: let the experiment place them,"
     " `placement = 'in-turn'`",
-    of_run=True,
 )
 def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
     """Not only of repetitions: a configuration all of whose trials were split otherwise is slower for that."""
@@ -80,15 +74,12 @@ def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
             yield name, 100 * (most - 1), words
 
 
-@rule(
-    "other conditions",
+@run_rule(
     "settings and versions of the trial's hosts that are not those of most of the run's trials with the same arranged"
     " there",
-    unit="settings",
-    suspect=0,
+    Limits("settings", suspect=0),
     because="any one can be the cause of a difference",
     remedy="conditions.json has them all: compare only trials under the same ones",
-    of_run=True,
 )
 def other_conditions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
     for name, settings in host_settings.differences(hosts).items():

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID
 
 Measured = Iterator[tuple[float, str]]  # values in the rule's unit, each with what was measured in words
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Beyond which values a trial is SUSPECT, and beyond which INVALID; None: never."""
+
+    unit: str
+    suspect: float | None = None
+    invalid: float | None = None
 
 
 @dataclass(frozen=True)
@@ -17,20 +28,12 @@ class Rule:
 
     name: str
     looks_at: str
-    unit: str
-    suspect: float | None  # beyond this the trial is SUSPECT; None: never
-    invalid: float | None  # beyond this it is INVALID; None: never
+    limits: Limits
     because: str
     remedy: str
     bytes_only: bool  # what is not a rate of bytes does not go by the storage's samples and the window of its rate
     of_run: bool  # measured over all trials of a run; else over each trial's data and row of trials.csv
     measure: Callable[..., Iterator[Any]]
-
-    def verdict_of(self, value: float) -> str:
-        """The verdict to which a value leads."""
-        if self.invalid is not None and value > self.invalid:
-            return INVALID
-        return SUSPECT if self.suspect is not None and value > self.suspect else VALID
 
 
 @dataclass(frozen=True)
@@ -44,27 +47,37 @@ class Evidence:
     @property
     def verdict(self) -> str:
         """The verdict to which it leads."""
-        return self.rule.verdict_of(self.value)
+        limits = self.rule.limits
+        if limits.invalid is not None and self.value > limits.invalid:
+            return INVALID
+        return SUSPECT if limits.suspect is not None and self.value > limits.suspect else VALID
 
     @property
     def reason(self) -> str:
         """What was measured, how much of it is allowed, and what to do."""
-        limit = self.rule.invalid if self.rule.suspect is None else self.rule.suspect
-        allowed = f" (at most {limit:g} {self.rule.unit})" if limit else ""
+        limits = self.rule.limits
+        limit = limits.invalid if limits.suspect is None else limits.suspect
+        allowed = f" (at most {limit:g} {limits.unit})" if limit else ""
         return f"{self.words}{allowed}: {self.rule.remedy}"
 
 
 def rule(
-    name: str,
-    looks_at: str,
-    *,
-    unit: str,
-    suspect: float | None = None,
-    invalid: float | None = None,
-    because: str,
-    remedy: str,
-    bytes_only: bool = False,
-    of_run: bool = False,
+    looks_at: str, limits: Limits, *, because: str, remedy: str, bytes_only: bool = False, of_run: bool = False
 ) -> Callable[[Callable[..., Iterator[Any]]], Rule]:
-    """Make a rule of the function below, which yields nothing where nothing is known."""
-    return lambda measure: Rule(name, looks_at, unit, suspect, invalid, because, remedy, bytes_only, of_run, measure)
+    """Make a rule, called as the function below, which yields nothing where nothing is known."""
+
+    def of(measure: Callable[..., Iterator[Any]]) -> Rule:
+        name = measure.__name__.replace("_", " ")
+        return Rule(name, looks_at, limits, because, remedy, bytes_only, of_run, measure)
+
+    return of
+
+
+bytes_rule, run_rule = partial(rule, bytes_only=True), partial(rule, of_run=True)
+
+
+def of_window(row: TrialRow, seconds: float, words: str, decimals: int = 1) -> Measured:
+    """A time as a share of the window, in words too."""
+    if row.window_s:
+        share = 100 * seconds / row.window_s
+        yield share, f"{words}, {share:.{decimals}f} % of the window"

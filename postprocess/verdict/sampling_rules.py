@@ -1,4 +1,4 @@
-"""Rules about sampling: that samples are there, often enough and without gaps, and that counters ran on."""
+"""Rules about samples and clocks: that samples are there, often enough and without gaps, and that clocks agree."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tierbench.dags.measure import Measure
+from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.samples import Samples, described
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict.rules import Measured, rule
+from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window, rule
 from tierbench.postprocess.wording import abridged
 
 
 @rule(
-    "host not covered",
     "hosts other than storage whose samples are missing, damaged or do not cover the window",
-    unit="troubles",
-    suspect=0,
+    Limits("troubles", suspect=0),
     because="only the storage's samples enter the mean",
     remedy="the mean stands without them, but evidence for the bottleneck is missing",
 )
@@ -56,10 +55,8 @@ def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None,
 
 
 @rule(
-    "sampler gap",
     "longest time without a sample in the window, of any sampler",
-    unit="periods",
-    suspect=3,
+    Limits("periods", suspect=3),
     because="on a busy host a tick may be missed and the next be late; more is a pause",
     remedy="the host was starved or its sampler paused: peak and volatility miss what happened then",
 )
@@ -70,14 +67,11 @@ def sampler_gap(data: TrialData, row: TrialRow) -> Measured:
         yield periods, f"{sampled.samples.host}'s sampler had no sample for {longest:.2f} s, {periods:.1f} periods"
 
 
-@rule(
-    "sampler pause",
+@bytes_rule(
     "time of the window in gaps of a storage server's samples",
-    unit="% of the window",
-    invalid=25,
+    Limits("% of the window", invalid=25),
     because="bytes are not lost in a gap, but where in it they went is",
     remedy="repeat it when nothing stops the sampler",
-    bytes_only=True,
 )
 def sampler_pause(data: TrialData, row: TrialRow) -> Measured:
     storage = {sampled.samples.host for sampled in data.storage}
@@ -103,10 +97,8 @@ def _in_window(data: TrialData, sampled: Sequence[Sampled]) -> Iterator[tuple[Sa
 
 
 @rule(
-    "late ticks",
     "ticks at which the samplers were late",
-    unit="% of all",
-    suspect=5,
+    Limits("% of all", suspect=5),
     because="a tick is late by half a period or more",
     remedy="the host is too busy for this period: take a longer one",
 )
@@ -129,15 +121,11 @@ def _late_of_all(samples: Samples) -> tuple[int, int]:
     return int((after > period_ns / 2).sum()) + missed, len(samples) + missed
 
 
-@rule(
-    "few samples",
+@bytes_rule(
     "sampling period, or how often the driver refreshes its counters if that is rarer",
-    unit="% of the window",
-    suspect=10,
-    invalid=50,
+    Limits("% of the window", suspect=10, invalid=50),
     because="peak, volatility and the steady state want ten samples at least",
     remedy="take a shorter period, or larger replicas",
-    bytes_only=True,
 )
 def few_samples(data: TrialData, row: TrialRow) -> Measured:
     period_s = data.trial.sample_period_s
@@ -150,15 +138,11 @@ def few_samples(data: TrialData, row: TrialRow) -> Measured:
         yield share, f"{words} {share:.1f} % of the window"
 
 
-@rule(
-    "uncertain edges",
+@bytes_rule(
     "most by which the mean may be wrong for what moved near the window's edges (docs/statistics.md)",
-    unit="% of the mean rate",
-    suspect=5,
-    invalid=20,
+    Limits("% of the mean rate", suspect=5, invalid=20),
     because="it is the sum of all that could be wrong there, and mostly far less is",
     remedy="take a shorter period or larger replicas, and see that clocks are compared well",
-    bytes_only=True,
 )
 def uncertain_edges(data: TrialData, row: TrialRow) -> Measured:
     if row.window_s and data.storage and row.mean_error_mbps is not None and row.mean_mbps:
@@ -168,10 +152,8 @@ def uncertain_edges(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "counter began anew",
     "counters that began anew, of any sampler and at any time while the trial has its conditions",
-    unit="times",
-    suspect=0,
+    Limits("times", suspect=0),
     because="the bytes of that interval are lost",
     remedy="something restarted a service, an interface or its host: see that it stays up and repeat",
 )
@@ -184,3 +166,76 @@ def counter_began_anew(data: TrialData, row: TrialRow) -> Measured:
             anew[samples.named if source in of_interface else f"{source} on {samples.host}"] = times
     for whose, times in anew.items():
         yield times, f"the counters of {whose} began anew {times} times"
+
+
+@rule(
+    "proven difference between the wall clocks of two hosts, whatever their roles",
+    Limits("periods", suspect=0.5),
+    because="beyond, samples belong to the wrong side of an edge",
+    remedy="synchronise the clocks (chronyc tracking), or take a longer period",
+)
+def clock_offset(data: TrialData, row: TrialRow) -> Measured:
+    if largest := clocks.widest(data):
+        periods = largest.proven_ms / 1e3 / data.trial.sample_period_s
+        yield periods, f"{_apart(largest)}, {periods:.1f} periods"
+
+
+@rule(
+    "how far a host's wall clock was set during the trial",
+    Limits("ms", suspect=10),
+    because="a clock that is slewed moves by 0.5 ms in a second, and the monotonic clock with it",
+    remedy="have the clock slewed and not stepped",
+)
+def clock_step(data: TrialData, row: TrialRow) -> Measured:
+    if steps := clocks.steps_ms(data):
+        host = max(steps, key=lambda name: steps[name])
+        yield steps[host], _set(host, steps[host])
+
+
+@bytes_rule(
+    "the larger of difference and step of the clocks of storage servers and workers that read",
+    Limits("% of the window", suspect=0.5, invalid=5),
+    because="the mean is wrong by about as much; other hosts' clocks are in neither the window nor the bytes",
+    remedy="the window's edges are wrong by as much: synchronise the clocks and repeat",
+)
+def clock_error(data: TrialData, row: TrialRow) -> Measured:
+    matter = clocks.reading_and_storage(data)
+    errors = [(step, _set(host, step)) for host, step in clocks.steps_ms(data).items() if host in matter]
+    if between := clocks.widest(data, matter):
+        errors.append((between.proven_ms, _apart(between)))
+    if errors:
+        error_ms, words = max(errors)
+        yield from of_window(row, error_ms / 1e3, words)
+
+
+@rule(
+    "hosts that read or are storage, and have neither compared their clock with the access point's nor share one",
+    Limits("hosts", suspect=0),
+    because="not knowing is no proof",
+    remedy="sample by jobs of the pool and let jobs use chirp, or see for yourself that the clocks agree",
+)
+def clock_not_compared(data: TrialData, row: TrialRow) -> Measured:
+    unknown = clocks.not_compared(data)
+    yield len(unknown), f"the clock of {', '.join(abridged(unknown))} was not compared"
+
+
+@bytes_rule(
+    "most by which the clocks of storage servers and workers that read can differ, by what was compared",
+    Limits("% of the window", suspect=2),
+    because="bounds that are wider than that prove nothing; on the testbed they are 9 to 16 ms",
+    remedy="the comparison was slow: see that chirp answers fast, or take larger replicas",
+)
+def clock_comparison(data: TrialData, row: TrialRow) -> Measured:
+    possible_ms = clocks.most_apart_ms(data, clocks.reading_and_storage(data))
+    yield from of_window(row, possible_ms / 1e3, f"the clocks of storage and workers can be {possible_ms:.0f} ms apart")
+
+
+def _apart(between: clocks.Difference) -> str:
+    return (
+        f"the clock of {between.ahead} is {between.milliseconds:.1f} ± {between.error_ms:.1f} ms"
+        f" ahead of that of {between.behind}"
+    )
+
+
+def _set(host: str, step_ms: float) -> str:
+    return f"the clock of {host} was set by {step_ms:.1f} ms during the trial"

@@ -24,7 +24,7 @@ from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables
-from tierbench.postprocess.verdict import start_rules
+from tierbench.postprocess.verdict import client_rules
 from tierbench.postprocess.verdict.judge import INVALID, evidence
 from tierbench.site_configs.site import find_site
 from tierbench.starts import Go
@@ -195,7 +195,7 @@ def test_between_two_turns_nothing_has_to_move(turns):
 def rules(folder):
     data = read_trial(folder)
     found = evidence(data, trial_row(data))
-    return {finding.rule.name: finding.verdict for finding in found if finding.rule in vars(start_rules).values()}
+    return {finding.rule.name: finding.verdict for finding in found if finding.rule in vars(client_rules).values()}
 
 
 def test_the_kind_of_start_says_which_rules_apply(tmp_path):
