@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tierbench.dags.measure import SENT
 from tierbench.postprocess.measures.counter_curve import LEAST_S, counter_curve
-from tierbench.postprocess.measures.traffic import MOST_AT_REST_MBPS, settles
+from tierbench.postprocess.measures.traffic import MOST_AT_REST_MBPS
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 
@@ -67,11 +67,10 @@ def both_ends(data: TrialData) -> Iterator[tuple[str, list[Sampled], str]]:
 
 def together(data: TrialData, hosts: list[Sampled], direction: str) -> Moved | None:
     """What went through several hosts' interfaces; None unless each is known."""
-    parts = [moved(host, direction, data) for host in hosts]
-    present = [part for part in parts if part is not None]
-    if not present or len(present) < len(parts):
+    parts = [part for host in hosts if (part := moved(host, direction, data)) is not None]
+    if not parts or len(parts) < len(hosts):
         return None
-    return Moved(sum(part.bytes for part in present), sum(part.packets for part in present))
+    return Moved(sum(part.bytes for part in parts), sum(part.packets for part in parts))
 
 
 def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
@@ -85,7 +84,7 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     first, last = amount.before(0), amount.after(window_s)
     if first < 0 or last >= len(amount):
         return None
-    last = min(last + 1, len(amount) - 1) if settles(data) else len(amount) - 1
+    last = min(last + 1, len(amount) - 1) if data.traits.settles else len(amount) - 1
     times = amount.times[[first, last]]
     if times[1] - times[0] - amount.known_s(times)[0] > LEAST_S:
         return None
@@ -115,15 +114,16 @@ def at_far_end(data: TrialData) -> Moved | None:
     A server on the way may have more than the workers, by what it read ahead; others that use it are not told
     apart from it. Workers are a stage if all of those with clients are sampled.
     """
-    if not data.far_end:
-        return None
-    stages = [data.far_end]
-    if data.trial.protocol != "file":
-        stages += [[s for s in data.sampled if s.samples.role == role] for role in ("door", "gateway")]
-    had = [together(data, stage, data.measure.far_direction) for stage in stages]
+    had = [together(data, stage, data.measure.far_direction) for stage in (data.far_end, *servers_on(data))]
     if had[0] is None:
         return None
     return max((each for each in had if each is not None), key=lambda each: each.payload(HEADERS))
+
+
+def servers_on(data: TrialData) -> list[list[Sampled]]:
+    """The doors, and the gateways, that the bytes of a trial may go through; a mount needs none."""
+    roles = () if data.trial.protocol == "file" else ("door", "gateway")
+    return [[host for host in data.sampled if host.samples.role == role] for role in roles]
 
 
 def sent_again(data: TrialData, carried: Moved | None) -> float:

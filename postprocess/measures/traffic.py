@@ -168,11 +168,6 @@ def _sum_of_known(rates: list[float | None]) -> float | None:
     return sum(present) * MEGABITS if present and len(present) == len(rates) else None
 
 
-def settles(data: TrialData) -> bool:
-    """Whether all that its clients wrote is on the storage when they end, as they declare."""
-    return data.traits.settles
-
-
 def bytes_late(data: TrialData) -> float | None:
     """What of that which was written reached the storage after the window; None for trials that do not write."""
     if data.measure.direction != RECEIVED or data.window_ns is None or not data.storage:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tierbench.dags.measure import COUNTERS, RECEIVED, SENT
 from tierbench.postprocess.measures.caches import software_caches
 from tierbench.postprocess.measures.closure import (
@@ -11,7 +9,6 @@ from tierbench.postprocess.measures.closure import (
     HEADERS,
     LEAST_HEADERS,
     USUAL_MTU,
-    Moved,
     at_far_end,
     at_rest,
     both_ends,
@@ -20,15 +17,16 @@ from tierbench.postprocess.measures.closure import (
     mb,
     moved_around,
     sent_again,
+    servers_on,
     together,
     usual_excess,
 )
 from tierbench.postprocess.measures.counter_curve import counter_curve
 from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
-from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, idle_rates, settles
+from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, idle_rates
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule
+from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window
 from tierbench.postprocess.wording import abridged
 
 ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not the trial's
@@ -42,33 +40,27 @@ ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not 
     " the client's fsync and the sampler's interface",
 )
 def missing_bytes(data: TrialData, row: TrialRow) -> Measured:
-    if settles(data):
+    if data.traits.settles:
         yield from _missing_at_ends(data)
     counts = _from_disks(data)
     fetched = [count for count in counts if count is not None]
-    read = _read_once(data)
-    if read and counts and len(fetched) == len(counts):  # others' reading hides no cache there
-        words = f"the kernel fetched {mb(sum(fetched))} from disks of {mb(read)} that the clients {data.measure.did}"
-        yield 100 * (1 - sum(fetched) / read), words + _counted_once(data)
+    if counts and len(fetched) == len(counts):  # others' reading hides no cache there
+        yield from _missing(data, "the kernel fetched", sum(fetched), " from disks")
 
 
 def _missing_at_ends(data: TrialData) -> Measured:
     """What the clients report and who must have moved it did not."""
-    once = _read_once(data)
-    for who, hosts, direction in both_ends(data) if once and data.storage else ():
+    for who, hosts, direction in both_ends(data) if data.storage else ():
         if (moved := together(data, hosts, direction)) is not None:
-            payload = moved.payload(LEAST_HEADERS)
-            words = f"{who} {direction} {mb(payload)} of {mb(once)} that the clients {data.measure.did}"
-            yield 100 * (1 - payload / once), words + _counted_once(data)
+            yield from _missing(data, f"{who} {direction}", moved.payload(LEAST_HEADERS))
 
 
-def _read_once(data: TrialData) -> int:
-    """What must have come over the wire: where files are read again, their first reading."""
-    return bytes_once(data) if data.trial.reads_again else bytes_reported(data)
-
-
-def _counted_once(data: TrialData) -> str:
-    return ", each file counted once" if data.trial.reads_again else ""
+def _missing(data: TrialData, who: str, payload: float, whence: str = "") -> Measured:
+    """How much less than what must have been moved: where files are read again, their first reading."""
+    again = data.trial.reads_again
+    if once := bytes_once(data) if again else bytes_reported(data):
+        words = f"{who} {mb(payload)}{whence} of {mb(once)} that the clients {data.measure.did}"
+        yield 100 * (1 - payload / once), words + (", each file counted once" if again else "")
 
 
 def _from_disks(data: TrialData) -> list[int | None]:
@@ -86,7 +78,7 @@ def _from_disks(data: TrialData) -> list[int | None]:
 )
 def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
     read = bytes_reported(data)
-    if not read or data.measure.far_end != "workers" or moved_around(data) is None or not settles(data):
+    if not read or data.measure.far_end != "workers" or moved_around(data) is None or not data.traits.settles:
         return
     cached = data.trial.reads_again and data.trial.protocol == "file"  # by the worker's own mount
     for worker in by_host(sampled for sampled in data.sampled if sampled.samples.role == "worker"):
@@ -108,9 +100,9 @@ def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
     " servers' logs, repeat and compare",
 )
 def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
+    near, far = moved_around(data), at_far_end(data)
     for excess, words in _excess(data, row):
-        if ends := _at_both_ends(data):
-            near, far = ends
+        if near and far:
             hosts = f"the trial's own hosts {data.measure.far_direction} {mb(far.bytes)} of {mb(near.bytes)}"
             yield excess, f"{words}, and {hosts}"
         elif not _is_foreign(data, row):
@@ -125,9 +117,9 @@ def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
     remedy="somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
 )
 def foreign_bytes(data: TrialData, row: TrialRow) -> Measured:
+    near, far = moved_around(data), at_far_end(data)
     for excess, words in _excess(data, row):
-        if ends := _at_both_ends(data):
-            near, far = ends
+        if near and far:
             resting = at_rest(data, row)
             lost = near.payload(HEADERS) - far.payload(HEADERS) - sent_again(data, near) - resting
             if data.measure.far_end == "storage":  # somebody else may be at either end
@@ -147,12 +139,6 @@ def _excess(data: TrialData, row: TrialRow) -> Measured:
         done = {"wrote": "written"}.get(data.measure.did, data.measure.did)
         beyond = f"{row.closure:+.1%} beyond what was {done}, of which {share:.1%} {explained}"
         yield 100 * (row.closure - share), f"the storage {data.measure.direction} {beyond}"
-
-
-def _at_both_ends(data: TrialData) -> tuple[Moved, Moved] | None:
-    """What the storage moved, and what of it the trial's own hosts had, where both are known."""
-    near, far = moved_around(data), at_far_end(data)
-    return None if near is None or far is None else (near, far)
 
 
 def _is_foreign(data: TrialData, row: TrialRow) -> bool:
@@ -192,27 +178,21 @@ def other_servers(data: TrialData, row: TrialRow) -> Measured:
 )
 def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
     if row.mean_mbps is not None:
-        yield from _unknown(data)
-    if not settles(data):
+        measure = data.measure
+        silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
+        yield silent, f"{silent} clients do not tell how many bytes they {measure.did}"
+        yield moved_around(data) is None, f"what the storage {measure.direction} around the window is not known"
+        yield not (silent or bytes_reported(data)), f"the clients tell that they {measure.did} nothing"
+        yield data.writes and not data.verified, "nobody has looked at what was written"
+        if measure.far_end == "storage":
+            other_end = together(data, data.far_end, measure.far_direction)
+            yield other_end is None, "what the other end of the copies had is not known"
+    if not data.traits.settles:
         for missing, words in _missing_at_ends(data):
             rest = f"{words}, and the rest was in a cache still when the sampling ended"
             yield float(missing > (missing_bytes.limits.suspect or 0.0)), rest
     unknown = _from_disks(data).count(None)
     yield unknown, f"what the kernel fetched from a disk for {unknown} clients is not known"
-
-
-def _unknown(data: TrialData) -> Iterator[tuple[float, str]]:
-    """What would have to be known for bytes to be compared."""
-    measure = data.measure
-    silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
-    yield silent, f"{silent} clients do not tell how many bytes they {measure.did}"
-    yield moved_around(data) is None, f"what the storage {measure.direction} around the window is not known"
-    yield not (silent or bytes_reported(data)), f"the clients tell that they {measure.did} nothing"
-    if data.writes:
-        yield not data.verified, "nobody has looked at what was written"
-    if measure.far_end == "storage":
-        other_end = together(data, data.far_end, measure.far_direction)
-        yield other_end is None, "what the other end of the copies had is not known"
 
 
 @bytes_rule(
@@ -223,7 +203,7 @@ def _unknown(data: TrialData) -> Iterator[tuple[float, str]]:
 )
 def written_late(data: TrialData, row: TrialRow) -> Measured:
     late, written = bytes_late(data), bytes_reported(data)
-    if late is not None and written and settles(data):
+    if late is not None and written and data.traits.settles:
         yield 100 * late / written, f"{mb(late)} of what the clients wrote reached the storage after the last end"
 
 
@@ -254,12 +234,10 @@ def stall(data: TrialData, row: TrialRow) -> Measured:
     remedy="the mean is of what is left: see what opening and closing files took in jobs.csv, or take larger replicas",
 )
 def still_at_an_edge(data: TrialData, row: TrialRow) -> Measured:
-    edge = longest_at_an_edge(data, _least_idle_mbps(row))
-    if edge and row.window_s:
-        share = 100 * edge.seconds / row.window_s
+    if edge := longest_at_an_edge(data, _least_idle_mbps(row)):
         when = "from the go on" if edge.begin_s == 0 else "before the last end"
         words = f"nothing moved for {edge.seconds:.1f} s {when} while clients were active"
-        yield share, f"{words}, {share:.0f} % of the window"
+        yield from of_window(row, edge.seconds, words, decimals=0)
 
 
 def _least_idle_mbps(row: TrialRow) -> float:
@@ -276,27 +254,20 @@ def _least_idle_mbps(row: TrialRow) -> float:
     " it when they are quiet",
 )
 def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
-    measure, read = data.measure, bytes_reported(data)
-    near = moved_around(data)
+    measure, read, near = data.measure, bytes_reported(data), moved_around(data)
     by_interfaces = measure.by == "interfaces" and measure.far_end == "workers"
     if not read or near is None or not by_interfaces or software_caches(data):
         return
     usual = max(near.bytes, (1 + HEADERS / USUAL_MTU) * read)
-    of_role = {role: [each for each in data.sampled if each.samples.role == role] for role in ("door", "gateway")}
-    for hosts, directions in (
-        (data.far_end, (measure.far_direction,)),
-        *((servers, (SENT, RECEIVED)) for servers in of_role.values() if data.trial.protocol != "file"),
-    ):
-        moved = {
-            direction: part.bytes for direction in directions if (part := together(data, hosts, direction)) is not None
-        }
-        if moved and min(moved.values()) >= ON_THE_PATH * near.bytes:
-            direction = max(moved, key=lambda direction: moved[direction])
+    stages = [(data.far_end, (measure.far_direction,)), *((servers, (SENT, RECEIVED)) for servers in servers_on(data))]
+    for hosts, directions in stages:
+        parts = ((together(data, hosts, direction), direction) for direction in directions)
+        moved = [(part.bytes, direction) for part, direction in parts if part is not None]
+        if moved and min(moved)[0] >= ON_THE_PATH * near.bytes:
+            most, direction = max(moved, key=lambda pair: pair[0])
             names = ", ".join(abridged(sorted({each.samples.host for each in hosts})))
-            words = (
-                f"{names} {direction} {mb(moved[direction])}, where the storage {measure.direction} {mb(near.bytes)}"
-            )
-            yield 100 * (moved[direction] - usual) / read, words
+            words = f"{names} {direction} {mb(most)}, where the storage {measure.direction} {mb(near.bytes)}"
+            yield 100 * (most - usual) / read, words
 
 
 @bytes_rule(

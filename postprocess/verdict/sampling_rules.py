@@ -8,7 +8,7 @@ import numpy as np
 
 from tierbench.dags.measure import Measure
 from tierbench.postprocess.records import clocks
-from tierbench.postprocess.records.samples import Samples, described
+from tierbench.postprocess.records.samples import described
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window, rule
@@ -45,7 +45,7 @@ def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None,
     if times[-1] < end:
         reasons.append(f"{host} end {(end - times[-1]) / 1e9:.1f} s before the window's end")
     if measure is not None:
-        unknown = np.any([np.isnan(one.intervals.differences[measure.counter][1:]) for one in interfaces], axis=0)
+        unknown = np.any([np.isnan(nic.intervals.differences[measure.counter][1:]) for nic in interfaces], axis=0)
         touching = (times[1:] > begin) & (times[:-1] < end)
         seconds = float(sampled.intervals.seconds[1:][unknown & touching].sum())
         if seconds:
@@ -61,7 +61,7 @@ def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None,
     remedy="the host was starved or its sampler paused: peak and volatility miss what happened then",
 )
 def sampler_gap(data: TrialData, row: TrialRow) -> Measured:
-    for sampled, _, _, touching in _in_window(data, data.sampled):
+    for sampled, _, _, touching in _in_window(data):
         longest = float(sampled.intervals.seconds[1:][touching].max(initial=0))
         periods = longest / sampled.samples.period_s
         yield periods, f"{sampled.samples.host}'s sampler had no sample for {longest:.2f} s, {periods:.1f} periods"
@@ -75,25 +75,23 @@ def sampler_gap(data: TrialData, row: TrialRow) -> Measured:
 )
 def sampler_pause(data: TrialData, row: TrialRow) -> Measured:
     storage = {sampled.samples.host for sampled in data.storage}
-    for sampled, begin, end, touching in _in_window(data, data.sampled):
+    for sampled, begin, end, touching in _in_window(data):
         if sampled.samples.host in storage:
             times = sampled.samples.time_ns
             within = np.minimum(times[1:], end) - np.maximum(times[:-1], begin)
             blind_s = float(within[touching & sampled.intervals.gap[1:]].sum()) / 1e9
-            share = 100 * blind_s / ((end - begin) / 1e9)
-            words = f"{sampled.samples.host}'s samples have gaps over {blind_s:.2f} s, {share:.0f} % of the window"
-            yield share, words
+            words = f"{sampled.samples.host}'s samples have gaps over {blind_s:.2f} s"
+            yield from of_window(row, blind_s, words, decimals=0)
 
 
-def _in_window(data: TrialData, sampled: Sequence[Sampled]) -> Iterator[tuple[Sampled, int, int, np.ndarray]]:
+def _in_window(data: TrialData) -> Iterator[tuple[Sampled, int, int, np.ndarray]]:
     """Each host's samples, the window, and which intervals between them are in it."""
-    begin, end = data.begin_ns, data.end_ns
-    if begin is None or end is None:
-        return
-    for one, *_ in by_host(sampled):
-        if len(one.samples) > 1:
-            times = one.samples.time_ns
-            yield one, begin, end, (times[1:] > begin) & (times[:-1] < end)
+    if data.window_ns is not None:
+        begin, end = data.window_ns
+        for sampled, *_ in by_host(data.sampled):
+            if len(sampled.samples) > 1:
+                times = sampled.samples.time_ns
+                yield sampled, begin, end, (times[1:] > begin) & (times[:-1] < end)
 
 
 @rule(
@@ -104,21 +102,17 @@ def _in_window(data: TrialData, sampled: Sequence[Sampled]) -> Iterator[tuple[Sa
 )
 def late_ticks(data: TrialData, row: TrialRow) -> Measured:
     for sampled, *_ in by_host(data.sampled):
-        late, ticks = _late_of_all(sampled.samples)
-        if ticks:
+        samples, trailer = sampled.samples, sampled.samples.trailer
+        if trailer and trailer.late_ticks is not None:
+            late, missed = trailer.late_ticks, trailer.missed_ticks
+        else:  # the sampler has not said it: by the samples' times
+            period_ns = round(samples.period_s * 1e9)
+            number, after = np.divmod(samples.columns["mono_ns"] - samples.header["clock_mono_ns"], period_ns)
+            missed = int(np.maximum(np.diff(number) - 1, 0).sum())
+            late = int((after > period_ns / 2).sum()) + missed
+        if ticks := len(samples) + missed:
             share = 100 * late / ticks
-            yield share, f"{sampled.samples.host}'s sampler was late {late} times of {ticks}, {share:.1f} %"
-
-
-def _late_of_all(samples: Samples) -> tuple[int, int]:
-    """Late ticks and all ticks: as the sampler counted them, or where it has left no trailer by their times."""
-    trailer = samples.trailer
-    if trailer and trailer.late_ticks is not None:
-        return trailer.late_ticks, len(samples) + trailer.missed_ticks
-    period_ns = round(samples.period_s * 1e9)
-    number, after = np.divmod(samples.columns["mono_ns"] - samples.header["clock_mono_ns"], period_ns)
-    missed = int(np.maximum(np.diff(number) - 1, 0).sum())
-    return int((after > period_ns / 2).sum()) + missed, len(samples) + missed
+            yield share, f"{samples.host}'s sampler was late {late} times of {ticks}, {share:.1f} %"
 
 
 @bytes_rule(
@@ -129,10 +123,9 @@ def _late_of_all(samples: Samples) -> tuple[int, int]:
 )
 def few_samples(data: TrialData, row: TrialRow) -> Measured:
     period_s = data.trial.sample_period_s
-    resolution_s = row.resolution_s or period_s
     if row.window_s and data.storage:
-        share = 100 * max(period_s, resolution_s) / row.window_s
-        words = f"a sampling period of {period_s:g} s is"
+        resolution_s = max(row.resolution_s or period_s, period_s)
+        share, words = 100 * resolution_s / row.window_s, f"a sampling period of {period_s:g} s is"
         if resolution_s > period_s:
             words = f"the storage's counters are refreshed every {resolution_s:.2g} s,"
         yield share, f"{words} {share:.1f} % of the window"
@@ -161,9 +154,9 @@ def counter_began_anew(data: TrialData, row: TrialRow) -> Measured:
     anew: dict[str, int] = {}  # by the interface, or what else a host counts, which is no interface's
     for sampled in data.sampled:
         samples = sampled.samples
-        of_interface = {one.source for one in described(samples.header).values() if one.scope == "interface"}
+        of_nic = {column.source for column in described(samples.header).values() if column.scope == "interface"}
         for source, times in sampled.intervals.anew.items():
-            anew[samples.named if source in of_interface else f"{source} on {samples.host}"] = times
+            anew[samples.named if source in of_nic else f"{source} on {samples.host}"] = times
     for whose, times in anew.items():
         yield times, f"the counters of {whose} began anew {times} times"
 
