@@ -86,7 +86,7 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
         return None
     last = min(last + 1, len(amount) - 1) if data.traits.settles else len(amount) - 1
     times = amount.times[[first, last]]
-    if times[1] - times[0] - amount.known_s(times)[0] > LEAST_S:
+    if times[1] - times[0] - amount.known_s(*times) > LEAST_S:
         return None
     counted = counter.replace("bytes", "packets")
     has_packets = counted != counter and counted in sampled.samples.columns
@@ -134,7 +134,7 @@ def sent_again(data: TrialData, carried: Moved | None) -> float:
     for server, *_ in by_host(data.storage):
         if "tcp_retrans" in server.samples.columns and data.window_ns is not None:
             begin, end = data.window_ns
-            segments += counter_curve(server, "tcp_retrans", begin, (begin, end)).rise(0, (end - begin) / 1e9)
+            segments += counter_curve(server, "tcp_retrans", begin).rise(0, (end - begin) / 1e9)
     mean = carried.bytes / carried.packets if carried is not None and carried.packets else float("inf")
     return segments * min(mean, _mtu(data))
 

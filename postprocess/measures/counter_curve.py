@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierbench.postprocess.digits import Integers, Numbers
+from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.records.increments import INTERFACE
 from tierbench.postprocess.records.trial import Sampled
 
@@ -30,30 +30,25 @@ class CounterCurve:
     def __len__(self) -> int:
         return len(self.times)
 
-    def rises(self, times: Numbers) -> Numbers:
-        """By how much it rose between each two of these times, as far as that is known."""
-        return self._between(times, self.risen)
-
     def rise(self, begin: float, end: float) -> float:
-        return float(self.rises(np.array([begin, end]))[0])
+        """By how much it rose between two times, as far as that is known."""
+        return float(self._between(np.array([begin, end]), self.risen)[0])
 
-    def known_s(self, times: Numbers) -> Numbers:
-        """How much of the time between each two of these is known."""
-        return self._between(times, self.known)
+    def known_s(self, begin: float, end: float) -> float:
+        """How much of the time between these two is known."""
+        return float(self._between(np.array([begin, end]), self.known)[0])
 
     def rates(self, times: Numbers) -> Numbers:
         """How fast it rose between each two of these times; NaN where a part of it is not known."""
-        if len(times) < 2:
-            return np.empty(0)
         seconds = np.diff(times)
         with np.errstate(divide="ignore", invalid="ignore"):
-            rates: Numbers = self.rises(times) / seconds
-        rates[seconds - self.known_s(times) > LEAST_S] = np.nan
+            rates: Numbers = self._between(times, self.risen) / seconds
+        rates[seconds - self._between(times, self.known) > LEAST_S] = np.nan
         return rates
 
     def rate(self, begin: float, end: float) -> float | None:
         """How fast it rose in the known part of a time; None if nothing of it is known."""
-        seconds = float(self.known_s(np.array([begin, end]))[0]) if end > begin else 0.0
+        seconds = self.known_s(begin, end) if end > begin else 0.0
         return self.rise(begin, end) / seconds if seconds > 0 else None
 
     def _between(self, times: Numbers, amounts: Numbers) -> Numbers:
@@ -81,66 +76,36 @@ class Edge:
     outside: float  # what is taken to have moved outside, at the rate that was there just before or after
 
 
-NO_EDGE = Edge(0.0, 0.0, 0.0)
-
-
-def counter_curve(
-    sampled: Sampled, counter: str, since_ns: int, span_ns: tuple[int, int] | None = None, *, fresh: bool = True
-) -> CounterCurve:
-    """A host's counter, in seconds since a moment, by all samples or those of a span and the ones next to it.
-
-    Samples in which the interface's driver had nothing new to say are no samples of it, unless they are asked for.
-    """
+def counter_curve(sampled: Sampled, counter: str, since_ns: int) -> CounterCurve:
+    """A host's counter, in seconds since a moment, by the samples in which its driver had something new to say."""
     samples, intervals = sampled.samples, sampled.intervals
-    offset = samples.header["clock_wall_ns"] - samples.header["clock_mono_ns"]
-    these = slice(0, len(samples))
-    if span_ns is not None:
-        first, last = np.searchsorted(samples.columns["mono_ns"], [time - offset for time in span_ns])
-        these = slice(max(0, int(first) - 1), min(len(samples), int(last) + 1))
-        if fresh and counter in INTERFACE:
-            these = _widened(these, intervals.fresh[counter[:2]])
-    times: Numbers = (samples.columns["mono_ns"][these] + (offset - since_ns)) / 1e9
-    values: Integers = samples.columns[counter][these]
-    if _unbroken(sampled, values, these):
-        risen, known = (values - values[:1]).astype(float), times - times[:1]
-    else:
-        difference = intervals.differences[counter][these][1:]
-        sound = np.isfinite(difference)
-        risen = _summed(np.where(sound, difference, 0.0), len(times))
-        known = _summed(np.where(sound, np.diff(times), 0.0), len(times))
-    whole = CounterCurve(times, risen, known)
-    if fresh and counter in INTERFACE and not intervals.fresh[counter[:2]][these].all():
-        places = np.flatnonzero(intervals.fresh[counter[:2]][these])
-        return CounterCurve(times[places], risen[places], known[places])
-    return whole
+    times: Numbers = (samples.time_ns - since_ns) / 1e9
+    difference = intervals.differences[counter][1:]
+    sound = np.isfinite(difference)
+    steps = np.where(sound, difference, 0.0), np.where(sound, np.diff(times), 0.0)
+    risen, known = (np.concatenate([[0.0], np.cumsum(step)])[: len(times)] for step in steps)
+    news = intervals.fresh[counter[:2]] if counter in INTERFACE else np.full(len(times), True)
+    return CounterCurve(times[news], risen[news], known[news])
 
 
-def begin_edge(of: CounterCurve, begin: float) -> Edge:
-    """The interval in which a window begins."""
-    sample = of.before(begin)
-    if sample < 0 or sample + 1 >= len(of):
-        return NO_EDGE
-    inner, outer = of.times[sample + 1], of.times[sample]
-    quiet = of.rate(max(of.times[0], outer - (inner - outer)), outer) or 0.0
-    return _edge(of, sample, float(begin - outer), quiet)
-
-
-def end_edge(of: CounterCurve, end: float) -> Edge:
-    """The interval in which a window ends."""
-    sample = of.after(end)
-    if sample < 1 or sample >= len(of):
-        return NO_EDGE
-    inner, outer = of.times[sample - 1], of.times[sample]
-    quiet = of.rate(outer, min(of.times[-1], outer + (outer - inner))) or 0.0
-    return _edge(of, sample - 1, float(outer - end), quiet)
+def edge(of: CounterCurve, time: float, *, ends: bool) -> Edge | None:
+    """The interval in which a window begins, or ends; None where the samples do not reach so far."""
+    outer = of.after(time) if ends else of.before(time)
+    inner = outer - 1 if ends else outer + 1
+    if min(inner, outer) < 0 or max(inner, outer) >= len(of):
+        return None
+    within, beyond = of.times[inner], of.times[outer]
+    farther = np.clip(beyond - (within - beyond), of.times[0], of.times[-1])
+    quiet = of.rate(min(beyond, farther), max(beyond, farther)) or 0.0
+    outside_s, rise = abs(float(beyond - time)), abs(float(of.risen[inner] - of.risen[outer]))
+    return Edge(outside_s, rise, min(quiet * outside_s, rise))
 
 
 def with_window(of: CounterCurve, begin: float, end: float) -> CounterCurve:
     """The same curve, with the window's edges in it: outside them moves only what moved there just before or after."""
-    at_begin, at_end = begin_edge(of, begin), end_edge(of, end)
-    first, last = of.before(begin), of.after(end)
-    low = of.risen[first] + at_begin.outside if at_begin is not NO_EDGE else np.interp(begin, of.times, of.risen)
-    high = of.risen[last] - at_end.outside if at_end is not NO_EDGE else np.interp(end, of.times, of.risen)
+    first, last = edge(of, begin, ends=False), edge(of, end, ends=True)
+    low = of.risen[of.before(begin)] + first.outside if first else np.interp(begin, of.times, of.risen)
+    high = of.risen[of.after(end)] - last.outside if last else np.interp(end, of.times, of.risen)
     times = np.array([begin, end])
     where = np.searchsorted(of.times, times, "right")
     return CounterCurve(
@@ -148,28 +113,3 @@ def with_window(of: CounterCurve, begin: float, end: float) -> CounterCurve:
         np.insert(of.risen, where, [low, max(low, high)]),
         np.insert(of.known, where, np.interp(times, of.times, of.known)),
     )
-
-
-def _edge(of: CounterCurve, sample: int, outside_s: float, quiet: float) -> Edge:
-    rise = float(of.risen[sample + 1] - of.risen[sample])
-    return Edge(outside_s, rise, min(quiet * outside_s, rise))
-
-
-def _widened(these: slice, fresh: np.ndarray) -> slice:
-    """These samples, and as many around them as it takes to begin and end with fresh ones."""
-    first, last = these.start, these.stop - 1
-    while first > 0 and not fresh[first]:
-        first -= 1
-    while last < len(fresh) - 1 and not fresh[last]:
-        last += 1
-    return slice(first, last + 1)
-
-
-def _unbroken(sampled: Sampled, values: Integers, these: slice) -> bool:
-    """Whether no counter wrapped, began anew or was gone among these samples."""
-    wrap, reset = sampled.intervals.wrap[these], sampled.intervals.reset[these]
-    return not (wrap[1:].any() or reset[1:].any() or values.min(initial=0) < 0)
-
-
-def _summed(values: Numbers, count: int) -> Numbers:
-    return np.concatenate([[0.0], np.cumsum(values)])[:count]

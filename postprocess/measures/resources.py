@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tierbench.postprocess.measures.counter_curve import counter_curve
 from tierbench.postprocess.measures.traffic import window_rates
@@ -243,26 +244,16 @@ def per_second(sampled: Sampled, counter: str, of: Part, times_what: float = 1.0
     """How fast a counter rose; None unless known for most of the part."""
     if counter not in sampled.intervals.differences:
         return None
-    risen = counter_curve(sampled, counter, of.begin_ns, (of.begin_ns, of.end_ns))
+    risen = counter_curve(sampled, counter, of.begin_ns)
     rate = risen.rate(0, of.seconds)
-    if rate is None or risen.known_s(np.array([0, of.seconds]))[0] < KNOWN * of.seconds:
-        return None
-    return times_what * rate
-
-
-def _inside(sampled: Sampled, of: Part) -> slice:
-    """The samples of the part, with the ones next to it."""
-    mono = sampled.samples.columns["mono_ns"]
-    offset = sampled.samples.header["clock_wall_ns"] - sampled.samples.header["clock_mono_ns"]
-    first, last = np.searchsorted(mono, [of.begin_ns - offset, of.end_ns - offset])
-    return slice(max(0, int(first) - 1), min(len(mono), int(last) + 1))
+    return None if rate is None or risen.known_s(0, of.seconds) < KNOWN * of.seconds else times_what * rate
 
 
 def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling: Ceiling | None) -> float:
     """The share of the part's samples whose rate is near the ceiling."""
     if ceiling is None or counter not in sampled.intervals.differences:
         return 0.0
-    risen = counter_curve(sampled, counter, of.begin_ns, (of.begin_ns, of.end_ns))
+    risen = counter_curve(sampled, counter, of.begin_ns)
     rates = risen.rates(risen.times[(risen.times >= 0) & (risen.times <= of.seconds)])  # of whole intervals
     return float(np.mean(rates >= NEARLY_FULL * ceiling.mbps * 1e6 / 8)) if len(rates) else 0.0
 
@@ -271,10 +262,15 @@ def gauge(sampled: Sampled, column: str, of: Part) -> float | None:
     """The mean of what was read at the samples of the part."""
     if column not in sampled.samples.columns:
         return None
-    inside = _inside(sampled, of)
-    values = sampled.samples.columns[column][inside][1:-1]
+    values = sampled.samples.columns[column][_inside(sampled, of)]
     readings = values[values >= 0]
     return float(readings.mean()) if len(readings) else None
+
+
+def _inside(sampled: Sampled, of: Part) -> NDArray[np.bool_]:
+    """Which samples are of the part."""
+    times = sampled.samples.time_ns
+    return (times >= of.begin_ns) & (times < of.end_ns)
 
 
 def _one_core(sampled: Sampled, of: Part, column: str, all_pct: float | None) -> float | None:
@@ -291,8 +287,7 @@ def _one_core(sampled: Sampled, of: Part, column: str, all_pct: float | None) ->
         return most
     if column != "cpu_busiest_busy_pct":
         return all_pct
-    inside = slice(_inside(sampled, of).start + 1, _inside(sampled, of).stop - 1)
-    core, busy = (sampled.samples.columns[name][inside] for name in ("cpu_busiest", column))
+    core, busy = (sampled.samples.columns[name][_inside(sampled, of)] for name in ("cpu_busiest", column))
     sound = busy >= 0
     own = np.bincount(core[sound], busy[sound]) / max(1, int(sound.sum())) if sound.any() else np.zeros(1)
     return max(all_pct, float(own.max()))

@@ -8,14 +8,7 @@ import numpy as np
 
 from tierbench.dags.measure import RECEIVED
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.counter_curve import (
-    LEAST_S,
-    CounterCurve,
-    begin_edge,
-    counter_curve,
-    end_edge,
-    with_window,
-)
+from tierbench.postprocess.measures.counter_curve import LEAST_S, CounterCurve, counter_curve, edge, with_window
 from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
@@ -53,11 +46,11 @@ def traffic(
     times, rates = window_rates(servers, begin_ns, end_ns, counter)
     rates = rates[np.diff(times) >= resolution_s(servers, counter) / 2]
     rates_5s = _rates(moved, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))
-    known_s = [float(server.known_s(np.array([0, window_s]))[0]) for server in moved]
+    known_s = min(server.known_s(0, window_s) for server in moved)
     means = [server.rate(0, window_s) for server in moved]
     mbps = [mean * MEGABITS for mean in means if mean is not None]
     return Traffic(
-        bytes=sum(server.rise(0, window_s) for server in moved) if window_s - min(known_s) < LEAST_S else None,
+        bytes=sum(server.rise(0, window_s) for server in moved) if window_s - known_s < LEAST_S else None,
         mean_mbps=sum(mbps) if len(mbps) == len(moved) else None,
         volatility_mbps=_spread(rates),
         volatility_5s_mbps=_spread(rates_5s),
@@ -84,7 +77,7 @@ def counter_curves(servers: list[Sampled], since_ns: int, window_ns: Window | No
     moved = [counter_curve(server, counter, since_ns) for server in servers]
     if window_ns is None:
         return moved
-    begin, end = ((edge - since_ns) / 1e9 for edge in window_ns)
+    begin, end = ((time - since_ns) / 1e9 for time in window_ns)
     return [with_window(server, begin, end) for server in moved]
 
 
@@ -110,20 +103,33 @@ LEAST_IDLE_S = 0.5  # over a shorter time a single keepalive would be a rate
 MOST_AT_REST_MBPS = 0.5  # of a storage server: HTCondor's and the sampler's own are 0.1 to 0.4
 
 
-def idle_before_mbps(data: TrialData) -> float | None:
-    """The rate from the first sample to the last one before the window."""
-    if data.begin_ns is None:
+def idle_mbps(data: TrialData) -> tuple[float | None, float | None]:
+    """The storage's rates without clients, before the window and after it; None unless known of each server."""
+    idle = []
+    for edge_ns, rate_of in ((data.begin_ns, _idle_before), (data.end_ns, _idle_after)):
+        curves = [] if edge_ns is None else counter_curves(data.storage, edge_ns, None, data.measure.counter)
+        rates = [rate for curve in curves if (rate := rate_of(curve)) is not None]
+        idle.append(sum(rates) * MEGABITS if rates and len(rates) == len(curves) else None)
+    return idle[0], idle[1]
+
+
+def _idle_before(moved: CounterCurve) -> float | None:
+    """The rate from the first sample to the last one before the window, if enough of that time is known."""
+    last = moved.before(0)
+    if last < 1 or moved.known_s(moved.times[0], moved.times[last]) < LEAST_IDLE_S:
         return None
-    moved = [counter_curve(server, data.measure.counter, data.begin_ns) for server in data.storage]
-    return _sum_of_known([_idle_rate(server, 0, server.before(0)) for server in moved])
+    return moved.rate(moved.times[0], moved.times[last])
 
 
-def idle_after_mbps(data: TrialData) -> float | None:
+def _idle_after(moved: CounterCurve) -> float | None:
     """The rate from the window's end to the last sample, or from where what came late had come, if that is less."""
-    if data.end_ns is None:
+    first = moved.after(SETTLE_S)
+    samples = slice(first, max(first, moved.before(LATE_S)) + 1)
+    if not len(moved):
         return None
-    moved = [counter_curve(server, data.measure.counter, data.end_ns) for server in data.storage]
-    return _sum_of_known([_settled(server) for server in moved])
+    rise, seconds = moved.risen[-1] - moved.risen[samples], moved.known[-1] - moved.known[samples]
+    enough = seconds >= LEAST_IDLE_S
+    return float((rise[enough] / seconds[enough]).min()) if enough.any() else None
 
 
 def at_rest_bytes(servers: int, seconds: float) -> float:
@@ -141,31 +147,6 @@ def idle_rates(data: TrialData, row: TrialRow) -> list[tuple[float, str, float]]
             rate = max(row.mean_mbps or 0.0, (row.delivered_mbps or 0.0) if data.trial.reads_again else 0.0)
             rates.append((mbps, when, 100 * beyond / rate if rate else 0.0))
     return rates
-
-
-def _settled(moved: CounterCurve) -> float | None:
-    """The least of the rates from a sample soon after the end to the last one."""
-    first = moved.after(SETTLE_S)
-    samples = slice(first, max(first, moved.before(LATE_S)) + 1)
-    if not len(moved):
-        return None
-    rise, seconds = moved.risen[-1] - moved.risen[samples], moved.known[-1] - moved.known[samples]
-    enough = seconds >= LEAST_IDLE_S
-    return float((rise[enough] / seconds[enough]).min()) if enough.any() else None
-
-
-def _idle_rate(moved: CounterCurve, first: int, last: int) -> float | None:
-    """The rate from one sample to another, if enough of that time is known."""
-    if not 0 <= first < last < len(moved):
-        return None
-    times = moved.times[[first, last]]
-    return None if moved.known_s(times)[0] < LEAST_IDLE_S else moved.rate(*times)
-
-
-def _sum_of_known(rates: list[float | None]) -> float | None:
-    """All servers' rate in Mb/s; None unless it is known of each."""
-    present = [rate for rate in rates if rate is not None]
-    return sum(present) * MEGABITS if present and len(present) == len(rates) else None
 
 
 def bytes_late(data: TrialData) -> float | None:
@@ -199,9 +180,9 @@ def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None
     apart_s = clocks.most_apart_ms(data, clocks.reading_and_storage(data)) / 1e3
     beside, late, counted_late, handed = 0.0, 0.0, 0.0, 0.0
     for moved in counter_curves(data.storage, begin, None, data.measure.counter):
-        if moved.before(0) < 0 or moved.after(window_s) >= len(moved):
+        first, last = edge(moved, 0, ends=False), edge(moved, window_s, ends=True)
+        if first is None or last is None:
             return None
-        first, last = begin_edge(moved, 0), end_edge(moved, window_s)
         beside += first.outside + last.outside
         late += min(moved.rise(0, window_s) / window_s * last.outside_s, last.rise - last.outside)
         counted_late += _counted_late(moved, moved.after(window_s))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tierbench.postprocess.measures.traffic import idle_after_mbps, idle_before_mbps
+from tierbench.postprocess.measures.traffic import idle_mbps
 from tierbench.postprocess.records import clocks, host_settings
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
@@ -40,10 +40,11 @@ RULES = (incomplete, *(each for subject in SUBJECTS for each in vars(subject).va
 
 def judge(data: TrialData, row: TrialRow) -> TrialRow:
     """The trial's row of trials.csv with its verdict."""
+    idle_before, idle_after = idle_mbps(data)
     row = replace(
         row,
-        idle_before_mbps=idle_before_mbps(data),
-        idle_after_mbps=idle_after_mbps(data),
+        idle_before_mbps=idle_before,
+        idle_after_mbps=idle_after,
         clock_offset_ms=clocks.largest_offset_ms(data),
         conditions=host_settings.host_settings(data)["digest"],
         verdict_reasons=row.reasons,
@@ -57,11 +58,11 @@ def judge(data: TrialData, row: TrialRow) -> TrialRow:
 
 def judge_run(rows: Sequence[TrialRow], hosts: Mapping[str, Mapping[str, Any]]) -> list[TrialRow]:
     """The rows of trials.csv when the trials, and their conditions by their names, have been compared."""
-    found: dict[str, list[Evidence]] = defaultdict(list)
+    of_trial: dict[str, list[Evidence]] = defaultdict(list)
     for each in RULES:
         for name, value, words in each.measure(rows, hosts) if each.of_run else ():
-            found[name].append(Evidence(each, value, words))
-    return with_rates_that_add_up(_with_evidence(row, found[row.trial]) for row in rows)
+            of_trial[name].append(Evidence(each, value, words))
+    return with_rates_that_add_up([_with_evidence(row, of_trial[row.trial]) for row in rows])
 
 
 def evidence(data: TrialData, row: TrialRow) -> Iterator[Evidence]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
 from tierbench.postprocess.records import host_settings
-from tierbench.postprocess.schema.rows import Limit, TrialRow
+from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import counts, values_of
 from tierbench.postprocess.verdict.rules import Limits, run_rule
 from tierbench.postprocess.wording import abridged
@@ -90,38 +90,27 @@ def _split(clients: tuple[int, ...]) -> str:
     return "+".join(abridged([str(count) for count in clients]))
 
 
-def with_rates_that_add_up(trials: Iterable[TrialRow]) -> list[TrialRow]:
+def with_rates_that_add_up(trials: Sequence[TrialRow]) -> list[TrialRow]:
     """Trials whose clients do not get what fewer get each are not limited by latency, behind which rates add up."""
-    explained = []
-    for of_configuration in _grouped(trials, lambda trial: trial.configuration):
-        each_mbps = {
-            batch[0].jobs: mbps
-            for batch in _grouped(of_configuration, lambda trial: trial.jobs)
-            if (mbps := _each_mbps(batch)) is not None
-        }
-        for trial in of_configuration:
-            fewer = {jobs: mbps for jobs, mbps in each_mbps.items() if jobs < trial.jobs}
-            if trial.limit.bottleneck == LATENCY and trial.started != IN_TURN and trial.delivered_mbps and fewer:
-                each, jobs = trial.delivered_mbps / trial.jobs, max(fewer, key=lambda jobs: fewer[jobs])
-                if each < ADDS_UP * fewer[jobs]:
-                    trial = replace(trial, limit=_shared(trial, each, jobs, fewer[jobs]))
-            explained.append(trial)
-    return sorted(explained, key=lambda trial: trial.position)
+    rates: dict[tuple[str, int], list[float]] = defaultdict(list)  # of each client, by configuration and batch
+    for trial in trials:
+        if counts(trial) and trial.delivered_mbps is not None:
+            rates[trial.configuration, trial.jobs].append(trial.delivered_mbps / trial.jobs)
 
+    def explained(trial: TrialRow) -> TrialRow:
+        batches = ((jobs, own) for (configuration, jobs), own in rates.items() if configuration == trial.configuration)
+        mbps, jobs = max(((statistics.median(own), jobs) for jobs, own in batches if jobs < trial.jobs), default=(0, 0))
+        each = (trial.delivered_mbps or 0.0) / trial.jobs
+        limit = trial.limit
+        if limit.bottleneck != LATENCY or trial.started == IN_TURN or not 0 < each < ADDS_UP * mbps:
+            return trial
+        words = (
+            f"not latency, behind which rates add up: each of {jobs} clients got {mbps:.1f} Mb/s, each of {trial.jobs}"
+            f" gets {each:.1f}, so they share something that is not measured; {limit.bottleneck_evidence}"
+        )
+        return replace(trial, limit=replace(limit, bottleneck=UNEXPLAINED, bottleneck_evidence=words))
 
-def _each_mbps(batch: Iterable[TrialRow]) -> float | None:
-    """What each client of a batch got in the median of its trials."""
-    rates = [trial.delivered_mbps / trial.jobs for trial in batch if counts(trial) and trial.delivered_mbps is not None]
-    return statistics.median(rates) if rates else None
-
-
-def _shared(trial: TrialRow, each: float, jobs: int, mbps: float) -> Limit:
-    words = (
-        f"not latency, behind which rates add up: each of {jobs} clients got {mbps:.1f} Mb/s, each of {trial.jobs}"
-        f" gets {each:.1f}, so they share something that is not measured"
-    )
-    evidence = f"{words}; {trial.limit.bottleneck_evidence}"
-    return replace(trial.limit, bottleneck=UNEXPLAINED, bottleneck_evidence=evidence)
+    return sorted(map(explained, trials), key=lambda trial: trial.position)
 
 
 def _grouped(trials: Iterable[TrialRow], key: Callable[[TrialRow], Any]) -> Iterator[list[TrialRow]]:
