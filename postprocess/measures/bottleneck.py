@@ -10,13 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tierbench.postprocess.measures.latency import (
-    Clients,
-    clients_apart,
-    wait_per_read_ms,
-    why_latency,
-    why_not_latency,
-)
+from tierbench.postprocess.measures.latency import Clients, clients_of, why_latency, why_not_latency
 from tierbench.postprocess.measures.resources import SHARED, Resource, part, resources
 from tierbench.postprocess.records.ceilings import Ceiling, tightest
 from tierbench.postprocess.records.trial import TrialData, by_host
@@ -69,19 +63,7 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
     if of is None or not data.storage:
         return limit
     rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
-    computing = next((r.utilisation for r in used if r.role == "client"), None)
-    links = data.ceilings
-    at_once = 1 if data.start.in_turn else len(data.jobs)
-    clients = Clients(
-        at_once * data.trial.work.processes,
-        computing,
-        rate or None,
-        links.rtt_ms,
-        links.rtt_source,
-        wait_per_read_ms(of.clients),
-        None if links.rtts_ms is None else clients_apart(data, used, links.rtts_ms),
-    )
-    label, words = explain(used, clients)
+    label, words = explain(used, clients_of(data, of, used, rate))
     window_s = (data.window_ns[1] - data.window_ns[0]) / 1e9 if data.window_ns else of.seconds
     where = f"{of.words}, {of.seconds:.1f} s"
     share, least = SHORT_PART
@@ -93,20 +75,10 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
 def resource_rows(data: TrialData, leading: Mapping[str, Any]) -> Iterator[ResourceRow]:
     """The trial's rows of resources.csv."""
     of = part(data)
+    alike = ("host", "role", "resource", "interface", "value", "unit", "ceiling", "utilisation")
     for r in resources(data, of) if of else ():
-        yield ResourceRow(
-            **leading,
-            host=r.host,
-            role=r.role,
-            resource=r.resource,
-            interface=r.interface,
-            value=r.value,
-            unit=r.unit,
-            ceiling=r.ceiling,
-            utilisation=r.utilisation,
-            ceiling_from=r.source,
-            on_the_way="yes" if r.on_the_way else "no",
-        )
+        same = {name: getattr(r, name) for name in alike}
+        yield ResourceRow(**leading, **same, ceiling_from=r.source, on_the_way="yes" if r.on_the_way else "no")
 
 
 def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
@@ -123,7 +95,14 @@ def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
     waiting = why_latency((candidate.use for candidate in candidates), clients)
     if waiting:
         return LATENCY, "; ".join([waiting, f"busiest: {busiest}", *sent_again])
-    reasons = ["nothing that is known of is full", busiest, *_shared(used), *why_not_latency(clients), *sent_again]
+    # A full machine that hosts share is named here, where none of them is to blame more than the others.
+    cores = sum(r.value for r in used if r.resource == "CPU" and r.unit == "cores")
+    shared = [
+        f"the machine that all hosts share is {r.value:.0f} % busy, {cores:.2f} cores of it by sampled hosts"
+        for r in used
+        if r.role == "machine" and (r.utilisation or 0) >= MACHINE_FULL
+    ]
+    reasons = ["nothing that is known of is full", busiest, *shared, *why_not_latency(clients), *sent_again]
     return UNEXPLAINED, "; ".join(reasons)
 
 
@@ -162,9 +141,9 @@ def _nic(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
     direction, (use, rate, most, often, fullest) = max(uses.items(), key=lambda each: each[1][0])
     moved = f"{direction.removeprefix('NIC ')} {rate:.1f} of {most:.1f} Mb/s ({_percent(use)})"
     beside = sum(r.resource == direction for r in used) - len(fullest)
+    which = f" {fullest[0].interface}" if beside and len(fullest) == 1 and fullest[0].interface else ""
     among = f", one of {beside + 1} interfaces" if beside else ""
-    words = f"{_hosts(role, fullest)}{_interface(fullest) if beside else ''} {moved}, {fullest[0].source}{among}"
-    yield _link(NIC[role], use, often, words)
+    yield _link(NIC[role], use, often, f"{_hosts(role, fullest)}{which} {moved}, {fullest[0].source}{among}")
 
 
 def _link(label: str, use: float, often: float, words: str) -> Candidate:
@@ -198,17 +177,17 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
         if fullest and threshold:
             own = [r for r in used if role == "worker" or r.host == fullest[0].host]
             value, most = sum(r.value for r in fullest), sum(r.ceiling or 0 for r in fullest)
-            use = value / most
-            amount = (
-                f"{value:.2f} of {most:g} cores, {fullest[0].source}" if fullest[0].unit == "cores" else _percent(use)
-            )
-            what = name if name != "CPU" or fullest[0].unit != "%" else "CPU, all cores"
-            words = f"{_hosts(role, fullest)}: {what} {amount}"
+            use, is_full = value / most, value / most >= threshold
             if fullest[0].unit == "cores":
-                words += f" ({_percent(use)}{_throttled(own)})"
+                throttled_s = sum(r.value for r in own if r.resource == "CPU throttled")
+                is_full = is_full or (use >= CPU_HELD_BACK[0] and throttled_s >= CPU_HELD_BACK[1])
+                seconds = f", held back for {throttled_s:.2f} s a second" if throttled_s >= 0.01 else ""
+                amount = f"{name} {value:.2f} of {most:g} cores, {fullest[0].source} ({_percent(use)}{seconds})"
+            else:
+                amount = f"{name}{', all cores' if name == 'CPU' else ''} {_percent(use)}"
             stolen = max((r.value for r in own if r.resource == "CPU stolen"), default=0.0)
+            words = f"{_hosts(role, fullest)}: {amount}"
             words += f", {stolen:.0f} % stolen by the hypervisor" if stolen >= STOLEN_TOLD else ""
-            is_full = use >= threshold or (fullest[0].unit == "cores" and _held_back_much(use, own))
             candidates.append((use / threshold, Candidate(CPU[role], use, words, is_full)))
     if candidates:
         yield max(candidates, key=lambda pair: (pair[1].full, pair[0]))[1]
@@ -232,19 +211,9 @@ def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Candidate]:
         yield Candidate(CLIENT if role == "worker" and cpu_bound else CPU[role], use, words, True)
 
 
-def _shared(used: Sequence[Resource]) -> Iterator[str]:
-    """A full machine that hosts share, where none of them is to blame more than the others."""
-    for r in used:
-        if r.role == "machine" and (r.utilisation or 0) >= MACHINE_FULL:
-            cores = sum(host.value for host in used if host.resource == "CPU" and host.unit == "cores")
-            yield f"the machine that all hosts share is {r.value:.0f} % busy, {cores:.2f} cores of it by sampled hosts"
-
-
 def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, Ceiling]]:
     """Each known ceiling of the trial's way, in words whose it is."""
-    cards = {
-        interfaces[0].samples.host: [one.samples.card for one in interfaces] for interfaces in by_host(data.sampled)
-    }
+    cards = {nics[0].samples.host: [nic.samples.card for nic in nics] for nics in by_host(data.sampled)}
 
     def nics(host: str, role: str, of: Collection[str] | None = None) -> list[Ceiling | None]:
         """The ceilings of a host's interfaces, or of some; of one that is not sampled, as of one interface."""
@@ -258,7 +227,7 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
         if not hosts and role == "storage" and role in data.ceilings.links:
             yield WHO[role], data.ceilings.links[role]
         each = [nics(host, role, _sending(host, used) if role != "storage" else None) for host in sorted(hosts)]
-        if role == "storage":  # side by side: what does not go through one of them can go through another
+        if role == "storage":  # side by side: what does not go through any of them can go through another
             each = [[nic for server in each for nic in server]]
         if limits := [_side_by_side(host) for host in each if host and all(host)]:
             yield WHO[role], min(limits, key=lambda ceiling: ceiling.mbps)
@@ -287,26 +256,8 @@ def _sent_again(used: Iterable[Resource]) -> Iterator[str]:
             yield f"{r.value:.1f} % of {whose} TCP segments were sent again"
 
 
-def _held_back(used: Iterable[Resource]) -> float:
-    return sum(r.value for r in used if r.resource == "CPU throttled")
-
-
-def _held_back_much(use: float, used: Iterable[Resource]) -> bool:
-    share, seconds = CPU_HELD_BACK
-    return use >= share and _held_back(used) >= seconds
-
-
-def _throttled(used: Iterable[Resource]) -> str:
-    seconds = _held_back(used)
-    return f", held back for {seconds:.2f} s a second" if seconds >= 0.01 else ""
-
-
 def _hosts(role: str, used: Sequence[Resource]) -> str:
     return f"{WHO[role]} {used[0].host}" if len(used) == 1 else f"{len(used)} {WHO[role]}"
-
-
-def _interface(used: Sequence[Resource]) -> str:
-    return f" {used[0].interface}" if len(used) == 1 and used[0].interface else ""
 
 
 def _percent(share: float) -> str:

@@ -82,8 +82,9 @@ def counter_curve(sampled: Sampled, counter: str, since_ns: int) -> CounterCurve
     times: Numbers = (samples.time_ns - since_ns) / 1e9
     difference = intervals.differences[counter][1:]
     sound = np.isfinite(difference)
-    steps = np.where(sound, difference, 0.0), np.where(sound, np.diff(times), 0.0)
-    risen, known = (np.concatenate([[0.0], np.cumsum(step)])[: len(times)] for step in steps)
+    steps = np.where(sound, difference, 0.0), np.where(sound, 0.0, np.diff(times))
+    risen, unknown = (np.concatenate([[0.0], np.cumsum(step)])[: len(times)] for step in steps)
+    known = times - times[:1] - unknown
     news = intervals.fresh[counter[:2]] if counter in INTERFACE else np.full(len(times), True)
     return CounterCurve(times[news], risen[news], known[news])
 

@@ -6,10 +6,10 @@ Where each client has a distance of its own, each is held against its own, and t
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tierbench.postprocess.measures.resources import Resource
+from tierbench.postprocess.measures.resources import Part, Resource
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 
@@ -23,18 +23,19 @@ ALIKE = 1.5  # clients that wait for nothing but their distances differ by no mo
 
 
 @dataclass(frozen=True)
-class Apart:
-    """A client at a distance of its own."""
+class Client:
+    """A client, or the mean of all, and how far it is from the storage."""
 
     rtt_ms: float | None
     mbps: float | None  # of each of its processes
     computing: float | None  # its CPU time over its run time
-    link_use: float  # of its worker's interface
+    link_use: float = 0.0  # of its worker's interface
     wait_per_read_ms: float | None = None
 
     @property
     def in_flight(self) -> float:
-        return on_the_way(self.mbps or 0.0, self.rtt_ms or 0.0)
+        """By Little's law, the bytes on the way at a time."""
+        return (self.mbps or 0.0) * 1e6 / 8 * (self.rtt_ms or 0.0) / 1e3
 
     @property
     def trips_per_read(self) -> float:
@@ -50,106 +51,81 @@ class Apart:
 
 @dataclass(frozen=True)
 class Clients:
-    """What is known of a trial's clients as a whole."""
+    """A trial's clients: each where each has a distance of its own, else one for all."""
 
-    at_work: int  # at a time: jobs, or the processes of all of them
+    each: Sequence[Client]
     cpu_efficiency: float | None
-    mbps: float | None  # of the storage server, for all of them
-    rtt_ms: float | None = None
     rtt_source: str = ""
-    wait_per_read_ms: float | None = None
-    apart: Sequence[Apart] | None = None  # each of them, where each has a distance of its own
 
     @property
-    def in_flight(self) -> float | None:
-        """What each of them has on the way at a time."""
-        if self.rtt_ms is None or self.mbps is None:
-            return None
-        return on_the_way(self.mbps / self.at_work, self.rtt_ms)
+    def away(self) -> str:
+        return f"clients {_range([client.rtt_ms or 0.0 for client in self.each], 1, 'ms')} away"
+
+    @property
+    def on_the_way(self) -> str:
+        return _range([client.in_flight / 1024 for client in self.each], 0, "KiB")
 
 
-def on_the_way(mbps: float, rtt_ms: float) -> float:
-    """By Little's law, the bytes on the way at a time."""
-    return mbps * 1e6 / 8 * rtt_ms / 1e3
+def clients_of(data: TrialData, of: Part, used: Sequence[Resource], storage_mbps: float) -> Clients:
+    """The clients of a trial whose storage had this rate; of those in turn all, if each has its own distance."""
+    computing = next((r.utilisation for r in used if r.role == "client"), None)
+    links, processes = data.ceilings, data.trial.work.processes
+    if links.rtts_ms is None:
+        at_work = processes * (1 if data.start.in_turn else len(data.jobs))
+        waits_ms = _wait_per_read_ms(of.clients)
+        client = Client(links.rtt_ms, storage_mbps / at_work, computing or 0.0, wait_per_read_ms=waits_ms)
+        return Clients([client], computing, links.rtt_source)
+    each = [
+        Client(
+            links.rtts_ms.get(job.host) if job.host in data.taking_hosts else None,
+            mbps / processes if (mbps := _mbps(job)) else None,
+            job.computing_s / job.run_s / data.trial.cores_each if job.computing_s is not None and job.run_s else None,
+            _link_use(job, data, used),
+            _wait_per_read_ms([job]),
+        )
+        for job in data.jobs
+        if job.has_work
+    ]
+    return Clients(each, computing, links.rtt_source)
 
 
 def why_latency(uses: Iterable[float], clients: Clients) -> str:
-    """Why it is latency, if it is: all waits, nothing works, and what is on its way is as much as is asked for."""
+    """Why it is latency, if it is: all waits, nothing works, and what is on its way is as much as is asked for.
+
+    Of none there is clearly less on the way than of another.
+    """
+    each = clients.each
     if any(use > IDLE for use in uses) or (clients.cpu_efficiency or 0.0) > WAITING:
         return ""
-    if clients.apart is not None:
-        return _each_by_its_own(clients.apart, clients.rtt_source)
-    in_flight = clients.in_flight
-    if in_flight is None or clients.rtt_ms is None or clients.rtt_ms < LEAST_RTT_MS:
+    if not each or not all(client.may_wait for client in each):
         return ""
-    mbps = (clients.mbps or 0.0) / clients.at_work
-    trips = (clients.wait_per_read_ms or 0.0) / clients.rtt_ms
-    if A_ROUND_TRIP[0] <= trips <= A_ROUND_TRIP[1]:
-        return (
-            f"nothing is busy and the clients wait {trips:.1f} round trips of {clients.rtt_ms:.1f} ms"
-            f" ({clients.rtt_source}) for each of their reads, which so brings each {mbps:.1f} Mb/s"
-        )
-    if not LEAST_IN_FLIGHT <= in_flight <= MOST_IN_FLIGHT:
-        return ""
-    return (
-        f"nothing is busy and the clients wait: each receives {mbps:.1f} Mb/s over a round trip of"
-        f" {clients.rtt_ms:.1f} ms ({clients.rtt_source}), so {in_flight / 1024:.0f} KiB are on the way at a time,"
-        " as when each answer is awaited before more is asked for"
-    )
-
-
-def _each_by_its_own(clients: Sequence[Apart], source: str) -> str:
-    """Why it is latency for all of them, if it is: of none there is clearly less on the way than of another."""
-    if not clients or not all(client.may_wait for client in clients):
-        return ""
-    rates = _range([client.mbps or 0.0 for client in clients], 1, "Mb/s")
-    trips = [client.trips_per_read for client in clients]
+    who, rates = f"{clients.away} ({clients.rtt_source})", _range([client.mbps or 0.0 for client in each], 1, "Mb/s")
+    trips = [client.trips_per_read for client in each]
     if min(trips) >= A_ROUND_TRIP[0] and max(trips) <= A_ROUND_TRIP[1]:
-        return (
-            f"nothing is busy and {_away(clients)} ({source}) wait {_range(trips, 1, 'round trips')}"
-            f" of their own for each of their reads, which so brings each {rates}"
-        )
-    in_flight = [client.in_flight for client in clients]
+        waits = _range(trips, 1, "round trips")
+        return f"nothing is busy and {who} wait {waits} for each of their reads, which so brings each {rates}"
+    in_flight = [client.in_flight for client in each]
     if min(in_flight) < LEAST_IN_FLIGHT or max(in_flight) > min(MOST_IN_FLIGHT, ALIKE * min(in_flight)):
         return ""
     return (
-        f"nothing is busy and {_away(clients)} ({source}) wait: each receives {rates}, the less the farther it is,"
-        f" so {_on_the_way(clients)} are on the way at a time, about as much over any distance"
+        f"nothing is busy and {who} wait: each receives {rates}, so {clients.on_the_way} are on the way at a time,"
+        " as when each answer is awaited before more is asked for"
     )
 
 
 def why_not_latency(clients: Clients) -> Iterator[str]:
     """What speaks against, or is missing for, latency."""
-    if clients.apart is not None:
-        unknown, all_of_them = sum(client.rtt_ms is None for client in clients.apart), len(clients.apart)
-        if unknown:
-            yield f"the round-trip time is not one for all, and that of {unknown} of {all_of_them} clients not known"
-        elif clients.apart:
-            amounts = f"{_on_the_way(clients.apart)} on the way (alike where distance alone holds)"
-            yield f"{_away(clients.apart)} have {amounts}"
-    elif clients.rtt_ms is None:
+    unknown, number = sum(client.rtt_ms is None for client in clients.each), len(clients.each)
+    if unknown and number > 1:
+        yield f"the round-trip time is not one for all, and that of {unknown} of {number} clients not known"
+    elif unknown:
         yield "the round-trip time is not known (links.rtt_ms, or iperf3 at the run's beginning)"
-    elif (in_flight := clients.in_flight) is not None:
-        yield f"{in_flight / 1024:.0f} KiB a client on the way over {clients.rtt_ms:.1f} ms"
+    elif any(client.mbps for client in clients.each):
+        alike = " (alike where distance alone holds)" if number > 1 else ""
+        yield f"{clients.away} have {clients.on_the_way} on the way{alike}"
 
 
-def clients_apart(data: TrialData, used: Sequence[Resource], rtts_ms: Mapping[str, float]) -> list[Apart]:
-    """Each client that had something to do; of those in turn all too, since each one's records are of it alone."""
-    taking = data.taking_hosts
-    return [
-        Apart(
-            rtts_ms.get(job.host) if job.host in taking else None,
-            mbps / data.trial.work.processes if (mbps := _mbps(job)) else None,
-            job.computing_s / job.run_s / data.trial.cores_each if job.computing_s is not None and job.run_s else None,
-            _link_use(job, data, used),
-            wait_per_read_ms([job]),
-        )
-        for job in data.jobs
-        if job.has_work
-    ]
-
-
-def wait_per_read_ms(jobs: Iterable[Job]) -> float | None:
+def _wait_per_read_ms(jobs: Iterable[Job]) -> float | None:
     """What a client waits for each of its reads in the median, where clients tell how many these were."""
     waits = [
         1e3 * (job.run_s - (job.computing_s or 0.0)) / job.reads for job in jobs if job.run_s is not None and job.reads
@@ -170,14 +146,6 @@ def _link_use(job: Job, data: TrialData, used: Sequence[Resource]) -> float:
     own = (_mbps(job) or 0.0) / ceiling.mbps if ceiling else 0.0
     sampled = (r.utilisation or 0.0 for r in used if r.host == job.host and r.resource.startswith("NIC "))
     return max(own, *sampled, 0.0)
-
-
-def _away(clients: Sequence[Apart]) -> str:
-    return f"clients {_range([client.rtt_ms or 0.0 for client in clients], 1, 'ms')} away"
-
-
-def _on_the_way(clients: Sequence[Apart]) -> str:
-    return _range([client.in_flight / 1024 for client in clients], 0, "KiB")
 
 
 def _range(values: Sequence[float], decimals: int, unit: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tierbench.postprocess.measures.counter_curve import counter_curve
 from tierbench.postprocess.measures.traffic import window_rates
-from tierbench.postprocess.records.ceilings import Ceiling
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 
@@ -74,45 +74,34 @@ class Here:
     on_the_way: bool
 
     def used(
-        self, name: str, value: float | None, unit: str, most: float | None = None, source: str = ""
+        self, name: str, value: float | None, unit: str, most: float | None = None, source: str = "", **more: Any
     ) -> Iterator[Resource]:
         """A resource of it, if its use is known."""
         if value is not None:
-            yield Resource(self.host, self.role, name, value, unit, most, source, on_the_way=self.on_the_way)
-
-    def carried(
-        self, name: str, mbps: float | None, ceiling: Ceiling | None, at_ceiling: float, interface: str
-    ) -> Iterator[Resource]:
-        """What went through an interface of it one way, if that is known."""
-        most, source = (ceiling.mbps, ceiling.source) if ceiling else (None, "")
-        if mbps is not None:
-            on_the_way = self.on_the_way
-            yield Resource(self.host, self.role, name, mbps, "Mb/s", most, source, at_ceiling, on_the_way, interface)
+            yield Resource(self.host, self.role, name, value, unit, most, source, on_the_way=self.on_the_way, **more)
 
 
 def part(data: TrialData) -> Part | None:
-    """The time in which all clients were at work, but for its head; the window's middle if that is too short."""
+    """The time in which all clients were at work, but for its head; the window's middle if that is too short.
+
+    Of clients in turn it is the time in which that client was at work which took longest.
+    """
     begin, end = data.begin_ns, data.end_ns
     if begin is None or end is None or end <= begin:
         return None
-    if data.start.in_turn and (turn := _longest_turn(data)):
-        return turn
+    turns = [
+        (last - begin, begin, job)
+        for job in data.jobs
+        if data.start.in_turn and (begin := job.begin_wall_ns) and (last := job.ended_wall_ns)
+    ]
+    if turns:
+        length, begin, job = max(turns, key=lambda turn: turn[0])
+        return Part(round(begin + HEAD * length), begin + length, f"while client {job.index} was at work alone", [job])
     first, last = data.all_active_ns or (begin, begin)
     if last - first >= LEAST_SHARE * (end - begin):
         return Part(round(first + HEAD * (last - first)), last, "while all clients were at work", data.jobs)
     margin = round(EDGES * (end - begin))
     return Part(begin + margin, end - margin, "in the middle of the window", data.jobs)
-
-
-def _longest_turn(data: TrialData) -> Part | None:
-    """The time in which that client was at work which took longest, but for its head."""
-    turns = [
-        (last - begin, begin, job) for job in data.jobs if (begin := job.begin_wall_ns) and (last := job.ended_wall_ns)
-    ]
-    if not turns:
-        return None
-    length, begin, job = max(turns, key=lambda turn: turn[0])
-    return Part(round(begin + HEAD * length), begin + length, f"while client {job.index} was at work alone", [job])
 
 
 def resources(data: TrialData, of: Part) -> list[Resource]:
@@ -143,9 +132,11 @@ def _of_host(
     here = Here(host, role, on_the_way)
     for number, nic in enumerate(interfaces):
         ceiling = data.ceilings.nic(host, role, nic.samples.card)
+        most, source = (ceiling.mbps, ceiling.source) if ceiling else (None, "")
         for direction, words in (("tx", "NIC sent"), ("rx", "NIC received")):
-            near = at_ceiling(nic, f"{direction}_bytes", of, ceiling)
-            yield from here.carried(words, rates[direction][number], ceiling, near, nic.samples.interface)
+            near = at_ceiling(nic, f"{direction}_bytes", of, most)
+            more = {"at_ceiling": near, "interface": nic.samples.interface}
+            yield from here.used(words, rates[direction][number], "Mb/s", most, source, **more)
     if "cpu_own_ns" in samples.columns and samples.columns["cpu_own_ns"].max(initial=-1) >= 0:
         yield from _of_own_processors(sampled, of, here)
     elif not shares_machine(sampled, data):
@@ -208,10 +199,10 @@ def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> 
     """The WAN, which is no host's: it carries what leaves the storage's site, or comes to it."""
     if data.storage and (wan := data.ceilings.links.get("wan")):  # to a disk there is none
         resource = f"NIC {data.measure.direction}"
-        crossing = [r.value for r in used if r.role == "door" and r.on_the_way and r.resource == resource]
-        rate = sum(crossing) or moved
-        doors = {r.host for r in used if r.role == "door" and r.on_the_way and r.resource == resource}
-        across = [nic for nic in data.sampled if nic.samples.host in doors] if sum(crossing) else data.storage
+        crossing = [r for r in used if r.role == "door" and r.on_the_way and r.resource == resource and r.value]
+        rate = sum(r.value for r in crossing) or moved
+        doors = {r.host for r in crossing}
+        across = [nic for nic in data.sampled if nic.samples.host in doors] or data.storage
         _, rates = window_rates(across, of.begin_ns, of.end_ns, data.measure.counter)
         finite = rates[np.isfinite(rates)]
         near = float(np.mean(finite >= NEARLY_FULL * wan.mbps)) if len(finite) else 0.0
@@ -249,13 +240,13 @@ def per_second(sampled: Sampled, counter: str, of: Part, times_what: float = 1.0
     return None if rate is None or risen.known_s(0, of.seconds) < KNOWN * of.seconds else times_what * rate
 
 
-def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling: Ceiling | None) -> float:
+def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling_mbps: float | None) -> float:
     """The share of the part's samples whose rate is near the ceiling."""
-    if ceiling is None or counter not in sampled.intervals.differences:
+    if ceiling_mbps is None or counter not in sampled.intervals.differences:
         return 0.0
     risen = counter_curve(sampled, counter, of.begin_ns)
     rates = risen.rates(risen.times[(risen.times >= 0) & (risen.times <= of.seconds)])  # of whole intervals
-    return float(np.mean(rates >= NEARLY_FULL * ceiling.mbps * 1e6 / 8)) if len(rates) else 0.0
+    return float(np.mean(rates >= NEARLY_FULL * ceiling_mbps * 1e6 / 8)) if len(rates) else 0.0
 
 
 def gauge(sampled: Sampled, column: str, of: Part) -> float | None:

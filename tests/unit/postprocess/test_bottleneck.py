@@ -23,12 +23,18 @@ from tests.unit.synthetic_run import (
 )
 from tierbench import names
 from tierbench.postprocess.measures.bottleneck import explain
-from tierbench.postprocess.measures.latency import Clients
+from tierbench.postprocess.measures.latency import Client, Clients
 from tierbench.postprocess.measures.resources import QUOTA, SHARED, Resource
 from tierbench.postprocess.records.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
 from tierbench.postprocess.tables.write import tables, trial_tables
 
-WAITING = Clients(at_work=4, cpu_efficiency=0.05, mbps=40.0, rtt_ms=14.0, rtt_source="stated")
+
+def waiting(cpu_efficiency: float = 0.05, **changes: Any) -> Clients:
+    """Clients that wait for each answer, but for what is changed."""
+    return Clients([replace(Client(14.0, 10.0, cpu_efficiency), **changes)], cpu_efficiency, "stated")
+
+
+WAITING = waiting()
 
 
 def nic(role: str, value: float, ceiling: float, *, host: str = "", **more: Any) -> Resource:
@@ -81,7 +87,7 @@ def test_the_one_thing_that_is_full_is_named(label: str, full: Resource) -> None
 
 @pytest.mark.parametrize(("rate", "label"), [(91, "worker NIC"), (89, "unexplained")])
 def test_a_link_is_full_from_nine_tenths_on(rate: float, label: str) -> None:
-    assert explain([nic("worker", rate, 100)], replace(WAITING, rtt_ms=None))[0] == label
+    assert explain([nic("worker", rate, 100)], waiting(rtt_ms=None))[0] == label
 
 
 def test_a_link_that_is_often_at_its_ceiling_is_full_too() -> None:
@@ -100,7 +106,7 @@ def test_of_several_full_ones_the_fullest_is_named_and_the_others_told() -> None
 
 def test_one_slow_worker_of_many_does_not_make_the_batch_slow() -> None:
     workers = [nic("worker", 10, 10, host="slow"), *(nic("worker", 20, 100, host=f"wn{n}") for n in range(9))]
-    assert explain(workers, replace(WAITING, rtt_ms=None))[0] == "unexplained"
+    assert explain(workers, waiting(rtt_ms=None))[0] == "unexplained"
 
 
 def test_a_host_beside_the_way_is_no_suspect() -> None:
@@ -109,7 +115,7 @@ def test_a_host_beside_the_way_is_no_suspect() -> None:
 
 
 def test_workers_full_of_busy_clients_are_not_to_blame_for_it() -> None:
-    bound = replace(WAITING, cpu_efficiency=0.95)
+    bound = waiting(cpu_efficiency=0.95)
     assert explain([percent("worker", "CPU", 99), client(0.95)], bound)[0] == "client's own CPU"
     assert explain([percent("worker", "CPU", 99), client(0.3)], WAITING)[0] == "worker CPU"
 
@@ -125,7 +131,7 @@ def test_a_machine_that_hosts_share_is_charged_to_who_uses_most_of_it() -> None:
     shares = [own_cpu("gateway", 1.4, 2, SHARED), own_cpu("worker", 0.3, 2, SHARED)]
     assert explain([machine, *shares], WAITING)[0] == "gateway CPU"
     even = [own_cpu(role, 0.45, 2, SHARED) for role in ("gateway", "worker", "storage", "door")]
-    assert explain([machine, *even], replace(WAITING, rtt_ms=None))[0] == "unexplained"
+    assert explain([machine, *even], waiting(rtt_ms=None))[0] == "unexplained"
 
 
 def test_the_share_of_its_own_cores_that_a_virtual_machine_uses_is_no_number_of_cores() -> None:
@@ -146,11 +152,11 @@ class TestLatency:
     @pytest.mark.parametrize(
         "clients",
         [
-            replace(WAITING, rtt_ms=None),
-            replace(WAITING, rtt_ms=0.2),
-            replace(WAITING, cpu_efficiency=0.6),
-            replace(WAITING, mbps=0.1),
-            replace(WAITING, mbps=4 * 20_000.0),
+            waiting(rtt_ms=None),
+            waiting(rtt_ms=0.2),
+            waiting(cpu_efficiency=0.6),
+            waiting(mbps=0.025),
+            waiting(mbps=20_000.0),
         ],
         ids=[
             "distance not known",
@@ -164,11 +170,10 @@ class TestLatency:
         assert explain(IDLE, clients)[0] == "unexplained"
 
     def test_is_named_where_each_read_waits_a_round_trip_however_small_it_is(self) -> None:
-        small = replace(WAITING, mbps=0.1)
-        label, words = explain(IDLE, replace(small, wait_per_read_ms=15.4))
+        label, words = explain(IDLE, waiting(mbps=0.025, wait_per_read_ms=15.4))
         assert label == "latency"
-        assert "wait 1.1 round trips of 14.0 ms (stated) for each of their reads" in words
-        assert explain(IDLE, replace(small, wait_per_read_ms=80.0))[0] == "unexplained"
+        assert "clients 14.0 ms away (stated) wait 1.1 round trips for each of their reads" in words
+        assert explain(IDLE, waiting(mbps=0.025, wait_per_read_ms=80.0))[0] == "unexplained"
 
     def test_is_not_named_while_something_is_nearly_full(self) -> None:
         assert explain([*IDLE, own_cpu("gateway", 0.16, 0.2)], WAITING)[0] == "unexplained"

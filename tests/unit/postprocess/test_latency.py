@@ -12,10 +12,11 @@ import pytest
 from tests.unit.synthetic_run import OSS, during, ticks, write_client, write_samples, write_trial
 from tests.unit.synthetic_start import in_turn
 from tierbench import names
-from tierbench.postprocess.measures.latency import Apart, Clients, clients_apart, why_latency
+from tierbench.postprocess.measures.latency import Client, Clients, clients_of, why_latency
+from tierbench.postprocess.measures.resources import part
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
-from tierbench.wrappers.client import Client
+from tierbench.wrappers import client as shipped
 
 RTTS_MS = {"wn02.fiu.test": 5.0, "wn03.fiu.test": 14.0, "wn04.fiu.test": 47.0, "wn05.fiu.test": 60.0}
 WINDOW = 32 * 1024  # bytes that each has on the way at a time
@@ -30,15 +31,15 @@ def by_distance(rtt_ms: float) -> float:
     return WINDOW * 8e-3 / rtt_ms
 
 
-def apart(rtt_ms: float, **changes: Any) -> Apart:
-    return replace(Apart(rtt_ms, by_distance(rtt_ms), computing=0.05, link_use=0.3), **changes)
+def apart(rtt_ms: float, **changes: Any) -> Client:
+    return replace(Client(rtt_ms, by_distance(rtt_ms), computing=0.05, link_use=0.3), **changes)
 
 
 WAITING = [apart(rtt_ms) for rtt_ms in RTTS_MS.values()]
 
 
-def why(*each: Apart, use: float = 0.1) -> str:
-    return why_latency([use], Clients(len(each), 0.05, 40.0, None, "arranged for the trial", apart=each))
+def why(*each: Client, use: float = 0.1) -> str:
+    return why_latency([use], Clients(each, 0.05, "arranged for the trial"))
 
 
 def test_clients_that_each_have_as_much_on_the_way_wait_for_their_distances() -> None:
@@ -53,7 +54,7 @@ def test_clients_that_wait_a_round_trip_of_their_own_for_each_read_do_too() -> N
         apart(rtt_ms, mbps=rate, wait_per_read_ms=1.1 * rtt_ms)
         for rate, rtt_ms in zip((1, 2, 3, 4), RTTS_MS.values(), strict=True)
     ]
-    assert "wait 1.1 round trips of their own for each of their reads" in why(*small)
+    assert "wait 1.1 round trips for each of their reads" in why(*small)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_clients_that_wait_a_round_trip_of_their_own_for_each_read_do_too() -> N
     ],
 )
 @pytest.mark.parametrize("reads_told", [False, True])
-def test_one_client_that_waits_for_something_else_speaks_for_none(one: Apart, reads_told: bool) -> None:
+def test_one_client_that_waits_for_something_else_speaks_for_none(one: Client, reads_told: bool) -> None:
     others = WAITING[1:]
     if reads_told:  # a round trip each for the others, and as many for this one as its rate says
         slow = by_distance(5) / one.mbps if one.mbps else 1
@@ -186,6 +187,9 @@ def test_two_conditions_that_disagree_leave_the_round_trip_time_open(tmp_path: P
 def test_of_what_servers_copy_among_themselves_the_clients_distances_say_nothing(tmp_path: Path) -> None:
     folder = trial_of(tmp_path, BY_DISTANCE, RTTS_MS)
     trial = json.loads((folder / names.TRIAL).read_text())
-    copies = type("Copies", (Client,), {"does": "copies"}).traits()
+    copies = type("Copies", (shipped.Client,), {"does": "copies"}).traits()
     (folder / names.TRIAL).write_text(json.dumps({**trial, "traits": copies}))
-    assert [client.rtt_ms for client in clients_apart(read_trial(folder), [], RTTS_MS)] == [None] * 4
+    data = read_trial(folder)
+    of = part(data)
+    assert of is not None
+    assert [client.rtt_ms for client in clients_of(data, of, [], 40.0).each] == [None] * 4
