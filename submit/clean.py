@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,11 @@ from tierbench import files, names
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.site_configs.site import find_site
 from tierbench.spec import NAMED
-from tierbench.submit import catalogue, pool
+from tierbench.submit import catalogue
+from tierbench.submit.arguments import add_command
 from tierbench.submit.catalogue import adding
 from tierbench.submit.output import show
 from tierbench.submit.progress import Run
-from tierbench.submit.trial.dagman import LOCK, at_work, is_held
 
 DESCRIPTION = """\
 Show what run directories and sets of replicas take, and with --yes remove them. Nothing else is ever removed. These
@@ -28,7 +27,6 @@ at work though it was submitted by hand; a run of another access point, where al
 a set that is being made.
 """
 EXAMPLES = """\
-examples:
   tierbench clean runs/*                  what each run takes
   tierbench clean runs/quick-2026* --yes  remove those
   tierbench clean --site my-site.toml     what each set of replicas at the site takes, where its storage is mounted
@@ -37,14 +35,8 @@ examples:
 
 def register(subcommands: Any) -> None:
     """Add `clean` to the command line."""
-    parser = subcommands.add_parser(
-        "clean",
-        help="Show what runs and sets of replicas take, and with --yes remove them",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=_clean)
+    text = "Show what runs and sets of replicas take, and with --yes remove them"
+    parser = add_command(subcommands, "clean", _clean, text, DESCRIPTION, EXAMPLES)
     parser.add_argument("folders", metavar="FOLDER", nargs="*", type=Path, help="a run directory, or a set of replicas")
     parser.add_argument("--site", help=f"all sets of replicas of this site: {NAMED}")
     parser.add_argument("--yes", action="store_true", help="remove them; else they are only shown")
@@ -137,10 +129,8 @@ def _held(one: Removable) -> Iterator[None]:
             yield
         return
     run = Run(one.folder)
-    own = None if run.copy_of else run.submission
-    if own and own.host not in ("", socket.getfqdn()):
-        raise BusyError(f"{one.folder}: was submitted on {own.host}, where alone can be seen whether it is over")
-    by_hand = any(map(is_held, one.folder.glob(f"*.dag{LOCK}")))
-    if by_hand or any(map(at_work, run.trial_directories)) or (own and pool.in_queue(own.cluster)):
+    if not run.copy_of:
+        run.check_here()
+    if run.goes_on:
         raise BusyError(f"{one.folder}: is being run; `tierbench stop {one.folder}` ends it")
     yield

@@ -91,11 +91,11 @@ def command_line(word: str = "") -> argparse.ArgumentParser:
 
 
 def _register_all(subcommands: Any) -> None:
-    from tierbench.submit import clean, commands, doctor, history, init_site, listing, results, watch
+    from tierbench.submit import clean, commands, doctor, history, init_site, listing, replication, results, watch
     from tierbench.submit.nightly import cli as nightly
     from tierbench.testbed import cli as testbed
 
-    for part in (listing, init_site, doctor, commands, watch, results, clean, nightly, history, testbed):
+    for part in (listing, init_site, doctor, replication, commands, watch, results, clean, nightly, history, testbed):
         part.register(subcommands)
 
 

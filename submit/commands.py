@@ -1,10 +1,9 @@
-"""The sub-commands from experiment to tables: plan, write, run, watch, stop, tables, replicas."""
+"""The sub-commands from an experiment to the end of its run: plan, write, run, submit, watch, stop."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,15 +13,15 @@ from typing import Any
 
 from tierbench import files, names
 from tierbench.checked_text import printable
-from tierbench.dags.experiment import Experiment
-from tierbench.dags.plan import Plan, from_json
+from tierbench.dags.plan import from_json
 from tierbench.dags.write import write_run
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.interrupts import exit_status, held_back
-from tierbench.site_configs.site import Site, find_site
+from tierbench.site_configs.site import find_site
 from tierbench.spec import NAMED
-from tierbench.submit import pool, replication
+from tierbench.submit import pool
 from tierbench.submit.answered import decide
+from tierbench.submit.arguments import add_command, as_json, experiment_at_site, run_directory
 from tierbench.submit.estimates import run_bytes
 from tierbench.submit.links import leave_ceilings
 from tierbench.submit.more import Asked, extension
@@ -32,12 +31,11 @@ from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preflight import Finding, preflight, refuse, stopping
 from tierbench.submit.preview import as_content, preview
 from tierbench.submit.progress import FIRST, Run
-from tierbench.submit.results import check_run
+from tierbench.submit.results import show_tables
 from tierbench.submit.trial.skip_repeats import tierbench
 from tierbench.submit.watch import ObjectView, PatientQueue, View, lost, watch
 
 RUN = """\
-examples:
   tierbench run quick --site my-site.toml
   tierbench run quick --site my-site.toml --only 'lan-*' --only direct
   tierbench run --more 3 runs/quick-20260101-120000      the same trials, three times more
@@ -48,17 +46,10 @@ MANY = 1000  # trials: a product of axes grows faster than one thinks
 
 def register(subcommands: Any) -> None:
     """Add the sub-commands to the command line, in the order in which they are used."""
-
-    def command(name: str, run: Any, text: str, **more: Any) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = subcommands.add_parser(name, help=text, description=text + ".", **more)
-        parser.set_defaults(run=run)
-        return parser
-
-    def experiment_at_site(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("experiment", metavar="EXPERIMENT", help=NAMED)
-        parser.add_argument("--site", required=True, help=NAMED)
+    command = partial(add_command, subcommands)
 
     def new_directory(parser: argparse.ArgumentParser) -> None:
+        choice(parser)
         parser.add_argument(
             "--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)"
         )
@@ -70,82 +61,41 @@ def register(subcommands: Any) -> None:
             help="only accesses, workloads, clients or configurations like this, such as 'xrdcp*'; may be repeated",
         )  # fmt: skip
 
-    def run_directory(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("directory", metavar="RUN", type=Path, help="a run directory")
-
     plan = command("plan", _plan, "Show just what would happen, and what is missing for it; changes nothing")
     experiment_at_site(plan)
-    plan.add_argument("--json", action="store_true", help="as JSON")
+    as_json(plan)
     choice(plan)
-
-    replicas = command("replicas", _replicas, "Make, or verify, the unique files that an experiment's clients read")
-    experiment_at_site(replicas)
-    replicas.add_argument("--verify", action="store_true", help="read all that is there and compare checksums")
-    replicas.add_argument("--processes", type=int, default=4 * (os.cpu_count() or 1), help="at once (%(default)s)")
-    where = replicas.add_mutually_exclusive_group()
-    where.add_argument("--directory", type=Path, help="where, if not at the site's storage.replicas")
-    where.add_argument("--access", help="copy them, or verify the copies, where this way of access has its own")
 
     write = command("write", _write, "Write a run directory, whose DAGs can be given to condor_submit_dag by hand")
     experiment_at_site(write)
     new_directory(write)
-    choice(write)
 
-    run = command(
-        "run", _run, "Write a run directory, measure the links, submit its DAG, watch it, make its tables", epilog=RUN,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    text = "Write a run directory, measure the links, submit its DAG, watch it, make its tables"
+    run = command("run", _run, text, examples=RUN)
     run.add_argument("experiment", metavar="EXPERIMENT|RUN", help=f"{NAMED}; with --more a run directory")
     run.add_argument("--site", help=NAMED)
     run.add_argument("--more", type=int, metavar="N", help="add N repetitions to a run that has ended")
     new_directory(run)
-    choice(run)
     run.add_argument("--no-links", action="store_true", help="do not measure the links with iperf3 first")
     run.add_argument(
         "--anyway", action="store_true", help="also where something is missing, or the first trials are INVALID"
     )
 
-    resume = command("submit", _submit, "Submit a run directory's DAG, or what is not complete of it")
-    run_directory(resume)
-
+    run_directory(command("submit", _submit, "Submit a run directory's DAG, or what is not complete of it"))
     attach = command("watch", _watch, "Watch a run; Ctrl-C stops the watching, not the run")
     run_directory(attach)
-    attach.add_argument("--json", action="store_true", help="each change as an object of JSON on a line")
-
-    stop = command("stop", _stop, "End a run cleanly; what was measured is kept")
-    run_directory(stop)
-
-    tables = command("tables", _tables, "Turn samples and job records into CSVs, and show them; can be repeated")
-    run_directory(tables)
-    tables.add_argument("--json", action="store_true", help="show trials, summary, ratios and the answer as JSON")
-    tables.add_argument("--parquet", action="store_true", help="also write each table as Parquet, beside its CSV")
-    tables.add_argument("--trial", action="store_true", help="RUN is the directory of a single trial")
-
-    needed = command(
-        "enough", _enough, "Whether a trial is not needed any more: exit status 0 it is not, 1 it is, 2 an error"
-    )
-    run_directory(needed)
-    needed.add_argument(
-        "trial", metavar="TRIAL_ID", nargs="?", help="the name of the trial's folder; without it the names of all that"
-        " are not needed, of a run that ends when its question is answered",
-    )  # fmt: skip
+    as_json(attach, "each change as an object of JSON on a line")
+    run_directory(command("stop", _stop, "End a run cleanly; what was measured is kept"))
 
 
 # -- from definitions to a run directory ---------------------------------------------------------------
 
 
-def _definitions(arguments: argparse.Namespace) -> tuple[Site, Experiment]:
-    return find_site(arguments.site), asked_experiment(arguments.experiment)
-
-
-def _asked(arguments: argparse.Namespace) -> str:
-    return f"{arguments.experiment} --site {arguments.site}"
-
-
 def _plan(arguments: argparse.Namespace) -> int:
-    site, experiment = _definitions(arguments)
+    site, experiment = find_site(arguments.site), asked_experiment(arguments.experiment)
     plan, slots = expanded(site, experiment, arguments.only)
-    findings, needed = preflight(plan, site, experiment, slots, _asked(arguments)), run_bytes(plan, site, experiment)
+    given = f"{arguments.experiment} --site {arguments.site}"
+    findings, needed = preflight(plan, site, experiment, slots, given), run_bytes(plan, site, experiment)
     if arguments.json:
         print(document("plan", {**as_content(plan, site, experiment, slots, findings), "run_bytes": needed}))
         return 0
@@ -173,11 +123,16 @@ def _write(arguments: argparse.Namespace) -> int:
 
 def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     """A run directory; refused, unless an incomplete one will do, where something is missing that trials would need."""
-    site, experiment = _definitions(arguments)
+    site, experiment = find_site(arguments.site), asked_experiment(arguments.experiment)
     plan, slots = expanded(site, experiment, arguments.only)
-    _check_number(plan, arguments)
+    if len(plan.trials) > MANY and not arguments.yes and not _confirmed(f"{len(plan.trials)} trials; really?"):
+        raise ConfigError(
+            f"{arguments.experiment}: has {len(plan.trials)} trials, more than {MANY}; `tierbench plan` shows what"
+            " makes them, --yes runs them"
+        )
+    given = f"{arguments.experiment} --site {arguments.site}"
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    _check_needs(preflight(plan, site, experiment, slots, _asked(arguments), directory), incomplete)
+    _check_needs(preflight(plan, site, experiment, slots, given, directory), incomplete)
     write_run(plan, site, experiment, directory)
     Asked.of(arguments.experiment, arguments.site, arguments.only).leave(directory)
     ship_programs(experiment, directory, say)
@@ -193,20 +148,13 @@ def _check_needs(findings: Sequence[Finding], incomplete: bool) -> None:
     refuse(stops, "" if incomplete else "; nothing was submitted, --anyway does where it can be done")
 
 
-def _check_number(plan: Plan, arguments: argparse.Namespace) -> None:
-    """Very many trials are asked about."""
-    number = len(plan.trials)
-    if number <= MANY or arguments.yes:
-        return
+def _confirmed(question: str) -> bool:
+    """Whether the user, if there is one, says yes."""
     try:
-        if sys.stdin.isatty() and input(f"{number} trials; really? [y/N] ").strip().lower() in ("y", "yes"):
-            return
+        return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         print()  # Ctrl-D ends no line
-    raise ConfigError(
-        f"{arguments.experiment}: has {number} trials, more than {MANY}; `tierbench plan` shows what makes them,"
-        " --yes runs them"
-    )
+        return False
 
 
 # -- running ---------------------------------------------------------------------------------------------
@@ -282,11 +230,8 @@ def _watch(arguments: argparse.Namespace) -> int:
 def _stops(run: Run, reason: str) -> bool:
     """Whether a run ends whose first trials are all INVALID: the user is asked, if there is one."""
     warn(f"the first {FIRST} trials are INVALID for one reason, so the others will be: {printable(reason)}")
-    if sys.stdin.isatty():
-        try:
-            return input("go on all the same? [y/N] ").strip().lower() not in ("y", "yes")
-        except EOFError:
-            print()  # Ctrl-D ends no line
+    if _confirmed("go on all the same?"):
+        return False
     warn(f"stopping the run; `tierbench submit {run.directory}` goes on with it, `run --anyway` does not stop")
     return True
 
@@ -304,7 +249,7 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
         say(f"\nno longer watching; the run goes on. `tierbench watch {run.directory}` shows it again,")
         say(f"`tierbench stop {run.directory}` ends it")
         return exit_status(interrupt)
-    usable = bool(objects) or _show_tables(run.directory)
+    usable = bool(objects) or show_tables(run.directory)
     if (run.directory / names.ANSWERED).exists() and (sentence := decide(run.directory).sentence):
         show(sentence)
     unfinished = [trial for trial in run.trials() if not trial.well]
@@ -319,17 +264,16 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
 
 
 def _submitted(run: Run) -> int:
-    submission, original = run.submission, run.copy_of
-    if submission is None:
+    """The job that a run is."""
+    if run.submission is None:
         raise ConfigError(f"{run.directory}: was not submitted by tierbench; `tierbench submit` does that")
-    if original:
+    if run.copy_of:
         raise ConfigError(
-            f"{run.directory}: is a copy; job {submission.cluster} is that of {original}. `tierbench submit` runs what"
-            " is not complete in the copy"
+            f"{run.directory}: is a copy; job {run.submission.cluster} is that of {run.copy_of}."
+            " `tierbench submit` runs what is not complete in the copy"
         )
-    if submission.host not in ("", socket.getfqdn()):
-        raise ConfigError(f"{run.directory}: was submitted on {submission.host}; do this there")
-    return submission.cluster
+    run.check_here()
+    return run.submission.cluster
 
 
 def _stop(arguments: argparse.Namespace) -> int:
@@ -347,120 +291,9 @@ def _end(run: Run, cluster: int) -> None:
     pool.remove(cluster, "tierbench stop")
     say(f"job {cluster} removed; waiting for the trial at work to close its books")
     queue = PatientQueue(partial(pool.in_queue, cluster), say)
-    if not _leaves(queue):
+    if not files.poll(lambda: not queue.holds(), REMOVAL_SECONDS):
         left = ", ".join(map(str, pool.forget(cluster)))
         say(f"jobs {left} did not end within {REMOVAL_SECONDS} s, so were taken out of the queue (condor_rm -forcex)")
-        if not _leaves(queue):
+        if not files.poll(lambda: not queue.holds(), REMOVAL_SECONDS):
             raise TierbenchError(f"job {cluster} is still in the queue; see condor_q {cluster}")
-    _show_tables(run.directory)
-
-
-def _leaves(queue: PatientQueue) -> bool:
-    """Whether a run that was removed leaves the queue in time."""
-    deadline = time.monotonic() + REMOVAL_SECONDS
-    while queue.holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.5)
-    return True
-
-
-# -- results ---------------------------------------------------------------------------------------------
-
-
-def _tables(arguments: argparse.Namespace) -> int:
-    if arguments.trial:
-        folder = arguments.directory
-        if not (folder / names.TRIAL).is_file() and not (folder.absolute().parents[1] / names.PLAN).is_file():
-            raise ConfigError(f"{folder}: is not a trial's folder (it has no {names.TRIAL}, and lies in no run)")
-        from tierbench.postprocess.tables.write import trial_tables
-
-        trial_tables(arguments.directory)
-    else:
-        check_run(arguments.directory, names.TRIALS)
-        if arguments.parquet:
-            from tierbench.postprocess.tables.parquet import arrow, write_tables
-
-            arrow("use the CSVs")  # before the work of making them
-        _show_tables(arguments.directory, as_json=arguments.json)
-        for path in write_tables(arguments.directory) if arguments.parquet else ():
-            say(f"wrote {path}")
-    return 0
-
-
-def _show_tables(directory: Path, *, as_json: bool = False) -> bool:
-    """Make and show them; whether any trial is usable."""
-    try:
-        from tierbench.postprocess.compare.points import points
-        from tierbench.postprocess.report.answer import answers
-        from tierbench.postprocess.report.grid import grid_rows, grid_text
-        from tierbench.postprocess.tables.load_run import read_results
-        from tierbench.postprocess.tables.terminal import as_text, tables_content
-        from tierbench.postprocess.tables.write import tables
-        from tierbench.postprocess.verdict.counting import counts
-    except ImportError as error:
-        raise TierbenchError(
-            f"tables need numpy: {error}; `tierbench tables {directory}` where it is installed"
-        ) from None
-    made = tables(directory)
-    if not as_json:
-        show(as_text(directory))
-    sentences: list[str] = []
-    grid: dict[str, Any] = {}
-    try:
-        results = read_results(directory, say)
-        sentences, of_run = [said.sentence for said in answers(results)], points(results)
-        grid = {"text": grid_text(results, of_run), "rows": list(grid_rows(results, of_run))}
-    except TierbenchError as error:  # its plan may be damaged, which costs no table
-        warn(f"no answer: {error}")
-    if as_json:
-        rows = grid.get("rows", [])
-        print(document("tables", {**tables_content(directory), "answers": sentences, "points": rows}))
-    elif sentences:
-        show("\n".join(["", *filter(None, [*sentences[:1], grid["text"], *sentences[1:]])]))
-    return any(map(counts, made.trials))
-
-
-def _enough(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.verdict.counting import enough_without
-
-    if arguments.trial is None:
-        print("\n".join(decide(arguments.directory).spared))
-        return 0
-    try:
-        unneeded = enough_without(arguments.directory, arguments.trial)
-    except TierbenchError as error:
-        raise ConfigError(str(error)) from None  # whose exit status is not that of a trial which is needed
-    print(f"{arguments.trial}: {'not needed any more' if unneeded else 'needed'}")
-    return 0 if unneeded else 1
-
-
-def _replicas(arguments: argparse.Namespace) -> int:
-    site, experiment = _definitions(arguments)
-    if arguments.processes < 1:
-        raise ConfigError(f"--processes {arguments.processes}: must be at least 1")
-    complaints: list[str] = []
-    if arguments.access:
-        access, sets = replication.copied(site, experiment, arguments.access)
-        for replicas in sets:
-            if arguments.verify:
-                complaints += replication.verify_copies(access, replicas, arguments.processes)
-            else:
-                replication.copy(site, access, replicas, arguments.processes, say)
-        return _told(arguments, complaints)
-    parent = arguments.directory or Path(site.storage.replicas)
-    for replicas in experiment.used_replicas.values():
-        if arguments.verify:
-            complaints += replication.verify(replicas, parent, arguments.processes)
-        else:
-            replication.make(replicas, parent, arguments.processes, say)
-    return _told(arguments, complaints)
-
-
-def _told(arguments: argparse.Namespace, complaints: list[str]) -> int:
-    """Tell what is wrong with replicas, if anything was looked for."""
-    for complaint in complaints:
-        print(complaint)
-    if arguments.verify and not complaints:
-        print("all replicas are there and intact")
-    return 1 if complaints else 0
+    show_tables(run.directory)

@@ -17,6 +17,7 @@ from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, Submission, find_site
 from tierbench.spec import NAMED
 from tierbench.submit import catalogue, pool, probes
+from tierbench.submit.arguments import add_command, as_json
 from tierbench.submit.catalogue import Catalogue
 from tierbench.submit.estimates import run_bytes, run_s
 from tierbench.submit.links import links
@@ -35,11 +36,10 @@ LET_IN = "where a pool does not let you in, above all one older than the binding
 def register(subcommands: Any) -> None:
     """Add `doctor` to the command line."""
     text = "Check all that a site's file promises, from here and by a small job on each host; changes nothing"
-    parser = subcommands.add_parser("doctor", help=text, description=f"{text}. Exit status 1 if anything is bad.")
-    parser.set_defaults(run=_doctor)
+    parser = add_command(subcommands, "doctor", _doctor, text)
     parser.add_argument("--site", required=True, help=NAMED)
     parser.add_argument("--experiment", help=f"check what this one needs, and no more: {NAMED}")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    as_json(parser)
     parser.add_argument("--quick", action="store_true", help="measure no links, read no replicas")
     parser.add_argument(
         "--patience", type=float, default=120, metavar="SECONDS", help="how long a job may take to answer (%(default)s)"

@@ -16,6 +16,7 @@ from tierbench.errors import ConfigError
 from tierbench.host import Mount, mounts
 from tierbench.site_configs.site import load_site
 from tierbench.submit import pool
+from tierbench.submit.arguments import add_command
 from tierbench.submit.output import say, show
 from tierbench.submit.pool import Machine, PoolError
 
@@ -25,7 +26,6 @@ the URLs answer. What it guessed is marked GUESSED, what it could not find out C
 all of it and says what is missing.
 """
 EXAMPLES = """\
-examples:
   tierbench init-site my-site.toml                                 the pool and the network file systems mounted here
   tierbench init-site my-site.toml --url root://door.example//store --url https://door.example:1094/store
   tierbench doctor --site ./my-site.toml
@@ -44,12 +44,8 @@ COLUMN = 50  # where comments begin
 
 def register(subcommands: Any) -> None:
     """Add `init-site` to the command line."""
-    parser = subcommands.add_parser(
-        "init-site",
-        help="Write a site file from the pool, the mounts here and some URLs",
-        description=DESCRIPTION, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.set_defaults(run=_init_site)
+    text = "Write a site file from the pool, the mounts here and some URLs"
+    parser = add_command(subcommands, "init-site", _init_site, text, DESCRIPTION, EXAMPLES)
     parser.add_argument("file", metavar="FILE", type=Path, help="the site file, which must not be there yet")
     url = "a server of the storage, as root://HOST//PATH or https://HOST:PORT/PATH; may be repeated"
     parser.add_argument("--url", action="append", default=[], metavar="URL", help=url)

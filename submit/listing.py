@@ -12,6 +12,7 @@ from tierbench.dags.experiment import SHIPPED, Experiment, shipped_experiments
 from tierbench.dags.levels import Level, level_text
 from tierbench.site_configs.site import Site, find_site, known_sites
 from tierbench.spec import NAMED, find_definition
+from tierbench.submit.arguments import add_command
 from tierbench.submit.planning import asked_experiment
 
 SCALED = "-scaled"
@@ -20,18 +21,9 @@ LEAST_COLUMNS = 30  # for the text beside a name
 
 def register(subcommands: Any) -> None:
     """Add `list` and `show` to the command line."""
-    listing = subcommands.add_parser(
-        "list",
-        help="List the experiments and the sites that there are, and what each is about",
-        description="List the experiments and the sites that come with tierbench, or that are installed here.",
-    )
-    listing.set_defaults(run=_list)
-    show = subcommands.add_parser(
-        "show",
-        help="Show what an experiment asks, varies and needs, and where its file is",
-        description="Show what an experiment asks, varies and needs, at which sites it can run, and where its file is.",
-    )
-    show.set_defaults(run=_show)
+    add_command(subcommands, "list", _list, "List the experiments and the sites that there are, and what each is about")
+    text = "Show what an experiment asks, varies and needs, at which sites it can run, and where its file is"
+    show = add_command(subcommands, "show", _show, text)
     show.add_argument("experiment", metavar="EXPERIMENT", help=NAMED)
 
 

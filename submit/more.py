@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +17,9 @@ from tierbench.dags.trial_settings import MOST_REPEATS, Repeats, Until
 from tierbench.dags.write import extend_run
 from tierbench.errors import BusyError, ConfigError
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit import pool
 from tierbench.submit.planning import asked_experiment, expanded
 from tierbench.submit.pool import Slots
 from tierbench.submit.progress import Run
-from tierbench.submit.trial.dagman import LOCK, at_work, is_held
 
 ANEW = "start a new run"
 
@@ -71,7 +68,11 @@ class Extension:
 def extension(run: Run, number: int) -> Extension:
     """So many repetitions more; ConfigError or BusyError where they would not be those of this run."""
     directory = run.directory
-    _check_over(run)
+    if run.copy_of:
+        raise ConfigError(f"{directory}: is a copy of {run.copy_of}; add repetitions there")
+    run.check_here()
+    if run.goes_on:
+        raise BusyError(f"{directory}: still goes on; `tierbench watch {directory}` shows when it has ended")
     try:
         asked = json_files.read_as(Asked, directory / names.ASKED)
     except FileNotFoundError:
@@ -104,17 +105,6 @@ def _repeated(experiment: Experiment, repeats: int) -> Experiment:
         for point in experiment.variants
     )
     return dataclasses.replace(experiment, repeats=repeats, variants=variants)
-
-
-def _check_over(run: Run) -> None:
-    submission, directory = run.submission, run.directory
-    if run.copy_of:
-        raise ConfigError(f"{directory}: is a copy of {run.copy_of}; add repetitions there")
-    if submission and submission.host not in ("", socket.getfqdn()):
-        raise ConfigError(f"{directory}: was submitted on {submission.host}; do this there")
-    by_hand = any(map(is_held, directory.glob(f"*.dag{LOCK}"))) or any(map(at_work, run.trial_directories))
-    if by_hand or (submission and pool.in_queue(submission.cluster)):
-        raise BusyError(f"{directory}: still goes on; `tierbench watch {directory}` shows when it has ended")
 
 
 def _refuse(directory: Path, changed: Iterator[str] | list[str]) -> None:

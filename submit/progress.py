@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import functools
 import json
 import re
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 from tierbench import files, json_files, names
 from tierbench.dags.records import read_outcome
@@ -22,7 +23,8 @@ from tierbench.postprocess.schema.columns import parted
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SUMMED, trial_column
 from tierbench.postprocess.verdict.counting import INVALID
 from tierbench.starts import IN_TURN
-from tierbench.submit.trial.dagman import is_held
+from tierbench.submit import pool
+from tierbench.submit.trial.dagman import LOCK, at_work, is_held
 from tierbench.trials import SKIPPED, Outcome
 
 FIRST = 3  # trials that are INVALID for one reason, before there is another one, say that others will be
@@ -76,12 +78,6 @@ class TrialProgress:
         return self.well and (judged is None or judged.verdict != INVALID)
 
     @property
-    def reasons_invalid(self) -> tuple[str, ...]:
-        """Of its verdict, or why it has none."""
-        judged = self.judged
-        return judged.reasons if judged else self.reasons
-
-    @property
     def well(self) -> bool:
         """Whether it has been measured, or need not be."""
         return bool(self.state) and Outcome(self.state).is_final
@@ -131,21 +127,8 @@ def hopeless(trials: Sequence[TrialProgress]) -> str:
     configurations = [{trial.directory.name.rsplit(".", 2)[0] for trial in those} for those in (ended, trials)]
     if len(configurations[0]) < min(2, len(configurations[1])):
         return ""
-    kinds = [{NUMBER.sub("", reason): reason for reason in trial.reasons_invalid} for trial in ended]
+    kinds = [{NUMBER.sub("", reason): reason for reason in (trial.judged or trial).reasons} for trial in ended]
     return next((reason for kind, reason in kinds[-1].items() if all(kind in others for others in kinds)), "")
-
-
-class Sampler(TypedDict):
-    """A host whose samples may tell the rate."""
-
-    host: str
-    role: str
-
-
-class Sampled(TypedDict):
-    """What of site.json is needed here."""
-
-    samplers: dict[str, Sampler]
 
 
 class Wait(TypedDict):
@@ -155,13 +138,19 @@ class Wait(TypedDict):
     since_wall_s: float
 
 
-class Submitted(TypedDict):
-    """submitted.json."""
+@dataclass(frozen=True)
+class Submission:
+    """submitted.json: the job that a run became, from where and when; earlier versions left the number alone."""
 
     cluster: int
-    directory: NotRequired[str]
-    host: NotRequired[str]
-    wall_s: NotRequired[float]
+    directory: str = ""
+    host: str = ""
+    wall_s: float = 0.0
+    format: int = 2
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return self.host not in ("", socket.getfqdn())
 
 
 class Run:
@@ -174,32 +163,35 @@ class Run:
                 f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one"
             )
         self.plan = json_files.read_table(self.directory / names.PLAN)
-        samplers = json_files.read_as(Sampled, self.directory / names.SITE)["samplers"].values()
-        self.storage_servers = [sampler["host"] for sampler in samplers if sampler["role"] == "storage"]
         self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.plan["trials"]]
 
     @property
     def submission(self) -> Submission | None:
-        """What is known of its being submitted, once it was by `tierbench run` or `submit`."""
+        """Once it was submitted by `tierbench run` or `submit`."""
         path = self.directory / names.SUBMITTED
-        if not path.is_file():
-            return None
-        record = json_files.read_as(Submitted, path)
-        directory = Path(record.get("directory", self.directory.resolve()))
-        return Submission(record["cluster"], directory, record.get("host", ""), record.get("wall_s", 0.0))
+        return json_files.read_as(Submission, path) if path.is_file() else None
 
     def record_submission(self, cluster: int, wall_s: float) -> None:
-        where = {"directory": str(self.directory.resolve()), "host": socket.getfqdn()}
-        record = {"format": 2, "cluster": cluster, **where, "wall_s": wall_s}
-        (self.directory / names.SUBMITTED).write_text(json.dumps(record) + "\n")
+        record = Submission(cluster, str(self.directory.resolve()), socket.getfqdn(), wall_s)
+        (self.directory / names.SUBMITTED).write_text(json.dumps(dataclasses.asdict(record)) + "\n")
 
     @property
-    def copy_of(self) -> Path | None:
+    def copy_of(self) -> str:
         """The directory that was submitted, if this is a copy of it."""
-        submission = self.submission
-        if submission is None or submission.directory == self.directory.resolve():
-            return None
-        return submission.directory
+        own = self.submission
+        return "" if own is None or own.directory == str(self.directory.resolve()) else own.directory
+
+    def check_here(self) -> None:
+        """Refuse a run whose job is in another access point's queue."""
+        if (own := self.submission) and own.is_elsewhere:
+            raise ConfigError(f"{self.directory}: was submitted on {own.host}; do this there")
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is in the queue, or at work though it was submitted by hand."""
+        own = None if self.copy_of else self.submission
+        by_hand = any(map(is_held, self.directory.glob(f"*.dag{LOCK}"))) or any(map(at_work, self.trial_directories))
+        return by_hand or (own is not None and pool.in_queue(own.cluster))
 
     def become_its_own(self) -> None:
         """Forget, in a copy, what DAGMan has left of the original's being run; what was measured stays.
@@ -212,7 +204,7 @@ class Run:
 
     def forget_lost_dagman(self) -> None:
         """Leave nothing from which DAGMan would take up what it was at when it was lost: jobs that are in no queue."""
-        for lock in self.directory.glob("*.dag.lock"):
+        for lock in self.directory.glob(f"*.dag{LOCK}"):
             if not is_held(lock):
                 lock.with_suffix(".nodes.log").unlink(missing_ok=True)
                 lock.unlink()
@@ -223,16 +215,6 @@ class Run:
         since = submission.wall_s if submission and not self.copy_of else 0.0
         for planned, directory in zip(self.plan["trials"], self.trial_directories, strict=True):
             yield progress(directory, planned["name"], planned["jobs"], since)
-
-
-@dataclass(frozen=True)
-class Submission:
-    """The job that a run became, from where and when."""
-
-    cluster: int
-    directory: Path
-    host: str
-    wall_s: float
 
 
 def progress(directory: Path, name: str, jobs: int, since_s: float = 0.0) -> TrialProgress:

@@ -1,16 +1,17 @@
-"""Makes, verifies and copies the unique files that clients read: on the storage, or where an access has its own."""
+"""`tierbench replicas`: the unique files that clients read are made on the storage, copied elsewhere, or verified."""
 
 from __future__ import annotations
 
+import argparse
 import glob
 import os
 import shutil
 import subprocess
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import tierbench.wrappers
 from tierbench import json_files, names
@@ -25,13 +26,18 @@ from tierbench.dags.replicas import (
     TreeReplicas,
 )
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.site_configs.site import Access, Site
+from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import unknown_name
 from tierbench.submit import catalogue, programs
-from tierbench.submit.catalogue import Additions, Catalogue, adding, hand_over
+from tierbench.submit.arguments import add_command, experiment_at_site
+from tierbench.submit.catalogue import Catalogue, adding, hand_over
+from tierbench.submit.output import say
+from tierbench.submit.planning import asked_experiment
 
 MAKE_TREE = Path(tierbench.wrappers.__file__).with_name("make_tree.C")
 BLOCK = 1 << 20
+
+Write = Callable[[int, Path], int | None]  # a replica by its number, into a file; the number of its events
 
 
 class Made(TypedDict):
@@ -40,10 +46,89 @@ class Made(TypedDict):
     events: int
 
 
-def make(replicas: Replicas, parent: Path, processes: int, say: Callable[[str], None]) -> None:
+def register(subcommands: Any) -> None:
+    """Add `replicas` to the command line."""
+    parser = add_command(
+        subcommands, "replicas", _replicas, "Make, or verify, the unique files that an experiment's clients read"
+    )
+    experiment_at_site(parser)
+    parser.add_argument("--verify", action="store_true", help="read all that is there and compare checksums")
+    parser.add_argument("--processes", type=int, default=4 * (os.cpu_count() or 1), help="at once (%(default)s)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--directory", type=Path, help="where, if not at the site's storage.replicas")
+    where.add_argument("--access", help="copy them, or verify the copies, where this access method has its own")
+
+
+def _replicas(arguments: argparse.Namespace) -> int:
+    site, experiment = find_site(arguments.site), asked_experiment(arguments.experiment)
+    if arguments.processes < 1:
+        raise ConfigError(f"--processes {arguments.processes}: must be at least 1")
+    parent, sets = arguments.directory or Path(site.storage.replicas), list(experiment.used_replicas.values())
+    if arguments.access:
+        parent, sets = copied(site, experiment, arguments.access)
+    if arguments.verify:
+        complaints = [line for replicas in sets for line in verify(replicas, parent, arguments.processes)]
+        print("\n".join(complaints) or "all replicas are there and intact")
+        return 1 if complaints else 0
+    for replicas in sets:
+        if arguments.access:
+            copy(replicas, Path(site.storage.replicas), parent, arguments.processes)
+        else:
+            make(replicas, parent, arguments.processes)
+    return 0
+
+
+def copied(site: Site, experiment: Experiment, access: str) -> tuple[Path, list[Replicas]]:
+    """Where an access method has copies of its own, and the sets that an experiment reads by it."""
+    if access not in site.access:
+        raise ConfigError(unknown_name("--access", access, site.access))
+    place = site.access[access].replicas
+    if place is None:
+        raise ConfigError(f"--access {access}: reads what is in storage.replicas, and has no copies of its own")
+    read = {use.replicas.folder for use in experiment.uses() if use.access == access}
+    return Path(place), [replicas for folder, replicas in experiment.used_replicas.items() if folder in read]
+
+
+def make(replicas: Replicas, parent: Path, processes: int) -> None:
     """Make what is missing of a set; what an interrupted call has finished is kept."""
     directory = parent / replicas.folder
-    here = "run this where the storage is mounted and may be written"
+    if isinstance(replicas, TreeReplicas | HiggsReplicas) and any(
+        missing(replicas, directory, catalogue.read(directory))
+    ):
+        programs.command(MAKE_TREE, [])  # compiled now, and not by each of the many
+
+    def write(number: int, path: Path) -> int | None:
+        return _write(replicas, path, number)
+
+    _complete(replicas, parent, processes, write)
+
+
+def copy(replicas: Replicas, storage: Path, parent: Path, processes: int) -> None:
+    """Copy what is missing of a set from the storage, each file compared with the storage's catalogue."""
+    source = storage / replicas.folder
+    listed = catalogue.read(source).entries
+    if unlisted := [name for name in replicas.files if name not in listed]:
+        raise TierbenchError(
+            f"{source}: has no {unlisted[0]} to be copied; make the replicas first, and call this where the storage is"
+            " mounted"
+        )
+
+    def write(number: int, path: Path) -> int | None:
+        entry = listed[replicas.files[number - 1]]
+        shutil.copyfile(source / entry.name, path)
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())  # so that no cache has to keep it
+        return entry.events
+
+    _complete(replicas, parent, processes, write, listed)
+
+
+def _complete(
+    replicas: Replicas, parent: Path, processes: int, write: Write, expected: Mapping[str, Entry] | None = None
+) -> None:
+    """Write the files of a set that are missing in its folder, and list each there."""
+    here = "run this where it is mounted and may be written"
+    directory = parent / replicas.folder
     if not parent.parent.is_dir():  # never to be made: it would hide that the storage is not mounted
         raise TierbenchError(f"{parent.parent} is not there; {here}")
     try:
@@ -51,11 +136,21 @@ def make(replicas: Replicas, parent: Path, processes: int, say: Callable[[str], 
             if not folder.is_dir():
                 folder.mkdir(exist_ok=True)
                 hand_over(folder)
-        if any(missing(replicas, directory, catalogue.read(directory))):
-            with adding(directory) as additions:
-                _make_missing(replicas, directory, additions, processes, say)
-        else:
+        if not any(missing(replicas, directory, catalogue.read(directory))):
             say(f"{replicas.name}: all {replicas.count} files are there, in {directory}")
+            return
+        with adding(directory) as additions, ThreadPoolExecutor(processes) as pool:
+            absent = list(missing(replicas, directory, additions.catalogue))
+            _check_space(directory, len(absent) * replicas.nominal_bytes)
+            say(f"{replicas.name}: {replicas.count - len(absent)} of {replicas.count} files are there, in {directory}")
+            try:
+                for count, entry in enumerate(pool.map(lambda numbered: _whole(write, expected, *numbered), absent), 1):
+                    additions.add(entry)
+                    if count % max(1, len(absent) // 10) == 0 or count == len(absent):
+                        say(f"{replicas.name}: made {count} of {len(absent)}")
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
     except OSError as error:
         denied = isinstance(error, PermissionError) and directory.is_dir()
         whose = f"; it belongs to {directory.owner()}" if denied else ""
@@ -70,24 +165,30 @@ def missing(replicas: Replicas, directory: Path, listed: Catalogue) -> Iterator[
             yield number, path
 
 
-def _make_missing(
-    replicas: Replicas, directory: Path, additions: Additions, processes: int, say: Callable[[str], None]
-) -> None:
-    absent = list(missing(replicas, directory, additions.catalogue))
-    check_space(directory, len(absent) * replicas.nominal_bytes)
-    say(f"{replicas.name}: {replicas.count - len(absent)} of {replicas.count} files are there, in {directory}")
-    if isinstance(replicas, TreeReplicas | HiggsReplicas):
-        programs.command(MAKE_TREE, [])  # compiled now, and not by each of the many
-    with ThreadPoolExecutor(processes) as pool:
-        made = pool.map(lambda numbered: _make_one(replicas, numbered[1], numbered[0]), absent)
-        try:
-            for count, entry in enumerate(made, 1):
-                additions.add(entry)
-                if count % max(1, len(absent) // 10) == 0 or count == len(absent):
-                    say(f"{replicas.name}: made {count} of {len(absent)}")
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+def _check_space(directory: Path, needed: int) -> None:
+    free = shutil.disk_usage(directory).free
+    if needed > free:
+        raise TierbenchError(
+            f"{directory}: {needed / 1e9:.1f} GB are needed and {free / 1e9:.1f} GB are free; "
+            "make room, or the experiment's files smaller or fewer"
+        )
+
+
+def _whole(write: Write, expected: Mapping[str, Entry] | None, number: int, path: Path) -> Entry:
+    """Write one replica; it gets its name when it is whole."""
+    unfinished = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
+    try:
+        events = write(number, unfinished)
+        entry = Entry(path.name, unfinished.stat().st_size, adler32(unfinished), events)
+        if expected and entry != expected[path.name]:
+            raise TierbenchError(
+                f"{path.name}: is not what its catalogue says; `tierbench replicas --verify` tells more"
+            )
+        hand_over(unfinished)
+        unfinished.rename(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return entry
 
 
 def verify(replicas: Replicas, parent: Path, processes: int) -> Iterator[str]:
@@ -113,30 +214,6 @@ def _complaint(path: Path, entry: Entry | None) -> str | None:
     except OSError as error:
         return f"{path}: cannot be read: {error.strerror}"
     return None if intact else f"{path}: its contents have changed (other checksum than in the catalogue)"
-
-
-def check_space(directory: Path, needed: int) -> None:
-    free = shutil.disk_usage(directory).free
-    if needed > free:
-        raise TierbenchError(
-            f"{directory}: {needed / 1e9:.1f} GB are needed and {free / 1e9:.1f} GB are free; "
-            "make room, or the experiment's files smaller or fewer"
-        )
-
-
-def _make_one(replicas: Replicas, path: Path, number: int) -> Entry:
-    """Make one replica; it gets its name when it is whole."""
-    unfinished = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
-    try:
-        events = _write(replicas, unfinished, number)
-        entry = Entry(path.name, unfinished.stat().st_size, adler32(unfinished), events)
-        hand_over(unfinished)
-        unfinished.rename(path)
-    except OSError as error:
-        raise TierbenchError(f"{path}: cannot be written: {error.strerror}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return entry
 
 
 def _write(replicas: Replicas, path: Path, number: int) -> int | None:
@@ -179,61 +256,3 @@ def adler32(path: Path) -> str:
         while block := file.read(BLOCK):
             value = zlib.adler32(block, value)
     return f"{value:08x}"
-
-
-def copied(site: Site, experiment: Experiment, access: str) -> tuple[Access, list[Replicas]]:
-    """A way of access with copies of its own, and the sets that an experiment reads by it."""
-    if access not in site.access:
-        raise ConfigError(unknown_name("--access", access, site.access))
-    if site.access[access].replicas is None:
-        raise ConfigError(f"--access {access}: reads what is in storage.replicas, and has no copies of its own")
-    read = {use.replicas.folder for use in experiment.uses() if use.access == access}
-    return site.access[access], [sets for folder, sets in experiment.used_replicas.items() if folder in read]
-
-
-def verify_copies(access: Access, replicas: Replicas, processes: int) -> list[str]:
-    """Read a whole set of copies; whatever is wrong with it, in words."""
-    return list(verify(replicas, Path(access.replicas or ""), processes))
-
-
-def copy(site: Site, access: Access, replicas: Replicas, processes: int, say: Callable[[str], None]) -> None:
-    """Copy what is missing of a set from the storage, each file compared with the storage's catalogue."""
-    source, directory = Path(site.storage.replicas, replicas.folder), Path(access.replicas or "", replicas.folder)
-    listed = catalogue.read(source).entries
-    unlisted = [name for name in replicas.files if name not in listed]
-    if unlisted:
-        raise TierbenchError(
-            f"{source}: has no {unlisted[0]} to be copied; make the replicas first, and call this where the storage is"
-            f" mounted"
-        )
-    if not directory.parent.parent.is_dir():
-        raise TierbenchError(f"{directory.parent.parent} is not there; run this where the copies are to be")
-    try:
-        for folder in (directory.parent, directory):
-            if not folder.is_dir():
-                folder.mkdir(exist_ok=True)
-                hand_over(folder)
-        with adding(directory) as additions, ThreadPoolExecutor(processes) as pool:
-            absent = [path for _, path in missing(replicas, directory, additions.catalogue)]
-            check_space(directory, sum(listed[path.name].bytes for path in absent))
-            for entry in pool.map(lambda path: _copy_one(source / path.name, path, listed[path.name]), absent):
-                additions.add(entry)
-    except OSError as error:
-        raise TierbenchError(f"{directory}: cannot be written: {error.strerror}") from None
-    say(f"{replicas.name}: {len(absent)} of {replicas.count} files were copied to {directory}, the others were there")
-
-
-def _copy_one(source: Path, path: Path, entry: Entry) -> Entry:
-    """Copy a file; it gets its name when it is whole, and on the disk, so that no cache has to keep it."""
-    unfinished = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
-    try:
-        shutil.copyfile(source, unfinished)
-        with unfinished.open("rb+") as file:
-            os.fsync(file.fileno())
-        if unfinished.stat().st_size != entry.bytes or adler32(unfinished) != entry.adler32:
-            raise TierbenchError(f"{source}: is not what its catalogue says; `tierbench replicas --verify` tells more")
-        hand_over(unfinished)
-        unfinished.rename(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return entry

@@ -1,4 +1,4 @@
-"""`tierbench report` and `tierbench compare`: the page of a run, and whether a run is faster or slower than others."""
+"""What becomes of a run: its tables, its page, and whether it is faster or slower than others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 
 from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
-from tierbench.submit.output import say, show
+from tierbench.submit.answered import decide
+from tierbench.submit.arguments import add_command, as_json, run_directory
+from tierbench.submit.output import document, say, show, warn
 
 QUIET_SECONDS = 2.0
 
@@ -38,26 +40,62 @@ REPORT_EXAMPLES = """\
 """
 
 
+COMPARE = """\
+Compare a run with an earlier one, or with the nights of a nightly since its baseline began: for each
+configuration the ratio with its 95 % interval, and faster, slower, equivalent or inconclusive; then
+what differs in how the two were made. Runs that were made differently are refused, and why. A trial
+far off all others is left out and named; where that decides, the result is inconclusive.
+
+exit status: 0 equivalent or faster, 1 something is slower, 2 an error, 3 inconclusive
+"""
+
+COMPARE_EXAMPLES = """\
+  tierbench compare runs/monday runs/tuesday
+  tierbench compare runs/tuesday --baseline quick      with the nights of the nightly quick
+  tierbench compare A B --junit compare.xml            for a build server
+"""
+
+
 def register(subcommands: Any) -> None:
-    """Add `report` and `compare` to the command line."""
-    _register_report(subcommands)
-    _register_compare(subcommands)
-
-
-def _register_report(subcommands: Any) -> None:
-    parser = subcommands.add_parser(
-        "report",
-        help="Write a page with a run's answer, figures, tables and trials; of several runs, compare them",
-        description=REPORT,
-        epilog=f"examples:\n{REPORT_EXAMPLES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    """Add `tables`, `enough`, `report` and `compare` to the command line."""
+    tables = add_command(
+        subcommands, "tables", _tables, "Turn samples and job records into CSVs, and show them; can be repeated"
     )
-    parser.set_defaults(run=_report)
+    run_directory(tables)
+    as_json(tables, "show trials, summary, ratios and the answer as JSON")
+    tables.add_argument("--parquet", action="store_true", help="also write each table as Parquet, beside its CSV")
+    tables.add_argument("--trial", action="store_true", help="RUN is the directory of a single trial")
+
+    text = "Whether a trial is not needed any more: exit status 0 it is not, 1 it is, 2 an error"
+    needed = add_command(subcommands, "enough", _enough, text)
+    run_directory(needed)
+    needed.add_argument(
+        "trial", metavar="TRIAL_ID", nargs="?", help="the name of the trial's folder; without it the names of all that"
+        " are not needed, of a run that ends when its question is answered",
+    )  # fmt: skip
+
+    text = "Write a page with a run's answer, figures, tables and trials; of several runs, compare them"
+    parser = add_command(subcommands, "report", _report, text, REPORT, REPORT_EXAMPLES)
     parser.add_argument("directories", metavar="RUN", nargs="+", type=Path, help="a run directory, or a folder of runs")
     parser.add_argument("--check", action="store_true", help="whether the run's claims hold, as the exit status")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="the page (default: RUN/report.html, or A-against-B.html beside A)"
     )
+    text = "Whether a run is faster or slower than another, or than a nightly's baseline; its exit status says so"
+    parser = add_command(subcommands, "compare", _compare, text, COMPARE, COMPARE_EXAMPLES)
+    parser.add_argument("first", metavar="A", type=Path, help="a run directory")
+    parser.add_argument("second", metavar="B", type=Path, nargs="?", help="the later run, which is judged")
+    parser.add_argument("--baseline", metavar="NAME", help="judge A against the nights of this nightly")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="where those are, if not at the usual place")
+    parser.add_argument(
+        "--metric", default="", help="of what summary.csv has the means (default: the rate of the experiment)"
+    )
+    parser.add_argument(
+        "--size", type=float, default=5.0, metavar="PERCENT", help="less than this is equivalent (%(default)s)"
+    )
+    parser.add_argument("--anyway", action="store_true", help="also where they were made differently")
+    as_json(parser)
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="also as JUnit XML, into this file")
 
 
 def check_run(directory: Path, needed: str = names.PLAN) -> None:
@@ -66,6 +104,73 @@ def check_run(directory: Path, needed: str = names.PLAN) -> None:
         raise ConfigError(f"{directory}: no such directory")
     if not (directory / needed).exists():
         raise ConfigError(f"{directory}: is not a run directory (it has no {needed}); `tierbench write` makes one")
+
+
+def _tables(arguments: argparse.Namespace) -> int:
+    if arguments.trial:
+        folder = arguments.directory
+        if not (folder / names.TRIAL).is_file() and not (folder.absolute().parents[1] / names.PLAN).is_file():
+            raise ConfigError(f"{folder}: is not a trial's folder (it has no {names.TRIAL}, and lies in no run)")
+        from tierbench.postprocess.tables.write import trial_tables
+
+        trial_tables(arguments.directory)
+    else:
+        check_run(arguments.directory, names.TRIALS)
+        if arguments.parquet:
+            from tierbench.postprocess.tables.parquet import arrow, write_tables
+
+            arrow("use the CSVs")  # before the work of making them
+        show_tables(arguments.directory, as_json=arguments.json)
+        for path in write_tables(arguments.directory) if arguments.parquet else ():
+            say(f"wrote {path}")
+    return 0
+
+
+def show_tables(directory: Path, *, as_json: bool = False) -> bool:
+    """Make and show them; whether any trial is usable."""
+    try:
+        from tierbench.postprocess.compare.points import points
+        from tierbench.postprocess.report.answer import answers
+        from tierbench.postprocess.report.grid import grid_rows, grid_text
+        from tierbench.postprocess.tables.load_run import read_results
+        from tierbench.postprocess.tables.terminal import as_text, tables_content
+        from tierbench.postprocess.tables.write import tables
+        from tierbench.postprocess.verdict.counting import counts
+    except ImportError as error:
+        raise TierbenchError(
+            f"tables need numpy: {error}; `tierbench tables {directory}` where it is installed"
+        ) from None
+    made = tables(directory)
+    if not as_json:
+        show(as_text(directory))
+    sentences: list[str] = []
+    grid: dict[str, Any] = {}
+    try:
+        results = read_results(directory, say)
+        sentences, of_run = [said.sentence for said in answers(results)], points(results)
+        grid = {"text": grid_text(results, of_run), "rows": list(grid_rows(results, of_run))}
+    except TierbenchError as error:  # its plan may be damaged, which costs no table
+        warn(f"no answer: {error}")
+    if as_json:
+        rows = grid.get("rows", [])
+        print(document("tables", {**tables_content(directory), "answers": sentences, "points": rows}))
+    elif sentences:
+        show("\n".join(["", *filter(None, [*sentences[:1], grid["text"], *sentences[1:]])]))
+    return any(map(counts, made.trials))
+
+
+def _enough(arguments: argparse.Namespace) -> int:
+    from tierbench.postprocess.verdict.counting import enough_without
+
+    if arguments.trial is None:
+        print("\n".join(decide(arguments.directory).spared))
+        return 0
+    try:
+        unneeded = enough_without(arguments.directory, arguments.trial)
+    except TierbenchError as error:
+        raise ConfigError(str(error)) from None  # whose exit status is not that of a trial which is needed
+    print(f"{arguments.trial}: {'not needed any more' if unneeded else 'needed'}")
+    return 0 if unneeded else 1
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -121,46 +226,6 @@ class Progress:
         if time.monotonic() - self.spoke >= QUIET_SECONDS:
             say(words)
             self.spoke = time.monotonic()
-
-
-COMPARE = """\
-Compare a run with an earlier one, or with the nights of a nightly since its baseline began: for each
-configuration the ratio with its 95 % interval, and faster, slower, equivalent or inconclusive; then
-what differs in how the two were made. Runs that were made differently are refused, and why. A trial
-far off all others is left out and named; where that decides, the result is inconclusive.
-
-exit status: 0 equivalent or faster, 1 something is slower, 2 an error, 3 inconclusive
-"""
-
-COMPARE_EXAMPLES = """\
-  tierbench compare runs/monday runs/tuesday
-  tierbench compare runs/tuesday --baseline quick      with the nights of the nightly quick
-  tierbench compare A B --junit compare.xml            for a build server
-"""
-
-
-def _register_compare(subcommands: Any) -> None:
-    parser = subcommands.add_parser(
-        "compare",
-        help="Whether a run is faster or slower than another, or than a nightly's baseline; its exit status says so",
-        description=COMPARE,
-        epilog=f"examples:\n{COMPARE_EXAMPLES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=_compare)
-    parser.add_argument("first", metavar="A", type=Path, help="a run directory")
-    parser.add_argument("second", metavar="B", type=Path, nargs="?", help="the later run, which is judged")
-    parser.add_argument("--baseline", metavar="NAME", help="judge A against the nights of this nightly")
-    parser.add_argument("--history", type=Path, metavar="FILE", help="where those are, if not at the usual place")
-    parser.add_argument(
-        "--metric", default="", help="of what summary.csv has the means (default: the rate of the experiment)"
-    )
-    parser.add_argument(
-        "--size", type=float, default=5.0, metavar="PERCENT", help="less than this is equivalent (%(default)s)"
-    )
-    parser.add_argument("--anyway", action="store_true", help="also where they were made differently")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--junit", type=Path, metavar="FILE", help="also as JUnit XML, into this file")
 
 
 def _compare(arguments: argparse.Namespace) -> int:

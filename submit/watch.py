@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,13 +14,13 @@ from typing import Any, TextIO
 from tierbench import names
 from tierbench.checked_text import printable
 from tierbench.postprocess.verdict.counting import INVALID, VALID
-from tierbench.submit import output, pool
+from tierbench.submit import output
+from tierbench.submit.arguments import add_command, as_json, run_directory
 from tierbench.submit.output import coloured, fitting, object_line
 from tierbench.submit.pool import PoolError
-from tierbench.submit.progress import Run, Stage, TrialProgress, hopeless
-from tierbench.submit.trial.dagman import is_held
+from tierbench.submit.progress import Judged, Run, Stage, TrialProgress, hopeless
 from tierbench.submit.trial.trial_monitor import SENT, counted, last_samples
-from tierbench.trials import SKIPPED
+from tierbench.trials import SKIPPED, read_trial
 
 COLUMNS, LINES = 80, 24  # of a terminal that does not say how many it has
 LOOK_SECONDS = 0.5
@@ -41,7 +40,7 @@ def watch(
     asked = unfinished = time.monotonic()
     while True:
         trials = list(run.trials())
-        view.show(trials, run)
+        view.show(trials)
         if stops and (reason := hopeless(trials)):
             view.clear()
             if stops(reason):
@@ -58,7 +57,7 @@ def watch(
             )
             break
         time.sleep(LOOK_SECONDS)
-    view.show(list(run.trials()), run, ended=True)
+    view.show(list(run.trials()), ended=True)
     view.clear()
     return True
 
@@ -90,24 +89,22 @@ class PatientQueue:
 
 def so_far(trials: Sequence[TrialProgress]) -> Iterator[tuple[str, str]]:
     """Of each batch that has a rate its name, and the mean with its 95 % interval, how many trials, their verdicts."""
-    batches: dict[str, list[TrialProgress]] = {}
+    batches: dict[str, list[Judged | None]] = {}
     for trial in trials:
-        batches.setdefault(trial.batch, []).append(trial)
-    for name, those in batches.items():
-        judged = [trial.judged for trial in those if trial.stage is Stage.FINISHED]
-        known = [each for each in judged if each and each.rate is not None]
-        rates = [each.rate for each in known if each.rate is not None and each.verdict != INVALID]
-        if not known:
+        judged = trial.judged if trial.stage is Stage.FINISHED else None
+        batches.setdefault(trial.batch, []).append(judged)
+    for name, each in batches.items():
+        measured = [(judged, judged.rate) for judged in each if judged and judged.rate is not None]
+        if not measured:
             continue
-        doubted = Counter(each.verdict for each in known if each.verdict != VALID)
-        which = " ".join(f"{number} {verdict}" for verdict, number in doubted.items()) or VALID
-        mean = f"{fmean(rates):.0f}{_half_width(rates)} {known[0].unit}" if rates else "-"
-        yield name, f"{mean}  {len(known)}/{len(those)} {which}"
+        rates = [rate for judged, rate in measured if judged.verdict != INVALID]
+        doubted = Counter(judged.verdict for judged, _ in measured if judged.verdict != VALID)
+        verdicts = " ".join(f"{number} {verdict}" for verdict, number in doubted.items()) or VALID
+        mean = f"{fmean(rates):.0f}{_half_width(rates)} {measured[0][0].unit}" if rates else "-"
+        yield name, f"{mean}  {len(measured)}/{len(each)} {verdicts}"
 
 
 def _half_width(rates: Sequence[float]) -> str:
-    if len(rates) < 2:
-        return ""
     try:  # here, as it takes a second
         from tierbench.postprocess.stats import mean_interval
     except ImportError:  # tables are made elsewhere
@@ -122,10 +119,10 @@ class View:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._live = out.isatty()
-        self._told: set[Path] = set()
-        self._failed: dict[Path, float] = {}  # the tries that were told to have failed, by their outcomes' times
+        self._counted: set[Path] = set()
+        self._failures: set[tuple[Path, float]] = set()  # tries that have failed, by their outcomes' times
         self._awaited = ""
-        self._spares = False
+        self._some_skipped = False
         self._above = 0  # lines above the last one that will be written over
         self._since_s = time.time()
         self._ends: dict[Path, float] = {}  # of trials that have ended since then
@@ -134,43 +131,56 @@ class View:
     def pass_over(self, trials: list[TrialProgress], since_s: float) -> None:
         """Count the trials that were done before the run was last submitted, without a line for each."""
         self._since_s = since_s or self._since_s
-        self._told |= {trial.directory for trial in trials if 0 < _when(trial.directory / names.OUTCOME) < since_s}
-        self._told -= {trial.directory for trial in trials if trial.stage is not Stage.FINISHED}
-        if self._told:
-            self.tell(f"{len(self._told)} of {len(trials)} trials are done from before")
+        finished = (trial.directory for trial in trials if trial.stage is Stage.FINISHED)
+        self._counted |= {folder for folder in finished if 0 < _when(folder / names.OUTCOME) < since_s}
+        if self._counted:
+            self.tell(f"{len(self._counted)} of {len(trials)} trials are done from before")
 
-    def show(self, trials: list[TrialProgress], run: Run, *, ended: bool = False) -> None:
+    def show(self, trials: list[TrialProgress], *, ended: bool = False) -> None:
         """Tell of trials that have finished since, once they have a verdict, and what the one at work is at."""
-        spared = {trial.directory for trial in trials if trial.state == SKIPPED} - self._told
-        self._told |= spared
-        if spared and not self._spares:
-            self._spares = True
+        skipped = {trial.directory for trial in trials if trial.state == SKIPPED} - self._counted
+        self._counted |= skipped
+        if skipped and not self._some_skipped:
+            self._some_skipped = True
             self.tell("some trials are not needed any more, and are passed over")
         for trial in trials:
-            if trial.stage is Stage.FINISHED and trial.again:
-                self._tried(trial)
-            elif trial.stage is Stage.FINISHED and trial.directory not in self._told:
-                self._ends[trial.directory] = when = _when(trial.directory / names.OUTCOME)
-                has_no_tables = ended or not trial.well or time.time() - when > TABLES_SECONDS
-                if not has_no_tables and not trial.judged:
-                    continue
-                self._told.add(trial.directory)
-                self.tell(f"{len(self._told)}/{len(trials)}  {_finished_line(trial)}")
-        self.all_finished = len(self._told) == len(trials)
+            if trial.stage is Stage.FINISHED and trial.directory not in self._counted:
+                self._tell_of_end(trial, len(trials), ended)
+        self.all_finished = len(self._counted) == len(trials)
         working = next((trial for trial in trials if trial.stage not in (Stage.WAITING, Stage.FINISHED)), None)
-        self._tell_of_waiting(working)
+        awaited = working.waiting_for.rpartition(", since ")[0] if working else ""
+        if working and awaited not in ("", self._awaited):  # a wait that lasts is worth a line of its own, once
+            self.tell(f"{working.name}: waits for {working.waiting_for}")
+        self._awaited = awaited
         if self._live and not self.all_finished:
-            words = self._working_line(working, run) if working else "waiting for the pool"
-            self._draw(trials, f"{len(self._told)}/{len(trials)}{self._time_left(len(trials))}  {words}")
+            words = _working_line(working) if working else "waiting for the pool"
+            self._draw(trials, f"{len(self._counted)}/{len(trials)}{self._time_left(len(trials))}  {words}")
+
+    def _tell_of_end(self, trial: TrialProgress, trials: int, ended: bool) -> None:
+        when = _when(trial.directory / names.OUTCOME)
+        if trial.again:
+            if when and (trial.directory, when) not in self._failures:
+                self._failures.add((trial.directory, when))
+                self.tell(f"{_finished_line(trial)}; it is tried again")
+            return
+        self._ends[trial.directory] = when
+        if trial.judged or ended or not trial.well or time.time() - when > TABLES_SECONDS:
+            self._counted.add(trial.directory)
+            self.tell(f"{len(self._counted)}/{trials}  {_finished_line(trial)}")
 
     def clear(self) -> None:
         """Leave no line that would be written over."""
         if self._live:
-            self._erase()
+            self._out.write((f"\033[{self._above}A\r\033[J" if self._above else "") + "\r\033[K")
             self._out.flush()
+            self._above = 0
 
     def _draw(self, trials: Sequence[TrialProgress], last: str) -> None:
-        columns, lines = self._size()
+        try:
+            size = os.get_terminal_size(self._out.fileno())
+        except (OSError, ValueError):
+            size = os.terminal_size((0, 0))
+        columns, lines = size.columns or COLUMNS, size.lines or LINES
         rates = dict(so_far(trials))
         hidden = max(0, len(rates) - max(0, lines - 2))
         block = []
@@ -178,54 +188,17 @@ class View:
             room = max(8, min(max(map(len, rates)), columns - len(rate) - 5))
             block.append(f"  {name[:room]:<{room}}  {rate}")
         shown = [fitting(printable(line), columns - 1, self._out) for line in (*block, last)]
-        self._erase()
+        self.clear()
         self._out.write("".join(f"{coloured(line, self._out)}\n" for line in shown[:-1]))
         self._out.write(f"\r\033[K{shown[-1]}")
         self._out.flush()
         self._above = len(block)
 
-    def _erase(self) -> None:
-        self._out.write((f"\033[{self._above}A\r\033[J" if self._above else "") + "\r\033[K")
-        self._above = 0
-
-    def _size(self) -> tuple[int, int]:
-        try:
-            size = os.get_terminal_size(self._out.fileno())
-        except (OSError, ValueError):
-            size = os.terminal_size((0, 0))
-        return size.columns or COLUMNS, size.lines or LINES
-
-    def _tried(self, trial: TrialProgress) -> None:
-        """Tell once of each try that has failed and is followed by another one."""
-        when = _when(trial.directory / names.OUTCOME)
-        if when and self._failed.get(trial.directory) != when:
-            self._failed[trial.directory] = when
-            self.tell(f"{_finished_line(trial)}; it is tried again")
-
-    def _tell_of_waiting(self, trial: TrialProgress | None) -> None:
-        """A wait that lasts is worth a line of its own, once."""
-        what = trial.waiting_for.rpartition(", since ")[0] if trial else ""
-        if trial and what and what != self._awaited:
-            self.tell(f"{trial.name}: waits for {trial.waiting_for}")
-        self._awaited = what
-
     def tell(self, line: str) -> None:
         """Write a line that stays; what clients and servers said in it has no power over the terminal."""
-        if self._live:
-            self._erase()
+        self.clear()
         self._out.write(coloured(printable(line), self._out) + "\n")
         self._out.flush()
-
-    def _working_line(self, trial: TrialProgress, run: Run) -> str:
-        if trial.waiting_for:
-            return f"{trial.name}: waits for {trial.waiting_for}"
-        if trial.stage is Stage.GATHERING:
-            return f"{trial.name}: {trial.ready} of {trial.jobs} clients ready"
-        if trial.stage is Stage.READING:
-            rate = current_rate_mbps([trial.directory / names.sample_file(host) for host in run.storage_servers])
-            sending = f", storage sends {rate:.0f} Mb/s" if rate is not None else ""
-            return f"{trial.name}: {trial.done} of {trial.jobs} clients done{sending}"
-        return f"{trial.name}: {trial.stage.value}"
 
     def _time_left(self, trials: int) -> str:
         """As long for each as so far; for one that takes longer, as long again as it does."""
@@ -233,7 +206,7 @@ class View:
             return ""
         last = max(self._ends.values())
         each, elapsed = max(0.0, last - self._since_s) / len(self._ends), max(0.0, time.time() - last)
-        seconds = each * (trials - len(self._told) - 1) + abs(each - elapsed)
+        seconds = each * (trials - len(self._counted) - 1) + abs(each - elapsed)
         return f", {seconds / 60:.0f} min left" if seconds >= 60 else f", {seconds:.0f} s left"
 
 
@@ -248,7 +221,7 @@ class ObjectView:
     def pass_over(self, trials: list[TrialProgress], since_s: float) -> None:
         """Those that were done before are told of like the others."""
 
-    def show(self, trials: list[TrialProgress], run: Run, *, ended: bool = False) -> None:  # noqa: ARG002 - as View has it
+    def show(self, trials: list[TrialProgress], *, ended: bool = False) -> None:  # noqa: ARG002 - as View has it
         """Tell of what has changed since; of a trial that waits for its turn first when it does something."""
         for trial in trials:
             record = trial.as_record()
@@ -268,6 +241,19 @@ class ObjectView:
     def _put(self, content: dict[str, Any]) -> None:
         self._out.write(object_line("watch", {"wall_s": round(time.time(), 3), **content}) + "\n")
         self._out.flush()
+
+
+def _working_line(trial: TrialProgress) -> str:
+    if trial.waiting_for:
+        return f"{trial.name}: waits for {trial.waiting_for}"
+    if trial.stage is Stage.GATHERING:
+        return f"{trial.name}: {trial.ready} of {trial.jobs} clients ready"
+    if trial.stage is Stage.READING:
+        storage = [sampler.host for sampler in read_trial(trial.directory).samplers if sampler.of_storage]
+        rate = current_rate_mbps([trial.directory / names.sample_file(host) for host in storage])
+        sending = f", storage sends {rate:.0f} Mb/s" if rate is not None else ""
+        return f"{trial.name}: {trial.done} of {trial.jobs} clients done{sending}"
+    return f"{trial.name}: {trial.stage.value}"
 
 
 def _finished_line(trial: TrialProgress) -> str:
@@ -299,11 +285,9 @@ def current_rate_mbps(files: Sequence[Path]) -> float | None:
 
 def register(subcommands: Any) -> None:
     """Add `status` to the command line."""
-    text = "Show how far a run has come, from its directory alone"
-    parser = subcommands.add_parser("status", help=text, description=f"{text}; `watch` follows it.")
-    parser.set_defaults(run=_status)
-    parser.add_argument("directory", metavar="RUN", type=Path, help="a run directory")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    status = add_command(subcommands, "status", _status, "Show how far a run has come, from its directory alone")
+    run_directory(status)
+    as_json(status)
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -326,18 +310,14 @@ def _status(arguments: argparse.Namespace) -> int:
 def lost(run: Run, trials: Sequence[TrialProgress]) -> str:
     """In words, that a run with trials at work is in no queue any more, and what to do; of any other nothing."""
     at_work = [trial.name for trial in trials if trial.stage not in (Stage.FINISHED, Stage.WAITING)]
-    submission = run.submission
-    if not at_work or submission is None or run.copy_of or submission.host not in ("", socket.getfqdn()):
-        return ""
-    if any(map(is_held, run.directory.glob("*.dag.lock"))):
-        return ""
+    own = run.submission
     try:
-        if pool.in_queue(submission.cluster):
+        if not at_work or own is None or run.copy_of or own.is_elsewhere or run.goes_on:
             return ""
-    except pool.PoolError:  # it may be restarted just now
+    except PoolError:  # it may be restarted just now
         return ""
     return printable(
-        f"job {submission.cluster} is in no queue any more, so nobody runs {', '.join(at_work)}; "
+        f"job {own.cluster} is in no queue any more, so nobody runs {', '.join(at_work)}; "
         f"`tierbench submit {run.directory}` does what is not complete"
     )
 

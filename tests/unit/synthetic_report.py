@@ -247,7 +247,7 @@ def _write_definitions(run: Path, shape: Shape, trials: list[Row]) -> None:
             "name": "tree", "directory": "/synthetic/tree-abcdef", "suffix": ".root", "count": 24,
             "nominal_bytes": 16_000_000, "sizes": None,
         }],
-        "trials": [{"id": trial["trial_id"]} for trial in trials],
+        "trials": [{"id": trial["trial_id"], "name": trial["trial_id"], "jobs": trial["jobs"]} for trial in trials],
     }  # fmt: skip
     site = {
         "name": shape.site,

@@ -233,12 +233,12 @@ def test_a_way_whose_bytes_nothing_would_prove_is_refused(tmp_path: Path, change
 
 def test_copies_are_those_of_the_storages_catalogue(tmp_path: Path) -> None:
     site, replicas = made(tmp_path)
-    access = site.access["local-disk"]
-    replication.copy(site, access, replicas, 2, lambda _: None)
-    assert replication.verify_copies(access, replicas, 2) == []
+    storage, copies = Path(site.storage.replicas), tmp_path / "disk/copies"
+    replication.copy(replicas, storage, copies, 2)
+    assert list(replication.verify(replicas, copies, 2)) == []
     damaged = tmp_path / "disk/copies" / replicas.folder / replicas.files[0]
     damaged.write_bytes(b"x" * damaged.stat().st_size)
-    assert "its contents have changed" in replication.verify_copies(access, replicas, 2)[0]
+    assert "its contents have changed" in next(replication.verify(replicas, copies, 2))
 
 
 def test_a_replica_that_is_not_what_the_catalogue_says_is_not_copied(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_replica_that_is_not_what_the_catalogue_says_is_not_copied(tmp_path: P
     source = tmp_path / "storage/replicas" / replicas.folder / replicas.files[1]
     source.write_bytes(b"x" * source.stat().st_size)
     with pytest.raises(TierbenchError, match="not what its catalogue says"):
-        replication.copy(site, site.access["local-disk"], replicas, 1, lambda _: None)
+        replication.copy(replicas, Path(site.storage.replicas), tmp_path / "disk/copies", 1)
     assert not (tmp_path / "disk/copies" / replicas.folder / replicas.files[1]).exists()
 
 
@@ -259,7 +259,7 @@ def made(tmp_path: Path) -> tuple[Site, RandomReplicas]:
     storage = dataclasses.replace(usual.storage, replicas=str(tmp_path / "storage/replicas"))
     site = dataclasses.replace(usual, access={**usual.access, "local-disk": access}, storage=storage)
     replicas = RandomReplicas(kind="random", name="some", count=3, size_mb=0.1)
-    replication.make(replicas, Path(storage.replicas), 2, lambda _: None)
+    replication.make(replicas, Path(storage.replicas), 2)
     return site, replicas
 
 

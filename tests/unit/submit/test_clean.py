@@ -108,7 +108,7 @@ def test_a_run_of_another_access_point_is_refused(run: Path, monkeypatch: pytest
     submitted = {"cluster": 7, "directory": str(run.resolve()), "host": "other-ap.example"}
     (run / names.SUBMITTED).write_text(json.dumps(submitted))
     monkeypatch.setattr(pool, "in_queue", lambda _: False)
-    assert cli.main(["clean", str(run), "--yes"]) == 4
+    assert cli.main(["clean", str(run), "--yes"]) == 2
     assert (run / names.PLAN).exists()
 
 

@@ -17,7 +17,7 @@ from tierbench.dags.replicas import Entry
 from tierbench.dags.write import write_run
 from tierbench.errors import BusyError, ConfigError
 from tierbench.site_configs.site import find_site
-from tierbench.submit import commands, more, planning
+from tierbench.submit import commands, planning
 from tierbench.submit.cli import main
 from tierbench.submit.more import Asked, extension
 from tierbench.submit.pool import Slots
@@ -51,7 +51,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
     site = Site()
     monkeypatch.setattr(planning.pool, "matching_slots", site.slots)
     monkeypatch.setattr(planning, "catalogues", site.catalogues)
-    monkeypatch.setattr(more.pool, "in_queue", lambda _: site.queued)
+    monkeypatch.setattr(planning.pool, "in_queue", lambda _: site.queued)
     return site
 
 

@@ -20,15 +20,11 @@ DOUBLING = DoublingReplicas(name="twice", kind="doubling", count=5, size_mb=0.00
 SET = RandomReplicas(name="noise", kind="random", count=12, size_mb=0.001)
 
 
-def quiet(_: str) -> None:
-    """Nobody is told."""
-
-
 @pytest.fixture
 def storage(tmp_path: Path) -> Path:
     """A storage with the set on it."""
     (tmp_path / "mount").mkdir()
-    make(SET, tmp_path / "mount/replicas", 2, quiet)
+    make(SET, tmp_path / "mount/replicas", 2)
     return tmp_path / "mount/replicas"
 
 
@@ -57,7 +53,7 @@ def test_a_sound_set_is_verified(storage: Path) -> None:
 
 def test_files_of_doubling_sizes_begin_again_after_the_largest(tmp_path: Path) -> None:
     (tmp_path / "mount").mkdir()
-    make(DOUBLING, tmp_path / "mount/replicas", 2, quiet)
+    make(DOUBLING, tmp_path / "mount/replicas", 2)
     made = [tmp_path / "mount/replicas" / DOUBLING.folder / name for name in DOUBLING.files]
     assert [path.stat().st_size for path in made] == [1000, 2000, 4000, 1000, 2000]
     assert DOUBLING.nominal_bytes == 7000 // 3
@@ -94,7 +90,7 @@ def test_a_damaged_line_costs_one_file_and_no_other(storage: Path, damage: bytes
     before = contents(storage)
     lines = listing(storage).read_bytes().splitlines(keepends=True)
     listing(storage).write_bytes(b"".join([*lines[:3], damage + b"\n", *lines[4:]]))
-    make(SET, storage, 2, quiet)
+    make(SET, storage, 2)
     after = contents(storage)
     assert sum(before[name] != after[name] for name in SET.files) == 1
     assert list(verify(SET, storage, 2)) == [f"{listing(storage)}: 1 lines are damaged"]
@@ -102,7 +98,7 @@ def test_a_damaged_line_costs_one_file_and_no_other(storage: Path, damage: bytes
 
 def test_a_catalogue_that_was_cut_off_is_gone_on_with(storage: Path) -> None:
     listing(storage).write_bytes(listing(storage).read_bytes()[:-30])
-    make(SET, storage, 2, quiet)
+    make(SET, storage, 2)
     assert len(catalogue.read(storage / SET.folder).entries) == SET.count
 
 
@@ -119,12 +115,12 @@ def test_adding_writes_a_line_and_no_more(storage: Path) -> None:
 def test_two_do_not_make_one_set_at_once(storage: Path) -> None:
     replica(storage).unlink()
     with catalogue.adding(storage / SET.folder), pytest.raises(BusyError, match="another `tierbench replicas`"):
-        make(SET, storage, 2, quiet)
+        make(SET, storage, 2)
 
 
 def test_those_who_only_look_wait_for_nobody(storage: Path) -> None:
     with catalogue.adding(storage / SET.folder):
-        make(SET, storage, 2, quiet)
+        make(SET, storage, 2)
         assert list(verify(SET, storage, 2)) == []
 
 
@@ -132,7 +128,7 @@ def test_those_who_only_look_wait_for_nobody(storage: Path) -> None:
 def test_what_root_makes_belongs_to_the_storages_owner(tmp_path: Path) -> None:
     (tmp_path / "mount").mkdir()
     os.chown(tmp_path / "mount", 4321, 4322)
-    make(SET, tmp_path / "mount/replicas", 2, quiet)
+    make(SET, tmp_path / "mount/replicas", 2)
     made = [tmp_path / "mount/replicas", *(tmp_path / "mount/replicas").rglob("*")]
     assert len(made) == SET.count + 3
     assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(4321, 4322)}
@@ -146,7 +142,7 @@ def test_who_may_read_the_storage_may_read_what_is_made_whatever_the_umask(
     (tmp_path / "mount").chmod(above)
     before = os.umask(0o077)
     try:
-        make(SET, tmp_path / "mount/replicas", 2, quiet)
+        make(SET, tmp_path / "mount/replicas", 2)
     finally:
         os.umask(before)
     made = list((tmp_path / "mount/replicas").rglob("*"))
@@ -160,11 +156,11 @@ def test_a_set_of_somebody_elses_says_whose_it_is() -> None:
         Path(name).chmod(0o755)
         (Path(name) / "mount").mkdir()
         storage = Path(name) / "mount/replicas"
-        make(SET, storage, 2, quiet)
+        make(SET, storage, 2)
         replica(storage).unlink()
         os.seteuid(65534)
         try:
             with pytest.raises(TierbenchError, match="cannot be written: Permission denied; it belongs to root"):
-                make(SET, storage, 1, quiet)
+                make(SET, storage, 1)
         finally:
             os.seteuid(0)

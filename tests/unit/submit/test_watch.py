@@ -54,7 +54,7 @@ def shown(run: Run) -> list[str]:
 
 def show_all(run: Run) -> str:
     out = io.StringIO()
-    View(out).show(list(run.trials()), run)
+    View(out).show(list(run.trials()))
     return out.getvalue()
 
 
@@ -74,8 +74,8 @@ def test_a_number_is_not_given_twice(run: Run) -> None:
     view = View(out)
     for again in (True, False):
         end(run, 0, "incomplete", "client 1 lost", again=again)
-        view.show(list(run.trials()), run)
-        view.show(list(run.trials()), run)
+        view.show(list(run.trials()))
+        view.show(list(run.trials()))
     assert out.getvalue().count("1/24") == 1
 
 
@@ -84,9 +84,9 @@ def test_trials_that_are_not_needed_are_told_of_once(run: Run) -> None:
     view = View(out)
     for number in (0, 1):
         end(run, number, "skipped")
-        view.show(list(run.trials()), run)
+        view.show(list(run.trials()))
     judge(run, 2, "VALID")
-    view.show(list(run.trials()), run)
+    view.show(list(run.trials()))
     first, second = out.getvalue().splitlines()
     assert first == "some trials are not needed any more, and are passed over"
     assert second.startswith("3/")
@@ -99,7 +99,7 @@ def test_a_wait_that_lasts_is_told_once(run: Run) -> None:
     out = io.StringIO()
     view = View(out)
     for _ in range(2):
-        view.show(list(run.trials()), run)
+        view.show(list(run.trials()))
     assert out.getvalue().count("waits for client 1, which was lost") == 1
 
 
@@ -142,7 +142,7 @@ def test_the_live_line_fits_the_terminal(run: Run) -> None:
     (trial / names.CLIENTS_LOG).touch()
     (trial / names.WAITING_FOR).write_text(json.dumps({"what": "client 1, " * 30, "since_wall_s": 0.0}))
     out = Terminal()
-    View(out).show(list(run.trials()), run)
+    View(out).show(list(run.trials()))
     assert len(out.live) == watching.COLUMNS - 1
 
 
@@ -158,7 +158,7 @@ def test_the_time_left_follows_the_trial_at_work(run: Run, monkeypatch: pytest.M
     said = []
     for passed_s in (0, 60, 100, 700):
         monkeypatch.setattr(watching.time, "time", lambda passed_s=passed_s: now + passed_s)
-        view.show(list(run.trials()), run)
+        view.show(list(run.trials()))
         said.append(out.live.split("  ")[0])
     left_s = [100 * (number_of - 3) + at_work_s for at_work_s in (100, 40, 0, 600)]
     assert said == [f"2/{number_of}, {seconds / 60:.0f} min left" for seconds in left_s]
@@ -182,7 +182,7 @@ def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_a
     out = Narrow()
     view = View(out)
     for _ in range(2):
-        view.show(list(run.trials()), run)
+        view.show(list(run.trials()))
     block = (
         re.sub(r"\033\[\w*?[mKJA]", "", out.getvalue().rpartition("\033[1A\r\033[J")[2]).replace("\r", "\n").split("\n")
     )
@@ -225,7 +225,7 @@ def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(
     removed: list[int] = []
     monkeypatch.setattr(commands.pool, "in_queue", lambda _: not removed)
     monkeypatch.setattr(commands.pool, "remove", lambda cluster, _: removed.append(cluster))
-    monkeypatch.setattr(commands, "_show_tables", lambda _: True)
+    monkeypatch.setattr(commands, "show_tables", lambda _: True)
     monkeypatch.setattr(commands, "without_tables", lambda _: [])
     monkeypatch.setattr(commands.pool, "submit_dag", lambda _: 7)
     assert commands._submit_and_watch(run, partial(commands._stops, run)) == 1
@@ -241,7 +241,7 @@ def test_a_run_without_a_usable_trial_does_not_succeed(run: Run, monkeypatch: py
     run.record_submission(7, 0.0)
     monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
     for usable, status in ((True, 0), (False, 1)):
-        monkeypatch.setattr(commands, "_show_tables", lambda _, usable=usable: usable)
+        monkeypatch.setattr(commands, "show_tables", lambda _, usable=usable: usable)
         assert main(["watch", str(run.directory)]) == status
 
 
@@ -260,7 +260,7 @@ def test_a_run_that_no_queue_holds_any_more_is_said_to_be_lost(
     (run.trial_directories[0] / names.GO).write_text("{}")
     run.record_submission(7, 0.0)
     monkeypatch.setattr(commands.pool, "in_queue", lambda _: queued)
-    monkeypatch.setattr(commands, "_show_tables", lambda _: True)
+    monkeypatch.setattr(commands, "show_tables", lambda _: True)
     main([command, str(run.directory)])
     told = "".join(capsys.readouterr())
     assert ("job 7 is in no queue any more, so nobody runs" in told) == says
@@ -334,8 +334,8 @@ class TestACopy:
         return Run(Path(shutil.copytree(run.directory, tmp_path / "copy")))
 
     def test_knows_that_it_is_one(self, run: Run, copy: Run) -> None:
-        assert copy.copy_of == run.directory
-        assert run.copy_of is None
+        assert copy.copy_of == str(run.directory)
+        assert not run.copy_of
 
     @pytest.mark.parametrize("verb", ["stop", "watch"])
     def test_leaves_the_original_alone(
