@@ -54,7 +54,7 @@ def decide(run: Path) -> Decision:
 def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: Until, decision: Decision) -> Decision:
     # Here and not above: these take a second to load, and most often nothing is to be decided.
     from tierbench.postprocess.compare.sequential import look_at, question_of
-    from tierbench.postprocess.schema.read import read_rows
+    from tierbench.postprocess.schema.columns import read_rows
     from tierbench.postprocess.schema.rows import TrialRow
 
     measured, question = decision.repeats, question_of(plan, experiment)
@@ -62,8 +62,8 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
     after = f"after {measured} of {rule.at_most} repetitions"
     at = max((number for number in question.looks if number <= measured), default=0)
     if at > decision.look:
-        tables = (_folder(run, trial) / names.TRIALS_CSV for trial in plan["trials"] if trial["repeat"] <= at)
-        look = look_at((row for table in tables if table.exists() for row in read_rows(TrialRow, table)), question)
+        folders = (_folder(run, trial) for trial in plan["trials"] if trial["repeat"] <= at)
+        look = look_at((row for folder in folders for row in read_rows(TrialRow, folder)), question)
         needed = look.needed
         decision = dataclasses.replace(
             decision, look=at,

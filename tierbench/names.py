@@ -17,9 +17,12 @@ SCRIPTS = "scripts"
 PROGRAMS = "scripts/programs"
 LISTS = "lists"  # of the hosts that a configuration's trials flush and sample, and of their clients' places
 TRIALS = "trials"
-TABLES = (SAMPLES_CSV, JOBS_CSV, TRIALS_CSV, RESOURCES_CSV, SUMMARY_CSV, RATIOS_CSV, SCALING_CSV, KNEE_CSV) = (
-    "samples.csv", "jobs.csv", "trials.csv", "resources.csv", "summary.csv", "ratios.csv", "scaling.csv",
-    "knee.csv",
+TABLES = (
+    TRIALS_CSV, SLICES_CSV, SAMPLING_CSV, WORK_CSV,
+    SUMMARY_CSV, RATIOS_CSV, SCALING_CSV, KNEE_CSV, RESOURCES_CSV, JOBS_CSV, SAMPLES_CSV,
+) = (
+    "trials.csv", "slices.csv", "sampling.csv", "work.csv",
+    "summary.csv", "ratios.csv", "scaling.csv", "knee.csv", "resources.csv", "jobs.csv", "samples.csv",
 )  # fmt: skip
 SCHEMA = "schema.json"
 CONDITIONS = "conditions.json"

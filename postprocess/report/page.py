@@ -41,12 +41,7 @@ from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
 from tierbench.postprocess.wording import counted, moment
 
-FILES = (
-    names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV, names.SCALING_CSV, names.KNEE_CSV,
-    names.RESOURCES_CSV, names.JOBS_CSV, names.SAMPLES_CSV,
-    names.SCHEMA,
-    names.PLAN, names.SITE, names.EXPERIMENT,
-)  # fmt: skip
+FILES = (*names.TABLES, names.SCHEMA, names.PLAN, names.SITE, names.EXPERIMENT)
 
 
 Drawn = Sequence[Saved | Missing]

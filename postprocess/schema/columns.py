@@ -6,19 +6,26 @@ and reads it back names it as an attribute.
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeVar, cast
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
+from tierbench import files
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, level_text
+from tierbench.errors import TierbenchError
 
 R = TypeVar("R", bound="Row")
 T = TypeVar("T")
-Path = tuple[str, ...]  # of attributes and keys
+Inside = tuple[str, ...]  # attributes and keys
 
 COLUMNS, MAKE = "columns", "make"
 SEPARATOR = "; "
+PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")  # without exponent, which digests can look like
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +84,7 @@ def always(meaning: str) -> int:
 
 def factor_levels() -> Mapping[str, Any]:
     """The levels of the factors, those that are built in and the run's axes, of which only its header knows."""
-    built_in: dict[Path, Column] = {
+    built_in: dict[Inside, Column] = {
         (ACCESS,): Column(ACCESS, "text", "", "access method"),
         (WORKLOAD,): Column(WORKLOAD, "text", "", "what the clients did"),
         (JOBS,): Column(JOBS, "integer", "1", "number of simultaneous jobs"),
@@ -90,7 +97,7 @@ def part(of: type[T]) -> T:
     return inner({place.path: place.column for place in places(of).values()}, lambda values: of(**values))
 
 
-def inner(columns: Mapping[Path, Column], make: Callable[[dict[str, Any]], T]) -> T:
+def inner(columns: Mapping[Inside, Column], make: Callable[[dict[str, Any]], T]) -> T:
     """Columns that are the parts of one value, by where they are in it, and how it is made of them."""
     return dataclasses.field(default_factory=lambda: make({}), metadata={COLUMNS: columns, MAKE: make})
 
@@ -104,7 +111,7 @@ class Place:
     """Where in a row the value of a column is."""
 
     column: Column
-    path: Path
+    path: Inside
 
 
 def _places(table: Any) -> Mapping[str, Place]:
@@ -132,6 +139,7 @@ def columns_of(table: type[Any], axes: Iterable[Column] = ()) -> tuple[Column, .
 class Row:
     """A row of a table, which lies at a level of each factor."""
 
+    file: ClassVar[str]
     levels: Mapping[str, Any]
 
     @property
@@ -195,3 +203,49 @@ def row_of(table: type[R], values: Mapping[str, Any]) -> R:
     if missing:
         raise ValueError(f"a row has no {', '.join(missing)}")
     return table(**content)
+
+
+def files_of(table: type[Row]) -> list[str]:
+    """The files that have these rows' columns: those of trials are in several."""
+    return [of.file for of in reversed(table.__mro__) if issubclass(of, Row) and "file" in vars(of)]
+
+
+def read_rows(table: type[R], folder: Path, schema: Mapping[str, Any] | None = None) -> list[R]:
+    """The rows of a table, by the types that the run's own schema.json gives its columns; none if it is not there."""
+    try:
+        return [row_of(table, values) for values in plain_rows(table, folder, schema)]
+    except ValueError as error:
+        raise _unreadable(folder / table.file, error) from None
+
+
+def plain_rows(table: type[Row], folder: Path, schema: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """The same, column by column as they stand in their files; those of several files are joined by the trial."""
+    types: dict[str, str] = {name: place.column.type for name, place in places(table).items()}
+    rows: dict[Any, dict[str, Any]] = {}
+    several = len(files_of(table)) > 1
+    for name in files_of(table):
+        for column in (schema or {}).get("files", {}).get(name, {}).get("columns", ()):
+            types[column["name"]] = column["type"]
+        try:
+            with contextlib.suppress(FileNotFoundError), files.opened_text(folder / name, newline="") as file:
+                for number, line in enumerate(csv.DictReader(file)):
+                    key = line["trial"] if several else number
+                    rows.setdefault(key, {}).update(
+                        (name, _value(text, types.get(name))) for name, text in line.items()
+                    )
+        except (OSError, UnicodeDecodeError, csv.Error, KeyError, ValueError) as error:
+            raise _unreadable(folder / name, error) from None
+    return list(rows.values())
+
+
+def _unreadable(path: Path, error: Exception) -> TierbenchError:
+    return TierbenchError(f"{path}: cannot be read: {error}; `tierbench tables {path.parent}` makes it again")
+
+
+def _value(text: str | None, kind: str | None) -> Any:
+    """A field as what it means: None where it is empty; a column nobody described is a number if it looks like one."""
+    if not text:
+        return None
+    if kind == "text" or (kind is None and not PLAIN_NUMBER.fullmatch(text)):
+        return text
+    return int(text) if kind == "integer" else float(text)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tierbench import names
 from tierbench.postprocess.schema.columns import (
     Column,
     Row,
@@ -13,6 +14,7 @@ from tierbench.postprocess.schema.columns import (
     columns_of,
     count,
     factor_levels,
+    files_of,
     number,
     part,
     places,
@@ -48,6 +50,7 @@ class OfTrial(Row):
 class SampleRow(OfTrial):
     """What an interface and its host counted between two samples; these are made by the thousand, as arrays."""
 
+    file = names.SAMPLES_CSV
     host: str = text("sampled host")
     role: str = text("what the host does on the path: storage, gateway, door, worker, metadata")
     interface: str = text("network interface whose counters are given")
@@ -104,6 +107,7 @@ class Fetches:
 class JobRow(OfTrial):
     """A client."""
 
+    file = names.JOBS_CSV
     client: int = always("number of the client in its trial, from 0")
     host: str = text("worker it ran on")
     slot: str = text("HTCondor slot it ran in")
@@ -197,9 +201,10 @@ class Limit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialRow(OfTrial):
-    """A trial."""
+class MainRow(OfTrial):
+    """What most want to know of a trial."""
 
+    file = names.TRIALS_CSV
     trial_id: str = text("name of the trial's folder")
     position: int = always("place of the trial in the plan's order")
     state: str = text("complete; incomplete: a client was not ok, or samples or files are missing; running: not ended")
@@ -275,7 +280,6 @@ class TrialRow(OfTrial):
         averaged=True,
         label="within a trial, sent by the storage",
     )
-    slices: Slices = part(Slices)
     # work of the clients
     events: Count = count("events read by all clients")
     events_per_s: Amount = number(
@@ -306,11 +310,28 @@ class TrialRow(OfTrial):
     start_skew_ms: Amount = number(
         "ms", "first to last begin, each from its own start time", better="less", averaged=True
     )
-    # how well it was measured
+    round_trip_s: Amount = number("s", "round-trip time between storage and workers, where that is known", 6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlicesRow(OfTrial):
+    """A trial by parts of its window."""
+
+    file = names.SLICES_CSV
+    slices: Slices = part(Slices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingRow(OfTrial):
+    """How well a trial was measured."""
+
+    file = names.SAMPLING_CSV
     mean_error_mbps: Amount = number(
         "Mb/s", "most by which mean_mbps may be wrong for what moved near the window's edges"
     )
-    wall_time_error_s: Amount = number("s", "by how much that may be wrong, for the log's stamps and the clocks", 4)
+    wall_time_error_s: Amount = number(
+        "s", "by how much wall_time_s may be wrong, for the log's stamps and the clocks", 4
+    )
     sample_period_s: Amount = number("s", "period of the samplers")
     resolution_s: Amount = number("s", "the period, or how often the driver refreshes its counters")
     sampling: Sampling = part(Sampling)
@@ -321,7 +342,13 @@ class TrialRow(OfTrial):
     idle_after_mbps: Amount = number("Mb/s", "carried by the storage servers after the window, while the samplers ran")
     clock_offset_ms: Amount = number("ms", "largest measured offset of a host's clock from the access point's")
     conditions: str = text("digest of tuning and versions of all hosts; conditions.json has them")
-    # jobs that read many files; proxies and caches
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkRow(OfTrial):
+    """What the jobs of a trial did with files, where that is more than to read one each; and caches."""
+
+    file = names.WORK_CSV
     job_files: Count = count("files of each job, which are its own")
     job_processes: Count = count("processes of each job")
     job_for_s: Amount = number("s", "how long each job repeats its files; empty: once")
@@ -341,7 +368,6 @@ class TrialRow(OfTrial):
     operation_s: Amount = number(
         "s", "time of an operation, by the clients' own clocks, mean over all", 6, better="less", averaged=True
     )
-    round_trip_s: Amount = number("s", "round-trip time between storage and workers, where that is known", 6)
     round_trips_per_operation: Amount = number(
         "1", "operation_s over round_trip_s, so with all else that it takes", 2, better="less", averaged=True
     )
@@ -351,11 +377,17 @@ class TrialRow(OfTrial):
     left_behind: tuple[str, ...] = texts("what the trial wrote and could not be removed")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrialRow(WorkRow, SamplingRow, SlicesRow, MainRow):
+    """A trial: the columns of its tables, in their order."""
+
+
 def trial_column(name: str) -> Column:
-    """A column of trials.csv, with its unit, its label and which of two values is the better one."""
+    """A column of a trial, with its unit, its label and which of two values is the better one."""
     return places(TrialRow)[name].column
 
 
+TRIAL_FILES = files_of(TrialRow)
 SUMMARISED = tuple(column.name for column in columns_of(TrialRow) if column.averaged)
 COMPARED = tuple(column.name for column in columns_of(TrialRow) if column.compared)
 
@@ -364,6 +396,7 @@ COMPARED = tuple(column.name for column in columns_of(TrialRow) if column.compar
 class ResourceRow(OfTrial):
     """A resource along a trial's way."""
 
+    file = names.RESOURCES_CSV
     host: str = text("its host; empty for links, clients and shared machines")
     role: str = text("what the host does on the path; or wan, client, machine")
     resource: str = text("what was used")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tierbench.postprocess.schema.columns import Column, Path, Row, count, factor_levels, inner, number, text
+from tierbench import names
+from tierbench.postprocess.schema.columns import Column, Inside, Row, count, factor_levels, inner, number, text
 from tierbench.postprocess.schema.rows import CONFIGURATION, SUMMARISED, Count, trial_column
 from tierbench.postprocess.stats import Interval
 
@@ -31,7 +32,7 @@ def bounded(
         "low": (f"{prefix}low", f"95 % interval of {name} begins{empty}"),
         "high": (f"{prefix}high", f"95 % interval of {name} ends"),
     }
-    declared: dict[Path, Column] = {
+    declared: dict[Inside, Column] = {
         (end,): Column(called, "number", unit, says, decimals) for end, (called, says) in columns.items()
     }
     return inner(declared, lambda values: Interval(**values))
@@ -39,7 +40,7 @@ def bounded(
 
 def means() -> Mapping[str, Mean]:
     """The columns of what is averaged, and the means by the names of what they are of."""
-    columns: dict[Path, Column] = {}
+    columns: dict[Inside, Column] = {}
     for of in map(trial_column, SUMMARISED):
         for part, suffix, meaning in (
             ("value", "", f"mean over the trials of {of.name}: {of.meaning}"),
@@ -55,6 +56,7 @@ def means() -> Mapping[str, Mean]:
 class SummaryRow(Row):
     """The repetitions of a configuration and batch."""
 
+    file = names.SUMMARY_CSV
     configuration: str = text(CONFIGURATION)
     levels: Mapping[str, Any] = factor_levels()
     trials: Count = count("usable trials, complete and not INVALID; the rest is over these")
@@ -75,6 +77,7 @@ class SummaryRow(Row):
 class RatioRow(Row):
     """Two levels of a factor, all else being equal."""
 
+    file = names.RATIOS_CSV
     factor: str = text("what is compared: access, workload, the pair of both, jobs, or an axis")
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("level that this level is compared with")
@@ -109,6 +112,7 @@ MEASURED, EXTRAPOLATED = "measured", "extrapolated"
 class ScalingRow(Row):
     """A level of the factor along which the experiment asks how the rate scales."""
 
+    file = names.SCALING_CSV
     factor: str = text("along what: jobs, or an axis of numbers")
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("the least level of the factor, all else being equal")
@@ -124,6 +128,7 @@ class ScalingRow(Row):
 class KneeRow(Row):
     """A ladder of batches."""
 
+    file = names.KNEE_CSV
     levels: Mapping[str, Any] = factor_levels()
     state: str = text("full: within the ladder; full from the least batch; not full; cannot tell")
     why: str = text("why it is unknown")

@@ -7,19 +7,33 @@ from typing import Any
 
 from tierbench import names
 from tierbench.postprocess.schema.columns import Column, Row, columns_of
-from tierbench.postprocess.schema.rows import JobRow, ResourceRow, SampleRow, TrialRow
+from tierbench.postprocess.schema.rows import (
+    JobRow,
+    MainRow,
+    ResourceRow,
+    SampleRow,
+    SamplingRow,
+    SlicesRow,
+    WorkRow,
+)
 from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 FILES: dict[str, tuple[str, type[Row]]] = {
-    names.SAMPLES_CSV: ("host, interface and sample", SampleRow),
-    names.JOBS_CSV: ("client", JobRow),
-    names.TRIALS_CSV: ("trial", TrialRow),
-    names.RESOURCES_CSV: ("trial and resource along its way", ResourceRow),
-    names.SUMMARY_CSV: ("configuration and batch size", SummaryRow),
-    names.RATIOS_CSV: ("factor, metric and ordered pair of its levels, all else being equal", RatioRow),
-    names.SCALING_CSV: ("point along the factor of [scaling], if the experiment has such", ScalingRow),
-    names.KNEE_CSV: ("ladder of two batches or more", KneeRow),
+    table.file: (thing, table)
+    for thing, table in (
+        ("trial", MainRow),
+        ("trial: its parts", SlicesRow),
+        ("trial: how well it was measured", SamplingRow),
+        ("trial: its fetches, operations and writes, and caches", WorkRow),
+        ("configuration and batch size", SummaryRow),
+        ("factor, metric and ordered pair of its levels, all else being equal", RatioRow),
+        ("point along the factor of [scaling], if the experiment has such", ScalingRow),
+        ("ladder of two batches or more", KneeRow),
+        ("trial and resource along its way", ResourceRow),
+        ("client", JobRow),
+        ("host, interface and sample", SampleRow),
+    )
 }
 
 

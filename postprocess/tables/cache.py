@@ -23,10 +23,12 @@ from tierbench import files, json_files, names
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.records.load_trial import pools_of_run
 from tierbench.postprocess.schema.columns import Column, places, row_of
-from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.schema.rows import TRIAL_FILES, TrialRow
 
 OF_RUN = (names.PLAN, names.SITE, names.EXPERIMENT, names.CEILINGS)
-MADE = (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.TRIALS_CSV, names.CONDITIONS, names.OVER_TIME)
+MADE = (
+    *TRIAL_FILES, names.RESOURCES_CSV, names.JOBS_CSV, names.SAMPLES_CSV, names.CONDITIONS, names.OVER_TIME,
+)  # fmt: skip
 # The code that makes tables; folders of reports, figures and commands do not.
 CODE = (
     "*.py", "postprocess/*.py",

@@ -14,8 +14,7 @@ from tierbench import files, json_files, names
 from tierbench.dags.layout import Layout
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_text
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.schema.columns import Row
-from tierbench.postprocess.schema.read import read_rows
+from tierbench.postprocess.schema.columns import Row, read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, ResourceRow, TrialRow, trial_column
 from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.schema.tables import SCHEMA_VERSION
@@ -197,7 +196,7 @@ def read_results(directory: Path, say: Say) -> Results:
         tables(directory)
         schema = _json(directory / names.SCHEMA)
     plan = _json(directory / names.PLAN)
-    trials = sorted(read_rows(TrialRow, directory / names.TRIALS_CSV, schema), key=lambda row: row.position)
+    trials = sorted(read_rows(TrialRow, directory, schema), key=lambda row: row.position)
     factors = run_factors(plan, directory, trials)
     results = Results(
         directory=directory,
@@ -206,11 +205,11 @@ def read_results(directory: Path, say: Say) -> Results:
         experiment=_json(directory / names.EXPERIMENT),
         schema_version=schema.get("schema_version"),
         trials=trials,
-        summary=read_rows(SummaryRow, directory / names.SUMMARY_CSV, schema),
-        ratios=read_rows(RatioRow, directory / names.RATIOS_CSV, schema),
-        scaling=read_rows(ScalingRow, directory / names.SCALING_CSV, schema),
-        knees=read_rows(KneeRow, directory / names.KNEE_CSV, schema),
-        resources=read_rows(ResourceRow, directory / names.RESOURCES_CSV, schema),
+        summary=read_rows(SummaryRow, directory, schema),
+        ratios=read_rows(RatioRow, directory, schema),
+        scaling=read_rows(ScalingRow, directory, schema),
+        knees=read_rows(KneeRow, directory, schema),
+        resources=read_rows(ResourceRow, directory, schema),
         ceilings=_json(directory / names.CEILINGS),
         factors={factor.name: factor for factor in factors},
         layout=layout_of(plan, directory, factors),

@@ -9,10 +9,9 @@ from typing import Any
 from tierbench import json_files, names
 from tierbench.checked_text import printable
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.schema.columns import Row
-from tierbench.postprocess.schema.read import plain_rows, read_rows
+from tierbench.postprocess.schema.columns import Row, plain_rows, read_rows
 from tierbench.postprocess.schema.rows import RATE, SUMMED, TrialRow
-from tierbench.postprocess.schema.run_rows import SummaryRow
+from tierbench.postprocess.schema.run_rows import RatioRow, SummaryRow
 from tierbench.postprocess.wording import worded
 from tierbench.starts import IN_TURN
 
@@ -44,8 +43,8 @@ WORDS = {"trial", "configuration", "verdict"}
 def tables_content(run: Path) -> dict[str, Any]:
     """The same tables and their ratios for programs, each row with all its columns, as schema.json describes them."""
     schema = json_files.read_table(run / names.SCHEMA)
-    paths = (run / table for table in (names.TRIALS_CSV, names.SUMMARY_CSV, names.RATIOS_CSV))
-    return {path.stem: plain_rows(path, schema) for path in paths}
+    shown = {"trials": TrialRow, "summary": SummaryRow, "ratios": RatioRow}
+    return {name: plain_rows(table, run, schema) for name, table in shown.items()}
 
 
 def as_text(run: Path) -> str:
@@ -53,7 +52,7 @@ def as_text(run: Path) -> str:
     for path in (run / names.TRIALS_CSV, run / names.SUMMARY_CSV):
         if not path.is_file():
             raise TierbenchError(f"{path}: no such table; `tierbench tables {run}` makes it")
-    trials, summary = read_rows(TrialRow, run / names.TRIALS_CSV), read_rows(SummaryRow, run / names.SUMMARY_CSV)
+    trials, summary = read_rows(TrialRow, run), read_rows(SummaryRow, run)
     reasons = [printable(_why(trial)) for trial in trials if trial.verdict_reasons]
     if any(len(trial.verdict_reasons) > 1 for trial in trials):
         reasons.append(f"All reasons are in {names.TRIALS_CSV} (verdict_reasons) and in the report.")

@@ -24,7 +24,7 @@ from tierbench.postprocess.records.host_settings import host_settings, of_run
 from tierbench.postprocess.records.load_trial import read_trial, was_skipped
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.columns import Column, Row, columns_of
-from tierbench.postprocess.schema.rows import SampleRow, TrialRow
+from tierbench.postprocess.schema.rows import TRIAL_FILES, SampleRow, TrialRow
 from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.schema.tables import FILES, schema
 from tierbench.postprocess.tables.cache import Shared, keep, made_of, row_as_it_was
@@ -82,7 +82,8 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
             for _, folder in trials:
                 _append(folder / name, file)
     summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes, pairs=compares_pairs(run))
-    _write(run / names.TRIALS_CSV, rows, columns)
+    for name in TRIAL_FILES:
+        _write(run / name, rows, columns)
     _write(run / names.SUMMARY_CSV, summary, columns)
     _write(run / names.RATIOS_CSV, ratios, columns)
     scaling = scaling_rows(_scaling(run, say), summary, ratios)
@@ -154,7 +155,8 @@ def trial_tables(
     row = judge(data, trial_row(data))
     _write_json(folder / names.CONDITIONS, host_settings(data))
     _write_json(folder / names.OVER_TIME, over_time_record(over_time(data.sampled, row)), indent=None)
-    _write(folder / names.TRIALS_CSV, [row], columns)
+    for name in TRIAL_FILES:
+        _write(folder / name, [row], columns)
     return row
 
 

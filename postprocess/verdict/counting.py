@@ -9,7 +9,7 @@ from typing import Any
 from tierbench import json_files, names
 from tierbench.dags.trial_settings import Repeats, Until
 from tierbench.errors import ConfigError
-from tierbench.postprocess.schema.read import read_rows
+from tierbench.postprocess.schema.columns import read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, TrialRow
 from tierbench.spec import build
 
@@ -88,7 +88,7 @@ def enough_without(run: Path, trial_id: str) -> bool:
         if (trial["configuration"], trial["jobs"]) == (planned["configuration"], planned["jobs"])
         and trial["repeat"] != planned["repeat"]
     ]
-    measured = [read_rows(TrialRow, run / names.trial_directory(trial) / names.TRIALS_CSV) for trial in others]
+    measured = [read_rows(TrialRow, run / names.trial_directory(trial)) for trial in others]
     rate = RATE_OF[_read(run / names.EXPERIMENT).get("measure") or "bytes"]
     return enough([row for rows in measured for row in rows], rule, rate)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
+import operator
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from tests.testbed.machine import Machine
 from tierbench import names
+from tierbench.postprocess.schema.rows import TRIAL_FILES
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
@@ -45,8 +48,10 @@ class Ran:
         return self.status == int(all(row["verdict"] == "INVALID" for row in self.rows(names.TRIALS_CSV)))
 
     def rows(self, table: str) -> list[dict[str, str]]:
-        with (self.directory / table).open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
+        """A table's lines; those of trials with what stands in the tables beside trials.csv."""
+        parts = TRIAL_FILES if table == names.TRIALS_CSV else [table]
+        lines = (csv.DictReader((self.directory / part).read_text(encoding="utf-8").splitlines()) for part in parts)
+        return [functools.reduce(operator.or_, line) for line in zip(*lines, strict=True)]
 
 
 def starved(row: dict[str, str]) -> bool:

@@ -21,7 +21,7 @@ from tierbench.postprocess.measures.over_time import over_time
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import read_samples
 from tierbench.postprocess.records.trial import Sampled
-from tierbench.postprocess.schema.read import read_rows
+from tierbench.postprocess.schema.columns import read_rows
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.over_time import over_time_record
 
@@ -221,7 +221,7 @@ def _write_samples(run: Path, trial: Row, shape: Shape) -> None:
 
 def _write_over_time(run: Path) -> None:
     """Of the trials that have samples, as their own tables would tell it."""
-    for trial in read_rows(TrialRow, run / "trials.csv"):
+    for trial in read_rows(TrialRow, run):
         folder = run / "trials" / trial.trial_id
         files = map(read_samples, sorted(folder.glob("samples/*.samples")))
         found = over_time([Sampled(one, intervals(one)) for file in files for one in file.by_interface()], trial)

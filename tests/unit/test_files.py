@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tierbench import files, json_files
+from tierbench import files, json_files, names
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.schema.columns import Column
-from tierbench.postprocess.schema.read import read_rows
+from tierbench.postprocess.schema.columns import Column, read_rows
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import _field
 from tierbench.submit.clean import removable
@@ -47,12 +46,12 @@ def a_large_one(path: Path) -> None:
     ids=["pipe", "socket", "large", "zero", "terminal", "folder"],
 )
 def test_what_cannot_be_read_whole_is_damaged_at_once(tmp_path: Path, plant: Callable[[Path], None]) -> None:
-    path = tmp_path / "plan.json"
+    path = tmp_path / names.TRIALS_CSV
     plant(path)
     with pytest.raises(json_files.Damaged, match="cannot be read"):
         json_files.read(path)
     with pytest.raises((TierbenchError, OSError)):
-        read_rows(TrialRow, path) if not path.is_file() else files.read_bytes(path)
+        read_rows(TrialRow, tmp_path) if not path.is_file() else files.read_bytes(path)
 
 
 def nested(top: Path) -> None:

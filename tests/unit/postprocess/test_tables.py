@@ -12,7 +12,7 @@ from tests.unit import synthetic_run as synthetic
 from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import places
-from tierbench.postprocess.schema.rows import Fetches
+from tierbench.postprocess.schema.rows import TRIAL_FILES, Fetches
 from tierbench.postprocess.schema.tables import FILES
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.parquet import write_tables
@@ -113,8 +113,8 @@ def test_clients_that_all_have_read_nothing_are_no_valid_trial(folder):
 def test_a_run_has_a_row_per_sample_client_trial_and_batch(run):
     tables(run)
     assert {name: len(rows(run / name)) for name in FILES} == {
-        "samples.csv": 52, "jobs.csv": 8, "trials.csv": 2, "resources.csv": 18, "summary.csv": 1, "ratios.csv": 0,
-        "scaling.csv": 0, "knee.csv": 0,
+        "samples.csv": 52, "jobs.csv": 8, **dict.fromkeys(TRIAL_FILES, 2), "resources.csv": 18, "summary.csv": 1,
+        "ratios.csv": 0, "scaling.csv": 0, "knee.csv": 0,
     }  # fmt: skip
 
 
@@ -124,8 +124,8 @@ def test_trials_are_in_the_order_of_the_plan(run):
 
 def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_ceilings(folder):
     trial_tables(folder)
-    [row] = rows(folder / "trials.csv")
-    assert {name for name, value in row.items() if not value} == {
+    written = [rows(folder / name) for name in TRIAL_FILES]
+    assert {name for [row] in written for name, value in row.items() if not value} == {
         "reasons", "servers", "arranged", "steady_delivered_mbps", "all_active_delivered_mbps",
         "job_for_s", "job_fetch_every_s", *places(Fetches), "fetch_s", "round_trips_per_fetch",
         "cached_share", "hit_share", "software_bytes",

@@ -60,7 +60,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Look]:
     """What is seen, one look after the other."""
     looks: list[Look] = []
     monkeypatch.setattr(sequential, "look_at", lambda rows, _: list(rows) or looks.pop(0))
-    monkeypatch.setattr("tierbench.postprocess.schema.read.read_rows", lambda *_: [])
+    monkeypatch.setattr("tierbench.postprocess.schema.columns.read_rows", lambda *_: [])
     return looks
 
 
