@@ -56,8 +56,8 @@ from tierbench.spec import (
     shipped_definitions,
     unknown_name,
 )
-from tierbench.starts import IN_TURN
-from tierbench.trials import Work
+from tierbench.starts import EVERY, IN_TURN
+from tierbench.trials import Start, Work
 
 SHIPPED = Path(__file__).parent / "experiments"
 
@@ -115,6 +115,11 @@ class Experiment(WorkKeys):
     def replicas_of(self, workload: str) -> Replicas:
         """What a workload reads, or writes."""
         return self.replicas[self.workloads[workload].replicas]
+
+    @property
+    def begins(self) -> Start:
+        """How clients begin, as trial.json says it."""
+        return Start(EVERY, self.start.every_s) if isinstance(self.start, Every) else Start(self.start)
 
     @property
     def flushes(self) -> bool:

@@ -6,21 +6,17 @@ a client ends its own reading, then the gate ends the trial, then HTCondor remov
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
 
-from tierbench import names
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.nodes import Job
-from tierbench.dags.trial_settings import Every, Until, has_gate
+from tierbench.dags.trial_settings import Every, Until
 from tierbench.starts import IN_TURN
 from tierbench.trials import Limits
 
 PREPARE_S = 600  # from a slot to READY: files sent, a ticket, ROOT or CMSSW set up
 GRACE_S = 60  # by so much what stands outside is more patient than what stands inside
 ASKED = "ahead = true: jobs of the next trial are there while one measures"
-CHIRP = "htchirp.py"  # HTCondor's, which clients and samplers have beside them anyway
 
 
 def limits(experiment: Experiment, jobs: int) -> Limits:
@@ -32,17 +28,8 @@ def limits(experiment: Experiment, jobs: int) -> Limits:
     end_s = last_s + read_s + GRACE_S
     job_s = ready_s + GRACE_S + end_s + GRACE_S
     gate_s = job_s + GRACE_S
-    return Limits(
-        slot_s=slot_s,
-        read_s=read_s,
-        stall_s=experiment.stall_limit_s,
-        ready_s=ready_s,
-        go_s=go_s,
-        end_s=end_s,
-        job_s=job_s,
-        gate_s=gate_s,
-        turn_s=gate_s + 2 * GRACE_S,
-    )
+    turn_s = gate_s + 2 * GRACE_S
+    return Limits(slot_s, read_s, experiment.stall_limit_s, ready_s, go_s, end_s, job_s, gate_s, turn_s)
 
 
 def _last_begin_s(experiment: Experiment, jobs: int) -> int:
@@ -63,7 +50,7 @@ def ahead_problems(experiment: Experiment) -> Iterator[str]:
         yield f"{ASKED}, so it must be known that it will be needed; make repeats a number, or leave ahead out"
     if any(use.replicas.is_written for use in experiment.uses()):
         yield f"{ASKED}, and may hold the slot in which what this one wrote is looked through; leave ahead out"
-    if any(point.ahead and not has_gate(point.start) for point in points):
+    if any(point.ahead and not point.begins.gated for point in points):
         yield f'{ASKED}, and wait for its gate; choose a start other than "natural", or leave ahead out'
 
 
@@ -80,12 +67,3 @@ def twice(experiment: Experiment | None) -> str:
 def awaited_s(experiment: Experiment, jobs: int) -> int:
     """For so long HTCondor lets a job of a trial wait for the one before, with all of its tries."""
     return (1 + experiment.retries) * limits(experiment, jobs).turn_s if experiment.ahead else 0
-
-
-def waiting(job: Job, script: str, *, brings_chirp: bool) -> Job:
-    """The same node with jobs that wait for their trial's turn where they run, and become the script then."""
-    beside = [script] if brings_chirp else [CHIRP, script]
-    travelling = ", ".join(f"../../{names.SCRIPTS}/{name}" for name in beside)
-    macros = {"program": names.PRESTART, "then": f"{names.BEGUN} ./{script}"}
-    macros |= {"held": f", {travelling}"} if brings_chirp else {"held": travelling, "chirp": "True"}
-    return dataclasses.replace(job, macros={**job.macros, **macros})

@@ -16,7 +16,7 @@ from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
 from tierbench.dags.limits import limits
 from tierbench.dags.nodes import rows
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
-from tierbench.dags.trial_settings import EVENLY, Until, least_repeats, placement_text, places, start_record
+from tierbench.dags.trial_settings import EVENLY, Until, least_repeats, placement_text, places
 from tierbench.dags.workloads import Workload
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Access, Site
@@ -56,7 +56,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
             for sampler in sampled_hosts(site, plan, configuration)
         ],
         sample_period_s=experiment.sample_period_s,
-        start=start_record(experiment.start),
+        start=experiment.begins,
         ahead=experiment.ahead,
         placement=trials.Placement(
             placement_text(experiment.placement),

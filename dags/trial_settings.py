@@ -12,11 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tierbench import trials
 from tierbench.checked_text import Host, Line
 from tierbench.dags.nodes import item
 from tierbench.spec import bounded
-from tierbench.starts import EVERY, NATURAL
 from tierbench.trials import Work
 
 # What these are is said where those that run on the access point and on workers read it, too: tierbench/starts.py
@@ -40,26 +38,8 @@ class Every:
 
     every_s: float = field(metadata={"bounds": (0.05, 86_400)})
 
-    @property
-    def kind(self) -> str:
-        return EVERY
-
 
 Start = StartKind | Every
-
-
-def start_kind(start: Start) -> str:
-    return start.kind if isinstance(start, Every) else start
-
-
-def has_gate(start: Start) -> bool:
-    """Whether clients wait until they are told to begin."""
-    return start != NATURAL
-
-
-def start_record(start: Start) -> trials.Start:
-    """What trial.json says of it."""
-    return trials.Start(start_kind(start), start.every_s if isinstance(start, Every) else 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
