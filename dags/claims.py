@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tierbench.checked_text import Line, Setting, printable
-from tierbench.dags.levels import JOBS, Level, level_text
+from tierbench.checked_text import Line, Setting
+from tierbench.dags.levels import JOBS, Factors, unknown_levels
 from tierbench.errors import ConfigError
-from tierbench.spec import bounded, build, read_toml, unknown_name
+from tierbench.spec import bounded, build, read_toml
 
 SUFFIX = ".reference.toml"
 LEAST, MOST = "least", "most"  # the ends of a ladder of batches, whatever their sizes are
@@ -84,12 +84,11 @@ class Claim:
         if (self.values or self.kind in (AT_LEAST, VALUE)) and (len(self.values) != needed or min(self.values) <= 0):
             what = "one number above 0, or factor and against" if needed == 1 else "two numbers above 0"
             yield f"values: must be {what}"
-        if self.factor is None:
-            if self.kind not in (AT_LEAST, VALUE):
-                yield f'factor: missing; without one the kind is "{VALUE}" or "{AT_LEAST}"'
-            if self.against is not None or self.levels:
-                yield "against, levels: are of a factor, which is missing"
-        elif self.factor not in self.at or self.against is None:
+        if self.factor is None and self.kind not in (AT_LEAST, VALUE):
+            yield f'factor: missing; without one the kind is "{VALUE}" or "{AT_LEAST}"'
+        if self.factor is None and (self.against is not None or self.levels):
+            yield "against, levels: are of a factor, which is missing"
+        if self.factor is not None and (self.factor not in self.at or self.against is None):
             yield f"needs at.{self.factor}, and against: the level of {self.factor} to compare with"
         if self.levels and (len(self.levels) != 2 or min(self.levels) <= 0):
             yield "levels: must be two numbers above 0"
@@ -132,35 +131,28 @@ def _claims(path: Path) -> Iterator[Claim]:
         yield dataclasses.replace(build(Claim, table, str(path), f"claims[{number}]"), paper=reference.paper)
 
 
-def check_claims(path: Path, claims: Sequence[Claim], factors: Mapping[str, Sequence[Level]]) -> None:
+def check_claims(path: Path, claims: Sequence[Claim], factors: Factors) -> None:
     """Refuse claims beside an experiment about what it does not vary; those of another that it extends may be."""
     source = reference_of(path)
     if not source.is_file():
         return
-    problems = []
+    problems: list[str] = []
     for number, claim in enumerate(claims):
         asked: list[tuple[str, str, Any]] = [(f"at.{factor}", factor, level) for factor, level in claim.at.items()]
         if claim.factor in factors:
             asked.append(("against", str(claim.factor), claim.against))
         for key, factor, level in asked:
-            problems += [f"claims[{number}].{problem}" for problem in _unknown(key, factor, [level], factors)]
+            problems += _unknown(f"claims[{number}].{key}", factor, [level], factors)
     if problems:
         raise ConfigError("\n".join(f"{source}: {problem}" for problem in problems))
 
 
-def expected_problems(expects: Sequence[Expected], factors: Mapping[str, Sequence[Level]]) -> Iterator[str]:
+def expected_problems(expects: Sequence[Expected], factors: Factors) -> Iterator[str]:
     """What is wrong with the points for which a ceiling is expected."""
     for number, expected in enumerate(expects):
         for factor in expected.where:
             yield from _unknown(f"expects[{number}].where.{factor}", factor, expected.levels(factor), factors)
 
 
-def _unknown(key: str, factor: str, levels: Iterable[Any], factors: Mapping[str, Sequence[Level]]) -> Iterator[str]:
-    """A factor or levels of it that the experiment does not have."""
-    if factor not in factors:
-        yield unknown_name(key, factor, factors)
-        return
-    texts = [level_text(level) for level in factors[factor]] + ([LEAST, MOST] if factor == JOBS else [])
-    yield from (
-        unknown_name(key, printable(level_text(level)), texts) for level in levels if level_text(level) not in texts
-    )
+def _unknown(key: str, factor: str, levels: Iterable[Any], factors: Factors) -> Iterator[str]:
+    return unknown_levels(factors, factor, levels, key, more=(LEAST, MOST) if factor == JOBS else ())

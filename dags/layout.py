@@ -5,12 +5,12 @@ And along which factor it asks how the rate scales.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tierbench.checked_text import Line, Setting, printable
-from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, Level, is_level, level_text
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, Factors, is_level, level_text, unknown_levels
 from tierbench.spec import unknown_name
 
 
@@ -51,7 +51,7 @@ def layout(report: Report, factors: Sequence[Factor], *, apart: bool = False) ->
     return Layout(lines, x, panels, report.counterpart, baseline)
 
 
-def problems(report: Report, factors: Mapping[str, Iterable[Level]]) -> Iterator[str]:
+def problems(report: Report, factors: Factors) -> Iterator[str]:
     """What is wrong with a report for an experiment of these factors and their levels."""
     names = [name for name in factors if name != PAIR]
     if report.baseline is not None:
@@ -104,7 +104,7 @@ class Scaling:
     by: dict[str, Any] = field(default_factory=dict)
 
 
-def scaling_problems(scaling: Scaling | None, factors: Mapping[str, Sequence[Level]]) -> Iterator[str]:
+def scaling_problems(scaling: Scaling | None, factors: Factors) -> Iterator[str]:
     """What is wrong with it for an experiment of these factors."""
     if scaling is None:
         return
@@ -112,8 +112,6 @@ def scaling_problems(scaling: Scaling | None, factors: Mapping[str, Sequence[Lev
         yield unknown_name("scaling.along", scaling.along, factors)
     elif not all(isinstance(level, (int, float)) and level > 0 for level in factors[scaling.along]):
         yield f"scaling.along: must be a factor of numbers above 0, and {scaling.along} is not"
+    others = {name: levels for name, levels in factors.items() if name != scaling.along}
     for factor, level in scaling.by.items():
-        if factor not in factors or factor == scaling.along:
-            yield unknown_name("scaling.by", factor, [name for name in factors if name != scaling.along])
-        elif level_text(level) not in map(level_text, factors[factor]):
-            yield unknown_name(f"scaling.by.{factor}", str(level), map(level_text, factors[factor]))
+        yield from unknown_levels(others, factor, [level], "scaling.by", f"scaling.by.{factor}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
@@ -15,6 +15,7 @@ from tierbench.spec import build, unknown_name
 
 Level = str | int | float | bool
 Levels = Mapping[str, Level]
+Factors = Mapping[str, Sequence[Level]]  # their levels by their names
 
 ACCESS, WORKLOAD, JOBS = BUILT_IN = ("access", "workload", "jobs")  # factors of every experiment; others are axes
 PAIR = "pair"  # an access with its workload, as access/workload: lines where no two accesses share a workload
@@ -25,22 +26,9 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 CONDITIONS = "conditions"
 # What is the same for all trials of an experiment, so that no axis can set it.
 COMMON = (
-    "name",
-    "question",
-    "access",
-    "batches",
-    "repeats",
-    "seed",
-    "retries",
-    "axes",
-    "except",
-    "report",
-    "scaling",
-    "expects",
-    "extends",
-    "without",
-    "measure",
-)
+    "name", "question", "access", "batches", "repeats", "seed", "retries", "axes", "except", "report", "scaling",
+    "expects", "extends", "without", "measure",
+)  # fmt: skip
 
 Tables = dict[str, Any]
 
@@ -114,7 +102,10 @@ class LeftOut:
     because: Line
 
     def matches(self, levels: Levels) -> bool:
-        return all(factor in levels and levels[factor] in _listed(allowed) for factor, allowed in self.where.items())
+        return all(
+            factor in levels and level_text(levels[factor]) in map(level_text, _listed(allowed))
+            for factor, allowed in self.where.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -176,17 +167,25 @@ def with_settings(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> Tab
     return changed
 
 
-def unknown_factors(left_out: Sequence[LeftOut], factors: Mapping[str, Sequence[Level]]) -> Iterator[str]:
+def unknown_factors(left_out: Sequence[LeftOut], factors: Factors) -> Iterator[str]:
     """What is wrong with the points that are left out: factors and levels that the experiment does not have."""
     for number, entry in enumerate(left_out):
         for factor, levels in entry.where.items():
             key = f"except[{number}].where"
-            if factor not in factors:
-                yield unknown_name(key, factor, factors)
-                continue
-            for level in _listed(levels):
-                if level not in factors[factor]:
-                    yield unknown_name(f"{key}.{factor}", level_text(level), map(level_text, factors[factor]))
+            yield from unknown_levels(factors, factor, _listed(levels), key, f"{key}.{factor}")
+
+
+def unknown_levels(
+    factors: Factors, factor: str, levels: Iterable[Any], key: str, level_key: str = "", more: Sequence[str] = ()
+) -> Iterator[str]:
+    """A factor, or levels of it, that the experiment does not have; `more` are names of some that it has."""
+    if factor not in factors:
+        yield unknown_name(key, factor, factors)
+        return
+    texts = [*map(level_text, factors[factor]), *more]
+    for text in map(level_text, levels):
+        if text not in texts:
+            yield unknown_name(level_key or key, printable(text), texts)
 
 
 def _axis(name: str, table: Any, source: str) -> Axis:
