@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tierbench.checked_text import Line, Setting
 from tierbench.dags.levels import JOBS, Factors, unknown_levels
-from tierbench.errors import ConfigError
+from tierbench.errors import refuse
 from tierbench.spec import bounded, build, read_toml
 
 SUFFIX = ".reference.toml"
@@ -143,8 +143,7 @@ def check_claims(path: Path, claims: Sequence[Claim], factors: Factors) -> None:
             asked.append(("against", str(claim.factor), claim.against))
         for key, factor, level in asked:
             problems += _unknown(f"claims[{number}].{key}", factor, [level], factors)
-    if problems:
-        raise ConfigError("\n".join(f"{source}: {problem}" for problem in problems))
+    refuse(problems, str(source))
 
 
 def expected_problems(expects: Sequence[Expected], factors: Factors) -> Iterator[str]:

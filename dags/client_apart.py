@@ -1,14 +1,15 @@
 """A client's file, loaded by a child process that is nobody: root runs nothing of it, and asks what it declares.
 
-The child answers as long as it is asked, one line of Python literals at a time, and ends with its pipes.
+The child answers as long as it is asked, in Python literals, and ends with its pipe.
 """
 
 from __future__ import annotations
 
 import ast
+import multiprocessing
 import os
-import select
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,15 +29,19 @@ ASKED = [name for name in ASKED if name not in ("traits", "with_defaults")]  # w
 
 def load_as_nobody(load: Callable[[], type[Client]], path: Path) -> type[Client]:
     """The client that `load` gives in a child process: what it declares, and methods that ask that process."""
-    (asked, asks), (replies, tells) = os.pipe(), os.pipe()
+    ours, theirs = multiprocessing.Pipe()
     if os.fork() == 0:
-        _serve(load, asked, tells)
-    os.close(asked)
-    os.close(tells)
+        _serve(load, theirs.fileno())
+    theirs.close()
 
     def ask(method: str, argument: Any = None) -> Any:
-        os.write(asks, f"{(method, argument)!r}\n".encode())
-        kind, answer = _read(replies, path)
+        try:
+            ours.send_bytes(repr((method, argument)).encode())
+            if not ours.poll(PATIENCE_S):
+                raise ConfigError(f"{path}: has not said within {PATIENCE_S:.0f} s what it declares")
+            kind, answer = ast.literal_eval(ours.recv_bytes(MOST_BYTES).decode())
+        except (EOFError, OSError):
+            raise ConfigError(f"{path}: ended, or said too much, when it was asked what it declares") from None
         if kind in REFUSALS:
             raise REFUSALS[kind](answer)
         if kind != "answer":
@@ -52,25 +57,12 @@ def load_as_nobody(load: Callable[[], type[Client]], path: Path) -> type[Client]
     return type(path.stem, (Client,), {**plain, "options": options, **{method: asking(method) for method in ASKED}})
 
 
-def _read(replies: int, path: Path) -> Any:
-    line = b""
-    while not line.endswith(b"\n"):
-        if not select.select([replies], [], [], PATIENCE_S)[0]:
-            raise ConfigError(f"{path}: has not said within {PATIENCE_S:.0f} s what it declares")
-        part = os.read(replies, 1 << 16)
-        if not part or len(line) > MOST_BYTES:
-            raise ConfigError(f"{path}: ended, or said too much, when it was asked what it declares")
-        line += part
-    return ast.literal_eval(line.decode())
-
-
-def _serve(load: Callable[[], type[Client]], asked: int, tells: int) -> NoReturn:
+def _serve(load: Callable[[], type[Client]], pipe: int) -> NoReturn:
     """Answer, as nobody and with nothing of root's open, neither its files nor its terminal."""
     try:
         os.setsid()
-        os.dup2(asked, 3)
-        os.dup2(tells, 4)
-        os.closerange(5, os.sysconf("SC_OPEN_MAX"))
+        os.dup2(pipe, 3)
+        os.closerange(4, os.sysconf("SC_OPEN_MAX"))
         null = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):
             os.dup2(null, standard)
@@ -79,19 +71,19 @@ def _serve(load: Callable[[], type[Client]], asked: int, tells: int) -> NoReturn
         os.setgid(NOBODY)
         os.setuid(NOBODY)
         client: type[Client] | None = None
-        with open(3, encoding="utf-8") as questions:
-            for question in questions:
-                method, argument = ast.literal_eval(question)
-                try:
-                    client = client or load()
-                    answer = "answer", getattr(client, method)(argument) if method else _declaration(client)
-                except UsageError as error:
-                    answer = "usage", str(error)
-                except ValueError as error:
-                    answer = "value", str(error)
-                except Exception as error:  # whatever a user's own program can run into
-                    answer = "failed", f"{type(error).__name__}: {error}"
-                os.write(4, f"{answer!r}\n".encode())
+        asker = Connection(3)
+        while True:
+            method, argument = ast.literal_eval(asker.recv_bytes().decode())
+            try:
+                client = client or load()
+                answer = "answer", getattr(client, method)(argument) if method else _declaration(client)
+            except UsageError as error:
+                answer = "usage", str(error)
+            except ValueError as error:
+                answer = "value", str(error)
+            except Exception as error:  # whatever a user's own program can run into
+                answer = "failed", f"{type(error).__name__}: {error}"
+            asker.send_bytes(repr(answer).encode())
     finally:
         os._exit(0)
 

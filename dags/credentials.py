@@ -9,7 +9,6 @@ from pathlib import PurePath
 from typing import Any
 
 from tierbench.checked_text import AbsolutePath, Variable
-from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Access
 from tierbench.wrappers.credentials import KINDS
 
@@ -57,9 +56,8 @@ class Secret:
 
     def __post_init__(self) -> None:
         if bool(self.from_file) == bool(self.from_env):
-            raise ValueError(
-                "needs either from_file, a file on the access point, or from_env, a variable that jobs have already"
-            )
+            needed = "from_file, a file on the access point, or from_env, a variable that jobs have already"
+            raise ValueError(f"needs either {needed}")
 
     @property
     def record(self) -> dict[str, str]:
@@ -82,9 +80,3 @@ def problems(paths: Iterable[str], others: Iterable[str]) -> Iterator[str]:
         taken.add(name)
         if not os.access(path, os.R_OK):
             yield f"{path}: is not there to be read, but a trial's clients need it; write the run where it is"
-
-
-def refuse(problems: Iterable[str], key: str) -> None:
-    complaints = [f"{key}: {problem}" for problem in problems]
-    if complaints:
-        raise ConfigError("\n".join(complaints))

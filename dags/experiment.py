@@ -44,7 +44,7 @@ from tierbench.dags.trial_settings import (
     work_problems,
 )
 from tierbench.dags.workloads import Workload, workload_class
-from tierbench.errors import ConfigError
+from tierbench.errors import ConfigError, refuse
 from tierbench.site_configs.site import Access
 from tierbench.spec import (
     bounded,
@@ -214,13 +214,12 @@ def load_experiment(path: Path) -> Experiment:
     attempts = _Attempts()
     axes = attempts.run(read_axes, tables.pop("axes", {}), source) or ()
     left_out = attempts.run(read_left_out, tables.pop("except", []), source) or ()
-    unsettable = [
+    attempts.problems += [
         f"{source}: axes.{axis.name}: {problem}"
         for axis in axes
         for key in {key for settings in axis.settings for key in settings}
         if (problem := settable(key, tables))
     ]
-    attempts.problems += unsettable
     variants = []
     for levels, settings in points(axes if not attempts.problems else ()):
         where = f"{source}, with {' '.join(named_levels(levels))}" if levels else source
@@ -228,16 +227,14 @@ def load_experiment(path: Path) -> Experiment:
         if variant is None:  # the next point would be complained about in the same words
             break
         variants.append(Variant(levels, variant))
-    if attempts.problems:
-        raise ConfigError("\n".join(attempts.problems))
+    refuse(attempts.problems)
     first, factors = variants[0].experiment, _factors(axes, variants)
     pairs = [f"{use.access}/{use.name}" for use in first.uses()]
     misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, {**factors, PAIR: pairs})]
     misnamed_factors += scaling_problems(first.scaling, factors)
     if "expects" in read_toml(path):  # what another file expects may be of levels that this one has not
         misnamed_factors += expected_problems(first.expects, factors)
-    if misnamed_factors:
-        raise ConfigError("\n".join(f"{source}: {problem}" for problem in misnamed_factors))
+    refuse(misnamed_factors, source)
     first = dataclasses.replace(first, claims=read_claims(lineage(path)))
     check_claims(path, first.claims, factors)
     return dataclasses.replace(first, axes=axes, left_out=left_out, variants=tuple(variants)) if axes else first
@@ -251,12 +248,10 @@ def _at_one_point(tables: Mapping[str, Any], source: str) -> Experiment:
     replicas = _variants(tables.get("replicas", {}), "kind", KINDS, source, "replicas", attempts)
     named = {name: dataclasses.replace(replicas[name], name=name) for name in replicas}
     experiment: Experiment | None = attempts.run(build, Experiment, bare, source)
-    if experiment is None or attempts.problems:
-        raise ConfigError("\n".join(attempts.problems))
+    refuse(attempts.problems)
+    assert experiment is not None  # noqa: S101 - or there were problems
     experiment = dataclasses.replace(experiment, workloads=workloads, replicas=named)
-    problems = [f"{source}: {problem}" for problem in _problems(experiment)]
-    if problems:
-        raise ConfigError("\n".join(problems))
+    refuse(_problems(experiment), source)
     return experiment
 
 
@@ -322,9 +317,7 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     if base_path.resolve() in chain:
         raise ConfigError(f"{path}: extends: {base} extends this one in turn")
     base_tables, _ = _resolved(base_path, chain)
-    problems = [f"{path}: {problem}" for problem in _left_behind(base_tables, tables)]
-    if problems:
-        raise ConfigError("\n".join(problems))
+    refuse(_left_behind(base_tables, tables), str(path))
     tables = _with_files(tables, base_tables, path)
     return _merged(base_tables, tables), f"{path} (extends {base})"
 
@@ -425,11 +418,9 @@ def _variant(table: Any, tag: str, classes: Mapping[str, type[T]], source: str, 
 
 
 def _problems(experiment: Experiment) -> Iterator[str]:
-    yield from (
-        f"conditions.{printable(name)}: must be a number, a word, true or false, not {value!r}"
-        for name, value in experiment.conditions.items()
-        if not is_level(value)
-    )
+    for name, value in experiment.conditions.items():
+        if not is_level(value):
+            yield f"conditions.{printable(name)}: must be a number, a word, true or false, not {value!r}"
     yield from misnamed("conditions", experiment.conditions)
     yield from misnamed("workloads", experiment.workloads)
     yield from misnamed("replicas", experiment.replicas)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from tierbench.checked_text import Key, Line, Setting, printable
-from tierbench.errors import ConfigError
+from tierbench.errors import ConfigError, refuse
 from tierbench.spec import build, unknown_name
 
 Level = str | int | float | bool
@@ -136,8 +136,7 @@ def read_axes(table: Any, source: str) -> tuple[Axis, ...]:
             axes.append(_axis(name, axis, source))
         except ConfigError as error:
             problems.append(str(error))
-    if problems:
-        raise ConfigError("\n".join(problems))
+    refuse(problems)
     return tuple(axes)
 
 
@@ -205,9 +204,7 @@ def _axis(name: str, table: Any, source: str) -> Axis:
         path = written.sets or f"{CONDITIONS}.{written.arranges}"
         levels, label = written.values, written.label
         settings = tuple({path: level} for level in levels)
-    problems = [f"{source}: {key}.{problem}" for problem in _problems(levels, settings)]
-    if problems:
-        raise ConfigError("\n".join(problems))
+    refuse((f"{key}.{problem}" for problem in _problems(levels, settings)), source)
     return Axis(name=name, levels=levels, settings=settings, label=label)
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 
 from tierbench import json_files, names
 from tierbench.checked_text import shown
@@ -22,18 +22,16 @@ from tierbench.dags.experiment import Experiment, Use, shipped_experiments
 from tierbench.dags.layout import Layout, layout
 from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, level_text, named_levels
 from tierbench.dags.limits import ahead_problems as ahead_problems
-from tierbench.dags.replicas import Entry, StreamedBytes, WrittenFiles
+from tierbench.dags.replicas import Entry, WrittenFiles
 from tierbench.dags.shipping import submission_problems as submission_problems
 from tierbench.dags.trial_settings import Placement, most_repeats, placement_problems
-from tierbench.errors import ConfigError
+from tierbench.errors import ConfigError, refuse
 from tierbench.site_configs.site import Site
 from tierbench.spec import meant, unknown_name
 from tierbench.trials import Work
 
 FORMAT = 3
 MOST_LETTERS = 200  # of a configuration's name: files have 255, and some are called after a trial and more
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -176,13 +174,11 @@ def expand(
     list itself, and `cores` what each has. `catalogue` holds what is known of the files of each replica set, by its
     folder and their names.
     """
-    of_uses = (problem for use in experiment.uses() for problem in _problems(site, use))
-    problems = [f"the file of site {site.name}: {problem}" for problem in submission_problems(site)]
     where = f"experiment {experiment.name} at site {site.name}"
+    of_uses = (problem for use in experiment.uses() for problem in _problems(site, use))
     of_both = [*_access_not_offered(site, experiment), *ahead_problems(experiment), *of_uses]
-    problems += [f"{where}: {problem}" for problem in dict.fromkeys(of_both)]
-    if problems:
-        raise ConfigError("\n".join(problems))
+    of_site = [f"the file of site {site.name}: {problem}" for problem in submission_problems(site)]
+    refuse([*of_site, *(f"{where}: {problem}" for problem in dict.fromkeys(of_both))])
     left_out: Counter[str] = Counter()
     cells = list(_chosen(list(_cells(site, experiment, left_out)), only, left_out))
     if not cells:
@@ -198,17 +194,15 @@ def expand(
     pools: dict[str, tuple[str, ...]] = {
         name: offer.workers or tuple(pool.get(name, ())) for name, offer in site.pools.items() if name in used
     }
-    unplaced = dict.fromkeys(
-        f"experiment {experiment.name} at site {site.name}: {problem}"
+    unplaced = (
+        problem
         for cell in cells
-        for problem in placement_problems(
-            cell.placement, cell.configuration.pool, pools[cell.configuration.pool], cell.jobs
-        )
+        for name in [cell.configuration.pool]
+        for problem in placement_problems(cell.placement, name, pools[name], cell.jobs)
     )
-    if unplaced:
-        raise ConfigError("\n".join(unplaced))
+    refuse(dict.fromkeys(unplaced), where)
     factors = tuple(_factors(experiment, cells))
-    replicas = _replica_sets(site, experiment, catalogue or {})
+    replicas = {files.folder: files for files in _replica_sets(site, experiment, catalogue or {})}
     return Plan(
         site=site.name,
         experiment=experiment.name,
@@ -309,75 +303,60 @@ def _access_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:
 
 
 def _problems(site: Site, use: Use) -> Iterator[str]:
-    yield from (
-        unknown_name("conditions", name, site.conditions) for name in use.conditions if name not in site.conditions
-    )
     for name, value in use.conditions.items():
-        if name in site.conditions and not site.conditions[name].allows(value):
+        if name not in site.conditions:
+            yield unknown_name("conditions", name, site.conditions)
+        elif not site.conditions[name].allows(value):
             yield f"conditions.{name}: must be {site.conditions[name].possible}, not {shown(level_text(value))}"
     if use.pool is not None and use.pool not in site.pools:
         yield unknown_name("pool", use.pool, site.pools)
     if use.access not in site.access:
         return  # _access_not_offered tells of it
-    if site.access[use.access].protocol not in use.workload.declared.protocols:
-        able = [other for other, offer in site.access.items() if offer.protocol in use.workload.declared.protocols]
-        others = ", ".join(f'"{other}"' for other in able)
-        remedy = f"workloads.{use.name}.access can list {others}" if able else "this site offers none for it"
+    offer, client, protocols = site.access[use.access], use.workload.client, use.workload.declared.protocols
+    if offer.protocol not in protocols:
+        able = ", ".join(f'"{name}"' for name, other in site.access.items() if other.protocol in protocols)
+        remedy = f"workloads.{use.name}.access can list {able}" if able else "this site offers none for it"
         yield (
-            f'workloads.{use.name}: client "{use.workload.client}" cannot read by access "{use.access}", whose protocol'
-            f' is "{site.access[use.access].protocol}"; {remedy}'
+            f'workloads.{use.name}: client "{client}" cannot read by access "{use.access}", whose protocol'
+            f' is "{offer.protocol}"; {remedy}'
         )
-    elif use.replicas.is_written and site.access[use.access].writes is None:
-        able = [f'"{other}"' for other, offer in site.access.items() if offer.writes]
-        remedy = f"by {', '.join(able)} they may" if able else f"site {site.name} says of none where (writes)"
+    elif use.replicas.is_written and offer.writes is None:
+        able = ", ".join(f'"{name}"' for name, other in site.access.items() if other.writes)
+        remedy = f"by {able} they may" if able else f"site {site.name} says of none where (writes)"
         yield f'workloads.{use.name}: trials may not write by access "{use.access}"; {remedy}'
-    elif isinstance(use.replicas, WrittenFiles) and use.replicas.pattern == "partfile" and _served(site, use.access):
+    elif isinstance(use.replicas, WrittenFiles) and use.replicas.pattern == "partfile" and offer.protocol != "file":
         yield (
             f'workloads.{use.name}: access "{use.access}" takes whole files, not parts of one; write by a mount, or'
             f" replicas.{use.replicas.name} by another pattern"
         )
-    elif site.access[use.access].to and not use.workload.declared.third_party:
+    elif offer.to and not use.workload.declared.third_party:
         yield (
             f'workloads.{use.name}: access "{use.access}" leads from server to server, and client'
-            f' "{use.workload.client}" cannot have anything copied there'
+            f' "{client}" cannot have anything copied there'
         )
-
-
-def _served(site: Site, access: str) -> bool:
-    return site.access[access].protocol != "file"
 
 
 def _replica_sets(
     site: Site, experiment: Experiment, catalogue: Mapping[str, Mapping[str, Entry]]
-) -> dict[str, ReplicaSet]:
-    sets = {}
+) -> Iterator[ReplicaSet]:
     for folder, replicas in experiment.used_sets.items():
-        if isinstance(replicas, WrittenFiles):
-            how = Written(replicas.pattern, replicas.check)
-            size = replicas.nominal_bytes
-            sets[folder] = ReplicaSet(replicas.name, folder, replicas.suffix, replicas.count, size, written=how)
-            continue
-        if isinstance(replicas, StreamedBytes):
-            size = replicas.nominal_bytes
-            sets[folder] = ReplicaSet(replicas.name, folder, replicas.suffix, replicas.count, size, streamed=True)
-            continue
+        directory = f"{site.storage.replicas}/{folder}" if replicas.made else folder
+        own = replicas.name, directory, replicas.suffix, replicas.count, replicas.nominal_bytes
         listed = catalogue.get(folder)
-        entries = None if listed is None else [listed[name] for name in replicas.files if name in listed]
-        if entries is not None and len(entries) < replicas.count:
-            raise ConfigError(
-                f"replicas.{replicas.name}: {replicas.count} are needed and the catalogue on the storage lists"
-                f" {len(entries)} of them; `tierbench replicas` makes the others"
-            )
-        sets[folder] = ReplicaSet(
-            name=replicas.name,
-            directory=f"{site.storage.replicas}/{folder}",
-            suffix=replicas.suffix,
-            count=replicas.count,
-            nominal_bytes=replicas.nominal_bytes,
-            sizes=None if entries is None else tuple(entry.bytes for entry in entries),
-            checksums=None if entries is None else tuple(entry.adler32 for entry in entries),
-        )
-    return sets
+        if not replicas.made:
+            written = Written(replicas.pattern, replicas.check) if isinstance(replicas, WrittenFiles) else None
+            yield ReplicaSet(*own, written=written, streamed=written is None)
+        elif listed is None:
+            yield ReplicaSet(*own)
+        else:
+            entries = [listed[name] for name in replicas.files if name in listed]
+            if len(entries) < replicas.count:
+                raise ConfigError(
+                    f"replicas.{replicas.name}: {replicas.count} are needed and the catalogue on the storage lists"
+                    f" {len(entries)} of them; `tierbench replicas` makes the others"
+                )
+            checksums = tuple(entry.adler32 for entry in entries)
+            yield ReplicaSet(*own, tuple(entry.bytes for entry in entries), checksums)
 
 
 def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, ReplicaSet]) -> Iterator[Trial]:
@@ -398,31 +377,22 @@ def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, R
             files = cell.jobs * cell.work.files_per_job
             position[cell.replicas] = (offset + files) % replicas.count if replicas.lies_ready else 0
             yield Trial(
-                index=index,
-                configuration=cell.configuration,
-                jobs=cell.jobs,
-                repeat=repeat,
-                replicas=cell.replicas,
-                offset=offset,
-                nominal_bytes=files * replicas.nominal_bytes,
-                bytes=replicas.bytes_of(offset, files),
-                work=cell.work,
-            )
+                index, cell.configuration, cell.jobs, repeat, cell.replicas, offset,
+                nominal_bytes=files * replicas.nominal_bytes, bytes=replicas.bytes_of(offset, files), work=cell.work,
+            )  # fmt: skip
             index += 1
 
 
 def _shuffled(cells: Sequence[_Cell], chance: random.Random) -> Iterator[_Cell]:
     """The cells of one repetition: blocks under the same conditions in a random order, and each in one of its own."""
-    blocks: dict[tuple[tuple[str, Level], ...], list[_Cell]] = {}
+    by_conditions: dict[tuple[tuple[str, Level], ...], list[_Cell]] = {}
     for cell in cells:
-        blocks.setdefault(tuple(sorted(cell.conditions.items())), []).append(cell)
-    for conditions in _in_random_order(list(blocks), chance):
-        yield from _in_random_order(blocks[conditions], chance)
-
-
-def _in_random_order(items: list[T], chance: random.Random) -> list[T]:
-    chance.shuffle(items)
-    return items
+        by_conditions.setdefault(tuple(sorted(cell.conditions.items())), []).append(cell)
+    blocks = list(by_conditions.values())
+    chance.shuffle(blocks)
+    for block in blocks:
+        chance.shuffle(block)
+        yield from block
 
 
 def to_json(plan: Plan) -> str:

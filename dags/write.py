@@ -21,7 +21,7 @@ from tierbench.dags.plan import Plan, Trial, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.shipping import shipped_files
 from tierbench.dags.trial_settings import AS_MATCHED, EVENLY, Repeats
-from tierbench.errors import ConfigError
+from tierbench.errors import ConfigError, refuse
 from tierbench.site_configs.site import Site
 
 NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]")
@@ -133,10 +133,10 @@ def _copy_shipped(site: Site, experiment: Experiment, run: Path) -> None:
     travelling = [names.TRIAL, names.REPLICAS, *(path.name for path in (run / names.SCRIPTS).rglob("*"))]
     for use in experiment.uses():
         access = site.access[use.access]
-        credentials.refuse(credentials.problems(credentials.files(access), travelling), f"access.{use.access}")
+        refuse(credentials.problems(credentials.files(access), travelling), f"access.{use.access}")
         beside = [*travelling, *(PurePath(path).name for path in credentials.files(access))]
-        complaints = credentials.problems(credentials.secret_files(use.workload.environment), beside)
-        credentials.refuse(complaints, f"workloads.{use.name}.environment")
+        secrets = credentials.secret_files(use.workload.environment)
+        refuse(credentials.problems(secrets, beside), f"workloads.{use.name}.environment")
 
 
 def _json(definition: Any) -> str:

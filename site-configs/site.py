@@ -23,7 +23,7 @@ from tierbench.checked_text import (
     Variable,
     shown,
 )
-from tierbench.errors import ConfigError
+from tierbench.errors import refuse
 from tierbench.spec import bounded, build, find_definition, misnamed, read_toml, shipped_definitions, unknown_name
 
 SHIPPED = Path(__file__).parent
@@ -329,9 +329,7 @@ def load_site(path: Path) -> Site:
     tables = read_toml(path)
     tables.pop("testbed", None)  # how to build the testbed is read by the testbed alone
     site = build(Site, tables, str(path))
-    problems = list(_problems(site))
-    if problems:
-        raise ConfigError("\n".join(f"{path}: {problem}" for problem in problems))
+    refuse(_problems(site), str(path))
     return site
 
 

@@ -1,5 +1,9 @@
 """The errors a user can act upon; the command line prints them without a traceback."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 
 class TierbenchError(Exception):
     """Something went wrong that its message explains: what, where, and what to do next."""
@@ -11,6 +15,13 @@ class ConfigError(TierbenchError):
     """A configuration file, or a setting given on the command line, cannot be used."""
 
     exit_status = 2
+
+
+def refuse(problems: Iterable[str], where: str = "") -> None:
+    """Raise one ConfigError that tells all problems, if there are any."""
+    lines = [f"{where}: {problem}" if where else problem for problem in problems]
+    if lines:
+        raise ConfigError("\n".join(lines))
 
 
 class UnmetNeed(TierbenchError):

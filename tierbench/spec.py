@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tierbench.checked_text import Key, Kind, printable, shown
-from tierbench.errors import ConfigError
+from tierbench.errors import ConfigError, refuse
 
 T = TypeVar("T")
 
@@ -66,8 +66,7 @@ def build(cls: type[T], table: Mapping[str, Any], source: str, key: str = "") ->
     """Make a `cls` from a TOML table, or raise one ConfigError that names every wrong key."""
     problems: list[str] = []
     value = _dataclass(cls, table, key, problems)
-    if problems:
-        raise ConfigError("\n".join(f"{source}: {problem}" for problem in problems))
+    refuse(problems, source)
     return typing.cast(T, value)
 
 
