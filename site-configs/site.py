@@ -29,10 +29,7 @@ from tierbench.spec import bounded, build, find_definition, misnamed, read_toml,
 SHIPPED = Path(__file__).parent
 INSTALLED = Path("/etc/tierbench")  # sites of this machine, which go before those that come with tierbench
 
-CLEARED = (
-    "file",
-    "xrootd",
-)  # protocols by which wrappers/write_area.py can look through what was written, and remove it
+CLEARED = ("file", "xrootd")  # by which wrappers/write_area.py can look through what was written, and remove it
 NO_PROXY = Proxy("")
 DOOR = "root://"  # the second slash of root://host//path belongs to the path
 
@@ -342,77 +339,79 @@ def _problems(site: Site) -> Iterator[str]:
     for name, condition in site.conditions.items():
         if condition.pool and condition.pool not in site.pools:
             yield unknown_name(f"conditions.{name}.pool", condition.pool, site.pools)
-    for name, access in site.access.items():
-        if access.pool not in site.pools:
-            yield unknown_name(f"access.{name}.pool", access.pool, site.pools)
-        if access.writes is not None and _share(access.writes, site.storage.replicas):
-            yield (
-                f'access.{name}.writes: trials write and remove below "{access.writes}", which must have nothing to do'
-                f' with storage.replicas, "{site.storage.replicas}"'
-            )
     storage = [sampler.host for sampler in site.samplers.values() if sampler.role == "storage"]
     if site.samplers and not storage:
         yield 'samplers: at least one must have role = "storage", which is what the rates are taken from; none has'
     if storage and site.storage.sampled is not None and site.storage.sampled not in storage:
         yield unknown_name("storage.sampled", site.storage.sampled, storage)
+    yield from _access_problems(site)
     yield from _unproven(site, storage)
     yield from _of_one_name(site)
-    yield from _copied_unseen(site)
-    yield from _sampled_twice(site)
+    yield from _sampler_problems(site)
     yield from _flushed_outside(site)
 
 
-def _share(path: str, other: str) -> bool:
+def _share(path: str | None, other: str) -> bool:
     """Whether one path leads into the other."""
+    if path is None:
+        return False
     first, second = PurePath(path), PurePath(other)
     return first.is_relative_to(second) or second.is_relative_to(first)
+
+
+def _access_problems(site: Site) -> Iterator[str]:
+    replicas, hosts = site.storage.replicas, [sampler.host for sampler in site.samplers.values()]
+    for name, access in site.access.items():
+        key = f"access.{name}"
+        if access.pool not in site.pools:
+            yield unknown_name(f"{key}.pool", access.pool, site.pools)
+        elif access.on_disk and site.pools[access.pool].interface is None:
+            yield (
+                f"{key}.on_disk: nothing tells what the workers' disks read, since they are not sampled;"
+                f" give pools.{access.pool} its interface"
+            )
+        if _share(access.writes, replicas):
+            yield (
+                f'{key}.writes: trials write and remove below "{access.writes}", which must have nothing to do'
+                f' with storage.replicas, "{replicas}"'
+            )
+        if _share(access.replicas, replicas):
+            yield f'{key}.replicas: has copies of what is in storage.replicas, "{replicas}", so it must be elsewhere'
+        if access.to and access.to.host not in hosts:  # whose counters nobody reads
+            yield unknown_name(f"{key}.to.host", access.to.host, hosts)
 
 
 def _of_one_name(site: Site) -> Iterator[str]:
     """Tokens and proxies that would travel under the name of another."""
     taken: dict[str, str] = {}
     for name, access in site.access.items():
-        for key, path in (
-            ("token.file", access.token and access.token.file),
-            ("x509.proxy", access.x509 and access.x509.proxy),
-        ):
+        token, proxy = access.token and access.token.file, access.x509 and access.x509.proxy
+        for key, path in (("token.file", token), ("x509.proxy", proxy)):
             if path and taken.setdefault(PurePath(path).name, path) != path:
                 yield f'access.{name}.{key}: "{path}" and "{taken[PurePath(path).name]}" would travel under one name'
 
 
 def _unproven(site: Site, storage: Sequence[Host]) -> Iterator[str]:
-    """Ways of which nothing would tell what moved, or from where."""
-    for name, sampler in site.samplers.items():
-        for way in sampler.access:
-            if way not in site.access:
-                yield unknown_name(f"samplers.{name}.access", way, site.access)
+    """Access methods of which nothing would tell where the bytes came from."""
+    unseen = {(sampler.host, name) for sampler in site.samplers.values() for name in site.access
+              if not sampler.is_of({name})}  # fmt: skip
     for name, access in site.access.items():
         for server in access.servers:
             if server not in storage:
                 yield unknown_name(f"access.{name}.servers", server, storage)
-            if any(
-                sampler.host == server and sampler.access and name not in sampler.access
-                for sampler in site.samplers.values()
-            ):
+            elif (server, name) in unseen:
                 yield f"access.{name}.servers: {server} is not sampled in its trials, by its sampler's access"
-        if access.on_disk and access.pool in site.pools and site.pools[access.pool].interface is None:
-            yield (
-                f"access.{name}.on_disk: nothing tells what the workers' disks read, since they are not sampled;"
-                f" give pools.{access.pool} its interface"
-            )
-        if access.replicas is not None and _share(access.replicas, site.storage.replicas):
-            yield (
-                f"access.{name}.replicas: has copies of what is in storage.replicas,"
-                f' "{site.storage.replicas}", so it must be elsewhere'
-            )
 
 
-def _copied_unseen(site: Site) -> Iterator[str]:
-    """Hosts that files are copied to, and whose counters nobody reads."""
-    hosts = [sampler.host for sampler in site.samplers.values()]
-    for name, access in site.access.items():
-        if access.to and access.to.host not in hosts:
-            yield unknown_name(f"access.{name}.to.host", access.to.host, hosts)
+def _sampler_problems(site: Site) -> Iterator[str]:
+    by_host: dict[str, str] = {}
+    for name, sampler in site.samplers.items():
+        for access in sampler.access:
+            if access not in site.access:
+                yield unknown_name(f"samplers.{name}.access", access, site.access)
+        first = by_host.setdefault(sampler.host, name)
+        if first != name:
+            yield f'samplers.{name}.host: "{sampler.host}" is sampled by samplers.{first} already; one per host'
 
 
 def _flushed_outside(site: Site) -> Iterator[str]:
@@ -427,11 +426,3 @@ def _flushed_outside(site: Site) -> Iterator[str]:
                     f'access.{name}.path: "{host}" is flushed by a job, but samplers.{outside[host]} has via = "ssh",'
                     f" as for a host that is not in the pool; let it join the pool, or leave it out of path"
                 )
-
-
-def _sampled_twice(site: Site) -> Iterator[str]:
-    by_host: dict[str, str] = {}
-    for name, sampler in site.samplers.items():
-        first = by_host.setdefault(sampler.host, name)
-        if first != name:
-            yield f'samplers.{name}.host: "{sampler.host}" is sampled by samplers.{first} already; one per host'
