@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,12 @@ def _minus(number: str) -> str:
 def between(low: float, high: float) -> str:
     """The ends of an interval of ratios."""
     return f"{factor(low)}{TO}{factor(high)}"
+
+
+def with_interval(bounded: Interval, label: str = "", write: Callable[[float | None], str] = factor) -> str:
+    """A ratio, or what else is written so, with its interval: 1.18 (1.13–1.22)."""
+    ends = f" ({label}{TO.join(map(write, bounded.interval))})" if bounded.interval else ""
+    return f"{write(bounded.value)}{ends}"
 
 
 def percent(value: float | None) -> str:

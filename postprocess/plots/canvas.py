@@ -7,10 +7,11 @@ colour of an access is drawn in one of four named shades, so that a page can put
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +35,21 @@ SHOWN, FOLDED, PAPERS = "shown", "folded", "papers"  # where on a page a figure 
 
 @dataclass(frozen=True)
 class Look:
-    """What tells one line, mostly a way of access, from the others, in every figure and on every page."""
+    """What tells one line, mostly an access method, from the others, in every figure and on every page."""
 
     color: str
     on_dark: str
     marker: str
 
 
-# The ways of the papers keep their colours from run to run.
-KNOWN = {
+# The papers' access methods keep their colours from run to run.
+PAPER_METHODS = {
     "direct": Look("#0072b2", "#4fb0ec", "o"),
     "lan-xrootd": Look("#d55e00", "#ff8136", "s"),
     "wan-xrootd-private": Look("#009e73", "#2fcf9f", "^"),
     "wan-xrootd-public": Look("#cc79a7", "#e59ac4", "D"),
 }
+GREY = Look(MUTED, MUTED, "o")
 OTHERS = (
     Look("#e69f00", "#f6b93b", "v"),
     Look("#56b4e9", "#86cdf5", "P"),
@@ -97,29 +99,24 @@ WIDTH_IN, HEIGHT_IN = 4.9, 3.5  # a column on a desktop, and still readable over
 
 def looks(factor: str, levels: Iterable[str]) -> dict[str, Look]:
     """The look of each level of the factor whose levels are lines."""
-    if factor == ACCESS:
-        return _looks_of_accesses(levels)
-    every = (*OTHERS, *KNOWN.values())
-    return {level: every[number % len(every)] for number, level in enumerate(dict.fromkeys(levels))}
-
-
-def _looks_of_accesses(accesses: Iterable[str]) -> dict[str, Look]:
-    """The ways that no paper knows take the others' looks by their names' order."""
-    accesses = list(accesses)
-    unknown = sorted(set(accesses) - KNOWN.keys())
-    assigned = {name: OTHERS[number % len(OTHERS)] for number, name in enumerate(unknown)}
-    return {name: KNOWN.get(name) or assigned[name] for name in dict.fromkeys(accesses)}
+    names = list(dict.fromkeys(levels))
+    if factor != ACCESS:
+        return dict(zip(names, itertools.cycle((*OTHERS, *PAPER_METHODS.values())), strict=False))
+    # Access methods that are in no paper take the others' looks in the order of their names.
+    assigned = dict(zip(sorted(set(names) - PAPER_METHODS.keys()), itertools.cycle(OTHERS), strict=False))
+    return {name: PAPER_METHODS.get(name) or assigned[name] for name in names}
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with its place in the report."""
+    """A figure with its place in the report, and what a page shows of it once it is saved."""
 
     name: str
     title: str
     caption: str
     figure: Figure
     place: str = FOLDED
+    svg: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,7 +151,7 @@ def legend(figure: Figure, handles: Sequence[Line2D]) -> None:
 
 
 def line_handle(label: str, look: Look) -> Line2D:
-    """A line, mostly a way of access, in a legend."""
+    """A line, mostly an access method, in a legend."""
     return Line2D([], [], color=look.color, marker=look.marker, markersize=MEAN, label=label)
 
 
@@ -162,14 +159,8 @@ def verdict_marks(verdict: str, look: Look) -> dict[str, Any]:
     """How a trial's verdict shows: filled, hollow if it is suspect, crossed if it is invalid."""
     if verdict == INVALID:
         return {"marker": "x", "markersize": DOT + 2, "markeredgewidth": 1.6, "color": look.color}
-    face = PAPER if verdict == SUSPECT else look.color
-    return {
-        "marker": look.marker,
-        "markersize": DOT,
-        "markeredgewidth": 1.1,
-        "color": look.color,
-        "markerfacecolor": face,
-    }
+    marks = {"marker": look.marker, "markersize": DOT, "markeredgewidth": 1.1, "color": look.color}
+    return {**marks, "markerfacecolor": PAPER if verdict == SUSPECT else look.color}
 
 
 def trial_marks(axes: Axes, of: str, look: Look, places: Iterable[tuple[TrialRow, float, float]]) -> None:
@@ -185,42 +176,32 @@ def trial_marks(axes: Axes, of: str, look: Look, places: Iterable[tuple[TrialRow
         axes.plot(x_values, y_values, linestyle="none", zorder=3, gid=f"{of}/{word}", **marks)
 
 
-def verdict_handles(verdicts: set[str]) -> list[Line2D]:
+def verdict_handles(trials: Iterable[TrialRow]) -> list[Line2D]:
     """What the marks of single trials mean, of those that are there."""
-    grey = Look(MUTED, MUTED, "o")
-    labels = {"a single trial": "", "a SUSPECT trial": SUSPECT, "an INVALID trial, left out": INVALID}
-    there = {label: verdict for label, verdict in labels.items() if not verdict or verdict in verdicts}
+    there = {"", *map(verdict, trials)}
+    labels = {"": "a single trial", SUSPECT: "a SUSPECT trial", INVALID: "an INVALID trial, left out"}
     return [
-        Line2D([], [], linestyle="none", label=label, **verdict_marks(verdict, grey))
-        for label, verdict in there.items()
+        Line2D([], [], linestyle="none", label=label, **verdict_marks(word, GREY))
+        for word, label in labels.items()
+        if word in there
     ]
 
 
-@dataclass(frozen=True)
-class Saved:
-    """What a page needs of a figure that is drawn."""
-
-    name: str
-    title: str
-    caption: str
-    svg: str
-    place: str = FOLDED
-
-
-def save(picture: Picture, folder: Path) -> Saved:
+def save(picture: Picture, folder: Path) -> Picture:
     """Write a figure as PNG and SVG."""
     files.refuse_links(folder)
     folder.mkdir(parents=True, exist_ok=True)
     picture.figure.draw_without_rendering()
-    picture.figure.set_layout_engine("none")  # the layout found serves both
+    picture.figure.set_layout_engine("none")  # the same layout serves both
     with files.replacing(folder / f"{picture.name}.png") as file:
         picture.figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
-    svg = _svg(picture.figure)
-    files.replace(folder / f"{picture.name}.svg", svg)
-    return Saved(picture.name, picture.title, picture.caption, svg, picture.place)
+    buffer = io.StringIO()
+    picture.figure.savefig(buffer, format="svg", facecolor="none", metadata={"Date": None})
+    files.replace(folder / f"{picture.name}.svg", buffer.getvalue())
+    return replace(picture, svg=buffer.getvalue())
 
 
-def inline(picture: Saved) -> str:
+def inline(picture: Picture) -> str:
     """A figure as part of a page: no prolog, ids of its own, the page's own ink, paper and type."""
     text = picture.svg[picture.svg.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*|<style.*?</style>\s*", "", text, flags=re.DOTALL)
@@ -231,7 +212,11 @@ def inline(picture: Saved) -> str:
     text = re.sub(r"<g((?: [^>]*)?)>\n((?:<use [^>]*/>\n)+)</g>", _styled_once, text)
     for color, name in page_colors().items():
         text = text.replace(color, f"var({name})")
-    return _own_ids(text, picture.name)
+    # Ids that no other figure on the page has, and only those that something refers to.
+    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', text))
+    prefix = picture.name
+    text = re.sub(r' id="([^"]*)"', lambda match: f' id="{prefix}-{match[1]}"' if match[1] in used else "", text)
+    return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", text)
 
 
 def _styled_once(match: re.Match[str]) -> str:
@@ -246,21 +231,4 @@ def _styled_once(match: re.Match[str]) -> str:
 def page_colors() -> dict[str, str]:
     """The name by which a page may set each colour that figures use."""
     shades = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
-    return shades | {look.color: f"--c{look.color[1:]}" for look in (*KNOWN.values(), *OTHERS)}
-
-
-def _svg(figure: Figure) -> str:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", facecolor="none", metadata={"Date": None})
-    return buffer.getvalue()
-
-
-def _own_ids(text: str, prefix: str) -> str:
-    """Ids that no other figure on the page has, and only those that something refers to."""
-    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', text))
-
-    def own(match: re.Match[str]) -> str:
-        return f' id="{prefix}-{match[1]}"' if match[1] in used else ""
-
-    text = re.sub(r' id="([^"]*)"', own, text)
-    return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", text)
+    return shades | {look.color: f"--c{look.color[1:]}" for look in (*PAPER_METHODS.values(), *OTHERS)}

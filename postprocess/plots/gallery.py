@@ -14,17 +14,14 @@ from tierbench.postprocess.plots.ladder import (
     Series,
     error_bars,
     ladder_of,
-    left_out,
     metric_ladder,
     metric_strip,
-    scaling_plot,
 )
 from tierbench.postprocess.plots.single_trials import Course, bottleneck_chart, start_skew, timelines, typical, uses
-from tierbench.postprocess.plots.steps import gain_ladder, saturation_plot, slope_ladder
+from tierbench.postprocess.plots.steps import gain_ladder, saturation_plot, scaling_plot, slope_ladder
 from tierbench.postprocess.schema import rows as tables
-from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.schema.run_rows import KneeRow, SummaryRow
-from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
+from tierbench.postprocess.schema.run_rows import SummaryRow
+from tierbench.postprocess.tables.factors import Panel, level_name, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.verdict.counting import counts
@@ -42,13 +39,9 @@ class Drawing:
     looks: dict[str, Look]
     plots: Sequence[tuple[Panel, Plot]]  # of each panel
 
-    @property
-    def as_the_papers(self) -> bool:
-        return as_the_papers(self.results)
-
     def caption(self, figure: Figure) -> str:
         """With its counterpart, where the run is laid out as the papers are."""
-        return f"{figure.caption} {figure.papers if self.as_the_papers else ''}".strip()
+        return f"{figure.caption} {figure.papers if as_the_papers(self.results) else ''}".strip()
 
 
 Drawn = Iterator[Picture | Missing]
@@ -81,17 +74,6 @@ class Sheet:
     name: str
     plots: Sequence[Plot]
 
-    @property
-    def rows(self) -> list[SummaryRow]:
-        return [row for plot in self.plots for line in plot.series for row in line.summary]
-
-    @property
-    def trials(self) -> list[TrialRow]:
-        return [trial for plot in self.plots for trial in plot.trials]
-
-    def worded(self, text: str) -> str:
-        return worded(text, {trial.direction for trial in self.trials})
-
 
 def pictures(results: Results, looks: dict[str, Look]) -> Drawn:
     """Every figure for which the run has the data, the one that shows the answer first."""
@@ -102,7 +84,10 @@ def pictures(results: Results, looks: dict[str, Look]) -> Drawn:
 
 
 def _scaling(figure: Figure, drawing: Drawing) -> Drawn:
-    yield Picture(figure.name, figure.title, figure.caption, scaling_plot(drawing.results, drawing.looks), SHOWN)
+    scaled = [replace(plot, series=[line for line in plot.series if line.scaling]) for _, plot in drawing.plots]
+    along = drawing.results.factors[drawing.results.scaling[0].factor]
+    plot = scaling_plot([plot for plot in scaled if plot.series], along)
+    yield Picture(figure.name, figure.title, figure.caption, plot, SHOWN)
 
 
 def _start_skew(figure: Figure, drawing: Drawing) -> Drawn:
@@ -115,11 +100,15 @@ def _start_skew(figure: Figure, drawing: Drawing) -> Drawn:
 
 
 def _of_panels(draw: Callable[[Figure, Drawing, Panel], Iterator[Picture]]) -> Callable[[Figure, Drawing], Drawn]:
-    """A figure for each panel whose single trials are shown, or why there is none."""
+    """A figure for each panel (of many of a workload, the first and the last), or why there is none."""
 
     def drawn(figure: Figure, drawing: Drawing) -> Drawn:
+        by_workload: dict[str, list[Panel]] = {}
+        for panel in drawing.results.panels:
+            by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append(panel)
+        each = [several if len(several) <= FEW else [several[0], several[-1]] for several in by_workload.values()]
         pictures: list[Picture | Missing] = [
-            picture for panel in _shown(drawing.results.panels) for picture in draw(figure, drawing, panel)
+            picture for several in each for panel in several for picture in draw(figure, drawing, panel)
         ]
         yield from pictures or [Missing(figure.title, figure.missing)]
 
@@ -128,27 +117,28 @@ def _of_panels(draw: Callable[[Figure, Drawing, Panel], Iterator[Picture]]) -> C
 
 def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
     """A panel's lines, one for each level of the factor that was asked about."""
-    lines = results.layout.lines
-    series = [
-        Series(
-            level_name(lines, line),
-            looks[line],
-            results.summaries_at(results.at(panel, line)),
-            results.trials_at(results.at(panel, line)),
-        )
-        for line in results.lines(panel)
-    ]
+    lines, series = results.layout.lines, []
+    for line in results.lines(panel):
+        point = results.at(panel, line)
+        knees = [row for row in rows_at(results.knees, point) if row.predicted.value is not None]
+        scaling = [
+            row for row in results.scaling
+            if rows_at([row], {name: text for name, text in point.items() if name != row.factor})
+        ]  # fmt: skip
+        of_line = results.summaries_at(point), results.trials_at(point)
+        knee = next(iter(knees), None)
+        series.append(Series(level_name(lines, line), looks[line], *of_line, knee=knee, scaling=scaling))
     return Plot(results.factors[results.layout.x], series, panel.without(WORKLOAD).name)
 
 
-def sheets_of(plots: Sequence[tuple[Panel, Plot]], column: str) -> list[Sheet]:
+def sheets_of(plots: Sequence[tuple[Panel, Plot]], column: str) -> Iterator[Sheet]:
     """The figures of a column: workloads whose values are of a size have their panels in one, to one scale."""
-    by_workload: dict[str, list[tuple[Panel, Plot]]] = {}
+    by_workload: dict[str, list[Plot]] = {}
     for panel, plot in plots:
         if any(trial[column] is not None for trial in plot.trials):
-            by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append((panel, plot))
+            by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append(plot)
     highest = {
-        workload: max(trial[column] or 0.0 for _, plot in own for trial in plot.trials)
+        workload: max(trial[column] or 0.0 for plot in own for trial in plot.trials)
         for workload, own in by_workload.items()
     }
     groups: list[list[str]] = []
@@ -160,27 +150,20 @@ def sheets_of(plots: Sequence[tuple[Panel, Plot]], column: str) -> list[Sheet]:
                 break
         else:
             groups.append([workload])
-    everything = len(groups) == 1
-    return [sheet for group in groups for sheet in _sheets(group, by_workload, everything)]
-
-
-def _sheets(
-    workloads: list[str], by_workload: dict[str, list[tuple[Panel, Plot]]], everything: bool
-) -> Iterator[Sheet]:
-    """The figures of some workloads, each of no more panels than one can hold."""
-    several = len(workloads) > 1
-    own = [
-        replace(plot, title=", ".join(filter(None, [workload, plot.title]))) if several else plot
-        for workload in workloads
-        for _, plot in by_workload[workload]
-    ]
-    parts = [own[start : start + MANY] for start in range(0, len(own), MANY)]
-    for number, part in enumerate(parts, 1):
-        which = f"part {number}" if len(parts) > 1 else ""
-        name = "" if several and everything else ", ".join(workloads)
-        called = "all" if several and everything else "+".join(workloads)
-        own_id = ".".join(filter(None, [called, which.replace(" ", "-")]))
-        yield Sheet(own_id or "all", ", ".join(filter(None, [name, which])), part)
+    for group in groups:
+        several = len(group) > 1
+        own = [
+            replace(plot, title=", ".join(filter(None, [workload, plot.title]))) if several else plot
+            for workload in group
+            for plot in by_workload[workload]
+        ]
+        all_workloads = several and len(groups) == 1
+        names = ["" if all_workloads else ", ".join(group)]
+        ids = ["all" if all_workloads else "+".join(group)]
+        for start in range(0, len(own), MANY):
+            part = [f"part {start // MANY + 1}"] if len(own) > MANY else []
+            own_id = ".".join(filter(None, [*ids, *(word.replace(" ", "-") for word in part)]))
+            yield Sheet(own_id or "all", ", ".join(filter(None, [*names, *part])), own[start : start + MANY])
 
 
 def as_the_papers(results: Results) -> bool:
@@ -189,46 +172,35 @@ def as_the_papers(results: Results) -> bool:
     return (layout.lines, layout.x, layout.counterpart) == (ACCESS, JOBS, "")
 
 
-def _shown(panels: Sequence[Panel]) -> list[Panel]:
-    """The panels whose trials are shown over time: of many of a workload, the first and the last."""
-    by_workload: dict[str, list[Panel]] = {}
-    for panel in panels:
-        by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append(panel)
-    each = [several if len(several) <= FEW else [several[0], several[-1]] for several in by_workload.values()]
-    return [panel for several in each for panel in several]
-
-
 def _of_sheet(figure: Figure, sheet: Sheet, caption: str, plot: Canvas, place: str = FOLDED) -> Picture:
     title = f"{figure.title}, {sheet.name}" if sheet.name else figure.title
     return Picture(f"{figure.name}.{sheet.id}", title, caption, plot, place)
 
 
 def _ladder(figure: Figure, drawing: Drawing) -> Drawn:
-    """A column over the ladder of batches, of all panels that have it."""
-    sheets = sheets_of(drawing.plots, figure.column)
+    """A column along x, of all panels that have it."""
+    sheets = list(sheets_of(drawing.plots, figure.column))
     for sheet in sheets:
-        yield ladder_picture(figure, sheet, drawing.as_the_papers)
+        yield ladder_picture(figure, sheet, drawing.caption(figure))
     if not sheets and figure.missing:
         yield Missing(figure.title, figure.missing)
 
 
-def ladder_picture(metric: Figure, sheet: Sheet, papers: bool = False) -> Picture:
-    """A metric over the ladder of batches, with a caption that says what its bars are."""
-    bars = error_bars(sheet.plots, metric.column)
+def ladder_picture(figure: Figure, sheet: Sheet, caption: str) -> Picture:
+    """A metric along x, with a caption that says what its bars are."""
+    trials = [trial for plot in sheet.plots for trial in plot.trials]
+    directions = {trial.direction for trial in trials}
+    bars = error_bars(sheet.plots, figure.column)
     meaning = f"Error bars: {bars}; cut off where they leave the figure." if bars else "No error bars: single trials."
-    # A ladder of one rung has nothing along its axis: its lines stand below each other instead.
+    # Along a single level there is nothing: its lines stand below each other instead.
     flat = len(ladder_of(sheet.plots).factor.levels) == 1
-    beside = "below" if flat else "beside"
-    words = f"Mean over the trials of a point; small marks {beside} it are the trials. {meaning}"
-    named = sheet.worded(" ".join(filter(None, [metric.caption, metric.papers if papers else ""])))
-    label = sheet.worded(metric.label)
-    figure = (
-        metric_strip(sheet.plots, metric.column, label, bars)
-        if flat
-        else metric_ladder(sheet.plots, metric.column, label)
-    )
-    caption = f"{words}{left_out(sheet.trials)} {named}".strip()
-    return _of_sheet(metric, sheet, caption, figure, SHOWN if metric.name == RATE_FIGURE.name else FOLDED)
+    words = f"Mean over the trials of a point; small marks {'below' if flat else 'beside'} it are the trials. {meaning}"
+    invalid = sum(not counts(trial) for trial in trials)
+    words += f" {invalid} of {len(trials)} trials INVALID and left out." if invalid else ""
+    draw = metric_strip if flat else metric_ladder
+    plot = draw(sheet.plots, figure.column, worded(figure.label, directions))
+    place = SHOWN if figure.name == RATE_FIGURE.name else FOLDED
+    return _of_sheet(figure, sheet, f"{words} {worded(caption, directions)}".strip(), plot, place)
 
 
 def volatility_column(rows: list[SummaryRow]) -> str:
@@ -253,45 +225,25 @@ def _volatility(figure: Figure, drawing: Drawing) -> Drawn:
     yield from _ladder(replace(figure, column=column, caption=figure.caption.format(rates=rates)), drawing)
 
 
-def _slope(figure: Figure, drawing: Drawing) -> Drawn:
-    climbed = [(panel, plot) for panel, plot in drawing.plots if _climbs(plot)]
-    for sheet in sheets_of(climbed, figure.column):
-        yield _of_sheet(figure, sheet, drawing.caption(figure), slope_ladder(sheet.plots))
-    if drawing.results.factors[JOBS].several and not climbed:
-        yield Missing(figure.title, figure.missing)
+def _steps(
+    draw: Callable[[Sequence[Plot]], Canvas], has: Callable[[Plot], bool], place: str = FOLDED
+) -> Callable[[Figure, Drawing], Drawn]:
+    """A figure of what more jobs bring, of the panels that have it; why none has, where it was asked for."""
+
+    def drawn(figure: Figure, drawing: Drawing) -> Drawn:
+        results = drawing.results
+        there = [(panel, plot) for panel, plot in drawing.plots if has(plot)]
+        for sheet in sheets_of(there, figure.column):
+            yield _of_sheet(figure, sheet, drawing.caption(figure), draw(sheet.plots), place)
+        if results.factors[JOBS].several and not there and figure.missing:
+            reasons = (row.why for row in results.knees if row.why) if draw is saturation_plot else iter(())
+            yield Missing(figure.title, next(reasons, figure.missing))
+
+    return drawn
 
 
-def _saturation(figure: Figure, drawing: Drawing) -> Drawn:
-    """Where the ladders are full, of those that climb far enough to be looked at."""
-    results = drawing.results
-    lines = results.layout.lines
-    own: dict[int, dict[str, KneeRow]] = {
-        id(plot.series): {
-            level_name(lines, level_of(row, lines)): row
-            for row in rows_at(results.knees, panel.levels)
-            if row.predicted.value is not None
-        }
-        for panel, plot in drawing.plots
-    }
-    climbed = [(panel, plot) for panel, plot in drawing.plots if own[id(plot.series)]]
-    for sheet in sheets_of(climbed, figure.column):
-        plot = saturation_plot(
-            sheet.plots, [own[id(plot.series)] for plot in sheet.plots], "delivered throughput [Mb/s]"
-        )
-        yield _of_sheet(figure, sheet, figure.caption, plot, SHOWN)
-    if results.factors[JOBS].several and not climbed:
-        yield Missing(figure.title, next((row.why for row in results.knees if row.why), figure.missing))
-
-
-def _climbs(plot: Plot) -> bool:
-    """Whether more than one batch has a rate."""
-    return len({row.jobs for line in plot.series for row in line.summary if row.means[tables.RATE].value}) > 1
-
-
-def _gain(figure: Figure, drawing: Drawing) -> Drawn:
-    for sheet in sheets_of(drawing.plots, figure.column):
-        if any(row.gain.value is not None for row in sheet.rows):
-            yield _of_sheet(figure, sheet, figure.caption, gain_ladder(sheet.plots))
+def _rated(plot: Plot) -> list[SummaryRow]:
+    return [row for line in plot.series for row in line.summary if row.means[tables.RATE].value]
 
 
 def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
@@ -308,15 +260,9 @@ def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
                 courses.append(Course(trial, drawing.looks[line], course.storage, course.taken_in))
             break
     if courses:
-        lines, x = results.layout.lines, results.layout.x
-        place = (
-            "with most jobs"
-            if x == JOBS
-            else f"at its largest {x}"
-            if results.factors[x].numeric
-            else f"at its last {x}"
-        )
-        caption = f"For each {lines} the trial {place} whose rate is nearest the median."
+        x = results.layout.x
+        place = f"at its {'largest' if results.factors[x].numeric else 'last'} {x}" if x != JOBS else "with most jobs"
+        caption = f"For each {results.layout.lines} the trial {place} whose rate is nearest the median."
         yield Picture(
             f"{figure.name}.{panel.id or 'all'}",
             f"{figure.title}, {panel.name}".removesuffix(", "),
@@ -395,20 +341,23 @@ FIGURES = (
         missing="no interface of the storage was sampled",
     ),
     Figure(
-        "saturation", "Saturation point", _saturation, when=_of_jobs,
+        "saturation", "Saturation point",
+        _steps(saturation_plot, lambda plot: any(line.knee for line in plot.series), SHOWN), when=_of_jobs,
         caption="Mean delivered throughput. A cross is the saturation point, where the straight line meets the plateau:"
         " as wide and high as the 95 % intervals. A hollow mark is predicted of more jobs.",
         missing="no two numbers of jobs have rates",
     ),
     Figure(
-        "slope", "Rate of increase", _slope, when=_of_jobs,
+        "slope", "Rate of increase",
+        _steps(slope_ladder, lambda plot: len({row.jobs for row in _rated(plot)}) > 1), when=_of_jobs,
         caption="Delivered throughput over that with the next smaller number of jobs; small marks are repetitions."
         " Where the line lies at 1, more jobs bring nothing more.",
         papers="Corresponds to the thesis’ Figures 5-2 and 5-5, which are of the rate sent.",
         missing="fewer than two numbers of jobs have a rate",
     ),
     Figure(
-        "gain", "Gain by more jobs", _gain, when=_of_jobs,
+        "gain", "Gain by more jobs",
+        _steps(gain_ladder, lambda plot: any(row.gain.value is not None for row in _rated(plot))), when=_of_jobs,
         caption="Delivered throughput less that with the next smaller number of jobs. Error bars: 95 % interval.",
     ),
     WALL_TIME_FIGURE,

@@ -25,11 +25,11 @@ from tierbench.postprocess.plots.canvas import (
     line_handle,
     trial_marks,
     verdict_handles,
-)
+)  # fmt: skip
 from tierbench.postprocess.plots.ladder import Plot, Series, ladder_of
 from tierbench.postprocess.schema.rows import ResourceRow, TrialRow
 from tierbench.postprocess.tables.factors import level_name, level_of
-from tierbench.postprocess.verdict.counting import counts, verdict
+from tierbench.postprocess.verdict.counting import counts
 from tierbench.postprocess.wording import worded
 
 COURSE_IN = 1.3
@@ -109,7 +109,8 @@ def uses(resources: Sequence[ResourceRow], lines: str) -> list[Use]:
     Hosts of the same role are one place on the way, whose use is that of the busiest of them.
     """
     busiest: dict[tuple[str, str], dict[str, float]] = {}
-    for row in sorted(resources, key=_along):
+    places = {role: place for place, role in enumerate(ROLES)}
+    for row in sorted(resources, key=lambda row: (places.get(row.role, len(ROLES)), row.role)):
         if row.utilisation is None or row.on_the_way == "no":
             continue
         trials = busiest.setdefault((f"{row.role}: {row.resource}", level_of(row, lines)), {})
@@ -150,10 +151,6 @@ def bottleneck_chart(resources: Sequence[ResourceRow], lines: str, looks: Mappin
     return figure
 
 
-def _along(row: ResourceRow) -> tuple[int, str]:
-    return (ROLES.index(row.role) if row.role in ROLES else len(ROLES), row.role)
-
-
 def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Mapping[str, Look]) -> Figure:
     """Both skews of each trial, to one logarithmic scale."""
     figure, panels = canvas(HEIGHT_IN - 0.3, columns=2, sharey=True)
@@ -175,11 +172,6 @@ def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Map
         ladder.mark(axes)
         axes.set_xlabel(along.label or along.name)
     panels[0].set_ylabel("first to last job of a trial [ms]")
-    legend(
-        figure,
-        [
-            *(line_handle(level_name(lines, level), looks[level]) for level in levels),
-            *verdict_handles({verdict(trial) for trial in trials}),
-        ],
-    )
+    handles = [line_handle(level_name(lines, level), looks[level]) for level in levels]
+    legend(figure, [*handles, *verdict_handles(trials)])
     return figure

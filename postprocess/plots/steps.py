@@ -1,73 +1,75 @@
-"""What more jobs bring: the rate of a batch against that of the next smaller one, and where the ladder is full."""
+"""What more bring: the rate with each number of jobs over that with fewer, where it saturates, and how it scales."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
 
-from tierbench.postprocess.plots.canvas import DOT, HEIGHT_IN, INK, MUTED, PAPER, Look, canvas, legend
-from tierbench.postprocess.plots.ladder import Ladder, Plot, draw_line, drawn, ladder_of, line_handles
+from tierbench.dags.levels import JOBS, Factor, level_text
+from tierbench.postprocess.plots.canvas import DOT, INK, MUTED, PAPER
+from tierbench.postprocess.plots.ladder import BESIDE, Ladder, Plot, Series, draw_line, drawn, ladder_of, line_handles
 from tierbench.postprocess.schema.rows import RATE, TrialRow
-from tierbench.postprocess.schema.run_rows import KneeRow
+from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, MEASURED
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.tables.factors import level_of
 from tierbench.postprocess.verdict.counting import counts
 
-Step = tuple[int, float]  # the larger batch, and what became of the rate
-SMALL = 0.62  # of a figure's height, where several are below each other
+Step = tuple[int, float]  # the larger number of jobs, and what became of the rate
 
 
 def slopes(rates: Mapping[int, float], batches: Sequence[int]) -> list[Step]:
-    """The delivered rate of each batch over that of the next smaller one; no step over a batch that is missing."""
+    """The rate of each number of jobs over that of the next smaller one; no step over one that is missing."""
     steps = [(before, after) for before, after in pairwise(batches) if before in rates and after in rates]
     return [(after, rates[after] / rates[before]) for before, after in steps]
-
-
-def linear(batches: Sequence[int]) -> list[Step]:
-    """What the slopes would be if each job brought its share."""
-    return [(after, after / before) for before, after in pairwise(batches)]
 
 
 def slope_ladder(plots: Sequence[Plot]) -> Figure:
     """The thesis' rate of increase: its mean with its interval, and of each repetition."""
     full = ladder_of(plots)
     batches, ladder = [int(level) for level in full.factor.levels], full.from_second()
+    linear = slopes({jobs: jobs for jobs in batches}, batches)  # if each job brought its share
+    dashed: dict[str, Any] = {"color": MUTED, "linestyle": (0, (3, 3)), "linewidth": 1}
 
     def draw(axes: Axes, plot: Plot) -> None:
         axes.axhline(1, color=INK, linewidth=0.9)
-        places, factors = zip(*((ladder.place(str(jobs)), factor) for jobs, factor in linear(batches)), strict=True)
-        axes.plot(places, factors, color=MUTED, linestyle=(0, (3, 3)), linewidth=1, marker="_", markersize=14)
+        places, factors = zip(*((ladder.place(str(jobs)), factor) for jobs, factor in linear), strict=True)
+        axes.plot(places, factors, marker="_", markersize=14, **dashed)
         for number, line in enumerate(plot.series):
             place = (number, len(plot.series))
             rows = [row for row in line.summary if row.growth.value is not None]
             draw_line(axes, line, [(ladder.dodged(row, *place), row.growth) for row in rows])
             steps = list(_of_repetitions(line.trials, batches))
-            beside, growths = [ladder.beside(str(jobs), *place) for jobs, _ in steps], [step for _, step in steps]
+            beside = [ladder.aside(str(jobs), *place, BESIDE) for jobs, _ in steps]
             look = line.look
-            axes.plot(beside, growths, linestyle="none", color=look.color, marker=look.marker, markersize=DOT)
+            axes.plot(
+                beside, [step for _, step in steps], linestyle="none", color=look.color, marker=look.marker,
+                markersize=DOT,
+            )  # fmt: skip
         axes.set_ylim(bottom=0)
 
-    dashes = Line2D([], [], color=MUTED, linestyle=(0, (3, 3)), linewidth=1, label="each job brings its share")
+    dashes = Line2D([], [], label="each job brings its share", **dashed)
     level = Line2D([], [], color=INK, linewidth=0.9, label="more jobs bring nothing")
-    label = "rate over that with fewer jobs"
-    return drawn(plots, ladder, label, draw, [*line_handles(plots), dashes, level], from_zero=False)
+    handles = [*line_handles(plots), dashes, level]
+    return drawn(plots, ladder, "rate over that with fewer jobs", draw, handles, from_zero=False)
 
 
 def gain_ladder(plots: Sequence[Plot]) -> Figure:
-    """What the step to each batch adds to the rate, with its interval."""
+    """What the step to each number of jobs adds to the rate, with its interval."""
     ladder = ladder_of(plots).from_second()
 
     def draw(axes: Axes, plot: Plot) -> None:
         axes.axhline(0, color=INK, linewidth=0.9)
         for number, line in enumerate(plot.series):
-            steps = [(row, row.gain) for row in line.summary if row.gain.value is not None]
-            draw_line(axes, line, [(ladder.dodged(row, number, len(plot.series)), gain) for row, gain in steps])
+            rows = [row for row in line.summary if row.gain.value is not None]
+            draw_line(axes, line, [(ladder.dodged(row, number, len(plot.series)), row.gain) for row in rows])
 
-    label = "gain over fewer jobs [Mb/s]"
-    return drawn(plots, ladder, label, draw, line_handles(plots), from_zero=False)
+    return drawn(plots, ladder, "gain over fewer jobs [Mb/s]", draw, line_handles(plots), from_zero=False)
 
 
 def _of_repetitions(trials: Sequence[TrialRow], batches: Sequence[int]) -> Iterator[Step]:
@@ -79,56 +81,57 @@ def _of_repetitions(trials: Sequence[TrialRow], batches: Sequence[int]) -> Itera
         yield from slopes(rates[repeat], batches)
 
 
-def saturation_plot(plots: Sequence[Plot], knees: Sequence[Mapping[str, KneeRow]], label: str) -> Figure:
-    """A pair of axes for each plot, to one scale; its saturation points are by the names of its lines."""
-    height = HEIGHT_IN if len(plots) == 1 else SMALL * HEIGHT_IN * len(plots)
-    figure, panels = canvas(height, rows=len(plots), sharex=True, sharey=True)
-    for axes, plot, of_lines in zip(panels, plots, knees, strict=True):
+def saturation_plot(plots: Sequence[Plot]) -> Figure:
+    """Means without bars; a cross where they bend, as wide and high as the intervals; the prediction, hollow."""
+    later = {line.knee.predicted_jobs for plot in plots for line in plot.series if line.knee}
+    jobs = {trial.jobs for plot in plots for trial in plot.trials} | set(filter(None, later))
+    scale = "log" if Ladder(plots[0].along).even else "linear"
+    ladder = Ladder(Factor(JOBS, tuple(sorted(jobs)), plots[0].along.label), scale)
+
+    def draw(axes: Axes, plot: Plot) -> None:
         for line in plot.series:
+            color, marker, knee = line.look.color, line.look.marker, line.knee
             rows = [row for row in line.summary if row.means[RATE].value is not None]
-            values = [row.means[RATE].value or 0.0 for row in rows]
-            axes.plot(
-                [row.jobs for row in rows], values, color=line.look.color, marker=line.look.marker, markersize=DOT
-            )
-            if row := of_lines.get(line.label):
-                _saturation(axes, row, line.look)
-        if len(plots) > 1:
-            axes.set_title(plot.title, loc="left", pad=3)
-        axes.set_ylabel(label)
-    batches = sorted({trial.jobs for plot in plots for trial in plot.trials})
-    later = {row.predicted_jobs for of_lines in knees for row in of_lines.values() if row.predicted_jobs}
-    if Ladder(plots[0].along).even:
-        panels[0].set_xscale("log", base=2)
-    panels[-1].set_xticks([*batches, *sorted(later - set(batches))], labels=None)
-    panels[-1].xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    panels[-1].xaxis.set_minor_locator(NullLocator())
-    panels[-1].set_xlabel("simultaneous jobs")
-    panels[0].set_ylim(0, 1.15 * max(_heights(plots, knees)))
-    cross = Line2D(
-        [], [], color=MUTED, marker="+", markersize=11, linestyle="none", label="saturation point and plateau"
+            rates = [row.means[RATE].value or 0.0 for row in rows]
+            axes.plot([row.jobs for row in rows], rates, color=color, marker=marker, markersize=DOT)
+            if knee and knee.knee.interval and knee.plateau.interval and knee.knee.value and knee.plateau.value:
+                broad: dict[str, Any] = {"color": color, "linewidth": 2.6, "alpha": 0.6}
+                axes.plot(knee.knee.interval, [knee.plateau.value] * 2, gid="saturation", **broad)
+                axes.plot([knee.knee.value] * 2, knee.plateau.interval, **broad)
+            if knee and knee.predicted_jobs:
+                _draw_hollow(axes, line, [(knee.predicted_jobs, knee.predicted)], "predicted")
+
+    none: dict[str, Any] = {"color": MUTED, "linestyle": "none"}
+    cross = Line2D([], [], marker="+", markersize=11, label="saturation point and plateau", **none)
+    hollow = Line2D([], [], marker="o", markerfacecolor=PAPER, label="predicted of more jobs", **none)
+    return drawn(plots, ladder, "delivered throughput [Mb/s]", draw, [*line_handles(plots), cross, hollow])
+
+
+def _draw_hollow(axes: Axes, line: Series, points: Sequence[tuple[float, Interval]], what: str) -> None:
+    """Marks of what nobody measured."""
+    draw_line(axes, line, points, linestyle="none", markerfacecolor=PAPER, gid=what)
+
+
+def scaling_plot(plots: Sequence[Plot], along: Factor) -> Figure:
+    """The mean at each level of a factor; dotted and hollow where it is extrapolated."""
+    rows = [row for plot in plots for line in plot.series for row in line.scaling]
+    there = {level_of(row, along.name) for row in rows}
+    ladder = Ladder(
+        replace(along, levels=tuple(level for level in along.in_order.levels if level_text(level) in there))
     )
-    hollow = Line2D(
-        [], [], color=MUTED, marker="o", markerfacecolor=PAPER, linestyle="none", label="predicted of more jobs"
-    )
-    legend(figure, [*line_handles(plots), cross, hollow])
-    return figure
 
+    def draw(axes: Axes, plot: Plot) -> None:
+        for line in plot.series:
+            placed = [(ladder.place(level_of(row, along.name)), row) for row in line.scaling]
+            points = sorted(placed, key=lambda pair: pair[0])
+            if any(row.kind == EXTRAPOLATED for row in line.scaling):
+                values = [row.delivered.value or 0.0 for _, row in points]
+                axes.plot([place for place, _ in points], values, linestyle=":", color=line.look.color)
+            measured = [(place, row.delivered) for place, row in points if row.kind == MEASURED]
+            draw_line(axes, line, measured, gid=MEASURED)
+            guessed = [(place, row.delivered) for place, row in points if row.kind == EXTRAPOLATED]
+            _draw_hollow(axes, line, guessed, EXTRAPOLATED)
 
-def _heights(plots: Sequence[Plot], knees: Sequence[Mapping[str, KneeRow]]) -> list[float]:
-    means = [row.means[RATE].value or 0.0 for plot in plots for line in plot.series for row in line.summary]
-    return [*means, *(row.predicted.value or 0.0 for of_lines in knees for row in of_lines.values())]
-
-
-def _saturation(axes: Axes, row: KneeRow, look: Look) -> None:
-    """A cross as wide and high as the intervals, and the prediction, hollow."""
-    if row.knee.interval and row.plateau.interval and row.knee.value and row.plateau.value:
-        axes.plot(
-            row.knee.interval, [row.plateau.value] * 2, color=look.color, linewidth=2.6, alpha=0.6, gid="saturation"
-        )
-        axes.plot([row.knee.value] * 2, row.plateau.interval, color=look.color, linewidth=2.6, alpha=0.6)
-    if row.predicted_jobs and row.predicted.value:
-        below, above = row.predicted.reach
-        axes.errorbar(
-            [row.predicted_jobs], [row.predicted.value], yerr=[[below], [above]], color=look.color, linestyle="none",
-            marker=look.marker, markerfacecolor=PAPER, elinewidth=1.2, gid="predicted",
-        )  # fmt: skip
+    hollow = Line2D([], [], linestyle=":", color=MUTED, marker="o", markerfacecolor=PAPER, label=EXTRAPOLATED)
+    handles = [*line_handles(plots), *([hollow] if any(row.kind == EXTRAPOLATED for row in rows) else [])]
+    return drawn(plots, ladder, "delivered throughput [Mb/s]", draw, handles)

@@ -96,7 +96,7 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     else:
         said = (
             shares_of_alone(results, rests.ranked, where)
-            or shares_of_baseline(results, rests.ranked, where)
+            or shares_of_baseline(results, point, where)
             or _compared(results, point, where)
         )
     # What takes an answer back, and its cause, stand in it: wherever it is read, the notes may not be.
@@ -293,7 +293,7 @@ def _most(trials: list[TrialRow], at_most: int = 3) -> list[str]:
 NOTES = (
     Note(lambda of: round_trips(of.results, of.panel)),
     Note(lambda of: each_files_time(of.results, of.panel)),
-    Note(lambda of: amplification_notes(of.results, list(of.ranked))),
+    Note(lambda of: amplification_notes(of.results, of.ranked)),
     Note(lambda of: _along(of.results, of.panel)),
     Note(lambda of: saturation_notes(of.results, of.panel)),
     Note(lambda of: _wall_time(of.results, of.ranked), when=lambda of: of.results.rate == RATE),

@@ -41,7 +41,8 @@ def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
             if len((plot := _plot(runs, panel, line, metric.column)).series) > 1
         ]
         for sheet in sheets_of(plots, metric.column):
-            yield replace(ladder_picture(metric, sheet, as_the_papers(first)), place=SHOWN)
+            caption = f"{metric.caption} {metric.papers if as_the_papers(first) else ''}"
+            yield replace(ladder_picture(metric, sheet, caption.strip()), place=SHOWN)
 
 
 def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot:

@@ -7,12 +7,12 @@ from typing import Any
 
 from tierbench.dags.levels import ACCESS, PAIR, WORKLOAD
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
-from tierbench.postprocess.compare.points import RunPoint, Standing, within
+from tierbench.postprocess.compare.points import RunPoint, within
 from tierbench.postprocess.report.markup import Markup, element, joined, table, unbroken
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import level_name
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.wording import between, counted, factor, figures, listed, percent
+from tierbench.postprocess.wording import counted, factor, figures, listed, percent, with_interval
 
 FASTEST, LEADS, BASELINE, DOUBTED = "fastest", "leads", "baseline", "doubted"
 NO_INTERVAL, NOTHING_USABLE = "no interval", "none"
@@ -38,8 +38,7 @@ def what_is_compared(results: Results) -> str:
 
 def bounded(ratio: Interval) -> str:
     """1.18 (95 % CI 1.13–1.22)."""
-    interval = f" (95\N{NO-BREAK SPACE}% CI {between(*ratio.interval)})" if ratio.interval else ""
-    return f"{factor(ratio.value)}{interval}"
+    return with_interval(ratio, "95\N{NO-BREAK SPACE}% CI ")
 
 
 def place_names(results: Results, points: Sequence[RunPoint]) -> list[str]:
@@ -60,7 +59,7 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
             wins.setdefault(point.reference.line, []).append(point)
     sentences = []
     for line, won in wins.items():
-        leads = sorted((_next(point).lead for point in won), key=lambda lead: lead.value or 0.0)
+        leads = sorted((min((other.lead for other in point.others), key=_size) for point in won), key=_size)
         much = bounded(leads[0]) if len(won) == 1 else f"{factor(leads[0].value)} to {factor(leads[-1].value)}"
         named = _at(points, won, places)
         sentences.append(f"{level_name(lines, line)} is the fastest {what} {named}: {much} times the next.")
@@ -89,8 +88,8 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
     return len(wins) == 1 and all(point.clear for point in points), " ".join(sentences)
 
 
-def _next(point: RunPoint) -> Standing:
-    return min(point.others, key=lambda other: other.lead.value or 0.0)
+def _size(ratio: Interval) -> float:
+    return ratio.value or 0.0
 
 
 def _at(points: Sequence[RunPoint], some: Sequence[RunPoint], places: Mapping[int, str]) -> str:
@@ -106,8 +105,7 @@ def _cells(results: Results, point: RunPoint) -> dict[str, Cell]:
     lead = BASELINE if results.layout.baseline == point.reference.line else FASTEST if point.clear else LEADS
     cells = {point.reference.line: (lead if point.others else NO_INTERVAL, rate)}
     for other in point.others:
-        ratio = f"{factor(other.ratio.value)}" if other.ratio.value is not None else ""
-        ratio += f" ({between(*other.ratio.interval)})" if other.ratio.interval else ""
+        ratio = with_interval(other.ratio) if other.ratio.value is not None else ""
         cells[other.line] = (DOUBTED if other.by_valid else other.result or NO_INTERVAL, ratio)
     return {**cells, **dict.fromkeys(point.without, (NOTHING_USABLE, ""))}
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS
+from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
+from tierbench.postprocess.compare.points import RunPoint, outcome, within
 from tierbench.postprocess.measures.saturation import FLAT, FULL, RISING
 from tierbench.postprocess.schema.rows import RATE, SENT, SUMMED
-from tierbench.postprocess.schema.run_rows import MEASURED, KneeRow, ScalingRow, SummaryRow
+from tierbench.postprocess.schema.run_rows import MEASURED, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import counts
-from tierbench.postprocess.wording import TIMES, between, factor, figures, listed, percent, span
+from tierbench.postprocess.wording import TIMES, between, figures, listed, percent, span, with_interval
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
-SIZEABLE = 0.1  # what a difference has to come to, if two are not to be alike
-APART, SAME, UNKNOWN, SINGLE = "apart", "same", "unknown", "single"
 STARTED = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
 EACH, ROUND_TRIPS = "fetch_s", "round_trips_per_fetch"
 AMPLIFICATION = "amplification"
@@ -36,32 +36,24 @@ class Shares(NamedTuple):
     notes: list[str]
 
 
-def shares_of_baseline(results: Results, ranked: Sequence[SummaryRow], where: str) -> Shares | None:
-    """The sentence that compares each level with the baseline; None where there is none, or nothing beside it.
-
-    A level is equivalent only if all of its interval is near 1: not distinguishable does not mean equal.
-    """
-    lines, baseline = results.layout.lines, results.layout.baseline
-    of = next((row for row in ranked if level_of(row, lines) == baseline), None)
-    others = [row for row in ranked if row is not of]
-    if of is None or not others:
+def shares_of_baseline(results: Results, point: RunPoint, where: str) -> Shares | None:
+    """The sentence that compares each level with the baseline; None where there is none."""
+    lines, reference = results.layout.lines, point.reference
+    if reference.line != results.layout.baseline:
         return None
-    kinds: dict[str, list[str]] = {APART: [], SAME: [], UNKNOWN: [], SINGLE: []}
-    doubtful = []
-    for row in others:
-        name, compared = level_name(lines, level_of(row, lines)), results.compared_with(row, baseline, results.rate)
-        ratio = compared.ratio if compared else Interval()
-        kind = _kind(ratio)
-        kinds[kind].append(f"{name} {_ratio_words(ratio)}".strip())
-        if compared and kind in (APART, SAME) and compared.is_doubted and _kind(compared.by_valid) != kind:
-            doubtful.append(name)
-    parts = [f"{listed(kinds[APART])} of it"] if kinds[APART] else []
-    parts += [f"equivalent within {percent(SIZEABLE)}: {listed(kinds[SAME])}"] if kinds[SAME] else []
-    parts += [f"not distinguishable: {listed(kinds[UNKNOWN])}"] if kinds[UNKNOWN] else []
-    parts += [f"no interval, too few repetitions: {listed(kinds[SINGLE])}"] if kinds[SINGLE] else []
-    rate = figures(of.means[results.rate].value, results.unit)
-    sentence = f"{where}, against {level_name(lines, baseline)} ({rate}): {'; '.join(parts)}."
-    return Shares(not (kinds[UNKNOWN] or kinds[SINGLE] or doubtful), sentence, without_suspects(doubtful))
+    kinds: dict[str, list[str]] = {}
+    for other in point.others:
+        kind = "apart" if other.result in (FASTER, SLOWER) else other.result
+        kinds.setdefault(kind, []).append(f"{level_name(lines, other.line)} {with_interval(other.ratio)}")
+    words = {
+        "apart": "{} of it", EQUIVALENT: f"equivalent within {percent(within(results))}: {{}}",
+        INCONCLUSIVE: "not distinguishable: {}", "": "no interval, too few repetitions: {}",
+    }  # fmt: skip
+    parts = [said.format(listed(kinds[kind])) for kind, said in words.items() if kind in kinds]
+    doubtful = [level_name(lines, other.line) for other in point.others if other.by_valid]
+    rate = figures(reference.row.means[results.rate].value, results.unit)
+    sentence = f"{where}, against {level_name(lines, reference.line)} ({rate}): {'; '.join(parts)}."
+    return Shares(not ({INCONCLUSIVE, ""} & kinds.keys() or doubtful), sentence, without_suspects(doubtful))
 
 
 def without_suspects(doubtful: Sequence[str]) -> list[str]:
@@ -69,25 +61,14 @@ def without_suspects(doubtful: Sequence[str]) -> list[str]:
     return [f"Without the SUSPECT trials that is not so of {listed(doubtful)}."] if doubtful else []
 
 
-def _kind(ratio: Interval) -> str:
-    if ratio.interval is None:
-        return SINGLE
-    low, high = ratio.interval
-    if low > 1 - SIZEABLE and high < 1 + SIZEABLE:
-        return SAME
-    return UNKNOWN if low <= 1 <= high else APART
-
-
-def _ratio_words(ratio: Interval) -> str:
-    if ratio.value is None:
-        return ""
-    return factor(ratio.value) + (f" ({between(*ratio.interval)})" if ratio.interval else "")
-
-
 def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) -> Shares | None:
-    """The sentence that answers it, and whether it is clear; None unless one line of them took turns."""
+    """The sentence about what jobs get beside others; None unless one line of them took turns."""
     lines = results.layout.lines
-    starts = {level_of(row, lines): _start_of(results, row) for row in ranked}
+    starts: dict[str, str] = {}
+    for row in ranked:
+        trials = results.trials_at({name: level_of(row, name) for name in results.factors})
+        begun = {trial.started for trial in trials}
+        starts[level_of(row, lines)] = begun.pop() if len(begun) == 1 else ""
     alone = [row for row in ranked if starts[level_of(row, lines)] == IN_TURN]
     others = [row for row in ranked if starts[level_of(row, lines)] != IN_TURN]
     if len(alone) != 1 or not others:
@@ -97,11 +78,10 @@ def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) 
         compared = results.compared_with(row, level_of(alone[0], lines), SUMMED)
         if compared is None or compared.ratio.value is None:
             return None
-        ratio, start = compared.ratio, starts[level_of(row, lines)]
-        clear = clear and ratio.interval is not None
-        interval = f" ({between(*ratio.interval)})" if ratio.interval else ""
-        shares.append(f"{STARTED.get(start, f'started {start} they get')} {factor(ratio.value)}{interval}")
-        if compared.is_doubted and _side(compared.by_valid) != _side(ratio):
+        start = starts[level_of(row, lines)]
+        clear = clear and compared.ratio.interval is not None
+        shares.append(f"{STARTED.get(start, f'started {start} they get')} {with_interval(compared.ratio)}")
+        if compared.is_doubted and outcome(compared.by_valid, 0) != outcome(compared.ratio, 0):
             doubtful.append(level_name(lines, level_of(row, lines)))
     rates = listed([figures(row.means[SUMMED].value, "Mb/s") for row in others])
     sentence = (
@@ -111,51 +91,31 @@ def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) 
     return Shares(clear and not doubtful, sentence, without_suspects(doubtful))
 
 
-def _start_of(results: Results, row: SummaryRow) -> str:
-    """How the trials of a row of the summary began; nothing if that differs."""
-    point = {name: level_of(row, name) for name in results.factors}
-    starts = {trial.started for trial in results.trials_at(point)}
-    return starts.pop() if len(starts) == 1 else ""
-
-
-def _side(ratio: Interval) -> str:
-    """Whether they get less together, more, or what cannot be told from as much; nothing where there is no telling."""
-    if ratio.interval is None:
-        return ""
-    low, high = ratio.interval
-    return "less" if high < 1 else "more" if low > 1 else "either"
-
-
-def each_files_time(results: Results, panel: Panel) -> list[str]:
+def each_files_time(results: Results, panel: Panel) -> Iterator[str]:
     """A note for each place along x at which jobs had lists of files to work through once."""
-    return [note for x in results.ladder(panel) if (note := _file_times_at(results, panel, x))]
-
-
-def _file_times_at(results: Results, panel: Panel, x: str) -> str:
-    point = results.at(panel, x=x)
-    trials = [trial for trial in rows_at(results.trials_at(panel.levels), point) if counts(trial)]
-    if not any((trial.job_files or 0) > 1 and trial.job_for_s is None for trial in trials):
-        return ""
-    rows = [row for row in results.summaries_at(point) if row.trials and row.means[EACH].value is not None]
-    quickest_first = sorted(rows, key=lambda row: row.means[EACH].value or 0.0)
-    times = [
-        _file_time(results, row, before) for before, row in zip([None, *quickest_first], quickest_first, strict=False)
-    ]
-    where = level_name(results.layout.x, x)
-    return f"The time of a file, with its share of logging in, at {where}: {'; '.join(times)}." if times else ""
-
-
-def _file_time(results: Results, row: SummaryRow, before: SummaryRow | None) -> str:
     lines = results.layout.lines
-    trips = row.means[ROUND_TRIPS].value
-    said = f"{level_name(lines, level_of(row, lines))} {_ms(row.means[EACH].value)}"
-    said += f" or {figures(trips)} round trips" if trips else ""
-    longer = results.compared_with(row, level_of(before, lines), EACH) if before else None
-    more = longer.more if longer else Interval()
-    if more.value is None:
-        return said
-    interval = f" (95\N{NO-BREAK SPACE}% interval {' to '.join(map(_ms, more.interval))})" if more.interval else ""
-    return f"{said}, {_ms(more.value)}{interval} more"
+    for x in results.ladder(panel):
+        point = results.at(panel, x=x)
+        trials = [trial for trial in results.trials_at(point) if counts(trial)]
+        if not any((trial.job_files or 0) > 1 and trial.job_for_s is None for trial in trials):
+            continue
+        rows = [row for row in results.summaries_at(point) if row.trials and row.means[EACH].value is not None]
+        times: list[str] = []
+        before: SummaryRow | None = None
+        for row in sorted(rows, key=lambda row: row.means[EACH].value or 0.0):
+            trips = row.means[ROUND_TRIPS].value
+            said = f"{level_name(lines, level_of(row, lines))} {_ms(row.means[EACH].value)}"
+            said += f" or {figures(trips)} round trips" if trips else ""
+            longer = results.compared_with(row, level_of(before, lines), EACH) if before else None
+            if longer and longer.more.value is not None:
+                ends = " to ".join(map(_ms, longer.more.interval or ()))
+                interval = f" (95\N{NO-BREAK SPACE}% interval {ends})" if ends else ""
+                said += f", {_ms(longer.more.value)}{interval} more"
+            times.append(said)
+            before = row
+        if times:
+            where = level_name(results.layout.x, x)
+            yield f"The time of a file, with its share of logging in, at {where}: {'; '.join(times)}."
 
 
 def _ms(seconds: float | None) -> str:
@@ -176,10 +136,7 @@ def round_trips(results: Results, panel: Panel) -> Iterator[str]:
         if fit is None:
             continue
         apart = [level for place, level in enumerate(levels) if len({other[place] for other in groups}) > 1]
-        low, high = fit.each.low, fit.each.high
-        interval = (
-            f" (95\N{NO-BREAK SPACE}% interval {between(low, high)})" if low is not None and high is not None else ""
-        )
+        interval = f" (95\N{NO-BREAK SPACE}% interval {between(*fit.each.interval)})" if fit.each.interval else ""
         # A line that begins below nothing is bent: what is near waits for less.
         beside = (
             f" and takes {figures(1e3 * fit.beside_s, 'ms')} beside them" if fit.beside_s >= 0 else ", fewer if near"
@@ -204,74 +161,58 @@ def _is_distance(results: Results, factor: str) -> bool:
     return all(len(those) == 1 for those in times.values()) and len(set().union(*times.values())) > 1
 
 
-def amplification_notes(results: Results, ranked: list[SummaryRow]) -> list[str]:
+def amplification_notes(results: Results, ranked: Sequence[SummaryRow]) -> Iterator[str]:
     """Notes on read amplification, given the means of all lines at the place that decides."""
-
-    def name(row: SummaryRow) -> str:
-        return level_name(results.layout.lines, level_of(row, results.layout.lines))
-
-    wasteful = [row for row in ranked if (row.means[AMPLIFICATION].value or 0.0) > MUCH]
+    lines = results.layout.lines
+    named = [(level_name(lines, level_of(row, lines)), row) for row in ranked]
+    wasteful = [(name, row) for name, row in named if (row.means[AMPLIFICATION].value or 0.0) > MUCH]
     if not wasteful:
-        return []
-    each = [f"{name(row)} {_amplification(row)} ({figures(row.means[SENT].value, 'Mb/s')})" for row in wasteful]
-    over = "over" if results.layout.lines == ACCESS else "with"
-    workload = (results.experiment.get("workloads") or {}).get(wasteful[0].workload) or {}
-    avoided = LARGER_CACHE if CACHE in (workload.get("options") or {}) else ELSE
-    notes = [
-        f"Read amplification: the storage sent more than was delivered {over} {listed(each)}. The rest was read ahead"
-        f" in vain, sent again, or background traffic. What may avoid it: {avoided}."
+        return
+    each = [
+        f"{name} {with_interval(row.means[AMPLIFICATION], write=_times)} ({figures(row.means[SENT].value, 'Mb/s')})"
+        for name, row in wasteful
     ]
-    if results.rate != RATE:  # between two turns nothing is sent
-        return notes
-    by_sent = sorted(
-        (row for row in ranked if row.means[SENT].value is not None), key=lambda row: -(row.means[SENT].value or 0.0)
+    workload = (results.experiment.get("workloads") or {}).get(wasteful[0][1].workload) or {}
+    avoided = LARGER_CACHE if CACHE in (workload.get("options") or {}) else ELSE
+    yield (
+        "Read amplification: the storage sent more than was delivered"
+        f" {'over' if lines == ACCESS else 'with'} {listed(each)}. The rest was read ahead"
+        f" in vain, sent again, or background traffic. What may avoid it: {avoided}."
     )
-    if by_sent and name(by_sent[0]) != name(ranked[0]):
-        first = by_sent[0]
-        notes.append(
-            f"By what the storage sent, the thesis’ measure, {name(first)} would come first"
+    name, first = max(named, key=lambda pair: pair[1].means[SENT].value or 0.0)
+    if results.rate == RATE and name != named[0][0]:  # between two turns nothing is sent
+        yield (
+            f"By what the storage sent, the thesis’ measure, {name} would come first"
             f" ({figures(first.means[SENT].value, 'Mb/s')},"
             f" {figures(first.means[RATE].value, 'Mb/s')} of it delivered)."
         )
-    return notes
 
 
-def _amplification(row: SummaryRow) -> str:
-    mean = row.means[AMPLIFICATION]
-    interval = span(mean)
-    return f"{mean.value:.2f}{TIMES}" + (f" ({interval})" if interval else "")
+def _times(number: float | None) -> str:
+    return f"{number:.2f}{TIMES}"
 
 
 def saturation_notes(results: Results, panel: Panel) -> list[str]:
     """From how many jobs on more bring nothing, by the lines of a panel; and why that is unknown of others."""
     points: list[str] = []
     unknown: dict[str, list[str]] = {}
-    for row in rows_at(results.knees, _without_jobs(panel)):
+    for row in rows_at(results.knees, panel.without(JOBS).levels):
         line = level_name(results.layout.lines, level_of(row, results.layout.lines))
-        if sentence := _saturation(row):
-            points.append(f"{line} {sentence}")
+        plateau = f"a plateau of {_with(row.plateau, 'Mb/s')}"
+        further = f"; beyond, one further brings {_with(row.further, 'Mb/s')}" if row.further.value is not None else ""
+        sentences = {
+            FULL: f"with {_with(row.knee, 'jobs')}, {plateau}; each job before brings"
+            f" {figures(row.each.value, 'Mb/s')}{further}",
+            FLAT: f"with fewer than {figures(row.knee.high, 'jobs')}, {plateau}{further}",
+            RISING: f"with more than {figures(row.knee.low, 'jobs')}, more than were measured; each job brings"
+            f" {_with(row.each, 'Mb/s')}",
+        }
+        if row.state in sentences:
+            points.append(f"{line} {sentences[row.state]}")
         else:
             unknown.setdefault(row.why, []).append(line)
     notes = [f"Saturation point: {'; '.join(points)}."] if points else []
     return [*notes, *(f"Saturation point of {listed(lines)}: unknown ({why})." for why, lines in unknown.items())]
-
-
-def _without_jobs(panel: Panel) -> dict[str, str]:
-    return {name: text for name, text in panel.levels.items() if name != JOBS}
-
-
-def _saturation(row: KneeRow) -> str:
-    further = f"; beyond, one further brings {_with(row.further, 'Mb/s')}" if row.further.value is not None else ""
-    plateau = f"a plateau of {_with(row.plateau, 'Mb/s')}"
-    if row.state == FULL:
-        each = f"each job before brings {figures(row.each.value, 'Mb/s')}"
-        return f"with {_with(row.knee, 'jobs')}, {plateau}; {each}{further}"
-    if row.state == FLAT:
-        return f"with fewer than {figures(row.knee.high, 'jobs')}, {plateau}{further}"
-    if row.state == RISING:
-        each = f"each job brings {_with(row.each, 'Mb/s')}"
-        return f"with more than {figures(row.knee.low, 'jobs')}, more than were measured; {each}"
-    return ""
 
 
 def _with(bounded: Interval, unit: str) -> str:
@@ -289,42 +230,25 @@ def scaling_of(results: Results) -> tuple[bool, str] | None:
         return None
     along = measured[0].factor
     most = max(float(level_of(row, along)) for row in measured)
-    by_least: dict[str, list[ScalingRow]] = {}
-    for row in (row for row in measured if float(level_of(row, along)) == most):
-        by_least.setdefault(row.against, []).append(row)
-    sentences = [_of_least(results, along, least, rows) for least, rows in by_least.items()]
-    points = [row for rows in by_least.values() for row in rows]
-    doubted = [row for row in points if _is_doubted(results, row)]
-    if doubted:
+    points = [row for row in measured if float(level_of(row, along)) == most]
+    several = [name for name, factor in results.factors.items() if name != along and factor.several]
+
+    def where(rows: Sequence[ScalingRow]) -> str:
+        """Where some points are, if they differ from others in anything else."""
+        places = [", ".join(level_name(name, level_of(row, name)) for name in several) for row in rows]
+        return f" at {'; '.join(places)}" if any(places) else ""
+
+    sentences = []
+    for least in dict.fromkeys(row.against for row in points):
+        rows = [row for row in points if row.against == least]
+        shares = [f"{with_interval(row.scale, '95 % interval ')}{where([row])}" for row in rows]
+        named, few = level_name(along, level_of(rows[0], along)), "one alone" if least == "1" else f"each of {least}"
         sentences.append(
-            f"That rests on SUSPECT trials{_where(results, doubted) if len(doubted) < len(points) else ''}."
+            f"With {named} instead of {least}, each brings this share of what {few} does: {'; '.join(shares)}."
         )
+    # Where some of the pairs behind a scale factor have a SUSPECT trial.
+    compared = [(row, results.compared_with(row, row.against, RATE, along)) for row in points]
+    doubted = [row for row, ratio in compared if ratio and ratio.is_doubted]
+    if doubted:
+        sentences.append(f"That rests on SUSPECT trials{where(doubted) if len(doubted) < len(points) else ''}.")
     return all(row.scale.interval for row in points) and not doubted, " ".join(sentences)
-
-
-def _is_doubted(results: Results, row: ScalingRow) -> bool:
-    """Whether some of the pairs by which its scale factor was found have a SUSPECT trial."""
-    compared = results.compared_with(row, row.against, RATE, row.factor)
-    return compared is not None and compared.is_doubted
-
-
-def _where(results: Results, rows: Sequence[ScalingRow]) -> str:
-    """Where some points are, if they differ from others in anything else."""
-    places = [", ".join(_others(results, row)) for row in rows]
-    return f" at {'; '.join(places)}" if any(places) else ""
-
-
-def _of_least(results: Results, along: str, least: str, rows: list[ScalingRow]) -> str:
-    """The sentence about points that are held against the same least level."""
-    shares = []
-    for row in rows:
-        interval = f" (95 % interval {between(*row.scale.interval)})" if row.scale.interval else ""
-        shares.append(f"{factor(row.scale.value)}{interval}{_where(results, [row])}")
-    named, few = level_name(along, level_of(rows[0], along)), "one alone" if least == "1" else f"each of {least}"
-    return f"With {named} instead of {least}, each brings this share of what {few} does: {'; '.join(shares)}."
-
-
-def _others(results: Results, row: ScalingRow) -> list[str]:
-    """The levels in which a point differs from others, but for the one along which it is scaled."""
-    several = [name for name in results.factors if name != row.factor and results.factors[name].several]
-    return [level_name(name, level_of(row, name)) for name in several]

@@ -12,13 +12,13 @@ from tierbench import names
 from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.plots.canvas import (
     FOLDED,
-    KNOWN,
     OTHERS,
+    PAPER_METHODS,
     PAPERS,
     SHOWN,
     Look,
     Missing,
-    Saved,
+    Picture,
     inline,
     page_colors,
 )
@@ -44,14 +44,14 @@ from tierbench.postprocess.wording import counted, moment
 FILES = (*names.TABLES, names.SCHEMA, names.PLAN, names.SITE, names.EXPERIMENT)
 
 
-Drawn = Sequence[Saved | Missing]
+Drawn = Sequence[Picture | Missing]
 FIRST = 3  # answers that stand on the first screen, if there are many more
 
 
 def run_page(results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Path, plots: Path) -> str:
     """The whole page, as a file's text: question, verdicts, answer and the figure that shows it; then the rest."""
     question = str(results.plan.get("question") or "")
-    pictures = [picture for picture in drawn if isinstance(picture, Saved)]
+    pictures = [picture for picture in drawn if isinstance(picture, Picture)]
     lead = next((picture for picture in pictures if picture.place == SHOWN), None)
     said_by_run = answers(results)
     rest = [picture for picture in drawn if picture is not lead]
@@ -63,7 +63,7 @@ def run_page(results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Pa
     return document(question or results.name, body)
 
 
-def first_screen(said_by_run: Sequence[Answer], grid: Markup | None, lead: Saved | None, folder: str) -> Markup:
+def first_screen(said_by_run: Sequence[Answer], grid: Markup | None, lead: Picture | None, folder: str) -> Markup:
     """The answers' sentences and the grid of all points, beside the one figure that shows them."""
     shown = said_by_run if len(said_by_run) <= FIRST + 1 else said_by_run[:FIRST]
     boxes = [answer_box(said) for said in shown]
@@ -96,7 +96,7 @@ def _sections(
             link_table(results),
         ],
     )
-    of_papers = [picture for picture in drawn if isinstance(picture, Saved) and picture.place == PAPERS]
+    of_papers = [picture for picture in drawn if isinstance(picture, Picture) and picture.place == PAPERS]
     yield "papers", "Against the papers", [_figures(of_papers, relative(plots, page)), *papers_table(results)]
     yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results, looks)]
     yield "provenance", "Provenance", list(provenance(results))
@@ -175,7 +175,7 @@ def gallery(drawn: Drawn, page: Path, plots: Path) -> Markup | None:
     """The figures that explain the answer, side by side where there is room; the others folded; what is not there."""
     folder = relative(plots, page)
     of_place = {
-        place: [picture for picture in drawn if isinstance(picture, Saved) and picture.place == place]
+        place: [picture for picture in drawn if isinstance(picture, Picture) and picture.place == place]
         for place in (SHOWN, FOLDED)
     }
     parts = [_figures(of_place[SHOWN], folder)]
@@ -189,11 +189,11 @@ def gallery(drawn: Drawn, page: Path, plots: Path) -> Markup | None:
     return joined(parts, "\n") if any(parts) else None
 
 
-def _figures(pictures: Sequence[Saved], folder: str) -> Markup | None:
+def _figures(pictures: Sequence[Picture], folder: str) -> Markup | None:
     return element("div", *(_figure(picture, folder) for picture in pictures), class_="gallery") if pictures else None
 
 
-def _figure(picture: Saved, folder: str) -> Markup:
+def _figure(picture: Picture, folder: str) -> Markup:
     links = joined([element("a", kind, href=f"{folder}/{picture.name}.{kind.lower()}") for kind in ("PNG", "SVG")], " ")
     caption = element("figcaption", unbroken(picture.caption), " ", element("span", links, class_="links"))
     drawing = element("div", Markup(inline(picture)), class_="plot", role="img", aria_label=picture.title)
@@ -263,7 +263,7 @@ def document(title: str, body: Sequence[Markup]) -> str:
 
 def _style() -> str:
     """The page's style, with the figures' colours for light and for dark."""
-    looks = (*KNOWN.values(), *OTHERS)
+    looks = (*PAPER_METHODS.values(), *OTHERS)
     variables = page_colors()
     light = "".join(f"{variables[look.color]}:{look.color};" for look in looks)
     dark = "".join(f"{variables[look.color]}:{look.on_dark};" for look in looks)

@@ -11,7 +11,7 @@ from tierbench import files
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.compare.changes import check_common, run_names
 from tierbench.postprocess.compare.differences import differences
-from tierbench.postprocess.plots.canvas import Missing, Picture, Saved, looks, save, style
+from tierbench.postprocess.plots.canvas import Missing, Picture, looks, save, style
 from tierbench.postprocess.plots.gallery import pictures
 from tierbench.postprocess.report.compare import comparison_page, comparison_pictures
 from tierbench.postprocess.report.page import run_page
@@ -61,9 +61,9 @@ def plots_beside(page: Path) -> Path:
     return page.with_name(PLOTS if page.name == PAGE else f"{page.stem}-{PLOTS}")
 
 
-def saved(drawn: Iterable[Picture | Missing], folder: Path, say: Say) -> list[Saved | Missing]:
+def saved(drawn: Iterable[Picture | Missing], folder: Path, say: Say) -> list[Picture | Missing]:
     """Write figures as they are drawn."""
-    on_disk: list[Saved | Missing] = []
+    on_disk: list[Picture | Missing] = []
     for picture in drawn:
         if isinstance(picture, Picture):
             say(f"drawing {picture.name}")

@@ -28,14 +28,14 @@ def test_each_level_is_compared_with_the_baseline_and_the_like_are_told_as_such(
     found = answered(tmp_path, FLAVOURS)
     assert found.clear
     assert found.sentence.startswith("With 1 job of root by near, against flavour=none (")
-    assert "flavour=krb5i 0.60 (0.57–0.63) and flavour=krb5p 0.20 (0.17–0.23) of it" in found.sentence
-    assert "equivalent within 10\N{NO-BREAK SPACE}%: flavour=krb5 1.01 (0.98–1.04)" in found.sentence
+    assert "flavour=krb5i 0.60 (0.59–0.61) and flavour=krb5p 0.20 (0.20–0.20) of it" in found.sentence
+    assert "equivalent within 5\N{NO-BREAK SPACE}%: flavour=krb5 1.01 (0.98–1.04)" in found.sentence
 
 
 def test_what_is_near_but_not_known_well_is_not_called_as_much(tmp_path):
     found = answered(tmp_path, dataclasses.replace(FLAVOURS, interval=0.2))
     assert not found.clear
-    assert "not distinguishable: flavour=krb5 1.01 (0.71–1.35)" in found.sentence
+    assert "not distinguishable: flavour=krb5 1.01 (0.75–1.45)" in found.sentence
 
 
 def test_a_level_without_an_interval_is_said_to_have_none(tmp_path):

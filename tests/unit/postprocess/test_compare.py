@@ -12,7 +12,7 @@ from tierbench.postprocess.compare.changes import changes, run_names
 from tierbench.postprocess.compare.differences import differences
 from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, as_junit, compare_runs, lines
 from tierbench.postprocess.plots import canvas
-from tierbench.postprocess.plots.canvas import KNOWN
+from tierbench.postprocess.plots.canvas import PAPER_METHODS
 from tierbench.postprocess.report.compare import comparison_pictures
 from tierbench.postprocess.report.write import comparison
 from tierbench.postprocess.tables.load_run import read_results
@@ -209,7 +209,7 @@ def test_runs_are_told_apart_by_their_lines_and_keep_the_colour_of_the_access(tm
         drawn = {picture.name: picture for picture in comparison_pictures(runs)}
     figure = drawn["rate.root"].figure
     assert len({axes.get_ylim() for axes in figure.axes}) == 1  # ways are compared by eye, too
-    for axes, (access, look) in zip(figure.axes, KNOWN.items(), strict=False):
+    for axes, (access, look) in zip(figure.axes, PAPER_METHODS.items(), strict=False):
         lines = [bars.lines[0] for bars in axes.containers]
         assert axes.get_title(loc="left") == access
         assert {line.get_color() for line in lines} == {look.color}

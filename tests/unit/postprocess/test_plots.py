@@ -11,10 +11,10 @@ from matplotlib.colors import to_hex
 from tests.unit.synthetic_report import RATES, Shape, write_run
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.plots import canvas, gallery
-from tierbench.postprocess.plots.canvas import KNOWN, OTHERS, PAPER, looks
+from tierbench.postprocess.plots.canvas import OTHERS, PAPER, PAPER_METHODS, looks
 from tierbench.postprocess.plots.ladder import INTERVAL, SPREAD, Ladder, error_bars, metric_ladder
 from tierbench.postprocess.plots.single_trials import typical, uses
-from tierbench.postprocess.plots.steps import linear, slopes
+from tierbench.postprocess.plots.steps import slopes
 from tierbench.postprocess.schema.rows import ResourceRow
 from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import read_results
@@ -93,7 +93,7 @@ def test_verdicts_show(results, drawn):
     )
     assert invalid.get_marker() == "x"
     assert to_hex(suspect.get_markerfacecolor()) == PAPER
-    assert (valid.get_marker(), to_hex(valid.get_markerfacecolor())) == ("o", KNOWN["direct"].color)
+    assert (valid.get_marker(), to_hex(valid.get_markerfacecolor())) == ("o", PAPER_METHODS["direct"].color)
 
 
 def test_however_many_trials_a_line_has_one_set_of_marks_for_each_verdict(results):
@@ -197,7 +197,7 @@ def test_one_repetition_has_no_bars_and_the_caption_says_so(tmp_path):
     assert error_bars([plot], "mean_mbps") == ""
     assert (
         "No error bars"
-        in gallery.ladder_picture(gallery.RATE_FIGURE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps")).caption
+        in gallery.ladder_picture(gallery.RATE_FIGURE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps"), "").caption
     )
 
 
@@ -239,12 +239,12 @@ def test_an_access_has_one_colour_in_all_figures(drawn):
             for line in axes.lines:
                 access = str(line.get_gid() or line.get_label()).split("/")[0]
                 if access in RATES:
-                    assert to_hex(line.get_color()) == KNOWN[access].color, picture.name
+                    assert to_hex(line.get_color()) == PAPER_METHODS[access].color, picture.name
 
 
 def test_looks_do_not_depend_on_what_else_is_there():
     assert looks("access", ["direct", "zebra"])["direct"] == looks("access", ["lan-xrootd", "direct"])["direct"]
-    all_of = [*KNOWN.values(), *OTHERS]
+    all_of = [*PAPER_METHODS.values(), *OTHERS]
     assert len({look.color for look in all_of}) == len({look.marker for look in all_of}) == len(all_of)
 
 
@@ -258,7 +258,7 @@ def test_axes_have_units(drawn):
 
 def test_a_doubled_batch_with_a_doubled_rate_has_slope_two_and_no_slope_goes_over_a_missing_batch():
     assert slopes({32: 100.0, 64: 200.0, 96: 200.0}, [32, 64, 96]) == [(64, 2.0), (96, 1.0)]
-    assert linear([32, 64, 96]) == [(64, 2.0), (96, 1.5)]
+    assert slopes({32: 32, 64: 64, 96: 96}, [32, 64, 96]) == [(64, 2.0), (96, 1.5)]
     assert slopes({32: 100.0, 96: 200.0}, [32, 64, 96]) == []
 
 
@@ -304,7 +304,7 @@ def test_figures_become_files_and_the_same_data_the_same_bytes(results, tmp_path
         with canvas.style():
             plot = root_of(results)
             canvas.save(
-                gallery.ladder_picture(gallery.RATE_FIGURE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps")),
+                gallery.ladder_picture(gallery.RATE_FIGURE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps"), ""),
                 folder,
             )
         return {path.name: path.read_bytes() for path in folder.iterdir()}

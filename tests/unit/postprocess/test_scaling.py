@@ -13,7 +13,8 @@ from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags.layout import Scaling, scaling_problems
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.plots.canvas import looks
-from tierbench.postprocess.plots.ladder import scaling_plot
+from tierbench.postprocess.plots.gallery import plot_of
+from tierbench.postprocess.plots.steps import scaling_plot
 from tierbench.postprocess.report.notes import scaling_of
 from tierbench.postprocess.report.page_tables import scaling_table
 from tierbench.postprocess.report.papers import papers_table
@@ -160,7 +161,8 @@ def test_the_sentence_says_of_how_many_the_share_is(results):
 
 
 def test_in_the_figure_what_is_extrapolated_is_hollow(results):
-    figure = scaling_plot(results, looks("dataset", ["medium", "large"]))
+    plots = [plot_of(results, panel, looks("dataset", ["medium", "large"])) for panel in results.panels]
+    figure = scaling_plot(plots, results.factors["jobs"])
     faces = {}
     for axes in figure.axes:
         for line in axes.lines:
