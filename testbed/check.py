@@ -122,15 +122,7 @@ class Check:
             here = ["env", "-C", directory]
             submitted = ce.run(*here, "condor_submit", "-terse", "jobs.sub", user=USER).stdout
             cluster = submitted.partition(".")[0]
-            ce.run(
-                *here,
-                "condor_wait",
-                "-wait",
-                str(JOBS_SECONDS),
-                "jobs.log",
-                user=USER,
-                timeout=JOBS_SECONDS + 60,
-            )
+            ce.run(*here, "condor_wait", "-wait", str(JOBS_SECONDS), "jobs.log", user=USER, timeout=JOBS_SECONDS + 60)
             lines = [ce.read(f"{directory}/{n}.out", USER).decode().split() for n in range(len(jobs))]
             for number, ((worker, url), line) in enumerate(zip(jobs, lines, strict=True)):
                 if len(line) != 4:

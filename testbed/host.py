@@ -86,22 +86,12 @@ class RunningHost:
         return self.namespaces.cgroup.entering([*enter, *apart, *become(user), *argv])
 
     def run(
-        self,
-        *argv: str,
-        user: str | None = None,
-        stdin: str = "",
-        check: bool = True,
-        timeout: float = 60.0,
+        self, *argv: str, user: str | None = None, stdin: str = "", check: bool = True, timeout: float = 60.0
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the host; unless told otherwise its failure is an error with its last words."""
         try:
             result = subprocess.run(
-                self.command(argv, user),
-                input=stdin,
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                check=False,
+                self.command(argv, user), input=stdin, capture_output=True, text=True, timeout=timeout, check=False
             )
         except subprocess.TimeoutExpired:
             raise HostError(f"{self.name}: {shlex.join(argv)}: no end after {timeout:g} s") from None

@@ -87,10 +87,7 @@ def main() -> int:
     resident = {"resident_before_bytes": resident_bytes(before), "resident_after_bytes": resident_bytes(after)}
     total, left = sum(file.bytes for file in after), resident["resident_after_bytes"]
     if status == "ok" and left is None:
-        status, message = (
-            "unmeasured",
-            "of some files only root or their owner is told what is in memory",
-        )
+        status, message = ("unmeasured", "of some files only root or their owner is told what is in memory")
     elif status == "ok" and left and left > WARM_SHARE * total:
         status, message = "still-warm", f"{100 * left / total:.1f} % of the files are still in memory"
     report = {

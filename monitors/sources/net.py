@@ -12,10 +12,7 @@ from tierbench.monitors.source import Column, ProcFile, Refusal, Source, first_l
 REAL_KINDS = ("bond", "vlan", "team")  # their drivers state the speed of the cards below them
 MOST_BETWEEN_NS = 1000000  # more between the clocks and the counters: we were preempted
 UNKNOWN = (-1,) * 6
-CLOCKS = (
-    Column("mono_ns", 18, "ns", "clock", "machine"),
-    Column("wall_ns", 19, "ns", "clock", "machine"),
-)
+CLOCKS = (Column("mono_ns", 18, "ns", "clock", "machine"), Column("wall_ns", 19, "ns", "clock", "machine"))
 COUNTERS = (
     Column("rx_bytes", 19, "B", "counter", "interface"),
     Column("tx_bytes", 19, "B", "counter", "interface"),
@@ -46,11 +43,7 @@ class Net(Source):
 
     def header(self) -> "dict[str, Any]":
         interfaces = [
-            {
-                "name": name,
-                "link_speed_mbps": stated_speed(link),
-                "link_speed_real": speed_is_real(link),
-            }
+            {"name": name, "link_speed_mbps": stated_speed(link), "link_speed_real": speed_is_real(link)}
             for name, link in zip(self.names, self.links)  # noqa: B905 - Python 3.6 cannot be strict
         ]
         speeds = [interface["link_speed_mbps"] for interface in interfaces]

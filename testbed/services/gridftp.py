@@ -25,11 +25,7 @@ from tierbench.testbed.topology import GATEWAY, USER, Host, Topology
 SERVERS_USER = "nobody"  # as whom the GridFTP servers run
 SECURITY = "/etc/grid-security"
 TRUSTED = f"{SECURITY}/certificates"  # where everybody looks for the CAs that it trusts
-CERTIFICATE, KEY, MAP = (
-    f"{SECURITY}/hostcert.pem",
-    f"{SECURITY}/hostkey.pem",
-    f"{SECURITY}/grid-mapfile",
-)
+CERTIFICATE, KEY, MAP = (f"{SECURITY}/hostcert.pem", f"{SECURITY}/hostkey.pem", f"{SECURITY}/grid-mapfile")
 ORGANISATION = "/O=Tierbench testbed"
 PROXY = f"/home/{USER}/proxy.pem"
 PROXY_DAYS, CERTIFICATE_DAYS = 7, 30
@@ -43,11 +39,7 @@ FORWARDER = "/usr/local/lib/tierbench/far-away.py"
 ANYBODY = (
     "-aa", "-anonymous-user", SERVERS_USER, "-anonymous-group", "nogroup", "-auth-level", "0",
 )  # fmt: skip
-CREDENTIALS = {
-    "X509_USER_CERT": CERTIFICATE,
-    "X509_USER_KEY": KEY,
-    "GRIDMAP": MAP,
-}
+CREDENTIALS = {"X509_USER_CERT": CERTIFICATE, "X509_USER_KEY": KEY, "GRIDMAP": MAP}
 
 
 def certified(topology: Topology) -> list[Host]:

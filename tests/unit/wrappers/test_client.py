@@ -95,8 +95,7 @@ def test_strict_turns_a_bad_status_into_an_exit_status(job: Job) -> None:
 
 
 @pytest.mark.parametrize(
-    "more",
-    [("--index", "7"), ("--options", '{"blocks": 3}'), ("--options", '{"block_kb": "4"}'), ("--options", "{")],
+    "more", [("--index", "7"), ("--options", '{"blocks": 3}'), ("--options", '{"block_kb": "4"}'), ("--options", "{")]
 )
 def test_a_wrong_call_leaves_no_record(job: Job, more: tuple[str, ...]) -> None:
     process = job.start("dd", *more)
@@ -154,8 +153,7 @@ def test_xrdcp_that_breaks_off_is_a_short_read(job: Job) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "catalogued", "status"),
-    [(False, True, "ok"), (True, True, "damaged"), (False, False, "failed")],
+    ("changed", "catalogued", "status"), [(False, True, "ok"), (True, True, "damaged"), (False, False, "failed")]
 )
 @pytest.mark.parametrize("client", ["dd", "xrdcp"])
 def test_a_checksum_tells_a_replica_whose_content_changed(
