@@ -56,23 +56,13 @@ def run_program(*command: str, patience_s: int = PATIENCE_S, **more: Any) -> End
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more
     )  # fmt: skip
-    seconds = patience_s
-    while True:
-        try:
-            output, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            if seconds == 1:
-                return Ended(None, "", patience_s)
-            process.kill()
-            seconds = 1
-        else:
-            killed = seconds == 1
-            return Ended(None if killed else process.returncode, output.decode(errors="replace"), patience_s)
-
-
-def waiting_for_go(command: "list[str]") -> "list[str]":
-    """A command that begins when it is let."""
-    return ["sh", "-c", HOLD, "sh", *command]
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        output, _ = process.communicate(timeout=patience_s)
+        return Ended(process.returncode, output.decode(errors="replace"), patience_s)
+    process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):  # what hangs in the kernel is left behind
+        process.communicate(timeout=1)
+    return Ended(None, "", patience_s)
 
 
 class IO(NamedTuple):
@@ -99,6 +89,11 @@ class Run(NamedTuple):
     stderr: str
     stderr_bytes: int
     disk_bytes: "int | None" = None  # of what it has read, what the kernel has fetched from a disk for it
+
+    @property
+    def written_beside_words(self) -> "int | None":
+        """What it has written beside its complaints."""
+        return None if self.written_bytes is None else self.written_bytes - self.stderr_bytes
 
     @property
     def last_words(self) -> str:

@@ -18,13 +18,19 @@ from tierbench.wrappers.child import Run, UsageError
 
 PACKAGE = "tierbench.wrappers.clients"
 FIRST_BLOCK = 65536  # more than it reads to start the program
-# Says "ready" and waits as any child does; then runs the command, whose standard output is the data.
+# Stands before a client's own program in Python, which says "ready" by it and waits as any child does.
+WAIT_FOR_GO = """
+import json, os, sys, time
+
+def wait_for_go():
+    os.write(os.dup(1), b"ready\\n")
+    if not os.read(0, 1):
+        sys.exit(125)
+"""
+# Runs the command, whose standard output is the data.
 SUM = """
-import json, os, subprocess, sys, zlib
-ready = os.dup(1)
-os.write(ready, b"ready\\n")
-if not os.read(0, 1):
-    sys.exit(125)
+import subprocess, zlib
+wait_for_go()
 try:
     program = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
 except OSError as error:
@@ -71,6 +77,18 @@ class Job(NamedTuple):
     def remote(self) -> bool:
         return self.url.startswith(("root://", "roots://"))
 
+    @property
+    def files(self) -> "list[tuple[str, int | None]]":
+        """All that the process is to read: URLs, and bytes where they are known."""
+        return [(self.url, self.expected_bytes), *((other.url, other.bytes) for other in self.others)]
+
+    def report(self, name: str) -> Any:
+        """What a program has left in a JSON file of its scratch directory; None if it was ended before it could."""
+        try:
+            return json.loads((self.scratch / name).read_text(errors="replace"))
+        except (OSError, ValueError):
+            return None
+
 
 class Client:
     """A way to read a replica: first what it declares, then what it does. Its process is held until the go."""
@@ -109,10 +127,11 @@ class Client:
     @classmethod
     def traits(cls, options: "Mapping[str, Any] | None" = None) -> "dict[str, Any]":
         """What those who read its records later must know of it, with these options."""
-        declared = {name: getattr(cls, name) for name in ("reads_whole", "usual_excess", "taken_in")}
         chosen = options or {}
-        by_options = {"does": cls.doing(chosen), "settles": cls.settles(chosen), "at_once": cls.at_once(chosen)}
-        return {**declared, **by_options}
+        return {
+            **{name: getattr(cls, name) for name in ("reads_whole", "usual_excess", "taken_in")},
+            "does": cls.doing(chosen), "settles": cls.settles(chosen), "at_once": cls.at_once(chosen),
+        }  # fmt: skip
 
     @classmethod
     def doing(cls, options: "Mapping[str, Any]") -> str:
@@ -212,8 +231,7 @@ class Client:
     def judged(self, run: Run, read: "int | None", slack: int = 0) -> "dict[str, Any]":
         """Status and message of a client that moves bytes as they are."""
         expected = self.job.expected_bytes
-        writes = self.doing(self.job.options) == "writes"
-        did, short = ("wrote", "short-write") if writes else ("read", "short-read")
+        did, short = ("wrote", "short-write") if self.doing(self.job.options) == "writes" else ("read", "short-read")
         if run.exit_status and read and read <= slack:
             read = 0
         if run.exit_status < 0:
@@ -234,6 +252,18 @@ class Client:
         return {"status": status, "message": message, "bytes_app": read, **begun}
 
 
+def python(program: str, *arguments: "str | float | Path") -> "list[str]":
+    """The command of a program in Python that waits for the go by itself."""
+    return [sys.executable or "python3", "-c", WAIT_FOR_GO + program, *map(str, arguments)]
+
+
+def check_size(size: int, expected: "int | None", words: str = "read {} of {} bytes") -> "tuple[str, str]":
+    """Status and message by how large a file had to be, where that is known."""
+    if expected is None or size == expected:
+        return "ok", ""
+    return "short-read" if size < expected else "failed", words.format(size, expected)
+
+
 def _absent(programs: "Iterable[str]") -> str:
     absent = [program for program in programs if not shutil.which(program)]
     return f"there is no {absent[0]}" if absent else ""
@@ -245,8 +275,8 @@ def find_client(name: str) -> "type[Client]":
     try:
         return client_in(importlib.import_module(part))
     except ImportError as error:
-        trouble = f"there is no client {name!r} here" if error.name == part else f"client {name!r}: {error}"
-        raise UsageError(trouble) from None
+        reason = f"there is no client {name!r} here" if error.name == part else f"client {name!r}: {error}"
+        raise UsageError(reason) from None
 
 
 def client_in(module: ModuleType) -> "type[Client]":
@@ -264,9 +294,7 @@ def _check_value(name: str, value: Any, option: Option) -> None:
     if option.words and value in option.words:
         return
     wanted: Any = float if option.words else type(option.default)
-    if not (
-        type(value) is wanted or (wanted is float and type(value) is int) or (wanted is tuple and type(value) is list)
-    ):
+    if type(value) is not wanted and (wanted, type(value)) not in ((float, int), (tuple, list)):
         raise UsageError(f"option {name!r} must be of type {wanted.__name__}, not {value!r}")
     if (option.low is not None and value < option.low) or (option.high is not None and value > option.high):
         raise UsageError(f"option {name!r} must be in {option.low} to {option.high}, not {value}")
@@ -283,20 +311,18 @@ class SummedClient(Client):
     def held_command(self) -> "list[str] | None":
         if not self.job.options["checksum"]:
             return super().held_command()
-        return [sys.executable or "python3", "-c", SUM, str(self.job.scratch / "checksum"), *self.command()]
+        return python(SUM, self.job.scratch / "checksum", *self.command())
 
     def summed(self, run: Run) -> "dict[str, Any]":
         """The record's end, from what came through the sum."""
-        try:
-            read, adler32 = json.loads((self.job.scratch / "checksum").read_text())
-        except (OSError, ValueError):  # it was ended before it could tell
+        report, expected = self.job.report("checksum"), self.job.expected_adler32
+        if not report:
             return self.judged(run, 0 if run.exit_status else None)
+        read, adler32 = report
         end = {**self.judged(run, read), "bytes_client": read, "detail": {"adler32": adler32}}
-        if end["status"] == "ok" and adler32 != self.job.expected_adler32:
-            end["status"], end["message"] = self._mismatch(adler32)
+        if end["status"] == "ok" and expected is None:
+            missing = "no checksum to compare with: the catalogue was not at hand when the run was written"
+            end.update(status="failed", message=missing)
+        elif end["status"] == "ok" and adler32 != expected:
+            end.update(status="damaged", message=f"its adler32 is {adler32} where {expected} is catalogued")
         return end
-
-    def _mismatch(self, adler32: str) -> "tuple[str, str]":
-        if self.job.expected_adler32 is None:
-            return "failed", "no checksum to compare with: the catalogue was not at hand when the run was written"
-        return "damaged", f"its adler32 is {adler32} where {self.job.expected_adler32} is catalogued"

@@ -10,7 +10,6 @@ import calendar
 import contextlib
 import json
 import os
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from tierbench.host import machine
 from tierbench.wrappers.child import Failure, run_program
 
 CREDENTIALS = "_CONDOR_CREDS"  # the variable with the folder in which HTCondor keeps a job's
+TICKET_S = 60
 OTHERS = 0o077  # what nobody else may do with such a file
 
 
@@ -165,16 +165,13 @@ def condors(name: str, environment: "Mapping[str, Any]") -> Path:
 
 def get_ticket(keytab: Path, principal: str, environment: "dict[str, str]") -> None:
     """Put a ticket into this job's own cache, which goes with the scratch directory."""
-    name = principal.replace("{host}", machine()[0])
-    command = ["kinit", "-k", "-t", str(keytab), name]
+    command = ["kinit", "-k", "-t", str(keytab), principal.replace("{host}", machine()[0])]
     try:
-        kinit = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        kinit = run_program(*command, env=environment, patience_s=TICKET_S)
+    except OSError as error:
         raise Failure("no-ticket", str(error)) from None
-    if kinit.returncode:
-        raise Failure("no-ticket", f"{' '.join(command)}: {kinit.stderr.decode(errors='replace').strip()}")
+    if kinit.status != 0:
+        raise Failure("no-ticket", f"{' '.join(command)}: {kinit.last_words}")
 
 
 def variables(declared: "Mapping[str, Any]") -> "dict[str, str]":

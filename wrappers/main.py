@@ -24,7 +24,7 @@ from typing import Any
 from tierbench.host import AccessPoint, NoChirp, in_job, now
 from tierbench.starts import settling
 from tierbench.trials import Work
-from tierbench.wrappers.child import Child, Failure, Interrupts, Run, UsageError, core_of, take_core, waiting_for_go
+from tierbench.wrappers.child import HOLD, Child, Failure, Interrupts, Run, UsageError, core_of, take_core
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.credentials import Credentials, variables
 from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
@@ -102,7 +102,7 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
         if arguments.pin:
             until_the_end.enter_context(take_core(arguments.index))
         client.prepare()
-        command = client.held_command() or waiting_for_go(client.command())
+        command = client.held_command() or ["sh", "-c", HOLD, "sh", *client.command()]
         child = until_the_end.enter_context(Child(command, scratch, environment, interrupts))
         child.wait_until_ready(arguments.timeout)
         if in_job():

@@ -27,11 +27,10 @@ import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import Mount, machine, mounts
+from tierbench.host import machine, mounts, read_text
 from tierbench.monitors.source import NICE, Refusal
 from tierbench.monitors.sources.net import find_interfaces
 from tierbench.wrappers.child import PATIENCE_S, run_program
@@ -78,35 +77,35 @@ def main() -> int:
 
 
 def answer(ask: Any, question: "dict[str, Any]") -> "dict[str, Any]":
+    """The answer; while a server is asked its programs find what they have to show it."""
     shown = {variable: str(Path.cwd() / name) for variable, name in question.get("shown", {}).items()}
+    os.environ.update(shown)
     try:
-        with showing(shown):
-            ask(question)
+        ask(question)
     except Answer as raised:
         return raised.content
     except OSError as error:
         return {"state": "bad", "seen": str(error), "why": "error"}
+    finally:
+        for variable in shown:
+            del os.environ[variable]
     raise AssertionError(question)
 
 
-@contextlib.contextmanager
-def showing(variables: "dict[str, str]") -> "Iterator[None]":
-    """While a server is asked its programs find what they have to show it."""
-    os.environ.update(variables)
+def connect(shown: str, host: str, port: str) -> None:
+    """Whether a server takes connections."""
     try:
-        yield
-    finally:
-        for variable in variables:
-            del os.environ[variable]
+        socket.create_connection((host, int(port)), PATIENCE_S).close()
+    except OSError as error:
+        raise Answer("bad", f"{shown}: {error.strerror or error}", "unreachable") from None
 
 
 # -- what can be asked -----------------------------------------------------------------------------------
 
 
 def ask_interface(question: "dict[str, Any]") -> None:
-    proc = Path("/proc")
     try:
-        interfaces = find_interfaces(question["name"], (proc / "self/net/dev").read_bytes(), proc)
+        interfaces = find_interfaces(question["name"], Path("/proc/self/net/dev").read_bytes(), Path("/proc"))
     except Refusal as refusal:  # the sampler's own
         raise Answer("bad", str(refusal), "absent") from None
     if "lo" in interfaces:
@@ -120,23 +119,28 @@ def ask_files(question: "dict[str, Any]") -> None:
         listing = run_program("ls", "-A", path)
         if listing.status is None:
             raise Answer("bad", f"{path}: {listing.last_words}", "hangs")
-        point, kind = mount_of(path)
+        above = [mount for mount in mounts() if (path + "/").startswith(mount.point.rstrip("/") + "/")]
+        _, point, kind = max(above, key=lambda mount: len(mount.point)) if above else ("", "/", "?")
         if listing.status and point == "/":
             state = "doubtful" if question.get("cache_only") else "bad"
             raise Answer(state, f"there is no {path}, and no mount above it", "no-mount")
         if listing.status:
             raise Answer("bad", f"{point} is mounted ({kind}), but {listing.last_words}", "absent")
         mounted = "no mount" if point == "/" else f"{kind} mounted"
-        files = replicas_among(listing.output.splitlines())
         if question.get("by_network") and kind in LOCAL:
             raise Answer("bad", f"{path} is on this host's own disk ({kind})", "local")
-        seen = f"{path} is visible, {mounted}" + few(path, count, files)
+        files, in_words = replicas_among(listing.output.splitlines(), path, count)
+        seen = f"{path} is visible, {mounted}{in_words}"
         unmeasured = unmeasured or (not_ours(path, files) if question.get("flushed") else "")
     raise Answer("doubtful", unmeasured, "not-ours") if unmeasured else Answer("good", seen)
 
 
-def replicas_among(names: "list[str]") -> "list[str]":
-    return [name for name in names if name[:1] != "." and not name.endswith(".jsonl")]
+def replicas_among(names: "list[str]", path: str, count: int) -> "tuple[list[str], str]":
+    """Which of these names in a folder are replicas, and in words how many; an answer by itself if too few."""
+    files = [name for name in names if name[:1] != "." and not name.endswith(".jsonl")]
+    if len(files) < count:
+        raise Answer("bad", f"{path} holds {len(files)} of {count} files", "few")
+    return files, f", {len(files)} files" if count else ""
 
 
 def not_ours(path: str, files: "list[str]") -> str:
@@ -145,15 +149,6 @@ def not_ours(path: str, files: "list[str]") -> str:
     if first is None or os.geteuid() in (0, first.stat().st_uid) or os.access(str(first), os.W_OK):
         return ""
     return f"{first} is user {first.stat().st_uid}'s and jobs run as user {os.geteuid()}, so no flush can be measured"
-
-
-def few(path: str, count: int, files: "list[str]") -> str:
-    """In words, how many replicas are there; an answer by itself if they are too few."""
-    if not count:
-        return ""
-    if len(files) < count:
-        raise Answer("bad", f"{path} holds {len(files)} of {count} files", "few")
-    return f", {len(files)} files"
 
 
 def ask_contents(question: "dict[str, Any]") -> None:
@@ -193,43 +188,28 @@ def contents(url: str, seconds: float) -> "tuple[int, str] | None":
     return size, f"{value:08x}"
 
 
-def mount_of(path: str) -> "tuple[str, str]":
-    """The mount point above a path, and the kind of file system there."""
-    above = [mount for mount in mounts() if (path + "/").startswith(mount.point.rstrip("/") + "/")]
-    best = max(above, key=lambda mount: len(mount.point)) if above else Mount("", "/", "?")
-    return best.point, best.kind
-
-
 def ask_xrootd(question: "dict[str, Any]") -> None:
     door = question["door"]
     host, _, port = door.partition(":")
-    try:
-        socket.create_connection((host, int(port or 1094)), PATIENCE_S).close()
-    except OSError as error:
-        raise Answer("bad", f"{door}: {error.strerror or error}", "unreachable") from None
+    connect(door, host, port or "1094")
     if not shutil.which("xrdfs"):
         raise Answer("doubtful", f"{door} listens, but there is no xrdfs to ask it with", "no-xrdfs")
     seen = ""
     for path, count in question["paths"]:
         asked = run_program("xrdfs", door, "stat", path)
-        if asked.status:
+        if asked.status != 0:
             denied = any(word in asked.output for word in ("Auth", "authoriz", "credential", "permission denied"))
             why = "denied" if denied else "absent" if "3011" in asked.output else "failed"
             raise Answer("bad", f"{door}: stat {path}: {asked.last_words}", why)
-        if asked.status is None:
-            raise Answer("bad", f"{door}: stat {path}: {asked.last_words}", "failed")
-        names = run_program("xrdfs", door, "ls", path).output.splitlines() if count else []
-        seen = f"{door} shows {path}" + few(path, count, replicas_among([name.rpartition("/")[2] for name in names]))
+        paths = run_program("xrdfs", door, "ls", path).output.splitlines() if count else []
+        seen = f"{door} shows {path}" + replicas_among([name.rpartition("/")[2] for name in paths], path, count)[1]
     raise Answer("good", seen)
 
 
 def ask_server(question: "dict[str, Any]") -> None:
-    """Whether a server takes connections: what else it is to do only its clients know."""
+    """What else a server is to do only its clients know."""
     host, _, port = question["url"].partition("://")[2].rstrip("/").rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S).close()
-    except OSError as error:
-        raise Answer("bad", "{}: {}".format(question["url"], error.strerror or error), "unreachable") from None
+    connect(question["url"], host.strip("[]"), port)
     raise Answer("good", question["url"] + " listens")
 
 
@@ -377,14 +357,8 @@ def free_port() -> int:
 
 def listens(port: int) -> bool:
     """Whether a port is listened at; to connect would use up the one measurement."""
-    suffix = f":{port:04X}"
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError):
-            for line in Path(table).read_text().splitlines()[1:]:
-                columns = line.split()
-                if columns[1].endswith(suffix) and columns[3] == "0A":
-                    return True
-    return False
+    lines = (read_text("/proc/net/tcp") + read_text("/proc/net/tcp6")).splitlines()
+    return any(columns[1].endswith(f":{port:04X}") and columns[3] == "0A" for columns in map(str.split, lines))
 
 
 def ask_link(question: "dict[str, Any]") -> None:
@@ -394,51 +368,30 @@ def ask_link(question: "dict[str, Any]") -> None:
         "iperf3", "-c", question["host"], "-p", str(question["port"]), "-R", "-J",
         "-O", "1", "-t", str(question["seconds"]), "-P", str(LINK_STREAMS), "--connect-timeout", "5000",
     )  # fmt: skip
+    measured: dict[str, Any] = {}
     try:
         measured = json.loads(result.output)
         rate = measured["end"]["sum_received"]["bits_per_second"] / 1e6
     except (ValueError, KeyError):
-        try:
-            words = json.loads(result.output)["error"]
-        except (ValueError, KeyError):
-            words = result.last_words
-        raise Answer("doubtful", words, "failed") from None
+        raise Answer("doubtful", measured.get("error", result.last_words), "failed") from None
     raise Answer("good", f"{rate:.0f} Mb/s", mbps=rate, rtt_ms=rtt_ms)
 
 
 def round_trip_ms(host: str) -> "float | None":
     """The shortest of some round trips: a connection is refused, or made, after just one."""
     times = []
-    for _ in range(ROUND_TRIPS):
-        try:
+    with contextlib.suppress(OSError):  # no answer at all: a firewall takes it
+        for _ in range(ROUND_TRIPS):
             address = socket.gethostbyname(host)
             begin = time.monotonic()
             with contextlib.suppress(ConnectionRefusedError):
                 socket.create_connection((address, UNUSED_PORT), 1).close()
-        except OSError:  # no answer at all: a firewall takes it
-            return None
-        times.append(time.monotonic() - begin)
-    return round(1000 * min(times), 3)
+            times.append(time.monotonic() - begin)
+    return round(1000 * min(times), 3) if len(times) == ROUND_TRIPS else None
 
 
-KINDS = {
-    "interface": ask_interface,
-    "files": ask_files,
-    "xrootd": ask_xrootd,
-    "server": ask_server,
-    "flush": ask_flush,
-    "condition": ask_condition,
-    "kerberos": ask_kerberos,
-    "proxy": ask_credential,
-    "token": ask_credential,
-    "writes": ask_writes,
-    "contents": ask_contents,
-    "program": ask_program,
-    "priority": ask_priority,
-    "iperf3": ask_iperf3,
-    "serve": ask_serve,
-    "link": ask_link,
-}
+KINDS = {name[len("ask_") :]: ask for name, ask in list(vars().items()) if name.startswith("ask_")}
+KINDS.update(dict.fromkeys(CREDENTIALS, ask_credential))
 
 
 if __name__ == "__main__":

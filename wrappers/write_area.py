@@ -55,7 +55,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
         try:
             os.environ.update(Credentials(arguments, Path.cwd()).obtain(Path(scratch)))
-            outbox = outbox_at(writes["under"], writes["url"])
+            outbox = (Served if "://" in writes["url"] else Mounted)(writes["under"], writes["url"])
             if arguments.step == "make":
                 make(outbox, writes["bytes"])
             else:
@@ -97,7 +97,7 @@ def listed(path: Path) -> "dict[str, tuple[int, str]]":
     return expected
 
 
-def make(outbox: "Outbox", size: int) -> None:
+def make(outbox: "Mounted | Served", size: int) -> None:
     """Make it, empty and with room enough."""
     outbox.check_there()
     left = outbox.remove()
@@ -109,15 +109,23 @@ def make(outbox: "Outbox", size: int) -> None:
     outbox.make()
 
 
-def clear(outbox: "Outbox", expected: "dict[str, tuple[int, str]]", check: str) -> "dict[str, Any]":
+def clear(outbox: "Mounted | Served", expected: "dict[str, tuple[int, str]]", check: str) -> "dict[str, Any]":
     """What of the files is not as it was to be, and what is left after the removal; raises where that is not known."""
     outbox.check_there()
     sizes = outbox.sizes()
+
+    def complaint(url: str) -> str:
+        """What is wrong with a file; nothing is an empty text."""
+        size, adler32 = expected[url]
+        if url not in sizes:
+            return f"{url} is not there"
+        if sizes[url] != size:
+            return f"{url} has {sizes[url]} bytes, not the {size} that were written"
+        actual = outbox.adler32(url) if check == "adler32" and adler32 else adler32
+        return "" if actual == adler32 else f"{url} has the adler32 {actual}, not the {adler32} of what was written"
+
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
-        complaints = list(
-            threads.map(lambda file: complaint(outbox, sizes, file[0], file[1], check), sorted(expected.items()))
-        )
-    wrong = [words for words in complaints if words]
+        wrong = [words for words in threads.map(complaint, sorted(expected)) if words]
     left = outbox.remove()
     outbox.check_there()  # where it has gone away meanwhile nothing seems to be left
     return {
@@ -127,7 +135,9 @@ def clear(outbox: "Outbox", expected: "dict[str, tuple[int, str]]", check: str) 
     }  # fmt: skip
 
 
-def complaint(outbox: "Outbox", sizes: "dict[str, int]", url: str, whole: "tuple[int, str]", check: str) -> str:
+def complaint(
+    outbox: "Mounted | Served", sizes: "dict[str, int]", url: str, whole: "tuple[int, str]", check: str
+) -> str:
     """What is wrong with a file; nothing is an empty text."""
     size, adler32 = whole
     if url not in sizes:
@@ -141,37 +151,14 @@ def complaint(outbox: "Outbox", sizes: "dict[str, int]", url: str, whole: "tuple
     return ""
 
 
-class Outbox:
-    """A folder on the storage; URLs are as the clients have them."""
+class Mounted:
+    """A folder of a mount, or of a disk."""
 
     def __init__(self, under: str, url: str) -> None:
         self.under, self.url = under.rstrip("/"), url
 
     def check_there(self) -> None:
         """That the storage is there: what trials write below is never made, or it might hide a missing mount."""
-        raise NotImplementedError
-
-    def free_bytes(self) -> "int | None":
-        raise NotImplementedError
-
-    def make(self) -> None:
-        raise NotImplementedError
-
-    def sizes(self) -> "dict[str, int]":
-        raise NotImplementedError
-
-    def adler32(self, url: str) -> str:
-        raise NotImplementedError
-
-    def remove(self) -> "list[str]":
-        """Remove all of it; what could not be removed."""
-        raise NotImplementedError
-
-
-class Mounted(Outbox):
-    """A folder of a mount, or of a disk."""
-
-    def check_there(self) -> None:
         missing = f"there is no folder {self.under}, in which trials may write"
         try:
             if not stat.S_ISDIR(Path(self.under).stat().st_mode):
@@ -180,6 +167,7 @@ class Mounted(Outbox):
             raise Failure("absent", f"{missing}: {error.strerror}") from None
 
     def free_bytes(self) -> "int | None":
+        """What may be written; a server need not tell."""
         status = os.statvfs(self.under)
         return status.f_bavail * status.f_frsize
 
@@ -197,6 +185,7 @@ class Mounted(Outbox):
         return f"{value:08x}"
 
     def remove(self) -> "list[str]":
+        """Remove all of it; what could not be removed."""
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
             list(threads.map(unlink, self._files()))
         shutil.rmtree(self.url, ignore_errors=True)
@@ -229,24 +218,23 @@ def unlink(path: Path) -> None:
         path.unlink()
 
 
-class Served(Outbox):
-    """A folder behind an xrootd server."""
+class Served:
+    """The same behind an xrootd server; URLs are as the clients have them."""
 
     def __init__(self, under: str, url: str) -> None:
-        super().__init__(under, url)
         parts = re.match(r"(roots?://[^/]+/)(/.*)", url)
         if not parts:
             raise Failure("failed", f"{url}: is no URL like root://host:1094//path")
         self.server, self.path = parts.groups()
-        self.door = self.server.split("/")[2]
+        self.door, self.under = self.server.split("/")[2], under.rstrip("/")[len(self.server) :]
 
     def check_there(self) -> None:
-        self._ask("stat", self.under[len(self.server) :])
+        self._ask("stat", self.under)
 
     def free_bytes(self) -> "int | None":
-        said = run_program("xrdfs", self.door, "query", "space", self.under[len(self.server) :])
+        said = run_program("xrdfs", self.door, "query", "space", self.under)
         free = re.search(r"oss\.free=(\d+)", said.output)
-        return int(free.group(1)) if free and said.status == 0 else None  # a server need not tell
+        return int(free.group(1)) if free and said.status == 0 else None
 
     def make(self) -> None:
         self._ask("mkdir", "-p", self.path)
@@ -298,10 +286,6 @@ class Served(Outbox):
         said = run_program("xrdfs", self.door, *question)
         if said.status != 0:
             raise Failure("refused", f"xrdfs {self.door} {' '.join(question)}: {said.last_words}")
-
-
-def outbox_at(under: str, url: str) -> Outbox:
-    return (Served if "://" in url else Mounted)(under, url)
 
 
 if __name__ == "__main__":

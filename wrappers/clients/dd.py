@@ -32,10 +32,7 @@ class Dd(SummedClient):
         if self.job.options["checksum"]:
             return {"bytes_source": "adler32", **self.summed(run)}
         said = re.search(r"^(\d+) bytes", run.stderr, re.MULTILINE)
-        counted = None if run.written_bytes is None else run.written_bytes - run.stderr_bytes
         return {
-            **self.judged(run, int(said.group(1)) if said else None),
-            "bytes_source": "dd",
-            "bytes_client": counted,
-            "detail": {"block_kb": self.job.options["block_kb"]},
-        }
+            **self.judged(run, int(said.group(1)) if said else None), "bytes_source": "dd",
+            "bytes_client": run.written_beside_words, "detail": {"block_kb": self.job.options["block_kb"]},
+        }  # fmt: skip

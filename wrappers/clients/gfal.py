@@ -50,10 +50,10 @@ class Gfal(Client):
         """Of what goes past it gfal-copy tells no more than the file's size, and that all went well."""
         answer = COPYING.search(run.stderr)
         size = int(answer.group(1)) if answer and not run.exit_status else None
+        written = run.written_beside_words
         if self.job.options["to"]:
             end = self.judged(run, 0 if run.exit_status else size)
             return {**end, "bytes_source": "gfal-copy", "bytes_client": None}
-        written = None if run.written_bytes is None else run.written_bytes - run.stderr_bytes
         if size is not None and (written is None or written >= size):
             return {**self.judged(run, size), "bytes_source": "gfal-copy", "bytes_client": written}
         return {**self.judged(run, written, HOUSEKEEPING), "bytes_source": "proc-io", "bytes_client": written}

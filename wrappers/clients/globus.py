@@ -1,12 +1,11 @@
 """Globus' transfer service copies files from one collection to another, as globus-cli asks it to."""
 
-import json
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from tierbench.wrappers.child import Failure, Run
-from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.client import Client, Option, check_size
 
 SCHEME = "globus://"
 MOST_FILES = 10_000  # in one task
@@ -85,21 +84,26 @@ class Globus(Client):
     def command(self) -> "list[str]":
         options, batch = self.job.options, self.job.scratch / "batch"
         source, destination = _collection(self.job.url)[0], _collection(options["to"])[0]
-        batch.write_text("".join(f"{path} {self._target(path)}\n" for path in map(_path, self._urls())))
+        folder, paths = _collection(options["to"])[1], [_collection(url)[1] for url, _ in self.job.files]
+        batch.write_text("".join(f"{path} {folder}/{path.rpartition('/')[2]}\n" for path in paths))
         transfer = ["--batch", str(batch), "--notify", "off", "--label", "tierbench"]
         transfer += ["--verify-checksum" if options["verify"] else "--no-verify-checksum"]
         transfer += ["--encrypt-data"] if options["encrypt"] else []
-        report = str(self.job.scratch / "task")
-        python = [sys.executable or "python3", "-c", COPY, report, str(options["patience_s"])]
-        return [*python, *transfer, source, destination]
+        copy = [sys.executable or "python3", "-c", COPY, str(self.job.scratch / "task"), str(options["patience_s"])]
+        return [*copy, *transfer, source, destination]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        try:
-            task = json.loads((self.job.scratch / "task").read_text())
-        except (OSError, ValueError):  # it was ended, or not even accepted
+        task = self.job.report("task")
+        if not task:  # it was ended, or not even accepted
             return {**self.judged(run, 0 if run.exit_status else None), "bytes_source": "globus"}
-        moved, files = int(task.get("bytes_transferred") or 0), self._files()
-        status, message = self._judged(task, moved, files)
+        moved, files = int(task.get("bytes_transferred") or 0), self.job.files
+        sizes = [size for _, size in files if size is not None]
+        status, message = check_size(moved, sum(sizes) if len(sizes) == len(files) else None, "moved {} of {} bytes")
+        if task["status"] != "SUCCEEDED":
+            why = (task.get("fatal_error") or {}).get("description") or task.get("nice_status") or "no reason was told"
+            status, message = "short-read" if moved else "open-failed", f"the task is {task['status']}: {why}"
+        elif int(task.get("files_transferred") or 0) != len(files):
+            status, message = "short-read", f"{task.get('files_transferred')} of {len(files)} files were transferred"
         whole = files if status == "ok" else []
         fetches = [{"status": "ok", "message": "", "bytes": size or 0, "seconds": None} for _, size in whole]
         return {
@@ -107,35 +111,8 @@ class Globus(Client):
             "fetches": fetches, "detail": {key: task[key] for key in TOLD if key in task},
         }  # fmt: skip
 
-    def _judged(
-        self, task: "Mapping[str, Any]", moved: int, files: "list[tuple[str, int | None]]"
-    ) -> "tuple[str, str]":
-        sizes = [size for _, size in files]
-        stated = [size for size in sizes if size is not None]
-        if task["status"] != "SUCCEEDED":
-            why = (task.get("fatal_error") or {}).get("description") or task.get("nice_status") or "no reason was told"
-            return ("short-read" if moved else "open-failed"), f"the task is {task['status']}: {why}"
-        if int(task.get("files_transferred") or 0) != len(files):
-            return "short-read", f"{task.get('files_transferred')} of {len(files)} files were transferred"
-        if len(stated) == len(sizes) and moved != sum(stated):
-            return ("short-read" if moved < sum(stated) else "failed"), f"moved {moved} of {sum(stated)} bytes"
-        return "ok", ""
-
-    def _urls(self) -> "list[str]":
-        return [url for url, _ in self._files()]
-
-    def _files(self) -> "list[tuple[str, int | None]]":
-        return [(self.job.url, self.job.expected_bytes), *((other.url, other.bytes) for other in self.job.others)]
-
-    def _target(self, path: str) -> str:
-        return f"{_path(self.job.options['to'])}/{path.rpartition('/')[2]}"
-
 
 def _collection(url: str) -> "tuple[str, str]":
     """A collection's ID, and a path on it."""
     collection, _, path = url[len(SCHEME) :].partition("/")
     return collection, f"/{path}"
-
-
-def _path(url: str) -> str:
-    return _collection(url)[1]

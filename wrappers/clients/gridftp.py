@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tierbench.wrappers.child import Failure, Run
-from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.client import Client, Option, check_size
 
 MOST_FILES = 2000  # that one process is given
 SCHEMES = ("ftp://", "gsiftp://")
@@ -84,7 +84,7 @@ class Gridftp(Client):
             folder = self.job.url.rpartition("/")[0]
             return [*said, "-r", "-cd", f"{folder}/", f"{self._into(folder)}/"]
         pairs = self.job.scratch / "pairs"
-        pairs.write_text("".join(f"{url} {self._target(url)}\n" for url, _ in self._files()))
+        pairs.write_text("".join(f"{url} {self._target(url)}\n" for url, _ in self.job.files))
         return [*said, "-f", str(pairs)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
@@ -102,7 +102,7 @@ class Gridftp(Client):
     def _judged(
         self, run: Run, fetches: "list[dict[str, Any]]", moved: int, log: str, asked_for: int
     ) -> "tuple[str, str]":
-        files = self._files()
+        files = self.job.files
         complaint = COMPLAINT.search(log)
         words = " ".join(complaint.group(1).split()) if complaint else run.last_words
         if run.exit_status:
@@ -114,14 +114,10 @@ class Gridftp(Client):
         if len(fetches) < len(files):
             return "short-read", f"{len(fetches)} of {len(files)} files are told to be whole"
         if self.job.options["directory"] and asked_for > len(files) + OTHERS:
-            return (
-                "failed",
-                f"the directory has {asked_for} files, and {len(files)} were planned: let one job have them all",
-            )
-        expected = sum(size or 0 for _, size in files)
-        if all(size is not None for _, size in files) and moved != expected:
-            return ("short-read" if moved < expected else "failed"), f"read {moved} of {expected} bytes"
-        return "ok", ""
+            too_many = f"the directory has {asked_for} files, and {len(files)} were planned: let one job have them all"
+            return "failed", too_many
+        sizes = [size for _, size in files if size is not None]
+        return check_size(moved, sum(sizes) if len(sizes) == len(files) else None)
 
     def _fetches(self, log: str) -> "Iterator[dict[str, Any]]":
         """The files that are told to be whole, with the bytes that the server which took each has told of it."""
@@ -129,19 +125,14 @@ class Gridftp(Client):
         marked = collections.defaultdict(dict)  # type: dict[str, dict[str, int]]
         for url, stripe, count in MARKER.findall(log):
             marked[url][stripe] = int(count)  # the last one counts
-        for number, (url, expected) in enumerate(self._files()):
+        for number, (url, expected) in enumerate(self.job.files):
             at = self._target(url) if self.job.options["to"] else url
             if not whole[at]:
                 continue
             whole[at] -= 1
             size = sum(marked[at].values()) if at in marked else (expected or 0)
-            off = expected is not None and size != expected
-            message = f"{at} has {size} of {expected} bytes" if off else ""
-            status = "ok" if not off else "short-read" if size < (expected or 0) else "failed"
+            status, message = check_size(size, expected, at + " has {} of {} bytes")
             yield {"file": number, "status": status, "message": message, "bytes": size, "seconds": None}
-
-    def _files(self) -> "list[tuple[str, int | None]]":
-        return [(self.job.url, self.job.expected_bytes), *((other.url, other.bytes) for other in self.job.others)]
 
     def _target(self, url: str) -> str:
         folder, _, name = url.rpartition("/")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.wrappers.child import Failure, Run, run_program
-from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.client import Client, Option, check_size
 from tierbench.wrappers.credentials import KINDS
 
 AT_ONCE = 100  # files that one process fetches over its connection, before another one is started
@@ -52,7 +52,7 @@ class Http(Client):
         proxy = self.job.options["proxy"]
         way = ["--proxy", f"http://{proxy}"] if proxy else ["--noproxy", "*"]
         form = "%{stderr}fetched %{http_code} %{size_download} %{time_total}\\n"
-        files = [word for url, _ in self._files() for word in ("-o", "/dev/null", url)]
+        files = [word for url, _ in self.job.files for word in ("-o", "/dev/null", url)]
         flags = ["-q", "--silent", "--show-error", "--fail", "--globoff", *way, *self._shown(), "-w", form]
         return ["curl", *flags, *files]
 
@@ -74,7 +74,7 @@ class Http(Client):
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         fetches = list(self._fetches(run.stderr))
-        written = None if run.written_bytes is None else run.written_bytes - run.stderr_bytes
+        written = run.written_beside_words
         end: dict[str, Any] = {"bytes_source": "curl", "bytes_client": written, "fetches": fetches}
         if run.exit_status < 0 or not fetches:
             return {**end, **self.judged(run, written), "bytes_source": "curl"}
@@ -82,28 +82,18 @@ class Http(Client):
         read = sum(fetch["bytes"] for fetch in fetches)
         return {**end, "status": worst["status"], "message": worst["message"], "bytes_app": read}
 
-    def _files(self) -> "list[tuple[str, int | None]]":
-        return [(self.job.url, self.job.expected_bytes), *((other.url, other.bytes) for other in self.job.others)]
-
     def _fetches(self, said: str) -> "Iterator[dict[str, Any]]":
         """Each fetch that has ended: what curl complained of stands before it."""
-        files, trouble = iter(self._files()), ""
+        files, trouble = iter(self.job.files), ""
         for line in said.splitlines():
             complaint, match = TROUBLE.match(line), TOLD.match(line)
             trouble = complaint.group(1) if complaint else trouble
             if match:
                 _, expected = next(files)
                 code, size, seconds = int(match.group(1)), int(match.group(2)), float(match.group(3))
-                status, message = _judged(code, size, expected, trouble)
+                status, message = check_size(size, expected)
+                if trouble or code != 200:
+                    status = "short-read" if trouble and size else "open-failed"
+                    message = trouble or f"the server answered {code}"
                 yield {"status": status, "message": message, "bytes": size, "seconds": seconds}
                 trouble = ""
-
-
-def _judged(code: int, size: int, expected: "int | None", trouble: str) -> "tuple[str, str]":
-    if trouble:
-        return "short-read" if size else "open-failed", trouble
-    if code != 200:
-        return "open-failed", f"the server answered {code}"
-    if expected is None or size == expected:
-        return "ok", ""
-    return "short-read" if size < expected else "failed", f"read {size} of {expected} bytes"

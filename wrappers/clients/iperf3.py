@@ -1,6 +1,5 @@
 """iperf3 sends bytes to a server of its own, or has them sent back: the network alone, with no file at either end."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -55,7 +54,7 @@ class Iperf3(Client):
         return (read if self.job.options["back"] else written) > FIRST_BLOCK
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        said = self._said()
+        said = self.job.report("iperf3.json") or {}  # it was ended before, or is of an age that tells nothing
         ends = said.get("end", {})
         taken, sent = (ends.get(way, {}) for way in ("sum_received", "sum_sent"))
         moved = taken.get("bytes") if not run.exit_status else taken.get("bytes", 0)
@@ -77,11 +76,3 @@ class Iperf3(Client):
                 "retransmits": sent.get("retransmits"),
             },
         }
-
-    def _said(self) -> "dict[str, Any]":
-        """What it told at its end; nothing if it was ended before, or is of an age that tells nothing."""
-        try:
-            said = json.loads((self.job.scratch / "iperf3.json").read_text())
-        except (OSError, ValueError):
-            return {}
-        return said if isinstance(said, dict) else {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.wrappers.child import Run, run_program
-from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.client import Client, Option, check_size
 
 HERE = Path(__file__).resolve().parent  # the programs lie beside, whether in the package or in a job
 # The paths are the ones in the command; a program that cannot find ROOT's libraries here gives way to its macro.
@@ -24,6 +24,7 @@ fi
 exec "$root" -l -b -q "$macro"
 """
 
+REPORT = "report.json"
 SPECIFIED = "import importlib.util as u; print(getattr(u.find_spec('ROOT'), 'origin', None) or '')"
 
 
@@ -38,11 +39,7 @@ class Root(Client):
     ships: "tuple[str, ...]" = ("root_read.C", "replica.h", "core.h")
     options = {
         "cache_mb": Option(
-            "default",
-            None,
-            4096,
-            words=("off", "default"),
-            meaning="TTreeCache: off, default (one cluster) or its size",
+            "default", high=4096, words=("off", "default"), meaning="TTreeCache: off, default (one cluster) or its size"
         ),
         "learn": Option(False, meaning="the cache learns the branches, in place of being told"),
         "cpu_share": Option(1.0, 0.001, 1, meaning="of a core that stands for a whole one, in a scale model"),
@@ -78,9 +75,8 @@ class Root(Client):
         return None if self.job.options["starting"] else self.command()
 
     def command(self) -> "list[str]":
-        self.report = self.job.scratch / "report.json"
         waits = not self.job.options["starting"]
-        arguments = [self.job.path, *self.arguments(), waits, str(self.report)]
+        arguments = [self.job.path, *self.arguments(), waits, str(self.job.scratch / REPORT)]
         macro = f"{HERE / self.program}.C({','.join(map(json.dumps, arguments))})"
         setup = self.job.options["setup"] or os.environ.get("TIERBENCH_ROOT_SETUP", "")
         words = [str(int(word) if isinstance(word, bool) else word) for word in arguments]
@@ -93,27 +89,19 @@ class Root(Client):
         return [*super().paths(outcome), *([library] if library else [])]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        try:
-            report = json.loads(self.report.read_text(errors="replace"))
-        except (OSError, ValueError):
-            report = None
+        report = self.job.report(REPORT)
         if run.exit_status < 0 or not report:
             return {**self.judged(run, None), "bytes_client": run.read_bytes}
-        status, message, expected = report.pop("status"), report.pop("message"), self.job.expected_bytes
-        if status == "ok" and expected is not None and report["file_bytes"] != expected:
-            status = "short-read" if report["file_bytes"] < expected else "failed"
-            message = f"the file has {report['file_bytes']} bytes where {expected} were expected"
+        status, message = report.pop("status"), report.pop("message")
+        if status == "ok":
+            words = "the file has {} bytes where {} were expected"
+            status, message = check_size(report["file_bytes"], self.job.expected_bytes, words)
         return {
-            "status": status,
-            "message": message,
-            "opened_wall_ns": report.pop("opened_wall_ns"),
-            "first_byte_wall_ns": report.pop("first_event_wall_ns"),
-            "events": report.pop("events"),
-            "bytes_app": report.pop("bytes"),
-            "bytes_client": report.pop("process_read_bytes"),
-            "bytes_source": "TFile",
-            "detail": report,
-        }
+            "status": status, "message": message, "opened_wall_ns": report.pop("opened_wall_ns"),
+            "first_byte_wall_ns": report.pop("first_event_wall_ns"), "events": report.pop("events"),
+            "bytes_app": report.pop("bytes"), "bytes_client": report.pop("process_read_bytes"),
+            "bytes_source": "TFile", "detail": report,
+        }  # fmt: skip
 
 
 def cache_mb(options: "Mapping[str, Any]") -> float:
@@ -128,15 +116,13 @@ def find_root_executable() -> str:
     """
     package = importlib.util.find_spec("ROOT")
     here = _of_package(package.origin if package else None)
-    return here or shutil.which("root.exe") or _of_package(_systems_package()) or ""
+    if here or shutil.which("root.exe"):
+        return here or str(shutil.which("root.exe"))
+    python = shutil.which("python3", path=os.defpath)
+    asked = run_program(python, "-c", SPECIFIED) if python else None
+    return _of_package(asked.output.strip()) if asked and asked.status == 0 else ""
 
 
 def _of_package(origin: "str | None") -> str:
     wheel = Path(origin or "").parent / "bin/root.exe"
     return str(wheel) if origin and wheel.exists() else ""
-
-
-def _systems_package() -> str:
-    python = shutil.which("python3", path=os.defpath)
-    asked = run_program(python, "-c", SPECIFIED) if python else None
-    return asked.output.strip() if asked and asked.status == 0 else ""

@@ -5,29 +5,24 @@ import itertools
 import json
 import os
 import random
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tierbench.wrappers.child import Failure, Run
-from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.client import Client, Option, python
 
 LONGEST_KB = 64
 BRANCHES = 8  # directories in a directory: 20,000 of them are five deep
 OUTBOX_S = 600  # the gate waits no longer, usually
 MAKERS = 32  # files made at once: each takes several round trips
 BESIDE_STORAGE, ON_WORKER = "mount", "local"
-# Says "ready" and waits as any child does; each operation is one or two questions to the file system. How many it has
-# done is the length of a file, which the wrapper looks at.
+# Each operation is one or two questions to the file system. How many it has done is the length of a file, which the
+# wrapper looks at.
 REPLAY = """
-import json, os, sys, time
 steps = json.load(open(sys.argv[1]))
-ready = os.dup(1)
-os.write(ready, b"ready\\n")
-if not os.read(0, 1):
-    sys.exit(125)
+wait_for_go()
 report = {"operations": 0, "read": 0, "seconds": {}, "counts": {}}
 done = os.open(sys.argv[3], os.O_WRONLY | os.O_CREAT)
 
@@ -103,19 +98,17 @@ class SmallFiles(Client):
         return {**scaled, "seed": options["seed"]}
 
     def held_command(self) -> "list[str]":
-        steps, self.report, self.done = (str(self.job.scratch / name) for name in ("steps", "told", "done"))
-        return [sys.executable or "python3", "-c", REPLAY, steps, self.report, self.done]
+        return python(REPLAY, *(self.job.scratch / name for name in ("steps", "report", "done")))
 
     def progress(self) -> int:
         try:
-            return Path(self.done).stat().st_size
+            return (self.job.scratch / "done").stat().st_size
         except FileNotFoundError:
             return 0
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        try:
-            result = json.loads(Path(self.report).read_text())
-        except (OSError, ValueError):
+        result = self.job.report("report")
+        if not result:
             return {**self.judged(run, 0 if run.exit_status else None), "operations": None}
         planned = len(self.tree.steps())
         well = not run.exit_status and result["operations"] == planned

@@ -1,21 +1,19 @@
 """uproot, ROOT files in Python: a share of the branches of every event, as arrays."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from tierbench.wrappers.child import Run, run_program
-from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.client import WAIT_FOR_GO, Client, Option, check_size
 
-# Says "ready" when all is imported, which takes seconds, and waits as any child does.
-READ = """
-import json, math, os, sys, time
+# It is ready when all is imported, which takes seconds.
+READ = (
+    WAIT_FOR_GO
+    + """
+import math
 import awkward, uproot
 url, tree, share, step, report = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
-ready = os.dup(1)
-os.write(ready, b"ready\\n")
-if not os.read(0, 1):
-    sys.exit(125)
+wait_for_go()
 how = {} if "://" in url else {"handler": uproot.source.file.MultithreadedFileSource}  # what is mapped nobody counts
 with uproot.open(url, **how) as file:
     trees = [key for key, kind in file.classnames(cycle=False).items() if kind in ("TTree", "ROOT::RNTuple")]
@@ -34,8 +32,10 @@ with uproot.open(url, **how) as file:
 with open(report, "w") as out:
     json.dump(end, out)
 """
+)
 LAUNCH = 'eval "$1" >&2 || exit 125; shift; exec python3 -c "$@"'
 SPECIFIED = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))"
+REPORT = "report.json"
 FURTHER = {"xrootd": "fsspec_xrootd"}
 
 
@@ -66,30 +66,23 @@ class Uproot(Client):
         return self.command()
 
     def command(self) -> "list[str]":
-        options, self.report = self.job.options, self.job.scratch / "report.json"
-        words = [self.job.path, options["tree"], options["branches"], options["step_events"], self.report]
+        options = self.job.options
+        words = [self.job.path, options["tree"], options["branches"], options["step_events"], self.job.scratch / REPORT]
         return ["sh", "-c", LAUNCH, "sh", options["setup"], READ, *map(str, words)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        try:
-            report = json.loads(self.report.read_text(errors="replace"))
-        except (OSError, ValueError):
+        report = self.job.report(REPORT)
+        if not report:
             return self.judged(run, None)
-        status, message, expected = "ok", "", self.job.expected_bytes
-        if expected is not None and report["file_bytes"] not in (None, expected):
-            status = "short-read" if report["file_bytes"] < expected else "failed"
-            message = f"the file has {report['file_bytes']} bytes where {expected} were expected"
+        expected = None if report["file_bytes"] is None else self.job.expected_bytes
+        status, message = check_size(report["file_bytes"], expected, "the file has {} bytes where {} were expected")
         return {
-            "status": status,
-            "message": message,
-            "opened_wall_ns": report.pop("opened_wall_ns"),
-            "first_byte_wall_ns": report.pop("first_event_wall_ns", None),
-            "events": report.pop("events"),
+            "status": status, "message": message, "opened_wall_ns": report.pop("opened_wall_ns"),
+            "first_byte_wall_ns": report.pop("first_event_wall_ns", None), "events": report.pop("events"),
             "bytes_app": report.pop("bytes"),
             "bytes_client": None,  # its process reads modules of Python as it goes
-            "bytes_source": "uproot",
-            "detail": report,
-        }
+            "bytes_source": "uproot", "detail": report,
+        }  # fmt: skip
 
 
 def _absent(*modules: str, setup: str = "") -> str:

@@ -1,23 +1,18 @@
 """Writes as many bytes as it is told: into a file of a mount or disk, or through xrdcp to an xrootd server."""
 
-import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from tierbench.wrappers.child import Run
-from tierbench.wrappers.client import Client, Option
+from tierbench.wrappers.client import Client, Option, python
 
-# Says "ready" and waits as any child does. The bytes are random, so that nothing on the way can compress them, and no
-# block is like another. What it has written it tells in a file, also where it could not write all of it.
+# The bytes are random, so that nothing on the way can compress them, and no block is like another. What it has written
+# it tells in a file, also where it could not write all of it.
 WRITE = """
-import json, os, subprocess, sys, time, zlib
+import subprocess, zlib
 report, target, offset, size, block, fsync = sys.argv[1:3] + [int(word) for word in sys.argv[3:]]
 data = bytearray(os.urandom(block))
-ready = os.dup(1)
-os.write(ready, b"ready\\n")
-if not os.read(0, 1):
-    sys.exit(125)
+wait_for_go()
 record = {"written": 0, "adler32": 1, "write_s": 0.0, "fsync_s": 0.0, "close_s": 0.0}
 
 def timed(what, action, *arguments):
@@ -95,13 +90,11 @@ class Writer(Client):
     def held_command(self) -> "list[str]":
         job, options = self.job, self.job.options
         numbers = [job.offset, job.expected_bytes or 0, options["block_kb"] * 1024, int(options["fsync"])]
-        report = str(job.scratch / "written")
-        return [sys.executable or "python3", "-c", WRITE, report, job.path, *map(str, numbers)]
+        return python(WRITE, job.scratch / "written", job.path, *numbers)
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        try:
-            result = json.loads((self.job.scratch / "written").read_text())
-        except (OSError, ValueError):  # it was ended before it could tell
+        result = self.job.report("written")
+        if not result:
             return self.judged(run, 0 if run.exit_status else None)
         return {
             **self.judged(run, result.pop("written")),

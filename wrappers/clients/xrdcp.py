@@ -48,23 +48,17 @@ class Xrdcp(SummedClient):
         return read > (FIRST_BLOCK if self.job.options["checksum"] else LIBRARIES)
 
     def outcome(self, run: Run) -> "dict[str, Any]":
+        end: dict[str, Any] = {"bytes_source": "adler32", "detail": {}}
         if self.job.options["checksum"]:
-            end = self.summed(run)
-            end.setdefault("detail", {}).update(streams=self.job.options["streams"], xrootd_version=self.version)
-            return {"bytes_source": "adler32", **end}
-        if self._target:
+            end.update(self.summed(run))
+        elif self._target:
             moved = 0 if run.exit_status else self._size()
-            return {
-                **self.judged(run, moved), "bytes_source": "xrdfs", "bytes_client": None,
-                "detail": {"streams": self.job.options["streams"], "xrootd_version": self.version},
-            }  # fmt: skip
-        written = None if run.written_bytes is None else run.written_bytes - run.stderr_bytes
-        return {
-            **self.judged(run, written, HOUSEKEEPING),
-            "bytes_source": "proc-io",
-            "bytes_client": run.read_bytes,
-            "detail": {"streams": self.job.options["streams"], "xrootd_version": self.version},
-        }
+            end.update(self.judged(run, moved), bytes_source="xrdfs", bytes_client=None)
+        else:
+            judged = self.judged(run, run.written_beside_words, HOUSEKEEPING)
+            end.update(judged, bytes_source="proc-io", bytes_client=run.read_bytes)
+        end["detail"].update(streams=self.job.options["streams"], xrootd_version=self.version)
+        return end
 
     def _size(self) -> "int | None":
         """What the server that has taken the file says of its size."""

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.client_process import Job
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Job as Asked
-from tierbench.wrappers.clients.uproot import Uproot
+from tierbench.wrappers.clients.uproot import REPORT, Uproot
 
 EVENTS, BRANCHES = 20_000, 10
 MADE = f"""
@@ -54,12 +54,10 @@ def client(folder: Path, **options: Any) -> Uproot:
 def test_the_file_has_to_be_the_one_that_was_planned(
     tmp_path: Path, size: int | None, exit_status: int, status: str
 ) -> None:
-    reading = client(tmp_path)
-    reading.command()
     if size:
         report = {"opened_wall_ns": 1, "first_event_wall_ns": 2, "file_bytes": size, "events": 3, "bytes": 800}
-        reading.report.write_text(json.dumps(report))
-    end = reading.outcome(Run(exit_status, 0, 0, None, 9000, 0, 0.0, 0.0, 0, "", 0))
+        (tmp_path / REPORT).write_text(json.dumps(report))
+    end = client(tmp_path).outcome(Run(exit_status, 0, 0, None, 9000, 0, 0.0, 0.0, 0, "", 0))
     assert end["status"] == status
 
 
