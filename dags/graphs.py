@@ -158,7 +158,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
         before = [*(["flush"] if flushed else []), *writes]
         edges = [line("PARENT", *before, "CHILD", "clients")] if before else []
         yield step(purpose, [*_in_turn(clients, *arranged, "sampled"), *edges])
-    purpose = "stop: when all clients have ended the turn is passed on, and the sampling stopped"
+    purpose = "stop: when all clients have ended the measurement lock is given on, and the sampling stopped"
     yield step(purpose, _watching("stop", gate_s, _in_turn, "waking"))
     purpose = "tables: last in any case; what has not ended is ended, how it went is told, tables are made"
     yield step(purpose, final("tables", _script(names.FINISH)))
@@ -166,7 +166,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
 
 def _in_turn(job: Job, *awaited: str) -> list[str]:
     """A node when the trial's turn has come, and what its script waits for beside it."""
-    return [*job.lines(), line("SCRIPT", "PRE", job.name, _script(names.TURN_TAKING), "take", *awaited)]
+    return [*job.lines(), line("SCRIPT", "PRE", job.name, _script(names.LOCK_SCRIPT), "take", *awaited)]
 
 
 def _ahead(job: Job, *awaited: str) -> list[str]:
@@ -184,7 +184,7 @@ def _ahead(job: Job, *awaited: str) -> list[str]:
         more = {"program": names.PRESTART, "then": f"{names.BEGUN} ./{script}"}
         more |= {"held": f", {travelling}"} if brings_chirp else {"held": travelling, "chirp": "True"}
         job = dataclasses.replace(job, macros={**job.macros, **more})
-    return [*job.lines(), line("SCRIPT", "PRE", job.name, _script(names.TURN_TAKING), "ahead", *awaited)]
+    return [*job.lines(), line("SCRIPT", "PRE", job.name, _script(names.LOCK_SCRIPT), "ahead", *awaited)]
 
 
 def _watching(name: str, run_limit: int, begin: Callable[..., list[str]], *awaited: str) -> list[str]:

@@ -25,7 +25,7 @@ SCRIPTS = (
     ("tierbench.submit.trial", "stop.py"),
     ("tierbench.submit.trial", names.FINISH),
     ("tierbench.submit.trial", names.RESET_TRIAL),
-    ("tierbench.submit.trial", names.TURN_TAKING),
+    ("tierbench.submit.trial", names.LOCK_SCRIPT),
     ("tierbench.wrappers", "arrange.py"),
     ("tierbench.wrappers", "write_area.py"),
     ("tierbench.wrappers", names.PRESTART),

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from tierbench import files, json_files, names
 from tierbench.dags.records import read_outcome
@@ -25,7 +25,7 @@ from tierbench.postprocess.verdict.counting import INVALID
 from tierbench.starts import IN_TURN
 from tierbench.submit import pool
 from tierbench.submit.trial.dagman import LOCK, at_work, is_held
-from tierbench.trials import SKIPPED, Outcome
+from tierbench.trials import SKIPPED, Outcome, Wait
 
 FIRST = 3  # trials that are INVALID for one reason, before there is another one, say that others will be
 NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -131,13 +131,6 @@ def hopeless(trials: Sequence[TrialProgress]) -> str:
     return next((reason for kind, reason in kinds[-1].items() if all(kind in others for others in kinds)), "")
 
 
-class Wait(TypedDict):
-    """waiting-for.json."""
-
-    what: str
-    since_wall_s: float
-
-
 @dataclass(frozen=True)
 class Submission:
     """submitted.json: the job that a run became, from where and when; earlier versions left the number alone."""
@@ -198,9 +191,15 @@ class Run:
 
         DAGMan would read on in the original's logs, and wait for its jobs.
         """
-        leftovers = [*self.directory.glob("*.dag.*"), *self.directory.glob(f"{names.TURN}*")]
-        for path in [*leftovers, self.directory / names.AHEAD, self.directory / names.SUBMITTED]:
-            path.unlink(missing_ok=True)
+        for left in (
+            "*.dag.*",
+            f"{names.LOCK_HOLDER}*",
+            "turn*",
+            names.AHEAD,
+            names.SUBMITTED,
+        ):  # turn*: older versions
+            for path in self.directory.glob(left):
+                path.unlink(missing_ok=True)
 
     def forget_lost_dagman(self) -> None:
         """Leave nothing from which DAGMan would take up what it was at when it was lost: jobs that are in no queue."""
@@ -261,7 +260,7 @@ def _waiting_for(directory: Path) -> str:
         wait = json_files.read_as(Wait, directory / names.WAITING_FOR)
     except (FileNotFoundError, Damaged):
         return ""
-    return f"{wait['what']}, since {max(0.0, time.time() - wait['since_wall_s']):.0f} s" if wait["what"] else ""
+    return f"{wait.what}, since {max(0.0, time.time() - wait.since_wall_s):.0f} s" if wait.what else ""
 
 
 def _events(output: Path) -> set[str]:

@@ -36,7 +36,7 @@ def now() -> "tuple[int, int]":
     return wall_ns(), mono_ns()
 
 
-def clock_bounds() -> "dict[str, int | str]":
+def clock_bounds() -> "dict[str, Any]":
     """Between which bounds this wall clock is ahead of the uptime, which has steps of 10 ms, and the uptime itself."""
     low, high = [], []  # type: list[int], list[int]
     began = time.monotonic()

@@ -30,9 +30,9 @@ SUBMITTED = "submitted.json"
 ASKED = "asked.json"  # which definitions it was made of, from which it can be given more repetitions
 CLAIMS_LOCK = "claims.lock"  # who looks at whose a trial is
 ENOUGH_LOCK = "enough.lock"  # who looks at which repetitions are needed
-TURN_LOCK = "turn.lock"  # who looks at the turn and changes it
-TURN = "turn"  # names the trial whose turn it is
-AHEAD = "ahead"  # names the trial whose jobs are started already and wait for its turn
+LOCK_HOLDER = "lock-holder"  # names the trial that has the measurement lock
+LOCK_LOOK = "lock-holder.lock"  # who looks at that and changes it
+AHEAD = "ahead"  # names the trial whose jobs are started already and wait for the lock
 ANSWERED = "answered.json"  # how far the run's question is answered, and which trials it takes no more
 CEILINGS = "ceilings.json"
 NO_TABLES = "no-tables.txt"  # why the run's own DAGs have made none, and how they are made
@@ -65,9 +65,9 @@ WAITING_FOR = "waiting-for.json"  # what the gate waits for, if it does for long
 CLAIM = "claim"  # which DAGMan of the run the trial belongs to
 ATTEMPT = "attempt.json"  # which try of how many this is
 AFTER = "after"  # names the trial that comes before this one
-BEGUN = "begun"  # its turn has come; jobs that were started ahead wait for it
-BESIDE = "beside.json"  # which jobs of the trial that waits for its turn were started in this one's window
-SERVED = "served"  # it has had its turn
+BEGUN = "begun"  # it has the measurement lock; jobs that were started ahead wait for that
+BESIDE = "beside.json"  # which jobs of the trial that waits for the lock were started in this one's window
+SERVED = "served"  # it has had the lock
 NOT_NEEDED = "not-needed"  # enough trials like it have been measured, as long as none at work shows otherwise
 COUNTED = "counted"  # it has been looked at what is known with this trial
 CLOCK = "clock.json"  # how the access point's wall clock stood to its uptime, at the trial's end
@@ -78,7 +78,7 @@ MADE_OF = "made-of.json"  # what its tables were made of, so that they need not 
 
 # The scripts that DAGs name
 RESET_TRIAL = "reset_trial.py"
-TURN_TAKING = "turn.py"
+LOCK_SCRIPT = "lock.py"
 PRESTART = "prestart.py"
 FINISH = "finish.py"
 

@@ -1,4 +1,4 @@
-"""The record of a trial, trial.json: written with the plan, read by its turn, gate, stop and last step.
+"""The record of a trial, trial.json: written with the plan, read by its lock, gate, stop and last step.
 
 Stdlib only, Python 3.6 or newer: it is shipped with them.
 """
@@ -28,7 +28,7 @@ class Limits(NamedTuple):
     end_s: int  # the last end is waited for, after the go
     job_s: int  # a client, flush or sampler runs, by HTCondor's clock
     gate_s: int  # the gate itself runs, by HTCondor's clock
-    turn_s: int  # a trial keeps the turn from the next one
+    turn_s: int  # a trial keeps the measurement lock from the next one
     samplers_s: int = 60  # the gate waits for samplers of other hosts than storage when all else is ready
     away_s: int = 60  # a client's worker does not answer HTCondor
     stop_s: float = 30  # jobs that were told to end take to do so
@@ -169,6 +169,40 @@ class Attempt(NamedTuple):
         return self.retries - self.retry
 
 
+class CalledOff(NamedTuple):
+    """called-off.json: why the trial could not go on."""
+
+    reason: str
+
+
+class Wait(NamedTuple):
+    """waiting-for.json: what a trial waits for, and since when; "" where it does not wait."""
+
+    what: str
+    since_wall_s: float
+
+
+class Overlap(NamedTuple):
+    """beside.json: the jobs of the trial that waits for the lock that were started while this one measured."""
+
+    jobs: int
+    first_wall_s: float
+    last_wall_s: float
+
+
+class Clock(NamedTuple):
+    """clock.json, and `begun`: between which bounds the access point's wall clock was ahead of its uptime, and when."""
+
+    low_ns: int
+    high_ns: int
+    uptime_ns: "int | None" = None  # earlier versions tell the bounds alone
+    boot_id: str = ""
+
+    @property
+    def ahead_ns(self) -> float:
+        return (self.low_ns + self.high_ns) / 2
+
+
 class Trial(NamedTuple):
     """A trial as it was planned; what has a default may be missing in trials of earlier versions."""
 
@@ -193,7 +227,7 @@ class Trial(NamedTuple):
     flush: Flush = Flush()
     sample_period_s: float = 0.0
     start: Start = Start(NATURAL)
-    ahead: bool = False  # its jobs are started before its turn, and wait for it
+    ahead: bool = False  # its jobs are started before it has the measurement lock, and wait for that
     placement: Placement = Placement()
     until_known: bool = False  # it is repeated until enough is known
     until_answered: bool = False  # all are, until the run's question is answered
@@ -232,6 +266,11 @@ class Trial(NamedTuple):
 def to_record(value: Any) -> "dict[str, Any]":
     """The content of the file of a record."""
     return {"format": FORMAT, **_plain(value)}
+
+
+def record_text(value: Any) -> str:
+    """The text of the file of a record."""
+    return json.dumps(to_record(value), indent=1) + "\n"
 
 
 def read_record(kind: Any, path: Path) -> Any:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierbench.postprocess.records.jobs import Job, Record
-from tierbench.postprocess.records.trial import OwnClock, TrialData
+from tierbench.postprocess.records.trial import TrialData
+from tierbench.trials import Clock
 
 Bounds = tuple[int, int]
 
@@ -139,7 +140,7 @@ def _uptime(job: Job, record: Record) -> tuple[float, float]:
     return compared + record.mono_ns - job.clock.mono_ns, (job.clock.high_ns - job.clock.low_ns) / 2
 
 
-def _on_access_point(jobs: Collection[Job], own: OwnClock) -> bool:
+def _on_access_point(jobs: Collection[Job], own: Clock) -> bool:
     """Whether the clients' hosts share the access point's clock."""
     return bool(own.boot_id) and all(job.start and job.start.boot_id == own.boot_id for job in jobs)
 

@@ -19,9 +19,9 @@ from tierbench.postprocess.records.definition import Definition, definition, rea
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
-from tierbench.postprocess.records.trial import COLD, WARM, Beside, OwnClock, Sampled, SoftwareCache, TrialData
+from tierbench.postprocess.records.trial import COLD, WARM, Sampled, SoftwareCache, TrialData
 from tierbench.starts import Go
-from tierbench.trials import SKIPPED, Outcome
+from tierbench.trials import SKIPPED, Clock, Outcome, Overlap
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
@@ -79,7 +79,7 @@ def read_trial(folder: Path) -> TrialData:
     jobs = read_jobs(folder, trial.jobs)
     troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
     # Clients that were started ahead were submitted in the time of the trial before: that is no part of this one.
-    begin_clock = _found(OwnClock, folder / names.BEGUN, lambda _: None)
+    begin_clock = _found(Clock, folder / names.BEGUN, lambda _: None)
     submission = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, begin_clock, optional)
     submitted, submit_error_s = submission
     go = _go(folder / names.GO, troubles)
@@ -105,14 +105,14 @@ def read_trial(folder: Path) -> TrialData:
         left=(outcome or Outcome()).left,
         verified=_verified(read(PlaceReport, folder / names.CLEARED)),
         other_pools=_other_pools(folder, trial, jobs),
-        clock=read(OwnClock, folder / names.CLOCK),
+        clock=read(Clock, folder / names.CLOCK),
         begin_clock=begin_clock,
         ceilings=_ceilings(folder, trial, conditions, optional),
         arranged=[f"{state.name}: {state.now} {state.condition.unit}".strip() for state in conditions],
         arranged_on=_asked_of_hosts(conditions),
         software_caches=_software_caches(conditions),
         mounts={host: report.mounts for host, report in flushes.items() if report},
-        beside=read(Beside, folder / names.BESIDE),
+        beside=read(Overlap, folder / names.BESIDE),
     )
 
 
@@ -295,7 +295,7 @@ def _resident_bytes(flushes: Mapping[str, FlushReport | None]) -> int | None:
 
 
 def _submission(
-    log: Path, jobs: list[Job], begin_clock: OwnClock | None, optional: list[str]
+    log: Path, jobs: list[Job], begin_clock: Clock | None, optional: list[str]
 ) -> tuple[int | None, float | None]:
     """When the clients were submitted, by HTCondor's job event log, and by how many seconds that may be wrong.
 

@@ -10,32 +10,11 @@ from tierbench.postprocess.records.ceilings import Ceilings
 from tierbench.postprocess.records.definition import Definition, Traits
 from tierbench.postprocess.records.increments import Intervals
 from tierbench.postprocess.records.jobs import Job
-from tierbench.postprocess.records.samples import Bounds, Samples
-from tierbench.trials import Start
+from tierbench.postprocess.records.samples import Samples
+from tierbench.trials import Clock, Overlap, Start
 
 LONGEST_S = 8 * 86_400  # a trial may last a week
 COLD, WARM = "cold", "warm"
-
-
-@dataclass(frozen=True)
-class OwnClock(Bounds):
-    """How the access point's wall clock stood to its uptime, and when; earlier versions tell the bounds alone."""
-
-    uptime_ns: int | None = None
-    boot_id: str = ""
-
-    @property
-    def ahead_ns(self) -> float:
-        return (self.low_ns + self.high_ns) / 2
-
-
-@dataclass(frozen=True)
-class Beside:
-    """The jobs of the trial that waits for its turn that were started while this one measured, from when to when."""
-
-    jobs: int
-    first_wall_s: float
-    last_wall_s: float
 
 
 @dataclass(frozen=True, eq=False)  # arrays are not equal as a whole
@@ -79,8 +58,8 @@ class TrialData:
     at_work: bool = False  # its DAGMan has not ended, and its last step has not said how it went
     missing_optional: list[str] = field(default_factory=list)  # the same, of samples that enter no mean
     other_pools: dict[str, str] = field(default_factory=dict)  # of workers that are not in its own: theirs
-    clock: OwnClock | None = None  # at the trial's end
-    begin_clock: OwnClock | None = None  # when its turn had come; None in trials of earlier versions
+    clock: Clock | None = None  # at the trial's end
+    begin_clock: Clock | None = None  # when it had the measurement lock; None in trials of earlier versions
     submit_error_s: float | None = None  # by how much the time of submission may be wrong
     ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
     writes: bool = False  # into a place of its own
@@ -90,7 +69,7 @@ class TrialData:
     arranged_on: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what it was asked to change, by host
     software_caches: list[SoftwareCache] = field(default_factory=list)  # those of them that are such
     mounts: dict[str, dict[str, str]] = field(default_factory=dict)  # of each host that was flushed, when it was
-    beside: Beside | None = None  # jobs of the next trial that were started in this one's time
+    beside: Overlap | None = None  # jobs of the next trial that were started in this one's time
 
     @property
     def all_active_ns(self) -> tuple[int, int] | None:

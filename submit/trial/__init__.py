@@ -1,1 +1,1 @@
-"""All that happens to one trial on the access point: its turn, its gate, its stop, its end."""
+"""All that happens to one trial on the access point: its lock, its gate, its stop, its end."""

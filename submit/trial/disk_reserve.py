@@ -25,10 +25,6 @@ def free_bytes(directory: Path) -> int:
     return 0 if room.f_files and room.f_favail < LOW_FILES else room.f_bavail * room.f_frsize
 
 
-def is_low(directory: Path) -> bool:
-    return free_bytes(directory) < LOW_BYTES
-
-
 def hold_reserve(trial: Path) -> None:
     """Take up the room that closing a trial's books needs when there is no other."""
     reserve = trial / names.RESERVE

@@ -4,7 +4,7 @@
 usage: finish.py DAG_STATUS FAILED_COUNT      (in the trial's directory on the access point)
 
 It is the FINAL node of the trial's DAG, so it runs after failures and after condor_rm too, and its exit status is
-the trial's. What stop.py could not do, because it was removed, it does: the samplers stopped, the turn passed on. It
+the trial's. What stop.py could not do, because it was removed, it does: the samplers stopped, the lock given on. It
 may run more than once. Shipped to the run directory; stdlib only, Python 3.6 or newer.
 
 exit status: 0 every client has read its file and the storage's samples are whole; 1 not so, and
@@ -12,27 +12,44 @@ outcome.json says why; 2 trial.json cannot be read
 """
 
 import contextlib
-import json
 import os
+import re
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 from tierbench import names
 from tierbench.condition_state import wait_until_restored
 from tierbench.files import poll, replace
 from tierbench.host import clock_bounds
-from tierbench.submit.trial.clearing import clear
 from tierbench.submit.trial.disk_reserve import give_up_reserve
-from tierbench.submit.trial.joblog import Cluster, client_reasons
+from tierbench.submit.trial.joblog import Cluster, client_reasons, last_record, report
+from tierbench.submit.trial.lock import release_lock
 from tierbench.submit.trial.skip_repeats import look_again, tierbench
-from tierbench.submit.trial.turn import pass_turn
-from tierbench.trials import COMPLETE, SKIPPED, Attempt, Outcome, Trial, read_record, read_trial, to_record
+from tierbench.trials import (
+    COMPLETE,
+    SKIPPED,
+    Attempt,
+    CalledOff,
+    Clock,
+    Outcome,
+    Trial,
+    read_record,
+    read_trial,
+    record_text,
+)
 
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
 LONGEST_TRAILER = 4096
+SLOT_SECONDS = 120.0  # for the job that clears to find a slot; the pool has just had all of the trial's clients
+RUN_SECONDS = 900.0
+TRIES = 2
+SUBMITTED = re.compile(r"^(\d+)\.0 - ", re.MULTILINE)
+EXPECTED = "outbox/expected.txt"
 REMOVED = "4"  # DAGMan's word for "somebody has removed me"
 
 
@@ -43,38 +60,37 @@ def main(dag_status: str, failed_nodes: str) -> int:
         print(f"finish: trial.json: {error}", file=sys.stderr)
         return 2
     give_up_reserve(Path())
-    # Who reads on does it in the next trial's time, so the turn is passed when all have gone.
+    # Who reads on does it in the next trial's time, so the lock is given on when all have gone.
     stuck = see_out(trial.limits.stop_s)
-    if not Path(names.BEGUN).exists():  # it was waiting for its turn
-        pass_turn(Path.cwd())
+    if not Path(names.BEGUN).exists():  # it was waiting for the lock
+        release_lock(Path.cwd())
         if Path(names.NOT_NEEDED).exists() and dag_status != REMOVED:
-            record(SKIPPED, [])
+            replace(names.OUTCOME, record_text(Outcome(SKIPPED)))
             return 0
         if dag_status == REMOVED:
             return 1  # nothing has happened that could be told
     Path(names.STOP).write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     stuck += wait_until_restored(Path(), trial.conditions, trial.limits.stop_s)
-    cleared = clear(trial)
-    pass_turn(Path.cwd())
+    wrong, left = clear(trial)
+    release_lock(Path.cwd())
     unfinished = wait_for_samplers(trial)
-    record_clock()
+    with contextlib.suppress(OSError):  # the trial's outcome is worth more than its clock
+        Path(names.CLOCK).write_text(record_text(Clock(**clock_bounds())))
 
     reasons = ["the trial was removed"] if dag_status == REMOVED else []
-    reasons += called_off()
-    causes = client_reasons(trial.jobs)
-    reasons += causes + stuck + cleared.wrong
+    reasons += called_off() + client_reasons(trial.jobs) + stuck + wrong
     # Without another host's samples the mean stands; the tables say whether they cover the window.
     storage = {sampler.host for sampler in trial.samplers if sampler.of_storage}
     reasons += [f"the sampler on {host} did not end in order" for host in unfinished if host in storage]
     if failed_nodes != "0" and not reasons:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
     again = bool(reasons) and dag_status != REMOVED and tries_left() > 0
-    record("incomplete" if reasons else COMPLETE, reasons, again, cleared.left)
+    replace(names.OUTCOME, record_text(Outcome("incomplete" if reasons else COMPLETE, reasons, again, left)))
     os.nice(19)  # the next trial begins meanwhile, perhaps on these cores
     no_tables = make_tables()
     if trial.until_known:
         look_again(Path.cwd(), trial.until_answered)
-    for words in no_tables + reasons + ["left behind: " + left for left in cleared.left]:
+    for words in no_tables + reasons + ["left behind: " + left for left in left]:
         print(ascii(words))
     return 1 if reasons else 0
 
@@ -111,10 +127,10 @@ def see_out(seconds: float) -> "list[str]":
 def called_off() -> "list[str]":
     """Why the gate has ended the trial, if it has."""
     try:
-        return [json.loads(Path(names.CALLED_OFF).read_text())["reason"]]
+        return [read_record(CalledOff, Path(names.CALLED_OFF)).reason]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return ["the gate has called it off"]
 
 
@@ -136,17 +152,7 @@ def wait_for_samplers(trial: Trial) -> "list[str]":
 
 def ended(host: str) -> bool:
     """Whether a sample file has its trailer."""
-    try:
-        with Path(names.sample_file(host)).open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - LONGEST_TRAILER))
-            last = file.read().rstrip().rpartition(b"\n")[2]
-    except FileNotFoundError:
-        return False
-    try:
-        return bool(json.loads(last.decode())["tierbench"] == "end")
-    except (ValueError, KeyError, TypeError):
-        return False
+    return last_record(Path(names.sample_file(host)), LONGEST_TRAILER).get("tierbench") == "end"
 
 
 def make_tables() -> "list[str]":
@@ -164,19 +170,107 @@ def make_tables() -> "list[str]":
     return [line]
 
 
-def record_clock() -> None:
-    """How this host's wall clock stands to its uptime, to which the hosts have compared theirs."""
-    with contextlib.suppress(OSError):  # the trial's outcome is worth more than its clock
-        Path(names.CLOCK).write_text(json.dumps({"format": 1, **clock_bounds()}) + "\n")
+# -- what the trial has written: a job of its own looks through it and removes it, on any worker of the trial's pool --
 
 
-def record(state: str, reasons: "list[str]", again: bool = False, left: "tuple[str, ...] | list[str]" = ()) -> None:
-    """How the trial went.
+def clear(trial: Trial) -> "tuple[list[str], list[str]]":
+    """Have the write area of the trial here looked through and removed, if it may have come to have one.
 
-    The first reason is the first cause; `again`: it will be tried once more; `left`: what it wrote and is there still.
+    In words what of its files was not as it was written, and what could not be removed.
     """
-    outcome = Outcome(state, reasons, again, list(left))
-    replace(names.OUTCOME, json.dumps(to_record(outcome), indent=1) + "\n")
+    if not trial.writes or not Path(names.OUTBOX_LOG).exists():
+        return [], []
+    whole = expected(trial.jobs) if trial.does == "writes" else []
+    Path(EXPECTED).write_text("".join(whole), encoding="utf-8")
+    trouble, avoided = "", lost_workers()
+    for _ in range(TRIES):
+        cleared, trouble, slot = one_try(trial, avoided)
+        if cleared:
+            left = [f"{cleared['left_files']} of the files written: {', '.join(cleared['left'])}"]
+            wrong = [f"{cleared['wrong_files']} files are not as they were written: {', '.join(cleared['wrong'])}"]
+            return wrong if cleared["wrong_files"] else [], left if cleared["left_files"] else []
+        avoided = [*avoided, machine_of(slot)] if slot else []  # no other worker may be left
+    return [], [f"{trial.writes['url']}: {trouble}"]
+
+
+def expected(jobs: int) -> "list[str]":
+    """Lines of what the clients that ended well have written: URL, size, and where a client tells it the checksum."""
+    lines = [line.split("\t") for line in Path(names.REPLICAS).read_text(encoding="utf-8").splitlines()]
+    each = max(1, len(lines) // jobs)
+    sizes, checksums, unwritten = {}, {}, set()  # type: dict[str, int], dict[str, set[str]], set[str]
+    for job in range(jobs):
+        end = last_record(Path(names.client_output(job)))
+        well = (end.get("event"), end.get("status")) == ("end", "ok")
+        for url, size, *_ in lines[job * each : (job + 1) * each]:
+            if not well:
+                unwritten.add(url)
+            elif int(size):
+                checksums.setdefault(url, set()).add(str((end.get("detail") or {}).get("adler32") or ""))
+                sizes[url] = sizes.get(url, 0) + int(size)
+    own = each == 1  # else a client's one checksum is not that of each of its files
+    return [
+        f"{url}\t{size}\t{min(checksums[url]) if own and len(checksums[url]) == 1 else ''}\n"
+        for url, size in sizes.items()
+        if url not in unwritten  # of a file that several write, all of them have to have done so
+    ]
+
+
+def lost_workers() -> "list[str]":
+    """Those that HTCondor has lost the trial's clients on: it would go on offering them for minutes."""
+    cluster = Cluster(Path(names.CLIENTS_LOG))
+    cluster.read_on()
+    return sorted({machine_of(cluster.slots[job]) for job in cluster.causes if cluster.slots.get(job)})
+
+
+def machine_of(slot: str) -> str:
+    return slot.rpartition("@")[2]
+
+
+def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, str]":
+    """The report, if a job has made it, or why not; and the slot that it had."""
+    with contextlib.suppress(FileNotFoundError):
+        Path(names.CLEARED).unlink()
+    requirements = trial.requirements
+    for machine in avoided:
+        requirements = f'({requirements}) && Machine != "{machine}"'
+    own = trial.credentials
+    macros = {
+        "step": "clear", "flags": f"--expected {Path(EXPECTED).name} {own.flags}",
+        "files": "".join(f", {path}" for path in (EXPECTED, *own.files)),
+        "pool_requirements": requirements, "slot_limit": round(SLOT_SECONDS), "run_limit": round(RUN_SECONDS),
+    }  # fmt: skip
+    if own.service:
+        macros["service"] = own.service
+    command = ["condor_submit", "-terse", "../../submit/outbox.sub"]
+    for name, value in macros.items():
+        command += ["-a", f"{name} = {value}"]
+    try:
+        run = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SLOT_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {}, f"no job could be submitted: {error}", ""
+    said = run.stdout.decode(errors="replace").strip()
+    submitted = SUBMITTED.search(said)
+    if not submitted:
+        return {}, f"no job could be submitted: {said}", ""
+    number = int(submitted.group(1))
+    cluster, deadline = Cluster(Path(names.OUTBOX_LOG)), time.monotonic() + SLOT_SECONDS + RUN_SECONDS
+    while not (cluster.number == number and cluster.ended):
+        cluster.read_on()
+        away = [job.since for job in cluster.away.values() if time.monotonic() - job.since > POLL_SECONDS]
+        if time.monotonic() > deadline or away:
+            subprocess.call(["condor_rm", str(number)], stdout=subprocess.DEVNULL)
+            break
+        time.sleep(POLL_SECONDS)
+    slot = cluster.slots.get(0, "")
+    cleared = report(names.CLEARED)
+    if cleared.get("status") == "ok":
+        return cleared, "", slot
+    why = (
+        str(cleared.get("message")) if cleared else f"the job {number}.0 {cluster.ended.get(0) or 'has left no report'}"
+    )
+    return {}, why, slot
 
 
 if __name__ == "__main__":

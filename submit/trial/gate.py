@@ -17,40 +17,33 @@ exit status: 0 every go is given, or all clients have ended; 2 trial.json cannot
 
 import sys
 import time
+from pathlib import Path
 
 from tierbench import names
 from tierbench.files import replace
 from tierbench.starts import EVERY, IN_TURN, Go, lead
-from tierbench.submit.trial.trial_monitor import TrialMonitor, gather, is_called_off, is_given, the_go, watch
+from tierbench.submit.trial.trial_monitor import TrialMonitor, gather, watch
 
 TURN_SECONDS = 1.0  # between two turns: what the one before has asked for in vain comes meanwhile
 
 
-def let_go(monitor: TrialMonitor) -> None:
+def give_go(monitor: TrialMonitor) -> None:
     """Give the go when all is ready for it, and each client's turn when it comes."""
     gather(monitor)
-    if not is_given(the_go()) and not monitor.ended >= monitor.everybody:
-        give_go(monitor)
-    if monitor.start.kind == IN_TURN:
-        give_turns(monitor)
-
-
-def give_go(monitor: TrialMonitor) -> None:
-    at = ahead(lead(len(monitor.everybody)))
-    starts = {str(number): times for number, times in monitor.cluster.starts.items()}
-    step_ns = int(monitor.start.every_s * 1e9) if monitor.start.kind == EVERY else 0
-    replace(names.GO, Go(at, starts, step_ns, [at] if monitor.start.kind == IN_TURN else None).text())
-    monitor.tell("", 0.0)
-
-
-def give_turns(monitor: TrialMonitor) -> None:
-    """Let each client go when the one before has ended, however that was."""
-    turns = list(the_go().turns_wall_ns or ())
-    while 0 < len(turns) < len(monitor.everybody) and not is_called_off():
+    in_turn = monitor.start.kind == IN_TURN
+    if monitor.go == Go() and not monitor.all_ended:
+        at = ahead(lead(len(monitor.everybody)))
+        starts = {str(number): times for number, times in monitor.cluster.starts.items()}
+        step_ns = int(monitor.start.every_s * 1e9) if monitor.start.kind == EVERY else 0
+        replace(names.GO, Go(at, starts, step_ns, [at] if in_turn else None).text())
+        monitor.tell("", 0.0)
+    # Each client is let go when the one before has ended, however that was.
+    turns = list(monitor.go.turns_wall_ns or ())
+    while in_turn and 0 < len(turns) < len(monitor.everybody) and not Path(names.CALLED_OFF).exists():
         monitor.read_on()
         if len(turns) - 1 in monitor.ended:
             turns.append(ahead(TURN_SECONDS))
-            replace(names.GO, the_go()._replace(turns_wall_ns=turns).text())
+            replace(names.GO, monitor.go._replace(turns_wall_ns=turns).text())
         monitor.rest()
 
 
@@ -60,4 +53,4 @@ def ahead(seconds: float) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(watch(let_go))
+    sys.exit(watch(give_go))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tierbench import names
+from tierbench.files import read_end
 
 # The date may be 2026-01-31 or 01/31, the time may have fractions of a second and a zone.
 HEADER = re.compile(rb"^(\d{3}) \((\d+)\.(\d+)\.\d+\) (?:\d\S*T\S+|\S+ \S+) ?(.*)$")
@@ -32,6 +33,10 @@ class Event(NamedTuple):
 
     def line(self, number: int) -> str:
         return self.lines[number].strip() if len(self.lines) > number else ""
+
+    @property
+    def reason(self) -> str:
+        return self.line(1) or "no reason given"
 
 
 class EventLog:
@@ -142,23 +147,25 @@ class Cluster:
             self.ready.discard(job)
 
     def _why(self, event: Event) -> str:
-        where = " " + self.slots[event.job] if self.slots.get(event.job) else ""
+        slot = self.slots.get(event.job, "")
         if event.kind == TERMINATED:
             how = event.line(1).partition("termination ")[2]
             return "" if how == "(return value 0)" else "ended " + how
         if event.kind == ABORTED and "PeriodicRemove" in event.line(1):
-            return "was removed: it " + (
-                "did not end in its time" if event.job in self.starts else "found no slot in time"
-            )
-        if event.kind == ABORTED:
-            return "was removed: " + (event.line(1) or "no reason given")
-        if event.kind == HELD:
-            return HOLD + (event.line(1) or "no reason given")
-        if event.kind == EVICTED:
-            return "was evicted from" + (where or " its slot")
-        if event.kind == SHADOW_FAILED:
-            return "lost its shadow: " + event.line(1)
-        return "was lost: its slot" + where + " does not answer (" + (event.line(1) or "disconnected") + ")"
+            return REMOVED + ("it did not end in its time" if event.job in self.starts else "it found no slot in time")
+        said = {
+            ABORTED: REMOVED + event.reason,
+            HELD: HOLD + event.reason,
+            EVICTED: "was evicted from " + (slot or "its slot"),
+            SHADOW_FAILED: "lost its shadow: " + event.line(1),
+        }
+        where = "its slot " + slot if slot else "its slot"
+        return said.get(event.kind, f"was lost: {where} does not answer ({event.line(1) or 'disconnected'})")
+
+    def had_slots(self) -> int:
+        """How many of its jobs run or have ended."""
+        self.read_on()
+        return len((self.starts.keys() | self.ended.keys()) - self.away.keys())
 
 
 def client_reasons(jobs: int) -> "list[str]":
@@ -178,31 +185,41 @@ def client_reasons(jobs: int) -> "list[str]":
     return causes + consequences
 
 
-def _reason(last: "dict[str, Any] | None", cluster: Cluster, number: int) -> "str | None":
+def _reason(last: "dict[str, Any]", cluster: Cluster, number: int) -> "str | None":
     """What became of a client that has not read its file; None of one that has."""
     why = cluster.ended.get(number) or (cluster.away[number].why if number in cluster.away else "")
-    if last is not None and last.get("event") == "end":
+    if last.get("event") == "end":
         status, message = last.get("status"), last.get("message")
         if status == "ok":
             return None
         if status == "killed" and why:
             return f"killed: it {why}"
         return f"{status}: {message}" if message else str(status)
-    state = "never started" if last is None else "lost"
+    state = "lost" if last else "never started"
     return f"{state}: it {why}" if why else state
 
 
-def last_record(path: Path) -> "dict[str, Any] | None":
-    """The last whole line of a client's output; it is its "end" record unless the client was lost."""
+def last_record(path: Path, longest: int = 1 << 20) -> "dict[str, Any]":
+    """The last whole record of a client's output, which is its "end" unless it was lost, or of samples; else {}."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_end(path, bytes_=longest).splitlines()
     except FileNotFoundError:
-        return None
-    for line in reversed(lines):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict):
-            return record
-    return None
+        lines = []
+    return next(filter(None, map(as_record, reversed(lines))), {})
+
+
+def report(path: str) -> "dict[str, Any]":
+    """What a job has reported in a file of the trial here; nothing yet is an empty report."""
+    try:
+        return as_record(Path(path).read_bytes())
+    except OSError:
+        return {}
+
+
+def as_record(text: bytes) -> "dict[str, Any]":
+    """A JSON object; an empty one where the text is none, as while it is being written."""
+    try:
+        record = json.loads(text.decode("utf-8", "replace"))
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}

@@ -5,8 +5,8 @@ usage: reset_trial.py                          (in the trial's directory on the 
        reset_trial.py RETRY RETRIES [BEFORE]   (DAGMan runs it before each try)
 
 Whatever an earlier try has left is moved to tries/1, tries/2, ... Among it is DAGMan's rescue file,
-with which a second try would skip the flush. RETRY counts the tries from 0, BEFORE is the trial that has its
-turn before this one. Of several DAGs of a run that hold the same trial one has it, and the others wait for what
+with which a second try would skip the flush. RETRY counts the tries from 0, BEFORE is the trial that
+measures before this one. Of several DAGs of a run that hold the same trial one has it, and the others wait for what
 becomes of it; a trial that is complete is not done again. Waits while the disk is full.
 Shipped to the run directory; stdlib only, Python 3.6 or newer.
 
@@ -14,23 +14,23 @@ exit status: 0 the directory is as it was written; 1 it could not be reset, for 
 2 this is not the directory of a trial, or called wrongly; 3 the trial is done (DAGMan then skips it: PRE_SKIP)
 """
 
-import json
 import os
 import sys
 import time
 from math import inf
 from pathlib import Path
-from typing import cast
 
 from tierbench import names
 from tierbench.files import locked, replace
 from tierbench.submit.trial.dagman import at_work, claim
 from tierbench.submit.trial.disk_reserve import give_up_reserve, wait_for_room
+from tierbench.submit.trial.lock import release_lock
 from tierbench.submit.trial.skip_repeats import is_spared
-from tierbench.submit.trial.turn import pass_turn
-from tierbench.trials import ALREADY_COMPLETE, SKIPPED, Attempt, Outcome, read_record, to_record
+from tierbench.trials import ALREADY_COMPLETE, SKIPPED, Attempt, Outcome, read_record, record_text
 
 POLL_SECONDS = 1.0
+# What is not of an earlier try.
+STAYING = (*names.WRITTEN, names.TRIES, names.AFTER, names.NOT_NEEDED, names.CLAIM)
 
 
 def main(arguments: "list[str]") -> int:
@@ -50,10 +50,10 @@ def main(arguments: "list[str]") -> int:
         while True:
             with locked(trial.parent.parent / names.CLAIMS_LOCK, inf):  # one DAG at a time looks at whose a trial is
                 if not arguments or may_run(trial):
-                    if arguments and is_spared(trial):
-                        skip(trial)
-                        return ALREADY_COMPLETE
-                    return reset(trial, arguments)
+                    if not arguments or not is_spared(trial):
+                        return reset(trial, arguments)
+                    # It is not needed; a DAG of its own would take seconds to find it out.
+                    replace(trial / names.OUTCOME, record_text(Outcome(SKIPPED)))
                 if is_done(trial):
                     return ALREADY_COMPLETE
             time.sleep(POLL_SECONDS)
@@ -66,30 +66,30 @@ def reset(trial: Path, arguments: "list[str]") -> int:
     if at_work(trial):
         print(f"reset_trial: {trial} is being run by another DAG; wait for its end", file=sys.stderr)
         return 1
-    # An earlier try may have ended without passing its turn on.
-    pass_turn(trial)
-    leftovers = [path for path in trial.iterdir() if is_leftover(path)]
+    release_lock(trial)  # an earlier try may have ended without giving it on
+    leftovers = [path for path in trial.iterdir() if path.name not in STAYING]
     if leftovers:
-        put_aside(leftovers, trial / names.TRIES)
+        tries = trial / names.TRIES
+        tries.mkdir(exist_ok=True)
+        earlier = [int(path.name) for path in tries.iterdir() if path.name.isdigit()]
+        aside = tries / str(max(earlier, default=0) + 1)
+        aside.mkdir()
+        for path in leftovers:
+            path.rename(aside / path.name)
     (trial / names.AFTER).write_text("".join(arguments[2:]))
     if arguments:
         attempt = Attempt(int(arguments[0]), int(arguments[1]))
-        (trial / names.ATTEMPT).write_text(json.dumps(to_record(attempt)) + "\n")
+        (trial / names.ATTEMPT).write_text(record_text(attempt))
     return 0
 
 
 def may_run(trial: Path) -> bool:
     """Whether the DAG that has called this may run the trial: no other DAG of the run has it, or is at it still."""
-    outcome = outcome_of(trial)
     if is_done(trial):
         return False
+    outcome = outcome_of(trial)
     given_up = outcome is not None and not outcome.again and not at_work(trial)
     return claim(trial, os.getppid(), given_up)
-
-
-def skip(trial: Path) -> None:
-    """Say that a trial is not needed: a DAG of its own would take seconds to find it out."""
-    replace(trial / names.OUTCOME, json.dumps(to_record(Outcome(SKIPPED)), indent=1) + "\n")
 
 
 def is_done(trial: Path) -> bool:
@@ -100,24 +100,10 @@ def is_done(trial: Path) -> bool:
 def outcome_of(trial: Path) -> "Outcome | None":
     """What the trial's last step has written, or nothing."""
     try:
-        return cast(Outcome, read_record(Outcome, trial / names.OUTCOME))
+        outcome = read_record(Outcome, trial / names.OUTCOME)  # type: Outcome
     except (OSError, ValueError):
         return None
-
-
-def is_leftover(path: Path) -> bool:
-    """Whether something in the trial's directory comes from an earlier try."""
-    return path.name not in (*names.WRITTEN, names.TRIES, names.AFTER, names.NOT_NEEDED, names.CLAIM)
-
-
-def put_aside(leftovers: "list[Path]", tries: Path) -> None:
-    """Move what an earlier try has left to a folder of its own."""
-    tries.mkdir(exist_ok=True)
-    earlier = [int(path.name) for path in tries.iterdir() if path.name.isdigit()]
-    aside = tries / str(max(earlier, default=0) + 1)
-    aside.mkdir()
-    for path in leftovers:
-        path.rename(aside / path.name)
+    return outcome
 
 
 if __name__ == "__main__":

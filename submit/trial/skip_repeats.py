@@ -8,7 +8,6 @@ import contextlib
 import math
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 from tierbench import names
@@ -34,14 +33,14 @@ def look_again(trial: Path, whole_run: bool = False) -> None:
             call = [command, "enough", str(run)] + ([] if whole_run else [to_come[0].name])
             asked = subprocess.run(call, stdout=subprocess.PIPE, check=False)
             spared = asked.stdout.decode().split() if whole_run else [other.name for other in to_come]
-            with locked(run / names.TURN_LOCK, math.inf):
+            with locked(run / names.LOCK_LOOK, math.inf):
                 for other in to_come:
                     mark(other, not_needed=asked.returncode == 0 and other.name in spared)
         (trial / names.COUNTED).touch()
 
 
 def mark(trial: Path, not_needed: bool) -> None:
-    """Of a trial whose turn has come meanwhile it is decided."""
+    """Of a trial that has come to measure meanwhile it is decided."""
     if (trial / names.BEGUN).exists() or (trial / names.SERVED).exists():
         return
     if not_needed:
@@ -63,21 +62,16 @@ def is_awaited(trial: Path) -> bool:
 
 def awaits_look(trial: Path) -> bool:
     """Whether repetitions before a trial's are still to be looked at."""
-    return any(repeat(other) < repeat(trial) and is_awaited(other) for other in trial.parent.iterdir())
+    return any(repeat(other)[1] < repeat(trial)[1] and is_awaited(other) for other in trial.parent.iterdir())
 
 
-def repeat(trial: Path) -> int:
-    number = trial.name.rpartition(".r")[2]
-    return int(number) if number.isdigit() else 0
-
-
-def others(trial: Path) -> "Iterator[Path]":
+def others(trial: Path) -> "list[Path]":
     """The other repetitions of a trial, the earlier ones first."""
-    repeats = [path for path in trial.parent.iterdir() if path != trial and alike(path) == alike(trial)]
-    return iter(sorted(repeats, key=lambda path: (len(path.name), path.name)))
+    alike = [path for path in trial.parent.iterdir() if path != trial and repeat(path)[0] == repeat(trial)[0]]
+    return sorted(alike, key=lambda path: repeat(path)[1])
 
 
-def alike(trial: Path) -> str:
-    """What the names of a trial's repetitions have in common."""
+def repeat(trial: Path) -> "tuple[str, int]":
+    """What the names of a trial's repetitions have in common, and which of them it is."""
     stem, _, number = trial.name.rpartition(".r")
-    return stem if number.isdigit() else trial.name
+    return (stem, int(number)) if number.isdigit() else (trial.name, 0)

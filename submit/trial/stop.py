@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The stop: sees a trial's clients to their end, passes the turn on, and stops the sampling.
+"""The stop: sees a trial's clients to their end, gives the measurement lock on, and stops the sampling.
 
 usage: stop.py            (in the trial's directory on the access point; a local universe job)
 
 It is there from the trial's beginning, for DAGMan hears of an end a second or two late. From the go on it calls
 the trial off as the gate does before: when a client is lost or begins anew, when the storage moves nothing, when a
-limit of trial.json is over. When all clients have ended it passes the turn to the next trial, lets the samplers see
+limit of trial.json is over. When all clients have ended it gives the measurement lock on, lets the samplers see
 the storage idle for a moment, and writes `stop`, which ends them and has undone what was arranged for the trial.
 Without a gate it also watches how the clients begin. Started again it goes on. What it has not done, because it
 was removed, the trial's last step does. Shipped to the run directory; stdlib only, Python 3.6 or newer.
@@ -14,7 +14,6 @@ exit status: 0 all clients have ended, or the gate has called the trial off; 2 t
 is called off
 """
 
-import json
 import re
 import socket
 import sys
@@ -24,14 +23,16 @@ from pathlib import Path
 from tierbench import names
 from tierbench.condition_state import wait_until_restored
 from tierbench.files import replace
+from tierbench.starts import Go
 from tierbench.submit.trial.joblog import Cluster
-from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, is_given, the_go, watch
-from tierbench.submit.trial.turn import pass_turn
+from tierbench.submit.trial.lock import release_lock
+from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, watch
+from tierbench.trials import Overlap, read_record, record_text
 
 # The storage is seen idle for so long before the go and after the last end, by whole sampling intervals.
 IDLE_SECONDS = 1.0
 SETTLE_SECONDS = 0.5
-NEXT_SECONDS = 1.0  # no other trial reads earlier after the turn was passed on
+NEXT_SECONDS = 1.0  # no other trial reads earlier after the lock was given on
 CONNECT_SECONDS = 3.0
 URL = re.compile(r"^\w+://([\w.-]+|\[[\da-fA-F:]+\])(?::(\d+))?/")
 USUAL_PORTS = {"root": 1094, "roots": 1094}
@@ -41,28 +42,23 @@ LOGS = (names.CLIENTS_LOG, names.FLUSH_LOG, names.SAMPLERS_LOG)
 def stop(monitor: TrialMonitor) -> None:
     """Stop the trial when its clients have ended."""
     starts = see_begin(monitor)
-    if the_go().called_off is not None:
+    if monitor.go.called_off is not None:
         return  # DAGMan removes us with the others
     see_end(monitor, starts)
     # One interval is under way when the last client ends, and the next one shall be whole.
     idle = max(IDLE_SECONDS, 2 * monitor.trial.sample_period_s + SETTLE_SECONDS)
-    if monitor.trial.writes:
-        # The next trial must not meet the looking through and removing of what was written: the last step passes it.
-        time.sleep(idle)
-        stop_services()
-        return
-    if monitor.trial.conditions:
-        # The next trial must not meet them, so it waits until they are undone.
-        time.sleep(idle)
-        stop_services()
-        wait_until_restored(Path(), monitor.trial.conditions, monitor.limits.stop_s)
-        pass_turn(Path.cwd())
-        return
-    # The next trial takes a while to begin, in which this one sees the storage idle; what it takes more, it waits for.
-    time.sleep(max(0.0, idle - NEXT_SECONDS))
-    pass_turn(Path.cwd())
-    time.sleep(min(idle, NEXT_SECONDS))
-    stop_services()
+    conditions, writes = monitor.trial.conditions, monitor.trial.writes
+    if not conditions and not writes:
+        # The next trial takes a while to begin, in which this one sees the storage idle; for more it waits.
+        time.sleep(max(0.0, idle - NEXT_SECONDS))
+        release_lock(Path.cwd())
+        idle = min(idle, NEXT_SECONDS)
+    time.sleep(idle)
+    replace(names.STOP, "stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
+    # The next trial must meet neither the conditions, nor the removing of what was written, which the last step does.
+    if conditions and not writes:
+        wait_until_restored(Path(), conditions, monitor.limits.stop_s)
+        release_lock(Path.cwd())
 
 
 def see_begin(monitor: TrialMonitor) -> "dict[int, int]":
@@ -70,17 +66,17 @@ def see_begin(monitor: TrialMonitor) -> "dict[int, int]":
     if not monitor.start.gated:
         gather(monitor)
         return dict(monitor.cluster.starts)
-    while not is_given(the_go()) and not monitor.ended >= monitor.everybody:
+    while monitor.go == Go() and not monitor.all_ended:
         monitor.rest()
         monitor.read_on()
-    return {int(number): times for number, times in the_go().starts.items()}
+    return {int(number): times for number, times in monitor.go.starts.items()}
 
 
 def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
     """Wait for all clients' ends."""
-    go = (the_go().go_wall_ns or time.time() * 1e9) / 1e9  # without a gate now
+    go = (monitor.go.go_wall_ns or time.time() * 1e9) / 1e9  # without a gate now
     monitor.moving.begin()
-    overlap = Overlap(Path())
+    overlap = OverlapLog(Path())
     while True:
         monitor.look()
         overlap.look()
@@ -110,12 +106,8 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
         monitor.rest()
 
 
-def stop_services() -> None:
-    replace(names.STOP, "stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
-
-
-class Overlap:
-    """Which jobs of the trial that waits for its turn were started while this one measured, from its go on.
+class OverlapLog:
+    """Which jobs of the trial that waits for the lock were started while this one measured, from its go on.
 
     A job that waits costs about nothing; that one is being started may be seen in this trial's rate.
     """
@@ -124,19 +116,17 @@ class Overlap:
         self.trial = trial.absolute()
         self.clusters = {}  # type: dict[str, list[Cluster]]
         self.count = self._started()  # those that were started before the go are no matter
-        try:
-            self.noted = json.loads((trial / names.BESIDE).read_text())
-        except (OSError, ValueError):
-            self.noted = {}
 
     def look(self) -> None:
         before, self.count = self.count, self._started()
         if self.count > before:
-            now = round(time.time(), 3)
-            jobs = self.noted.get("jobs", 0) + self.count - before
-            first = self.noted.get("first_wall_s", now)
-            self.noted = {"format": 1, "jobs": jobs, "first_wall_s": first, "last_wall_s": now}
-            replace(self.trial / names.BESIDE, json.dumps(self.noted) + "\n")
+            now, path = round(time.time(), 3), self.trial / names.BESIDE
+            try:
+                earlier = read_record(Overlap, path)
+            except (OSError, ValueError):
+                earlier = Overlap(0, now, now)
+            jobs = earlier.jobs + self.count - before
+            replace(path, record_text(Overlap(jobs, earlier.first_wall_s, now)))
 
     def _started(self) -> int:
         """How often jobs of trials that wait, or waited, have been started."""
@@ -160,17 +150,17 @@ def state_of_servers() -> str:
         port = int(url.group(2) or USUAL_PORTS.get(line.partition(":")[0], 0)) if url else 0
         if url and port:
             servers.add((url.group(1).strip("[]"), port))
-    return "".join("; " + _server_state(host, port) for host, port in sorted(servers)[:3])
-
-
-def _server_state(host: str, port: int) -> str:
-    try:
-        socket.create_connection((host, port), CONNECT_SECONDS).close()
-    except TimeoutError:
-        return f"{host}:{port} does not answer from here"
-    except OSError as error:
-        return f"{host}:{port} takes no connection from here ({error.strerror or error})"
-    return f"{host}:{port} takes connections from here"
+    words = ""
+    for host, port in sorted(servers)[:3]:
+        try:
+            socket.create_connection((host, port), CONNECT_SECONDS).close()
+            state = "takes connections from here"
+        except TimeoutError:
+            state = "does not answer from here"
+        except OSError as error:
+            state = f"takes no connection from here ({error.strerror or error})"
+        words += f"; {host}:{port} {state}"
+    return words
 
 
 if __name__ == "__main__":

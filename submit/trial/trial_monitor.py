@@ -11,22 +11,22 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from tierbench import names
+from tierbench import names, trials
 from tierbench.condition_state import condition_states
 from tierbench.files import replace
-from tierbench.starts import Go, read_go
-from tierbench.submit.trial.disk_reserve import free_bytes, give_up_reserve, is_low
-from tierbench.submit.trial.joblog import HOLD, Cluster, last_record
-from tierbench.trials import Sampler, Trial, read_trial
+from tierbench.starts import Go, go_of
+from tierbench.submit.trial.disk_reserve import LOW_BYTES, free_bytes, give_up_reserve
+from tierbench.submit.trial.joblog import HOLD, Cluster, last_record, report
+from tierbench.trials import Sampler, Trial, read_trial, record_text
 
 DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
 POLL_SECONDS = 0.1
 SHARE = 0.05  # of a core, which looking takes at most: with many clients it is done less often
 LOOK_SECONDS = 1.0  # between two looks at the disk and at what has moved
 FALLS = 3  # one may be a restart of HTCondor
-TOLD_SECONDS = 5.0  # a wait that lasts is told of
+SHOWN_SECONDS = 5.0  # a wait that lasts is shown
 SENT, RECEIVED = "tx_bytes", "rx_bytes"
 OF_INTERFACES = (SENT, RECEIVED)
 OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and where it is shared of the host
@@ -60,30 +60,29 @@ def gather(monitor: "TrialMonitor") -> None:
     """Wait until all is ready for the go, or all have ended; without a gate, until all have begun."""
     began = time.monotonic()
     all_ready = None  # type: float | None  # since when only samplers are waited for that can be done without
-    while not Path(names.GO).exists() and not monitor.ended >= monitor.everybody:
+    while not Path(names.GO).exists() and not monitor.all_ended:
         monitor.look()
         unready = monitor.unready()
         unsampled = monitor.unsampled()
-        indispensable = [host for host, role in unsampled if role == "storage"]
         now = time.monotonic()
-        if not unready and not indispensable:
+        if not unready and not any(sampler.of_storage for sampler in unsampled):
             all_ready = all_ready or now
             if not unsampled or now - all_ready > monitor.limits.samplers_s:
                 return
-        waited = unready + ["samples of " + host for host, _ in unsampled]
-        monitor.tell(", ".join(first(waited)), now - began)
+        waited = ", ".join(first(unready + ["samples of " + sampler.host for sampler in unsampled]))
+        monitor.tell(waited, now - began)
         if now - began > monitor.limits.ready_s:
-            raise CalledOff(f"not ready after {monitor.limits.ready_s} s: {', '.join(first(waited))}")
+            raise CalledOff(f"not ready after {monitor.limits.ready_s} s: {waited}")
         monitor.rest()
 
 
 def call_off(monitor: "TrialMonitor", reason: str) -> None:
     """Say why; clients that wait for the go learn it and end by themselves, the others DAGMan will remove."""
     print("called off: " + ascii(reason))
-    replace(names.CALLED_OFF, json.dumps({"format": 1, "reason": reason}) + "\n")
-    go = the_go()
-    if is_given(go) and not monitor.waiting:
-        return
+    replace(names.CALLED_OFF, record_text(trials.CalledOff(reason)))
+    go = monitor.go
+    if go != Go() and all(go.begin(number) is not None for number in monitor.everybody - monitor.ended):
+        return  # nobody waits for a time to begin at
     replace(names.GO, go._replace(called_off=reason).text())
     deadline = time.monotonic() + monitor.limits.stop_s
     while monitor.cluster.left & monitor.cluster.starts.keys() and time.monotonic() < deadline:
@@ -91,21 +90,13 @@ def call_off(monitor: "TrialMonitor", reason: str) -> None:
         monitor.read_on()
 
 
-def the_go() -> Go:
-    """What the gate has said to the clients, or nothing yet."""
-    try:
-        return read_go(Path(names.GO).read_text())
-    except (OSError, ValueError):
-        return Go()
+class Jobs(NamedTuple):
+    """Jobs that the trial cannot do without."""
 
-
-def is_given(go: Go) -> bool:
-    """Whether the clients were told anything."""
-    return go != Go()
-
-
-def is_called_off() -> bool:
-    return Path(names.CALLED_OFF).exists()
+    cluster: Cluster
+    names: "list[str]"  # "" of what it can do without
+    failure: "Callable[[int], str | None]"  # what a job says that has ended and failed; None of one that has not failed
+    logs: str = ""
 
 
 class TrialMonitor:
@@ -115,31 +106,63 @@ class TrialMonitor:
         self.trial, self.limits, self.start = trial, trial.limits, trial.start
         self.everybody = set(range(trial.jobs))
         self.cluster, self.flushes = Cluster(Path(names.CLIENTS_LOG)), Cluster(Path(names.FLUSH_LOG))
-        self.outbox = Cluster(Path(names.OUTBOX_LOG))
-        self.conditions, self.arranging = condition_states(Path(), trial.conditions), Cluster(Path(names.ARRANGE_LOG))
-        self.samplers = {via: Cluster(Path(log)) for via, log in SAMPLER_LOGS.items()}
+        self.conditions = condition_states(Path(), trial.conditions)
+        self.jobs = [
+            Jobs(self.cluster, [f"client {number}" for number in range(trial.jobs)], lambda _: None),
+            Jobs(
+                self.flushes,
+                ["the flush on " + host for host in trial.flushed],
+                lambda number: None if flushed(trial.flushed[number]) else "",
+                "flush.log and flush/*.err",
+            ),
+            Jobs(
+                Cluster(Path(names.OUTBOX_LOG)),
+                ["the job of its write area"],
+                lambda _: None if report(names.MADE).get("status") == "ok" else report(names.MADE).get("message", ""),
+                "outbox.log and outbox/make.err",
+            ),
+            Jobs(
+                Cluster(Path(names.ARRANGE_LOG)),
+                ["the job that arranges " + state.name for state in self.conditions],
+                lambda _: "",  # before the trial is over
+                "arrange.log",
+            ),
+            *(self._samplers(via, log) for via, log in SAMPLER_LOGS.items()),
+        ]
         self.records = Records(self.everybody)
         self.moving = Moving(trial.storage_hosts, OF_DISKS if trial.on_disk else OF_INTERFACES)
-        self.starts = {}  # type: dict[int, int]  # how often each client had been started when it was let go
         self.looked = 0.0
         self.awaited = self.absent = ""
         self.worked = time.process_time()
+
+    def _samplers(self, via: str, log: str) -> Jobs:
+        """A storage server's that has ended before it delivered anything is not waited for."""
+        samplers = [sampler for sampler in self.trial.samplers if sampler.via == via]
+        return Jobs(
+            Cluster(Path(log)),
+            ["the sampler on " + sampler.host if sampler.of_storage else "" for sampler in samplers],
+            lambda number: None if last_samples(sample_file(samplers[number].host), 1) else "",
+            "samples/*.err",
+        )
+
+    @property
+    def go(self) -> Go:
+        """What the gate has said to the clients, or nothing yet."""
+        return go_of(Path())
 
     @property
     def ended(self) -> "set[int]":
         return self.records.ended | self.cluster.ended.keys()
 
     @property
-    def waiting(self) -> "set[int]":
-        """The clients that have no time to begin at yet."""
-        go = the_go()
-        return {number for number in self.everybody - self.ended if go.begin(number) is None}
+    def all_ended(self) -> bool:
+        return self.ended >= self.everybody
 
     @property
     def reading(self) -> "set[int]":
         """The clients that have begun, if they began when they were told to, and have not ended."""
-        go, now = the_go(), time.time() * 1e9
-        begins = {number: go.begin(number) if is_given(go) else 0 for number in self.everybody - self.ended}
+        go, now = self.go, time.time() * 1e9
+        begins = {number: 0 if go == Go() else go.begin(number) for number in self.everybody - self.ended}
         return {number for number, begin in begins.items() if begin is not None and begin <= now}
 
     def still_s(self) -> float:
@@ -147,8 +170,8 @@ class TrialMonitor:
         return min(self.moving.still_s(), time.monotonic() - self.records.grown)
 
     def read_on(self) -> None:
-        for log in (self.cluster, self.flushes, self.outbox, self.arranging, *self.samplers.values()):
-            log.read_on()
+        for jobs in self.jobs:
+            jobs.cluster.read_on()
         self.records.read_on()
 
     def rest(self) -> None:
@@ -159,19 +182,22 @@ class TrialMonitor:
     def look(self) -> None:
         """Learn what is new, and see whether the trial can go on."""
         self.read_on()
-        self._check_falls()
+        for jobs in self.jobs:
+            self._check_falls(jobs)
         self._check_away()
-        self._check_flushes()
-        self._check_outbox()
         self._check_conditions()
-        self._check_samplers()
+        for jobs in self.jobs:
+            self._check_ends(jobs)
         if time.monotonic() - self.looked > LOOK_SECONDS:
             self.looked = time.monotonic()
             self.moving.look()
-            if is_low(Path()):
+            free = free_bytes(Path())
+            if free < LOW_BYTES:
                 give_up_reserve(Path())
-                free = free_bytes(Path()) / 1e6
-                raise CalledOff(f"the access point's disk is full: {free:.0f} MB are free, with the reserve given up")
+                free = free_bytes(Path())
+                raise CalledOff(
+                    f"the access point's disk is full: {free / 1e6:.0f} MB are free, with the reserve given up"
+                )
 
     def unready(self) -> "list[str]":
         """What the go waits for, beside samples."""
@@ -188,86 +214,64 @@ class TrialMonitor:
             *([clients(idle) + " without a slot"] if idle else []),
             *([clients([number for number in unready if number not in idle])] if len(idle) < len(unready) else []),
             *(["the flush on " + ", ".join(first(hosts))] if hosts else []),
-            *(["the outbox"] if self.trial.writes and not made().get("status") else []),
+            *(["the write area"] if self.trial.writes and not report(names.MADE).get("status") else []),
             *(state.name for state in self.conditions if not state.settled),
         ]
 
-    def unsampled(self) -> "list[tuple[str, str]]":
-        """The hosts whose samplers have not seen the idle storage for a moment yet, and their roles."""
+    def unsampled(self) -> "list[Sampler]":
+        """The samplers that have not seen the idle storage for a moment yet."""
         if not self.start.gated:
             return []  # the clients' node waits for them, before it is submitted
-        return [(sampler.host, sampler.role) for sampler in self.trial.samplers if not sampled_idle(sampler)]
+        # Of a storage server its rate at rest is to be known.
+        return [
+            sampler
+            for sampler in self.trial.samplers
+            if len(last_samples(sample_file(sampler.host), 2)) < (2 if sampler.of_storage else 1)
+        ]
 
     def tell(self, what: str, seconds: float) -> None:
         """Leave word, for whoever watches, of a wait that lasts; a worker that is away comes before all else."""
-        what = self.absent or (what if seconds > TOLD_SECONDS else "")
+        what = self.absent or (what if seconds > SHOWN_SECONDS else "")
         if what != self.awaited:
             self.awaited = what
-            since = {"format": 1, "what": what, "since_wall_s": round(time.time() - seconds, 1)}
-            replace(names.WAITING_FOR, json.dumps(since) + "\n")
+            replace(names.WAITING_FOR, record_text(trials.Wait(what, round(time.time() - seconds, 1))))
 
-    def _check_falls(self) -> None:
+    def _check_falls(self, jobs: Jobs) -> None:
         """On a worker out of which jobs fall as soon as they come no trial begins, however often they are started."""
-        named = [(self.flushes, ["the flush on " + host for host in self.trial.flushed])]
-        named += [(self.cluster, [f"client {number}" for number in sorted(self.everybody)])]
-        named += [(self.outbox, ["the job of its outbox"]), (self.arranging, [state.name for state in self.conditions])]
-        for via, log in self.samplers.items():  # of which the storage's cannot be done without
-            hosts = [sampler for sampler in self.trial.samplers if sampler.via == via]
-            named += [(log, ["the sampler on " + one.host if one.of_storage else "" for one in hosts])]
-        for log, whose in named:
-            for number, times in log.falls.items():
-                if times >= FALLS and whose[number]:
-                    why = log.causes.get(number) or log.errors.get(number, "fell out of its slot")
-                    raise CalledOff(f"{whose[number]} {why}, {times} times; the worker's StartLog tells why")
+        for number, times in jobs.cluster.falls.items():
+            if times >= FALLS and jobs.names[number]:
+                why = jobs.cluster.causes.get(number) or jobs.cluster.errors.get(number, "fell out of its slot")
+                raise CalledOff(f"{jobs.names[number]} {why}, {times} times; the worker's StartLog tells why")
+
+    def _check_ends(self, jobs: Jobs) -> None:
+        for number, why in jobs.cluster.ended.items():
+            said = jobs.failure(number) if jobs.names[number] else None
+            if said is not None:
+                why = said or "it " + (why or "ended without a report")
+                raise CalledOff(f"{jobs.names[number]} failed: {why}; see {jobs.logs}")
 
     def _check_away(self) -> None:
         self.absent = ""
         for number, why in self.cluster.ended.items():  # a client that is held says itself that it was killed
-            if why.startswith(HOLD) and (last_record(Path(names.client_output(number))) or {}).get("status") != "ok":
+            if why.startswith(HOLD) and last_record(Path(names.client_output(number))).get("status") != "ok":
                 raise CalledOff(f"client {number} {why}")
         for number, away in self.cluster.away.items():
             if number in self.records.ended:
                 continue
             self.absent = self.absent or f"client {number}, which {away.why}"
             # Before the go it may begin anew, on another worker too.
-            patience = self.limits.away_s if away.may_return else TOLD_SECONDS
+            patience = self.limits.away_s if away.may_return else SHOWN_SECONDS
             if time.monotonic() - away.since > patience and (Path(names.GO).exists() or not self.start.gated):
                 raise CalledOff(f"client {number} {away.why}")
-
-    def _check_flushes(self) -> None:
-        hosts = self.trial.flushed
-        for number, why in self.flushes.ended.items():
-            if not flushed(hosts[number]):
-                see = f"see flush/{hosts[number]}.err and flush.log"
-                raise CalledOff(f"the flush on {hosts[number]} {why or 'failed'}; {see}")
-
-    def _check_outbox(self) -> None:
-        """A trial has nowhere to write until its outbox is made."""
-        for why in self.outbox.ended.values():
-            if made().get("status") != "ok":
-                said = made().get("message") or why or "it left no report"
-                raise CalledOff(f"its outbox could not be made: {said}; see outbox/make.err and outbox.log")
 
     def _check_conditions(self) -> None:
         """A trial under other conditions than it is said to be under would be worse than none."""
         for state in self.conditions:
             trouble = state.trouble()
+            if "restored" in state.records:
+                trouble = trouble or f"{state.name} was restored before the trial was over"
             if trouble:
                 raise CalledOff(trouble)
-            if "restored" in state.records:
-                raise CalledOff(f"{state.name} was restored before the trial was over")
-        for number, why in self.arranging.ended.items():
-            name = self.conditions[number].name
-            raise CalledOff(f"{name} was let go before the trial was over: its job {why or 'ended'}; see arrange.log")
-
-    def _check_samplers(self) -> None:
-        """A storage server's sampler that has ended before it delivered anything is not waited for."""
-        for via, log in self.samplers.items():
-            samplers = [sampler for sampler in self.trial.samplers if sampler.via == via]
-            for number, why in log.ended.items():
-                host = samplers[number].host
-                if samplers[number].of_storage and not last_samples(sample_file(host), 1):
-                    raise CalledOff(f"the sampler on {host} {why or 'ended'}; see samples/{host}.err")
 
 
 class Records:
@@ -331,25 +335,7 @@ def first(words: "list[str]") -> "list[str]":
 
 def flushed(host: str) -> bool:
     """Whether a host has reported on its caches, well or not."""
-    try:
-        return "status" in json.loads(Path(names.flush_report(host)).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-
-
-def made() -> "dict[str, Any]":
-    """What the job that makes the outbox has reported; nothing yet is an empty report."""
-    try:
-        report = json.loads(Path(names.MADE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return report if isinstance(report, dict) else {}
-
-
-def sampled_idle(sampler: Sampler) -> bool:
-    """Whether a sampler has delivered; a storage server's for long enough to know its rate at rest."""
-    wanted = 2 if sampler.of_storage else 1
-    return len(last_samples(sample_file(sampler.host), wanted)) == wanted
+    return "status" in report(names.flush_report(host))
 
 
 def sample_file(host: str) -> Path:

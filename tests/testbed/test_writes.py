@@ -89,4 +89,4 @@ def test_nothing_that_was_written_is_left(written: Ran, testbed: Testbed) -> Non
 
 
 def test_the_turn_is_nobodys(written: Ran) -> None:
-    assert not (written.directory / names.TURN).exists()
+    assert not (written.directory / names.LOCK_HOLDER).exists()

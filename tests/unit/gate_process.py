@@ -1,4 +1,4 @@
-"""Start gate and stop, run as HTCondor runs them: in a trial's directory, beside turn.py, without any environment."""
+"""Start gate and stop, run as HTCondor runs them: in a trial's directory, beside lock.py, without any environment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Gate:
         }  # fmt: skip
         (self.trial / names.REPLICAS).write_text("file:///data/1\t1\nfile:///data/2\t1\n")
         (self.trial / names.TRIAL).write_text(json.dumps(definition))
-        (run / names.TURN).write_text("one")
+        (run / names.LOCK_HOLDER).write_text("one")
         self.scripts = scripts
         self.processes: list[subprocess.Popen[bytes]] = []
         if at_work:

@@ -28,29 +28,29 @@ CONFIG ../../trial.config
 # flush: caches are emptied on each worker and on the way, and measured to be empty
 JOB flush ../../submit/flush.sub
 VARS flush {flush} hosts="../../lists/lan-xrootd.root.flush" {waits}
-SCRIPT PRE flush ../../scripts/turn.py take
+SCRIPT PRE flush ../../scripts/lock.py take
 
 # sampling: counters are read along the way, until the stop
 SERVICE sampling ../../submit/sampler.sub
 VARS sampling {trial} period="0.2" hosts="../../lists/lan-xrootd.root.samplers-pool" {waits}
-SCRIPT PRE sampling ../../scripts/turn.py take
+SCRIPT PRE sampling ../../scripts/lock.py take
 
 # gate: one go for all clients, when they are ready, caches empty and samplers delivering
 JOB gate ../../submit/gate.sub
 VARS gate run_limit="9240"
-SCRIPT PRE gate ../../scripts/turn.py take
+SCRIPT PRE gate ../../scripts/lock.py take
 RETRY gate 3
 ABORT-DAG-ON gate 3
 
 # clients: one cluster, each with a replica of its own
 JOB clients ../../submit/clients.sub
 VARS clients {trial} client="root" {places} memory="384" {flags} {pool} {waits}
-SCRIPT PRE clients ../../scripts/turn.py take
+SCRIPT PRE clients ../../scripts/lock.py take
 
-# stop: when all clients have ended the turn is passed on, and the sampling stopped
+# stop: when all clients have ended the measurement lock is given on, and the sampling stopped
 JOB stop ../../submit/stop.sub
 VARS stop run_limit="9240"
-SCRIPT PRE stop ../../scripts/turn.py take waking
+SCRIPT PRE stop ../../scripts/lock.py take waking
 RETRY stop 3
 ABORT-DAG-ON stop 3
 
@@ -178,7 +178,7 @@ def test_without_a_gate_clients_start_after_the_flush(site: Site, quick: Experim
 
 def test_without_a_gate_clients_wait_for_the_samplers(site: Site, quick: Experiment, plan: Plan) -> None:
     text = trial_dag(site, dataclasses.replace(quick, start="natural"), the_trial(plan)).text()
-    assert "SCRIPT PRE clients ../../scripts/turn.py take sampled\n" in text
+    assert "SCRIPT PRE clients ../../scripts/lock.py take sampled\n" in text
 
 
 def test_without_a_flush_clients_start_at_once(site: Site, quick: Experiment, plan: Plan) -> None:

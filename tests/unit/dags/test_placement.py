@@ -121,7 +121,7 @@ def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(tmp_pa
     run = tmp_path / "run"
     write_run(expand(site, experiment, POOL, cores=cores), site, experiment, run)
     (trial, *_) = (run / names.TRIALS).iterdir()
-    assert f"SCRIPT PRE clients ../../scripts/turn.py {awaited}\n" in (trial / names.TRIAL_DAG).read_text()
+    assert f"SCRIPT PRE clients ../../scripts/lock.py {awaited}\n" in (trial / names.TRIAL_DAG).read_text()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site, load_site
-from tierbench.submit.trial import clearing
+from tierbench.submit.trial import finish
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 WRITING = """
@@ -187,21 +187,21 @@ def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Left:
 def test_the_files_of_clients_that_ended_well_are_expected(left: Left) -> None:
     left.listed("/w/1\t10", "/w/2\t10")
     left.clients("ok", "killed")
-    assert clearing.expected(2) == ["/w/1\t10\t00000000\n"]
+    assert finish.expected(2) == ["/w/1\t10\t00000000\n"]
 
 
 def test_a_file_of_several_is_as_large_as_all_their_parts(left: Left) -> None:
     left.listed("/w/1\t10\t\t0", "/w/1\t10\t\t10")
     left.clients("ok", "ok")
-    assert clearing.expected(2) == ["/w/1\t20\t\n"]
+    assert finish.expected(2) == ["/w/1\t20\t\n"]
     left.clients("ok", "killed")
-    assert clearing.expected(2) == []
+    assert finish.expected(2) == []
 
 
 def test_a_file_that_one_writes_for_all_has_its_checksum(left: Left) -> None:
     left.listed("/w/1\t20", "/w/1\t0")
     left.clients("ok", "ok")
-    assert clearing.expected(2) == ["/w/1\t20\t00000000\n"]
+    assert finish.expected(2) == ["/w/1\t20\t00000000\n"]
 
 
 def test_workers_that_were_lost_are_not_asked_to_clear(left: Left) -> None:
@@ -218,4 +218,4 @@ def test_workers_that_were_lost_are_not_asked_to_clear(left: Left) -> None:
             )
         )
     )
-    assert clearing.lost_workers() == ["wn04.fiu.test"]
+    assert finish.lost_workers() == ["wn04.fiu.test"]

@@ -14,7 +14,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.monitors.test_sampler_chirp import AccessPoint
 from tests.unit.shipped import PYTHON, ship
-from tests.unit.submit.test_turn import PATIENCE_S, Trials
+from tests.unit.submit.test_lock import PATIENCE_S, Trials
 from tierbench import names
 from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
 from tierbench.dags.graphs import trial_dag
@@ -26,8 +26,8 @@ from tierbench.site_configs.site import Site, find_site
 from tierbench.submit.pool import Slots
 from tierbench.submit.preflight import enough_slots
 from tierbench.submit.progress import Stage, progress
-from tierbench.submit.trial.stop import Overlap
-from tierbench.submit.trial.turn import Turn
+from tierbench.submit.trial.lock import MeasurementLock
+from tierbench.submit.trial.stop import OverlapLog
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 
@@ -79,7 +79,7 @@ def test_an_axis_compares_trials_with_and_without_it(tmp_path: Path, site: Site)
     waits = {}
     for trial in plan.trials:
         text = trial_dag(site, experiment.at(trial.configuration.levels), trial).text()
-        waits[trial.levels["ahead"]] = "turn.py ahead" in text
+        waits[trial.levels["ahead"]] = "lock.py ahead" in text
     assert waits == {False: False, True: True}
 
 
@@ -128,24 +128,24 @@ def trials(tmp_path: Path) -> Iterator[Trials]:
 @pytest.fixture
 def gone(trials: Trials) -> Trials:
     """The first one measures, and has all that it needs."""
-    assert Turn(trials["first"]).is_taken()
-    assert Turn(trials["first"]).has_begun()
+    assert MeasurementLock(trials["first"]).acquire()
+    assert MeasurementLock(trials["first"]).begin()
     (trials["first"] / names.GO).write_text('{"go_wall_ns": 1}')
     return trials
 
 
 def may_start(trials: Trials, name: str) -> bool:
-    return Turn(trials[name]).may_be_waited_for_in_slots()
+    return MeasurementLock(trials[name]).may_wait_in_slots()
 
 
 def may_take(trials: Trials, name: str) -> bool:
-    turn = Turn(trials[name])
-    return turn.has_come() and turn.is_taken()
+    lock = MeasurementLock(trials[name])
+    return lock.is_next() and lock.acquire()
 
 
 @pytest.mark.parametrize("go", [None, "{", '{"called_off": "a client was lost"}'])
 def test_nobody_is_started_before_the_one_that_measures_has_its_slots(trials: Trials, go: str | None) -> None:
-    assert Turn(trials["first"]).is_taken()
+    assert MeasurementLock(trials["first"]).acquire()
     if go:
         (trials["first"] / names.GO).write_text(go)
     assert not may_start(trials, "second")
@@ -169,16 +169,16 @@ def test_no_other_one_is(gone: Trials) -> None:
 
 def test_the_next_but_one_is_started_when_the_next_one_measures(gone: Trials) -> None:
     assert may_start(gone, "second")
-    Turn(gone["first"]).pass_on()
+    MeasurementLock(gone["first"]).release()
     assert may_take(gone, "second")
-    assert Turn(gone["second"]).has_begun()
+    assert MeasurementLock(gone["second"]).begin()
     assert (gone.run / names.AHEAD).read_text() == ""
     assert not may_start(gone, "third")
     (gone["second"] / names.GO).write_text('{"go_wall_ns": 1}')
     assert may_start(gone, "third")
 
 
-def test_jobs_are_started_when_their_turn_has_come_whatever_went_before(trials: Trials) -> None:
+def test_jobs_are_started_when_their_turn_is_next_whatever_went_before(trials: Trials) -> None:
     assert not may_start(trials, "first")
     assert trials.take("first").wait(PATIENCE_S) == 0
     assert may_start(trials, "first")
@@ -187,7 +187,7 @@ def test_jobs_are_started_when_their_turn_has_come_whatever_went_before(trials: 
 def test_who_holds_slots_goes_first(gone: Trials) -> None:
     """Even before the one that was tried again, for that one may need those slots."""
     assert may_start(gone, "second")
-    Turn(gone["first"]).pass_on()
+    MeasurementLock(gone["first"]).release()
     (gone["first"] / names.SERVED).unlink()  # as reset_trial.py does
     assert not may_take(gone, "first")
     assert may_take(gone, "second")
@@ -198,10 +198,10 @@ def test_who_comes_late_is_the_next_one(gone: Trials) -> None:
     (gone["third"] / names.AFTER).write_text("")
     assert may_start(gone, "second")
     assert not may_take(gone, "third")
-    Turn(gone["first"]).pass_on()
+    MeasurementLock(gone["first"]).release()
     assert may_take(gone, "second")
     assert not may_take(gone, "third")  # and is in line now
-    assert Turn(gone["second"]).has_begun()
+    assert MeasurementLock(gone["second"]).begin()
     assert not may_start(gone, "third")  # the second one may lack slots
     (gone["second"] / names.GO).write_text('{"go_wall_ns": 1}')
     assert may_start(gone, "third")
@@ -209,28 +209,28 @@ def test_who_comes_late_is_the_next_one(gone: Trials) -> None:
     (gone["first"] / names.AFTER).write_text("second")  # one more trial, for what matters here
     (gone["first"] / names.BEGUN).unlink()
     assert not may_start(gone, "first")
-    Turn(gone["second"]).pass_on()
+    MeasurementLock(gone["second"]).release()
     assert may_take(gone, "third")
 
 
 def test_where_nobody_is_started_ahead_nothing_is_noted_of_lines(trials: Trials) -> None:
-    assert Turn(trials["first"]).is_taken()
-    assert not Turn(trials["second"]).is_taken()
+    assert MeasurementLock(trials["first"]).acquire()
+    assert not MeasurementLock(trials["second"]).acquire()
     assert not (trials.run / names.AHEAD).exists()
 
 
 def test_who_has_failed_before_its_turn_is_in_nobodys_way(gone: Trials) -> None:
     assert may_start(gone, "second")
     (gone["second"] / names.OUTCOME).touch()
-    Turn(gone["first"]).pass_on()
+    MeasurementLock(gone["first"]).release()
     assert may_take(gone, "third")
 
 
 def test_who_is_removed_before_its_turn_leaves_no_word_of_it(gone: Trials) -> None:
     assert may_start(gone, "second")
-    Turn(gone["second"]).pass_on()
+    MeasurementLock(gone["second"]).release()
     assert (gone.run / names.AHEAD).read_text() == ""
-    assert (gone.run / names.TURN).read_text() == "first"
+    assert (gone.run / names.LOCK_HOLDER).read_text() == "first"
 
 
 def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path: Path) -> None:
@@ -263,13 +263,13 @@ def test_a_trial_notes_which_jobs_were_started_in_its_window(gone: Trials) -> No
 
     assert may_start(gone, "second")
     started(0)
-    overlap = Overlap(gone["first"])  # from the go on
+    overlap = OverlapLog(gone["first"])  # from the go on
     overlap.look()
     assert not (gone["first"] / names.BESIDE).exists()
     started(1)
     overlap.look()
     first = json.loads((gone["first"] / names.BESIDE).read_text())
-    again = Overlap(gone["first"])  # the stop was started again
+    again = OverlapLog(gone["first"])  # the stop was started again
     started(2)
     again.look()
     noted = json.loads((gone["first"] / names.BESIDE).read_text())

@@ -61,7 +61,7 @@ def test_a_storage_server_that_is_not_sampled_is_not_waited_for_without_end(impa
 def test_the_sampler_of_a_storage_server_that_was_held_calls_the_trial_off(trial: Gate) -> None:
     trial.log("samplers.log", f"000 (5.000.000) {WHEN} Job submitted from host: <>")
     trial.log("samplers.log", f"012 (5.000.000) {WHEN} Job was held.\n\tno such interface\n\tCode 1 Subcode 0")
-    assert "the sampler on oss was held: no such interface" in trial.why
+    assert "the sampler on oss failed: it was held: no such interface" in trial.why
 
 
 def test_clients_that_wait_for_the_go_are_told_that_it_is_called_off(impatient: Callable[..., Gate]) -> None:

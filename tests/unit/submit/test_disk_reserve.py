@@ -40,7 +40,7 @@ def test_a_disk_without_room_for_more_files_is_full(tmp_path: Path, monkeypatch:
         f_files, f_favail, f_bavail, f_frsize = 10**6, 10, 10**9, 4096
 
     monkeypatch.setattr(disk_reserve.os, "statvfs", lambda _: Full)
-    assert disk_reserve.is_low(tmp_path)
+    assert disk_reserve.free_bytes(tmp_path) == 0
 
 
 def test_a_run_that_does_not_fit_is_refused_before_it_is_written(

@@ -32,7 +32,7 @@ def trial(tmp_path: Path) -> Path:
     (trial / names.TRIAL).write_text(json.dumps(definition))
     (trial / names.CLIENTS_LOG).touch()
     (trial / names.client_output(0)).write_text('{"event": "end", "status": "ok", "message": ""}\n')
-    (tmp_path / names.TURN).write_text("one")
+    (tmp_path / names.LOCK_HOLDER).write_text("one")
     return trial
 
 
@@ -84,7 +84,7 @@ def test_the_stop_file_is_not_empty_since_htcondor_25_delivers_no_empty_files(tr
 
 def test_the_turn_is_passed_on_whatever_has_happened(trial: Path) -> None:
     finished(trial)
-    assert not (trial.parent.parent / names.TURN).exists()
+    assert not (trial.parent.parent / names.LOCK_HOLDER).exists()
 
 
 def test_a_trial_that_is_removed_while_it_waits_for_its_turn_has_no_outcome(trial: Path) -> None:

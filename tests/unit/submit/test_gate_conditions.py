@@ -73,7 +73,7 @@ def test_a_condition_that_is_undone_too_early_calls_the_trial_off(arranged: Gate
 
 def test_a_condition_whose_job_ends_without_a_word_calls_the_trial_off(arranged: Gate) -> None:
     arranged.log("arrange.log", f"009 (6.000.000) {WHEN} Job was aborted.\n\tvia condor_rm (by user bench)")
-    assert arranged.why.startswith("wan-rtt on wan was let go before the trial was over: its job")
+    assert arranged.why.startswith("the job that arranges wan-rtt on wan failed: it ")
 
 
 def test_a_condition_whose_job_is_killed_calls_the_trial_off(arranged: Gate) -> None:
@@ -81,7 +81,7 @@ def test_a_condition_whose_job_is_killed_calls_the_trial_off(arranged: Gate) -> 
     says(arranged, "arranged", before="14", now="47")
     arranged.said()
     arranged.log("arrange.log", f"005 (6.000.000) {WHEN} Job terminated.\n\t(0) Abnormal termination (signal 9)")
-    assert arranged.why.startswith("wan-rtt on wan was let go before the trial was over: its job")
+    assert arranged.why.startswith("the job that arranges wan-rtt on wan failed: it ")
 
 
 def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged: Gate) -> None:

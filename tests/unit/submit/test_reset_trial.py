@@ -167,14 +167,14 @@ def test_no_other_directory_is_tidied(tmp_path: Path) -> None:
 
 
 def test_an_earlier_trys_turn_is_given_up(tried: Path) -> None:
-    turn = tried.parent.parent / names.TURN
+    turn = tried.parent.parent / names.LOCK_HOLDER
     turn.write_text(tried.name)
     reset(tried)
     assert not turn.exists()
 
 
 def test_another_trials_turn_is_left_alone(tried: Path) -> None:
-    turn = tried.parent.parent / names.TURN
+    turn = tried.parent.parent / names.LOCK_HOLDER
     turn.write_text("another")
     reset(tried)
     assert turn.read_text() == "another"

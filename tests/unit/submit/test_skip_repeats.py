@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.shipped import PYTHON, ship
-from tests.unit.submit.test_turn import PATIENCE_S, wait_until, waits
+from tests.unit.submit.test_lock import PATIENCE_S, wait_until, waits
 from tierbench import names
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.submit import pool
@@ -61,7 +61,7 @@ class Batch:
         assert self.start(PYTHON, script, "0", "0", cwd=self[repeat], path=path).wait(PATIENCE_S) == 0
 
     def take(self, repeat: int) -> subprocess.Popen[bytes]:
-        return self.start(PYTHON, str(self.run / names.SCRIPTS / names.TURN_TAKING), "take", cwd=self[repeat])
+        return self.start(PYTHON, str(self.run / names.SCRIPTS / names.LOCK_SCRIPT), "take", cwd=self[repeat])
 
     def marked(self) -> list[int]:
         return [repeat for repeat in range(1, 7) if (self[repeat] / names.NOT_NEEDED).exists()]

@@ -329,7 +329,7 @@ class TestACopy:
     @pytest.fixture
     def copy(self, run: Run, tmp_path: Path) -> Run:
         run.record_submission(7, 0.0)
-        for name in ("experiment.dag.lock", "experiment.dag.nodes.log", names.TURN):
+        for name in ("experiment.dag.lock", "experiment.dag.nodes.log", names.LOCK_HOLDER):
             (run.directory / name).write_text("the original's")
         return Run(Path(shutil.copytree(run.directory, tmp_path / "copy")))
 
@@ -349,7 +349,7 @@ class TestACopy:
         copy.become_its_own()
         assert copy.submission is None
         assert not list(copy.directory.glob("*.dag.*"))
-        assert not (copy.directory / names.TURN).exists()
+        assert not (copy.directory / names.LOCK_HOLDER).exists()
         assert (copy.directory / names.EXPERIMENT_DAG).exists()
 
 

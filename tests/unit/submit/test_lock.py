@@ -1,4 +1,4 @@
-"""Trials taking turns: turn.py, run as DAGMan runs it."""
+"""The measurement lock of a run: lock.py, run as DAGMan runs it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 from tests.unit.shipped import PYTHON, ship
 from tierbench import json_files, names
-from tierbench.postprocess.records.trial import OwnClock
-from tierbench.submit.trial import turn
+from tierbench.submit.trial import lock
+from tierbench.trials import Clock, read_trial
 
 DEAD = 2**22 + 1  # more than a process number can be
 PATIENCE_S = 120
-WAITING_S = 0.5  # who has not got the turn by then is waiting: one that may take it needs a tenth of that
+WAITING_S = 0.5  # who has not got the lock by then is waiting: one that may take it needs a tenth of that
 
 
 class Trials:
@@ -33,7 +33,7 @@ class Trials:
         for name in ("first", "second", "third"):
             directory = run / names.TRIALS / name
             directory.mkdir(parents=True)
-            (directory / names.TRIAL).touch()
+            (directory / names.TRIAL).write_text('{"jobs": 1, "limits": {}}')
             (directory / names.AFTER).write_text(before)
             self.start_dagman(name)
             before = name
@@ -60,16 +60,16 @@ class Trials:
         self.waiting.append(subprocess.Popen([PYTHON, self.script, "take", *more], cwd=self[name]))
         return self.waiting[-1]
 
-    def pass_on(self, name: str) -> None:
-        subprocess.run([PYTHON, self.script, "pass"], cwd=self[name], check=True)
+    def release(self, name: str) -> None:
+        lock.release_lock(self[name])
 
     @property
     def script(self) -> Path:
-        return self.run / names.SCRIPTS / names.TURN_TAKING
+        return self.run / names.SCRIPTS / names.LOCK_SCRIPT
 
     @property
-    def turn(self) -> str:
-        return (self.run / names.TURN).read_text()
+    def holder(self) -> str:
+        return (self.run / names.LOCK_HOLDER).read_text()
 
 
 @pytest.fixture
@@ -86,12 +86,12 @@ def waits(process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def test_the_first_trial_takes_the_turn_at_once(trials: Trials) -> None:
+def test_the_first_trial_takes_the_lock_at_once(trials: Trials) -> None:
     assert trials.take("first").wait(PATIENCE_S) == 0
-    assert trials.turn == "first"
+    assert trials.holder == "first"
 
 
-def test_a_trial_that_has_its_turn_has_the_folders_that_its_jobs_write_to(trials: Trials) -> None:
+def test_a_trial_that_has_the_lock_has_the_folders_that_its_jobs_write_to(trials: Trials) -> None:
     trials.take("first").wait(PATIENCE_S)
     assert {path.name for path in trials["first"].iterdir() if path.is_dir()} == set(names.FILLED)
 
@@ -111,11 +111,11 @@ def test_a_trial_after_a_look_begins_when_those_before_have_been_looked_at(trial
 
 
 def test_a_script_that_wakes_dagman_ends_when_a_second_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(turn.time, "time", lambda: 1000.25)
+    monkeypatch.setattr(lock.time, "time", lambda: 1000.25)
     slept: list[float] = []
-    monkeypatch.setattr(turn.time, "sleep", slept.append)
-    turn.wait_for(["waking"], tmp_path)
-    assert [1000.25 + seconds for seconds in slept] == [pytest.approx(1001 + turn.SECOND_BEGUN)]
+    monkeypatch.setattr(lock.time, "sleep", slept.append)
+    lock.wait_for(["waking"], tmp_path, Mock())
+    assert [1000.25 + seconds for seconds in slept] == [pytest.approx(1001 + lock.SECOND_BEGUN)]
 
 
 def test_clients_without_a_gate_wait_for_the_samplers(trials: Trials) -> None:
@@ -148,17 +148,17 @@ def test_clients_that_might_take_every_slot_wait_until_flush_and_samplers_have_t
     assert clients.wait(PATIENCE_S) == 0
 
 
-def test_all_nodes_of_a_trial_have_its_turn(trials: Trials) -> None:
+def test_all_nodes_of_a_trial_have_its_lock(trials: Trials) -> None:
     assert [trials.take("first").wait(PATIENCE_S) for _ in range(3)] == [0, 0, 0]
 
 
-def test_the_second_waits_until_the_first_passes_the_turn_on(trials: Trials) -> None:
+def test_the_second_waits_until_the_first_releases_the_lock(trials: Trials) -> None:
     trials.take("first").wait(PATIENCE_S)
     second = trials.take("second")
     assert waits(second)
-    trials.pass_on("first")
+    trials.release("first")
     assert second.wait(PATIENCE_S) == 0
-    assert trials.turn == "second"
+    assert trials.holder == "second"
 
 
 def test_the_second_lets_the_first_go_first(trials: Trials) -> None:
@@ -174,118 +174,118 @@ def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(
     trials: Trials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (trials["first"] / "trial.dag.lock").unlink()
-    clock = Clock()
-    monkeypatch.setattr(turn, "time", Mock(wraps=time, monotonic=clock))
-    second = turn.Turn(trials["second"])
-    assert not second.has_come()
-    clock.now += turn.PATIENCE_SECONDS - 1
-    assert not second.has_come()
+    clock = Monotonic()
+    monkeypatch.setattr(lock, "time", Mock(wraps=time, monotonic=clock))
+    second = lock.MeasurementLock(trials["second"])
+    assert not second.is_next()
+    clock.now += lock.PATIENCE_SECONDS - 1
+    assert not second.is_next()
     clock.now += 2
-    assert second.has_come()
+    assert second.is_next()
 
 
-def test_of_two_dags_at_once_only_one_trial_has_the_turn(trials: Trials) -> None:
+def test_of_two_dags_at_once_only_one_trial_has_the_lock(trials: Trials) -> None:
     for name in ("first", "second"):
         (trials[name] / names.AFTER).write_text("")
     waiting = {name: trials.take(name) for name in ("first", "second")}
     wait_until(lambda: any(process.poll() == 0 for process in waiting.values()))
-    assert waits(waiting["first" if trials.turn == "second" else "second"])
+    assert waits(waiting["first" if trials.holder == "second" else "second"])
 
 
-def test_a_turn_whose_trial_is_gone_for_good_is_free(trials: Trials) -> None:
+def test_a_lock_whose_trial_is_gone_for_good_is_free(trials: Trials) -> None:
     trials.take("first").wait(PATIENCE_S)
     (trials["first"] / "trial.dag.lock").unlink()
     (trials["first"] / names.OUTCOME).touch()
     assert trials.take("second").wait(PATIENCE_S) == 0
-    assert trials.turn == "second"
+    assert trials.holder == "second"
 
 
-def test_a_trial_that_is_not_needed_passes_its_turn_on_and_runs_no_node(trials: Trials) -> None:
+def test_a_trial_that_is_not_needed_releases_the_lock_and_runs_no_node(trials: Trials) -> None:
     (trials["first"] / names.NOT_NEEDED).touch()
     assert [trials.take("first").wait(PATIENCE_S) for _ in range(2)] == [1, 1]
     assert trials.take("second").wait(PATIENCE_S) == 0
 
 
-def test_only_who_has_the_turn_passes_it_on(trials: Trials) -> None:
+def test_only_who_has_the_lock_releases_it(trials: Trials) -> None:
     trials.take("first").wait(PATIENCE_S)
-    trials.pass_on("second")
-    assert trials.turn == "first"
+    trials.release("second")
+    assert trials.holder == "first"
     assert not (trials["second"] / names.SERVED).exists()
 
 
-def test_a_dagman_that_died_leaves_a_lock_and_no_turn(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dagman_that_died_does_not_keep_the_lock(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
     trials.take("first").wait(PATIENCE_S)
     trials.start_dagman("first", pid=DEAD)
     (trials["second"] / names.AFTER).write_text("")
-    clock = Clock()
-    monkeypatch.setattr(turn, "time", Mock(wraps=time, monotonic=clock))
-    second = turn.Turn(trials["second"])
-    assert not second.is_taken()  # HTCondor may start it again
-    clock.now += turn.PATIENCE_SECONDS + 1
-    assert second.is_taken()
+    clock = Monotonic()
+    monkeypatch.setattr(lock, "time", Mock(wraps=time, monotonic=clock))
+    second = lock.MeasurementLock(trials["second"])
+    assert not second.acquire()  # HTCondor may start it again
+    clock.now += lock.PATIENCE_SECONDS + 1
+    assert second.acquire()
 
 
-def test_who_has_waited_for_room_for_too_long_takes_the_turn_anew(
+def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(
     trials: Trials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limited(trials, "first", "second")
-    first, second = (turn.Turn(trials[name]) for name in ("first", "second"))
+    first, second = (lock.MeasurementLock(trials[name]) for name in ("first", "second"))
 
     def is_taken_by_another(_: Path) -> bool:
         if not (trials["second"] / names.BEGUN).exists():
             make_old(trials)
-            assert second.is_taken()
-            assert second.has_begun()
+            assert second.acquire()
+            assert second.begin()
         return True
 
     def the_other_ends(_: float) -> None:
         assert not (trials["first"] / names.BEGUN).exists()
-        second.pass_on()
+        second.release()
 
-    monkeypatch.setattr(turn, "wait_for_room", is_taken_by_another)
-    monkeypatch.setattr(turn, "time", Mock(wraps=time, sleep=the_other_ends))
-    assert turn.take(first, []) == 0
+    monkeypatch.setattr(lock, "wait_for_room", is_taken_by_another)
+    monkeypatch.setattr(lock, "time", Mock(wraps=time, sleep=the_other_ends))
+    assert lock.take(first, read_trial(first.trial)) == 0
     assert (trials["second"] / names.SERVED).exists()
-    assert trials.turn == "first"
+    assert trials.holder == "first"
 
 
-def test_the_time_that_a_trial_may_keep_the_turn_counts_from_its_beginning(trials: Trials) -> None:
+def test_the_time_that_a_trial_may_keep_the_lock_counts_from_its_beginning(trials: Trials) -> None:
     limited(trials, "first", "second")
-    first, second = (turn.Turn(trials[name]) for name in ("first", "second"))
-    assert first.is_taken()
+    first, second = (lock.MeasurementLock(trials[name]) for name in ("first", "second"))
+    assert first.acquire()
     make_old(trials)
-    assert first.has_begun()
-    assert not second.is_taken()
+    assert first.begin()
+    assert not second.acquire()
     make_old(trials)
-    assert first.has_begun()  # as each of its nodes looks
-    assert second.is_taken()
+    assert first.begin()  # as each of its nodes looks
+    assert second.acquire()
 
 
 def limited(trials: Trials, *several: str) -> None:
-    """Trials of several DAGs, which may keep the turn for a limited time."""
+    """Trials of several DAGs, which may keep the lock for a limited time."""
     for name in several:
         (trials[name] / names.TRIAL).write_text('{"jobs": 1, "limits": {"turn_s": 600}, "samplers": []}')
         (trials[name] / names.AFTER).write_text("")
 
 
 def make_old(trials: Trials) -> None:
-    """As if the turn had been taken an hour ago."""
-    os.utime(trials.run / names.TURN, (time.time() - 3600,) * 2)
+    """As if the lock had been taken an hour ago."""
+    os.utime(trials.run / names.LOCK_HOLDER, (time.time() - 3600,) * 2)
 
 
-def test_passing_it_on_twice_is_passing_it_on(trials: Trials) -> None:
+def test_releasing_it_twice_is_releasing_it(trials: Trials) -> None:
     trials.take("first").wait(PATIENCE_S)
-    trials.pass_on("first")
+    trials.release("first")
     trials.take("second").wait(PATIENCE_S)
-    trials.pass_on("first")
-    assert trials.turn == "second"
+    trials.release("first")
+    assert trials.holder == "second"
 
 
-def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
+def test_nothing_is_left_of_the_lock(trials: Trials) -> None:
     trials.take("first").wait(PATIENCE_S)
-    trials.pass_on("first")
-    assert not (trials.run / names.TURN).exists()
-    clock = json_files.read_as(OwnClock, trials["first"] / names.BEGUN)
+    trials.release("first")
+    assert not (trials.run / names.LOCK_HOLDER).exists()
+    clock = json_files.read_as(Clock, trials["first"] / names.BEGUN)
     assert abs(clock.uptime_ns + clock.ahead_ns - time.time_ns()) < PATIENCE_S * 1e9
     assert {path.name for path in trials["first"].iterdir()} == {
         names.TRIAL,
@@ -300,12 +300,12 @@ def test_nothing_is_left_of_taking_turns(trials: Trials) -> None:
 
 def test_elsewhere_than_in_a_trial_it_says_so(tmp_path: Path) -> None:
     ship(tmp_path / names.SCRIPTS)
-    command = [PYTHON, tmp_path / names.SCRIPTS / names.TURN_TAKING, "take"]
+    command = [PYTHON, tmp_path / names.SCRIPTS / names.LOCK_SCRIPT, "take"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (result.returncode, "is not a trial's directory" in result.stderr) == (2, True)
 
 
-class Clock:
+class Monotonic:
     now = 1000.0
 
     def __call__(self) -> float:
