@@ -4,66 +4,35 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tierbench.errors import TierbenchError
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.definition import Nightly, Say
-from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.record import Change, Night
 
 if TYPE_CHECKING:  # numpy and scipy are loaded where they are needed, which takes a second
     from tierbench.postprocess.history.alarms import Finding, Watch
     from tierbench.postprocess.history.database import Chronicle, History
+    from tierbench.postprocess.history.rows import Value
 
 CRITICAL_RATIO = 0.75  # of what an access method had
-
-
-@dataclass(frozen=True)
-class Change:
-    """Something that an admin is notified of once."""
-
-    direction: str
-    level: str  # OK, WARNING or CRITICAL
-    sentence: str
-    configuration: str  # "" where it is the environment of all
-    since_ns: int  # the planned time of the first night that differs
-    acknowledged: bool = False
-    latest_ns: int = 0  # of the first night of the present level
-    ratio: float = 0.0  # to what it was
-
-    @property
-    def alarming(self) -> bool:
-        return self.level != "OK" and not self.acknowledged
-
-    @property
-    def content(self) -> dict[str, object]:
-        return {
-            "level": self.level,
-            "sentence": self.sentence,
-            "configuration": self.configuration,
-            "direction": self.direction,
-            "since": datetime.fromtimestamp(self.since_ns / 1e9, UTC).isoformat(),
-            "acknowledged": self.acknowledged,
-        }
 
 
 def record_in_history(nightly: Nightly, night: Night, measured: list[Path], say: Say) -> None:
     """Put a night into the history, with its runs; and the nights without a run that it does not have yet."""
     from tierbench.postprocess.history import rows, runs
 
+    outcomes = {"failed": rows.FAILED, "missed": rows.MISSED, "still-running": rows.MISSED}
+
     with _history(nightly) as history:
         for run in measured:
             history.record(*runs.night_of(run, say=say))
         for each in [*record.nights(nightly), night]:
-            if each.outcome in ("failed", "missed", "still-running") and not record.run_directories(
-                record.folder(nightly, each)
-            ):
-                outcome = rows.FAILED if each.outcome == "failed" else rows.MISSED
+            if each.outcome in outcomes and not record.run_directories(record.folder(nightly, each)):
                 planned = int(each.planned_wall_s * 1e9)
-                history.record(rows.Night(nightly.name, planned, outcome, reason=each.reason))
+                history.record(rows.Night(nightly.name, planned, outcomes[each.outcome], reason=each.reason))
 
 
 def note_message(nightly: Nightly, night: Night, state: str, text: str, deliveries: dict[str, bool]) -> None:
@@ -105,13 +74,13 @@ def changes(nightly: Nightly) -> list[Change]:
     return [
         Change(
             finding.direction,
-            _level(finding, watch),
-            sentence(finding, known),
             finding.configuration,
             finding.since.planned_ns,
-            finding.acknowledged,
-            (finding.latest or finding.since).planned_ns,
+            _level(finding, watch),
             0.0 if math.isnan(finding.ratio[0]) else finding.ratio[0],
+            sentence(finding, known),
+            (finding.latest or finding.since).planned_ns,
+            finding.acknowledged,
         )
         for finding in found
     ]
@@ -151,22 +120,12 @@ def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: 
         history.acknowledge(Acknowledgement(*of, by, time.time_ns(), note, accepted))
 
 
-@dataclass(frozen=True)
-class Rate:
-    """What the last night that measured anything has measured of a configuration."""
-
-    configuration: str
-    value: float
-    unit: str
-
-
-def rates(nightly: Nightly) -> list[Rate]:
-    """The last night's values, by what is watched; none where the history cannot be read."""
+def rates(nightly: Nightly) -> tuple[str, list[Value]]:
+    """What the last night measured, and its unit; nothing where the history cannot be read."""
     from tierbench.postprocess.history.database import last_values
 
     try:
         with _history(nightly) as history:
-            unit, values = last_values(history, nightly.name)
+            return last_values(history, nightly.name)
     except TierbenchError:
-        return []
-    return [Rate(value.configuration, value.mean, unit) for value in values]
+        return "", []

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ from tierbench.checked_text import printable, shown
 from tierbench.errors import TierbenchError
 from tierbench.spec import NAMED
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.changes import Change, acknowledge, changes, rates
-from tierbench.submit.nightly.dead_nights import finish_dead_nights, record_missed
+from tierbench.submit.nightly.changes import acknowledge, changes
 from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly, home, locked
-from tierbench.submit.nightly.monitoring import STATUS, health, plugin_line
+from tierbench.submit.nightly.monitoring import STATUS, Health, plugin_line
+from tierbench.submit.nightly.record import finish_dead_nights, record_missed
 from tierbench.submit.nightly.schedule import SCHEDULERS, local_zone
 
 DESCRIPTION = """\
@@ -63,21 +62,21 @@ def register(subcommands: Any) -> None:
         sub.set_defaults(run=run)
         return sub
 
-    def named(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("nightly", metavar="NAME", help="which nightly")
+    def of_one(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        sub = verb(name, run, text)
+        sub.add_argument("nightly", metavar="NAME", help="which nightly")
+        return sub
 
     new = verb("add", _add, "Have an experiment measured every night")
     new.add_argument("experiment", metavar="EXPERIMENT", help=NAMED)
     new.add_argument("--site", required=True, help=NAMED)
-    new.add_argument(
-        "--at", required=True, metavar="HH:MM", help="by this machine's clock; or */MINUTES, to try it out"
-    )
+    at = "by this machine's clock; or */MINUTES, to try it out"
+    new.add_argument("--at", required=True, metavar="HH:MM", help=at)
     new.add_argument("--days", default="", metavar="DAY,…", help="mon,tue,… (default: every day)")
     new.add_argument("--by", choices=sorted(SCHEDULERS), default="condor", help="who begins it (%(default)s)")
     new.add_argument("--name", help="what it is called (default: as the experiment)")
-    new.add_argument(
-        "--control", default="", metavar="ACCESS", help=f"access method, or {CONFIGURATION}, to compare with"
-    )
+    control = f"access method, or {CONFIGURATION}, to compare with"
+    new.add_argument("--control", default="", metavar="ACCESS", help=control)
     new.add_argument("--mail", default="", metavar="ADDRESS", help="who gets a mail, by the pool's own mailer")
     new.add_argument("--webhook", default="", metavar="URL", help="where the same is posted as JSON")
     new.add_argument("--textfile", default="", metavar="DIR", help="where node_exporter collects its textfiles")
@@ -86,24 +85,19 @@ def register(subcommands: Any) -> None:
     new.add_argument("--floor", type=floor, action="append", default=[], metavar="NAME=RATE", help=by_name)
 
     verb("list", _list, "Show each nightly: when it is due, and how its last nights went")
-    named(verb("run", _run, "Begin a night now"))
-    for name, text in (
-        ("pause", "Begin no nights until `resume`"),
-        ("resume", "Go on after `pause`"),
-        ("remove", "Begin no more nights; what was measured stays"),
-    ):
-        named(verb(name, partial(_change, name), text))
-    check = verb("check", _check, "For a monitoring system: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, and one line")
-    named(check)
-    ack = verb("ack", _ack, "Acknowledge what has changed: no more messages of it")
-    named(ack)
+    of_one("run", _run, "Begin a night now")
+    of_one("pause", _change, "Begin no nights until `resume`")
+    of_one("resume", _change, "Go on after `pause`")
+    of_one("remove", _change, "Begin no more nights; what was measured stays")
+    of_one("check", _check, "For a monitoring system: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, and one line")
+    ack = of_one("ack", _ack, "Acknowledge what has changed: no more messages of it")
     ack.add_argument("configuration", nargs="?", default="", help="of which configuration (default: of all)")
     ack.add_argument("--accept", action="store_true", help="it is to stay so: the baseline begins anew there")
     ack.add_argument("--note", default="", help="why, for the history")
 
     step = verbs.add_parser("step")  # what the schedule and the nights' DAGs call, without a line in the help
     step.set_defaults(run=_step)
-    named(step)
+    step.add_argument("nightly")
     step.add_argument("step", choices=("begin", "links", "judge", "close"))
     step.add_argument("folder", nargs="?", type=Path, default=Path())
     step.add_argument("dag", nargs="*", help="DAGMan's status and the number of failed nodes")
@@ -145,10 +139,12 @@ def _list(_: argparse.Namespace) -> int:
         print(f"there are none in {home()}; `tierbench nightly add` sets one up")
     for nightly in nightlies:
         _look(nightly, now)
-        trouble = _trouble(nightly)
-        print(
-            f"{nightly.name}: {nightly.calendar} at {nightly.terms.site}, by {nightly.terms.by}; {_next(nightly, now)}"
-        )
+        terms = nightly.terms
+        try:
+            trouble = SCHEDULERS[terms.by].problem(nightly)
+        except TierbenchError as error:
+            trouble = str(error)
+        print(f"{nightly.name}: {nightly.calendar} at {terms.site}, by {terms.by}; {_next(nightly, now)}")
         if trouble:
             print(f"  {trouble}")
         for night in [*islice(record.newest_first(nightly), 3)][::-1]:
@@ -166,18 +162,10 @@ def _next(nightly: Nightly, now: datetime) -> str:
     return f"next {due.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
-def _trouble(nightly: Nightly) -> str:
-    from tierbench.submit.nightly import setup
-
-    try:
-        return str(setup.scheduler(nightly).problem(nightly))
-    except TierbenchError as error:
-        return str(error)
-
-
 def _look(nightly: Nightly, now: datetime) -> None:
     """Whoever looks at a nightly leaves a record of the nights that did not come, if he may write there."""
-    with contextlib.suppress(TierbenchError, OSError), locked(nightly, patience_s=0):  # who is at work sees to it
+    # Another process that is at work on it sees to that.
+    with contextlib.suppress(TierbenchError, OSError), locked(nightly.directory, patience_s=0):
         record_missed(nightly, now - nightly.calendar.window)
         finish_dead_nights(nightly, lambda _: None)
 
@@ -189,12 +177,12 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0 if night and night.outcome == "running" else 1
 
 
-def _change(verb: str, arguments: argparse.Namespace) -> int:
+def _change(arguments: argparse.Namespace) -> int:
     from tierbench.submit.nightly import setup
 
     nightly = find_nightly(arguments.nightly)
-    {"pause": setup.pause, "resume": setup.resume, "remove": setup.remove}[verb](nightly)
-    if verb == "remove":
+    setup.change(nightly, arguments.verb)
+    if arguments.verb == "remove":
         print(f"{nightly.name}: no more nights; what was measured is in {nightly.directory}/{names.NIGHTS}")
     return 0
 
@@ -206,15 +194,13 @@ def _check(arguments: argparse.Namespace) -> int:
         nightly = find_nightly(arguments.nightly)
         _look(nightly, now)
         try:
-            found, trouble = list(changes(nightly)), ""
+            health = Health(nightly, changes(nightly), now)
         except TierbenchError as error:
-            found, trouble = [], str(error)
-        seen = health(nightly, found, now)
-        if trouble and seen.state == "OK":
-            print(f"TIERBENCH UNKNOWN - {nightly.name}: {' '.join(trouble.split())}")
-            return STATUS["UNKNOWN"]
-        print(plugin_line(nightly, seen, rates(nightly), now))
-        return seen.status
+            health = Health(nightly, [], now)
+            if health.state == "OK":
+                raise TierbenchError(f"{nightly.name}: {error}") from None
+        print(plugin_line(nightly, health))
+        return health.status
     except (TierbenchError, OSError) as error:
         print(f"TIERBENCH UNKNOWN - {' '.join(printable(str(error)).split())}")
         return STATUS["UNKNOWN"]
@@ -222,13 +208,11 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _ack(arguments: argparse.Namespace) -> int:
     nightly = find_nightly(arguments.nightly)
-    found: list[Change] = [
-        change for change in changes(nightly) if arguments.configuration in ("", change.configuration)
-    ]
-    for change in found:
+    asked = [change for change in changes(nightly) if arguments.configuration in ("", change.configuration)]
+    for change in asked:
         acknowledge(nightly, change, getpass.getuser(), arguments.note, arguments.accept)
         print(f"acknowledged{' and accepted' if arguments.accept else ''}: {change.sentence}")
-    if not found:
+    if not asked:
         print("there is nothing to acknowledge")
     return 0
 

@@ -109,34 +109,14 @@ def new_nightly(name: str) -> Nightly:
 
 
 @contextmanager
-def locked(nightly: Nightly, patience_s: float = 30.0) -> Iterator[None]:
-    """The nightly's lock, so that one process at a time starts, finishes or changes a night."""
-    busy = f"{nightly.name}: another `tierbench nightly` is starting or finishing a night"
-    with _lock(nightly.directory / names.NIGHTLY_LOCK, patience_s, busy):
-        yield
+def locked(place: Path, patience_s: float = 30.0) -> Iterator[None]:
+    """The lock of a nightly's directory, so that one process at a time starts, finishes or changes a night; or of all.
 
-
-@contextmanager
-def start_lock() -> Iterator[None]:
-    """The lock of all nightlies of this user, which is held for a moment as a night is put on record."""
-    with _lock(home() / names.NIGHTLY_LOCK, 30.0, f"{home()}: another nightly hangs as it starts a night"):
-        yield
-
-
-def is_locked(nightly: Nightly) -> bool:
-    """Whether a process is starting or finishing a night of it."""
-    try:
-        with locked(nightly, patience_s=0.0):
-            return False
-    except BusyError:
-        return True
-
-
-@contextmanager
-def _lock(path: Path, patience_s: float, busy: str) -> Iterator[None]:
+    That of all nightlies of this user, in `home()`, is held for a moment as a night is put on record.
+    """
     with ExitStack() as stack:
         try:
-            stack.enter_context(files.locked(path, patience_s))
+            stack.enter_context(files.locked(place / names.NIGHTLY_LOCK, patience_s))
         except BlockingIOError:
-            raise BusyError(busy) from None
+            raise BusyError(f"{place.name}: another `tierbench nightly` is starting or finishing a night") from None
         yield

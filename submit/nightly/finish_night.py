@@ -20,17 +20,16 @@ from tierbench.postprocess.schema.columns import parted
 from tierbench.site_configs.site import find_site
 from tierbench.submit.links import leave_ceilings
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.changes import Change, changes, note_message, record_in_history, suspected
+from tierbench.submit.nightly.changes import changes, note_message, record_in_history, suspected
 from tierbench.submit.nightly.definition import Nightly, Say, duration
-from tierbench.submit.nightly.messages import DELIVERED, NOBODY, Message, deliver
+from tierbench.submit.nightly.messages import Message, deliver
 from tierbench.submit.nightly.monitoring import write_textfile
 from tierbench.submit.nightly.prepare import write_confirmation
-from tierbench.submit.nightly.record import Night, Reported
+from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night
 from tierbench.submit.progress import Run, hopeless
 
 LONGEST = 0.5  # of the time between two nights: longer, and no repetition begins
 ENOUGH = 0.75  # of a night's trials are VALID, or its message says why not, as where a keytab went in the middle of it
-SILENT = {NOBODY: "there was nothing to tell"}
 
 
 class Problems:
@@ -109,18 +108,14 @@ def _conclude(nightly: Nightly, night: Night, runs: list[Path], problems: Proble
     changed: list[Change] = []
     problems.attempt("what has changed", lambda: changed.extend(changes(nightly)))
     message = Message.of(nightly, night, changed, problems.lines)
-    reported = [
-        Reported(change.direction, change.configuration, change.since_ns, change.level, change.ratio)
-        for change in message.changes
-    ]
-    deliveries = deliver(nightly, message) if message.sentences else SILENT
+    deliveries = deliver(message) if message.sentences else {NOBODY: "there was nothing to tell"}
     for channel, how in deliveries.items():
         problems.say(f"message to {channel}: {how}")
     if message.sentences:
         arrived = {channel: how == DELIVERED for channel, how in deliveries.items() if channel != NOBODY}
         text = "\n".join(message.sentences)
         problems.attempt("the history", partial(note_message, nightly, night, message.state, text, arrived))
-    night = night.now(sentences=message.sentences, reported=reported, deliveries=deliveries)
+    night = night.now(sentences=message.sentences, reported=message.changes, deliveries=deliveries)
     problems.attempt("the night's record", lambda: record.write(nightly, night))
     problems.attempt("the text file", partial(write_textfile, nightly, changed))
     return night

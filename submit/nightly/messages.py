@@ -7,6 +7,7 @@ read, as a monitoring system does, names its host.
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import shutil
@@ -16,7 +17,8 @@ import subprocess
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from email.message import EmailMessage
 from urllib.parse import urlsplit
 
@@ -24,27 +26,23 @@ from tierbench import names
 from tierbench.errors import ConfigError
 from tierbench.submit import pool
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.changes import Change
 from tierbench.submit.nightly.definition import Nightly
-from tierbench.submit.nightly.record import Night, Reported
+from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night
 
 SAME_CHANGE = 3  # nights
 PATIENCE_S = 15.0  # for each answer of a receiver, and twice that for all of it
 QUOTED = "The message of the night of"
 MOST_QUOTED = 5
-DELIVERED, NOBODY = "delivered", "nobody"
 
 
 @dataclass(frozen=True)
 class Message:
     """What a night has to say to its admin, or nothing."""
 
-    nightly: str
-    site: str
+    nightly: Nightly
     night: Night
     changes: list[Change]
     sentences: list[str]
-    report: str
 
     @classmethod
     def of(cls, nightly: Nightly, night: Night, changes: list[Change], problems: list[str]) -> Message:
@@ -52,18 +50,24 @@ class Message:
         others = [other for other in record.nights(nightly) if other.planned_wall_s != night.planned_wall_s]
         size = nightly.terms.size_pct / 100
         new = [change for change in changes if not change.acknowledged and not _was_reported(change, others, size)]
-        page = record.folder(nightly, night) / names.NIGHT_RUN / "report.html"
-        report = str(page) if page.exists() else str(record.folder(nightly, night))
         sentences = [change.sentence for change in new]
         if night.outcome != "measured":
             why = f"Nothing was measured in the night of {night.label} ({night.outcome}): {night.reason}."
             sentences.insert(0, why)
         elif night.reason and _cause(night) not in [_cause(other) for other in others[-1:]]:
             sentences.append(f"The night of {night.label} is not whole: {night.reason}.")
-        sentences += [f"The night of {gap.label} was missed: {gap.reason}" for gap in _unreported_gaps(others)]
+        # The missed nights since the last one that had a message.
+        gaps = [*itertools.takewhile(lambda other: other.outcome == "missed", reversed(others))][::-1]
+        sentences += [f"The night of {gap.label} was missed: {gap.reason}" for gap in gaps]
         sentences += list(_undelivered(others))[:MOST_QUOTED]
         sentences += [f"Beside that, {problem}" for problem in problems]
-        return cls(nightly.name, nightly.terms.site, night, new, sentences, report)
+        return cls(nightly, night, new, sentences)
+
+    @property
+    def report(self) -> str:
+        folder = record.folder(self.nightly, self.night)
+        page = folder / names.NIGHT_RUN / "report.html"
+        return str(page if page.exists() else folder)
 
     @property
     def state(self) -> str:
@@ -78,11 +82,11 @@ class Message:
     def subject(self) -> str:
         more = f" (and {len(self.sentences) - 1} more)" if len(self.sentences) > 1 else ""
         first = self.sentences[0] if len(self.sentences[0]) <= 120 else f"{self.sentences[0][:119]}…"
-        return f"tierbench nightly {self.nightly}: {self.state}: {first}{more}"
+        return f"tierbench nightly {self.nightly.name}: {self.state}: {first}{more}"
 
     @property
     def text(self) -> str:
-        hint = f"`tierbench nightly ack {self.nightly}` ends reminders."
+        hint = f"`tierbench nightly ack {self.nightly.name}` ends reminders."
         return "\n".join([*self.sentences, "", f"Report: {self.report}", hint, ""])
 
     @property
@@ -90,14 +94,14 @@ class Message:
         """As it is posted."""
         return {
             "format": 1,
-            "nightly": self.nightly,
-            "site": self.site,
+            "nightly": self.nightly.name,
+            "site": self.nightly.terms.site,
             "night": self.night.planned.isoformat(),
             "outcome": self.night.outcome,
             "state": self.state,
             "text": "\n".join(self.sentences),
             "sentences": self.sentences,
-            "changes": [change.content for change in self.changes],
+            "changes": [{**asdict(change), "since": _iso(change.since_ns)} for change in self.changes],
             "report": self.report,
             "host": socket.getfqdn(),
         }
@@ -110,7 +114,7 @@ def _was_reported(change: Change, nights: list[Night], size: float) -> bool:
     """
     planned = [round(night.planned_wall_s * 1e9) for night in nights]
 
-    def covers(earlier: Reported, at_ns: int) -> bool:
+    def covers(earlier: Change, at_ns: int) -> bool:
         first, last = sorted((earlier.since_ns, change.since_ns))
         near = sum(first <= at < last for at in planned)
         same = at_ns >= change.since_ns or near <= SAME_CHANGE
@@ -126,22 +130,11 @@ def _was_reported(change: Change, nights: list[Night], size: float) -> bool:
 def _undelivered(nights: list[Night]) -> Iterator[str]:
     """What did not arrive since a message last did, each in its own words: no quotation of a quotation."""
     for night in reversed(nights):
-        failed = [(channel, how) for channel, how in night.deliveries.items() if not was_delivered(channel, how)]
-        if night.sentences and not failed:
+        if night.sentences and not night.undelivered:
             return
         own = [sentence for sentence in night.sentences if not sentence.startswith(QUOTED)]
-        for channel, how in failed if own else ():
+        for channel, how in night.undelivered.items() if own else ():
             yield f"{QUOTED} {night.label} did not reach {shown_channel(channel)} ({how}): {own[0]}"
-
-
-def _unreported_gaps(nights: list[Night]) -> list[Night]:
-    """The missed nights since the last one that had a message."""
-    gaps = []
-    for night in reversed(nights):
-        if night.outcome != "missed":
-            break
-        gaps.append(night)
-    return gaps[::-1]
 
 
 def _cause(night: Night) -> str:
@@ -149,19 +142,19 @@ def _cause(night: Night) -> str:
     return night.reason.split(": ", 1)[-1]
 
 
-def was_delivered(channel: str, how: str) -> bool:
-    return channel == NOBODY or how == DELIVERED
+def _iso(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat()
 
 
 # -- how it is sent ------------------------------------------------------------------------------------------
 
 
-def deliver(nightly: Nightly, message: Message) -> dict[str, str]:
+def deliver(message: Message) -> dict[str, str]:
     """Send it by every channel that was asked for; how each went. None takes long, and none holds up another one."""
-    terms = nightly.terms
+    terms = message.nightly.terms
     channels: dict[str, Callable[[], None]] = {}
     if terms.webhook:
-        channels[_webhook_channel(terms.webhook)] = lambda: _post(webhook_url(nightly), message)
+        channels[_webhook_channel(terms.webhook)] = lambda: _post(webhook_url(message.nightly), message)
     if terms.mail:
         channels[terms.mail] = lambda: _mail(terms.mail, message)
     return {channel: _within_limit(send) for channel, send in channels.items()} or {
@@ -250,10 +243,8 @@ def webhook_url(nightly: Nightly) -> str:
 
 
 def webhook_host(webhook: str) -> str:
-    if not _is_url(webhook):
-        return webhook
     try:
-        return urlsplit(webhook).hostname or ""
+        return urlsplit(webhook).hostname or "" if _is_url(webhook) else webhook
     except ValueError:
         return ""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import night_dag, repetition_dags
-from tierbench.dags.plan import Configuration, Plan
+from tierbench.dags.plan import Plan, Trial
 from tierbench.dags.write import write_run
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.site_configs.site import Site, find_site
@@ -21,8 +22,7 @@ from tierbench.submit.pool import PoolError
 from tierbench.submit.preflight import preflight, refuse, stopping
 
 
-@dataclasses.dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """What a night will measure, with all there that its trials need."""
 
     site: Site
@@ -58,15 +58,13 @@ def write_night(nightly: Nightly, night: Night, ready: Prepared, say: Say) -> Pa
 def write_confirmation(nightly: Nightly, night: Night, configurations: Sequence[str], say: Say) -> None:
     """A run of these configurations and the control alone, or of all (""), to see whether they have changed."""
     ready = prepare(nightly, night, shift=1)
-    wanted = {*configurations, nightly.terms.control}
-    every = "" in set(configurations)
-    trials = [trial for trial in ready.plan.trials if every or point(trial.configuration, trial.jobs) in wanted]
+    wanted, every = {*configurations, nightly.terms.control}, "" in configurations
+    trials = [trial for trial in ready.plan.trials if every or point(trial) in wanted]
     used = {trial.configuration.id: trial.configuration for trial in trials}
     plan = dataclasses.replace(ready.plan, trials=tuple(trials), configurations=tuple(used.values()))
-    again = dataclasses.replace(ready, plan=plan)
     place = record.folder(nightly, night) / names.NIGHT_AGAIN
     place.rmdir()
-    _write(nightly, night, again, place, say)
+    _write(nightly, night, ready._replace(plan=plan), place, say)
 
 
 def _write(nightly: Nightly, night: Night, ready: Prepared, run: Path, say: Say) -> None:
@@ -76,6 +74,6 @@ def _write(nightly: Nightly, night: Night, ready: Prepared, run: Path, say: Say)
     write_night_mark(run, NightMark(nightly.name, planned, rerun=rerun, control=nightly.terms.control))
 
 
-def point(configuration: Configuration, jobs: int) -> str:
+def point(trial: Trial) -> str:
     """What the history calls a configuration with so many clients."""
-    return f"{configuration.name} \N{MULTIPLICATION SIGN}{jobs}"
+    return f"{trial.configuration.name} \N{MULTIPLICATION SIGN}{trial.jobs}"

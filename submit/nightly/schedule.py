@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -100,20 +101,8 @@ class Calendar:
         return f"{self.hour:02d}:{self.minute:02d} {days}"
 
 
-def checked_calendar(at: str, days: str) -> Calendar:
-    """From the command line, of which nothing is passed over in silence."""
-    asked = parse_calendar(at, days)
-    if asked.every_min is None:
-        when = time.fromisoformat(at)
-        if when.tzinfo:
-            raise ConfigError(f"--at {at}: is by this machine's clock, so without a zone, as {when:%H:%M}")
-        if when.second or when.microsecond:
-            raise ConfigError(f"--at {at}: must be a whole minute, as {when:%H:%M}")
-    return asked
-
-
-def parse_calendar(at: str, days: str) -> Calendar:
-    """As asked for: a time of day or "*/MINUTES", and days of the week or nothing."""
+def parse_calendar(at: str, days: str, strict: bool = False) -> Calendar:
+    """As asked for: a time of day or "*/MINUTES", and days of the week or nothing; earlier versions let a zone pass."""
     if at.startswith("*/"):
         step = at.removeprefix("*/")
         if not (step.isascii() and step.isdigit()) or int(step) == 0 or 60 % int(step):
@@ -125,6 +114,8 @@ def parse_calendar(at: str, days: str) -> Calendar:
         when = time.fromisoformat(at)
     except ValueError:
         raise ConfigError(f"--at {at}: must be a time of day, as 02:30, or */MINUTES to try things out") from None
+    if strict and (when.tzinfo or when.second or when.microsecond):
+        raise ConfigError(f"--at {at}: must be a whole minute by this machine's clock, without a zone, as {when:%H:%M}")
     chosen = [day.strip().lower() for day in days.split(",")] if days else list(DAYS)
     for day in chosen:
         if day not in DAYS:
@@ -134,15 +125,10 @@ def parse_calendar(at: str, days: str) -> Calendar:
 
 def local_zone() -> tzinfo:
     """This machine's time zone, with its past and future changes."""
-    named = os.environ.get("TZ", "").lstrip(":")
     local = Path("/etc/localtime")
-    linked = str(local.resolve()).partition("zoneinfo/")[2]
-    for name in (named, linked):
-        try:
-            if name:
-                return ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError):
-            continue
+    for name in (os.environ.get("TZ", "").lstrip(":"), str(local.resolve()).partition("zoneinfo/")[2]):
+        with contextlib.suppress(ZoneInfoNotFoundError, ValueError):  # the latter of ""
+            return ZoneInfo(name)
     if local.is_file():
         with local.open("rb") as file:
             return ZoneInfo.from_file(file)
@@ -182,22 +168,17 @@ class CondorCrontab:
         (nightly.directory / f"{names.SCHEDULE}.sub").write_text(text, encoding="utf-8")
         return f"job {pool.submit(text)}"
 
-    def pause(self, nightly: Nightly) -> None:
-        pool.act("Hold", self._job(nightly), "tierbench nightly pause")
-
-    def resume(self, nightly: Nightly) -> None:
-        pool.act("Release", self._job(nightly), "tierbench nightly resume")
-
-    def stop(self, nightly: Nightly) -> None:
-        pool.act("Remove", self._job(nightly), "tierbench nightly remove")
+    def change(self, nightly: Nightly, verb: str) -> None:
+        """Pause, resume or remove it."""
+        action = {"pause": "Hold", "resume": "Release", "remove": "Remove"}[verb]
+        pool.act(action, self._job(nightly), f"tierbench nightly {verb}")
 
     def problem(self, nightly: Nightly) -> str:
         """Why no night will start, or nothing."""
         jobs = pool.jobs(self._job(nightly), ["JobStatus", "HoldReason", "HoldReasonCode"])
         if not jobs:
-            return (
-                f"its job is not in the queue; `condor_submit {nightly.directory}/{names.SCHEDULE}.sub` puts it there"
-            )
+            submit = f"condor_submit {nightly.directory}/{names.SCHEDULE}.sub"
+            return f"its job is not in the queue; `{submit}` puts it there"
         if jobs[0].get("JobStatus") == 5 and not nightly.terms.paused:
             return f"its job is held: {jobs[0].get('HoldReason', '')}"
         return ""
@@ -243,21 +224,17 @@ WantedBy=timers.target
     def start(self, nightly: Nightly) -> str:
         self.write(nightly, self._folder())
         _systemctl("daemon-reload")
-        self.resume(nightly)
+        self.change(nightly, "resume")
         lingers = "" if os.geteuid() == 0 else "; `loginctl enable-linger` keeps it when you log out"
         return f"timer {self._unit(nightly)}{lingers}"
 
-    def pause(self, nightly: Nightly) -> None:
-        _systemctl("disable", "--now", f"{self._unit(nightly)}.timer")
-
-    def resume(self, nightly: Nightly) -> None:
-        _systemctl("enable", "--now", f"{self._unit(nightly)}.timer")
-
-    def stop(self, nightly: Nightly) -> None:
-        self.pause(nightly)
-        for name in self.units(nightly):
-            (self._folder() / name).unlink(missing_ok=True)
-        _systemctl("daemon-reload")
+    def change(self, nightly: Nightly, verb: str) -> None:
+        """Pause, resume or remove it."""
+        _systemctl("enable" if verb == "resume" else "disable", "--now", f"{self._unit(nightly)}.timer")
+        if verb == "remove":
+            for name in self.units(nightly):
+                (self._folder() / name).unlink(missing_ok=True)
+            _systemctl("daemon-reload")
 
     def problem(self, nightly: Nightly) -> str:
         """Why no night will start, or nothing."""

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from tierbench import names
 from tierbench.checked_text import shown
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.plan import Plan, Trial, expand
+from tierbench.dags.plan import Trial, expand
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, find_site
@@ -23,7 +23,7 @@ from tierbench.spec import unknown_name
 from tierbench.submit.nightly.definition import Nightly, Say, Terms, locked, new_nightly
 from tierbench.submit.nightly.messages import webhook_host, write_webhook
 from tierbench.submit.nightly.prepare import point
-from tierbench.submit.nightly.schedule import SCHEDULERS, CondorCrontab, SystemdTimer, checked_calendar
+from tierbench.submit.nightly.schedule import SCHEDULERS, CondorCrontab, SystemdTimer, parse_calendar
 from tierbench.submit.planning import asked_experiment
 
 # What a night needs to know of whoever has set it up; HTCondor and systemd start it with next to nothing.
@@ -32,8 +32,6 @@ EXPORTED = (
     "X509_USER_PROXY", "BEARER_TOKEN_FILE", "TIERBENCH_NIGHTS", "TIERBENCH_HISTORY", "XDG_CONFIG_HOME",
     "XDG_RUNTIME_DIR",
 )  # fmt: skip
-
-
 # Those of them that are one file or directory; whoever starts a night does so from another directory.
 PATHS = {"CONDOR_CONFIG", "X509_USER_PROXY", "BEARER_TOKEN_FILE", "TIERBENCH_NIGHTS", "TIERBENCH_HISTORY"}
 NO_PATH = ("", "ONLY_ENV")  # the latter is a word of HTCondor's
@@ -42,11 +40,8 @@ NO_PATH = ("", "ONLY_ENV")  # the latter is a word of HTCondor's
 def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) -> Nightly:
     """Set a nightly up, and have it scheduled; nothing is left of one that could not be."""
     _check(terms)
-    if "/" in experiment or experiment.endswith(".toml"):
-        experiment = str(Path(experiment).resolve())
-    if "/" in terms.site or terms.site.endswith(".toml"):
-        terms = dataclasses.replace(terms, site=str(Path(terms.site).resolve()))
-    textfile = str(Path(terms.textfile).resolve()) if terms.textfile else ""
+    experiment = _resolved(experiment)
+    terms = dataclasses.replace(terms, site=_resolved(terms.site))
     site, asked = find_site(terms.site), asked_experiment(experiment)
     chosen = choose_control(site, asked, asked_control)
     check_floors(site, asked, chosen.added, terms.floors)
@@ -59,20 +54,29 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     terms = dataclasses.replace(
         terms,
         control=control,
-        textfile=textfile,
+        textfile=str(Path(terms.textfile).resolve()) if terms.textfile else "",
         webhook=webhook_host(terms.webhook),
         history=str(default_place().absolute()),
         since_wall_s=time.time(),
     )
-    scheduled = _schedule(nightly, terms)
+    nightly.change(terms)
+    try:
+        scheduled = scheduler(nightly).start(nightly)
+    except TierbenchError:
+        (nightly.directory / names.NIGHTLY).unlink()
+        write_webhook(nightly, "")
+        raise
     say(f"{nightly.name}: {nightly.calendar}, by {scheduled}; all of it is in {nightly.directory}")
-    beside = (
-        f"{control} and the links" if control else "the links alone: the site has no other access method to compare"
-    )
-    say(f"its control is {beside}")
+    alone = "the links alone: the site has no other access method to compare"
+    say(f"its control is {f'{control} and the links' if control else alone}")
     if doubt := doubt_of_place(Path(terms.history)):
         say(doubt)
     return nightly
+
+
+def _resolved(named: str) -> str:
+    """A definition by its name, or by its file wherever a night is started."""
+    return str(Path(named).resolve()) if "/" in named or named.endswith(".toml") else named
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -80,15 +84,13 @@ def _write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def _check(terms: Terms) -> None:
-    checked_calendar(terms.at, terms.days)
+    parse_calendar(terms.at, terms.days, strict=True)
     if not 0 < terms.size_pct < 100:
         raise ConfigError(f"--size {terms.size_pct:g}: must be a share in percent, such as 5")
     if terms.webhook:
         _check_url(terms.webhook)
     if terms.textfile and not Path(terms.textfile).is_dir():
-        raise ConfigError(
-            f"--textfile {terms.textfile}: must be a directory, that of node_exporter's textfile collector"
-        )
+        raise ConfigError(f"--textfile {terms.textfile}: must be a directory, that of node_exporter's collector")
 
 
 def _check_url(url: str) -> None:
@@ -106,16 +108,6 @@ def _check_url(url: str) -> None:
         raise ConfigError(f"--webhook {shown(url)}: must be without blanks and all that is not ASCII, as in %20")
 
 
-def _schedule(nightly: Nightly, terms: Terms) -> str:
-    nightly.change(terms)
-    try:
-        return scheduler(nightly).start(nightly)
-    except TierbenchError:
-        (nightly.directory / names.NIGHTLY).unlink()
-        write_webhook(nightly, "")
-        raise
-
-
 def scheduler(nightly: Nightly) -> CondorCrontab | SystemdTimer:
     return SCHEDULERS[nightly.terms.by]
 
@@ -125,37 +117,27 @@ def starter_lines(nightly: Nightly) -> Iterator[str]:
     yield "#!/bin/sh"
     yield f"# Started by the schedule of the nightly {nightly.name}, and by its nights' DAGs."
     for variable in EXPORTED:
-        if variable in os.environ:
-            yield f"export {variable}={shlex.quote(_absolute(variable, os.environ[variable]))}"
+        if (value := os.environ.get(variable)) is not None:
+            if variable in PATHS and value not in NO_PATH:
+                value = str(Path(value).absolute())
+            yield f"export {variable}={shlex.quote(value)}"
     yield f"journal={shlex.quote(str(nightly.directory / names.NIGHTLY_JOURNAL))}"
     yield '( : >>"$journal" ) 2>/dev/null && exec >>"$journal" 2>&1'
     yield f'exec {shlex.quote(sys.executable)} -m tierbench nightly step {nightly.name} "$@"'
 
 
-def _absolute(variable: str, value: str) -> str:
-    """What means the same wherever a night is started."""
-    return str(Path(value).absolute()) if variable in PATHS and value not in NO_PATH else value
-
-
-def pause(nightly: Nightly) -> None:
-    with locked(nightly):
-        nightly.change(dataclasses.replace(nightly.terms, paused=True))
-    scheduler(nightly).pause(nightly)
-
-
-def resume(nightly: Nightly) -> None:
-    """Go on; the nights of the pause were not expected."""
-    with locked(nightly):
-        nightly.change(dataclasses.replace(nightly.terms, paused=False, since_wall_s=time.time()))
-    scheduler(nightly).resume(nightly)
-
-
-def remove(nightly: Nightly) -> None:
-    """Start no more nights; what was measured stays."""
-    scheduler(nightly).stop(nightly)
-    with locked(nightly):
-        (nightly.directory / names.NIGHTLY).replace(nightly.directory / f"{names.NIGHTLY}.removed")
-        write_webhook(nightly, "")
+def change(nightly: Nightly, verb: str) -> None:
+    """Pause, resume or remove it; the nights of a pause were not expected, and what was measured stays."""
+    if verb == "remove":
+        scheduler(nightly).change(nightly, verb)
+    with locked(nightly.directory):
+        if verb == "remove":
+            (nightly.directory / names.NIGHTLY).replace(nightly.directory / f"{names.NIGHTLY}.removed")
+            write_webhook(nightly, "")
+            return
+        since_wall_s = nightly.terms.since_wall_s if verb == "pause" else time.time()
+        nightly.change(dataclasses.replace(nightly.terms, paused=verb == "pause", since_wall_s=since_wall_s))
+    scheduler(nightly).change(nightly, verb)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,32 +154,23 @@ def choose_control(site: Site, experiment: Experiment, asked: str) -> Control:
 
     Where the experiment has but one, another one of the site's is measured with it, if there is one.
     """
-    plan = expand(site, experiment, {})
-    points = {point(trial.configuration, trial.jobs): trial for trial in plan.trials}
+    points = _points(site, experiment)
     if asked in points:
         return Control(asked, asked)
-    accesses = {trial.configuration.access for trial in plan.trials}
+    accesses = {trial.configuration.access for trial in points.values()}
     if asked in accesses:
         return Control(_first(points, asked), asked)
     if asked and asked not in site.access:
         raise ConfigError(unknown_name("--control", asked, [*points, *site.access]))
-    others = (
-        [asked]
-        if asked
-        else sorted(
-            accesses if len(accesses) > 1 else set(site.access) - accesses, key=lambda access: _distance(site, access)
-        )
-    )
-    for access in others:
+    candidates = accesses if len(accesses) > 1 else set(site.access) - accesses
+    for access in [asked] if asked else sorted(candidates, key=lambda access: _distance(site, access)):
         if access in accesses:
             return Control(_first(points, access), access)
         try:
-            wider = _points(expand(site, with_access(experiment, access), {}))
+            return Control(_first(_points(site, with_access(experiment, access)), access), access, (access,))
         except ConfigError as error:
             if asked:
-                raise ConfigError(f"--control {asked}: {error}") from None
-            continue  # not every client can use every method
-        return Control(_first(wider, access), access, (access,))
+                raise ConfigError(f"--control {asked}: {error}") from None  # not every client can use every method
     first = next(iter(points)) if len(points) > 1 else ""
     return Control(first, first)
 
@@ -225,13 +198,14 @@ def check_floors(site: Site, experiment: Experiment, added: Sequence[str], floor
     """Refuse a floor of what is not measured, which nobody would ever fall below."""
     for access in added:
         experiment = with_access(experiment, access)
-    known = _points(expand(site, experiment, {}))
-    for name in floors.keys() - known.keys():
-        raise ConfigError(unknown_name("--floor", name, known))
+    points = _points(site, experiment)
+    for name in floors.keys() - points.keys():
+        raise ConfigError(unknown_name("--floor", name, points))
 
 
-def _points(plan: Plan) -> dict[str, Trial]:
-    return {point(trial.configuration, trial.jobs): trial for trial in plan.trials}
+def _points(site: Site, experiment: Experiment) -> dict[str, Trial]:
+    """Its trials by what the history calls their configurations."""
+    return {point(trial): trial for trial in expand(site, experiment, {}).trials}
 
 
 def _first(points: dict[str, Trial], access: str) -> str:

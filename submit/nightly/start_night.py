@@ -12,11 +12,10 @@ from tierbench.errors import BusyError, TierbenchError, UnmetNeed
 from tierbench.interrupts import held_back
 from tierbench.submit import pool
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.dead_nights import finish_dead_nights, record_missed
-from tierbench.submit.nightly.definition import Nightly, Say, all_nightlies, is_locked, locked, start_lock
+from tierbench.submit.nightly.definition import Nightly, Say, all_nightlies, home, locked
 from tierbench.submit.nightly.finish_night import finish_unmeasured
 from tierbench.submit.nightly.prepare import Prepared, prepare, write_night
-from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.record import Night, finish_dead_nights, record_missed
 from tierbench.submit.nightly.schedule import local_zone
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run
@@ -30,7 +29,7 @@ def start(nightly: Nightly, asked_for: bool, say: Say) -> Night | None:
     """Start the night that is due, or one that is asked for now; None if that one has been started already."""
     now = datetime.now(UTC)
     try:
-        with locked(nightly):
+        with locked(nightly.directory):
             return _start(nightly, now, asked_for, say)
     except BusyError as error:  # as where a start hangs on a mount that does not answer
         planned = None if asked_for else _due(nightly, now, say)
@@ -69,23 +68,25 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool, say: Say) -> Night 
 
 def _put_on_record(nightly: Nightly, night: Night) -> None:
     """Record it as running, unless another of this user's nightlies is measuring at its site."""
-    with start_lock():
-        for other in all_nightlies():
-            if other.name != nightly.name and other.terms.site == nightly.terms.site:
-                for one in record.nights(other):
-                    if _is_at_work(other, one):
-                        raise UnmetNeed(
-                            f"the nightly {other.name} measures at the same site, its night of {one.label};"
-                            f" let one of them start later"
-                        )
+    with locked(home()):
+        others = [other for other in all_nightlies() if other.name != nightly.name]
+        for other in [other for other in others if other.terms.site == nightly.terms.site]:
+            for its in record.nights(other):
+                if _is_at_work(other, its):
+                    why = f"the nightly {other.name} measures at the same site, its night of {its.label}"
+                    raise UnmetNeed(f"{why}; let one of them start later")
         record.write(nightly, night)
 
 
 def _is_at_work(nightly: Nightly, night: Night) -> bool:
     """Whether a night that is recorded as running is, or is being started; one that died is for its own next night."""
-    if night.outcome != "running":
-        return False
-    return is_locked(nightly) if night.cluster is None else pool.in_queue(night.cluster)
+    if night.outcome != "running" or night.cluster is not None:
+        return night.outcome == "running" and pool.in_queue(night.cluster or 0)
+    try:
+        with locked(nightly.directory, patience_s=0.0):
+            return False
+    except BusyError:
+        return True
 
 
 def _due(nightly: Nightly, now: datetime, say: Say) -> datetime | None:

@@ -12,16 +12,16 @@ from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.submit.nightly import finish_night, messages, record
-from tierbench.submit.nightly.changes import Change
 from tierbench.submit.nightly.definition import Nightly, Terms
-from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.record import Change, Night
 from tierbench.submit.pool import PoolError
 
 NOW = datetime(2026, 6, 10, 12, 0, tzinfo=UTC)
 LAST = datetime(2026, 6, 10, 2, 30, tzinfo=UTC)
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
 SINCE_NS = round((LAST - timedelta(days=1)).timestamp() * 1e9)
-WORSE = Change("worse", "WARNING", "Worse: lan-xrootd/root, 152 → 131 Mb/s (−14 %, −17…−11).", "lan", SINCE_NS)  # noqa: RUF001
+SENTENCE = "Worse: lan-xrootd/root, 152 → 131 Mb/s (−14 %, −17…−11)."  # noqa: RUF001
+WORSE = Change("worse", "lan", SINCE_NS, "WARNING", sentence=SENTENCE)
 Define = Callable[..., Nightly]
 
 

@@ -26,7 +26,7 @@ from tierbench.postprocess.history.database import History, chronicle
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.submit import pool
 from tierbench.submit.cli import main
-from tierbench.submit.nightly import dead_nights, finish_night, record, schedule, start_night
+from tierbench.submit.nightly import finish_night, record, schedule, start_night
 from tierbench.submit.nightly.definition import Nightly, locked
 from tierbench.submit.nightly.record import Night
 
@@ -84,24 +84,24 @@ def test_systemd_accepts_the_units(define: Define, tmp_path: Path) -> None:
 
 def test_nights_that_nothing_began_are_on_record_as_missed_once(define: Define) -> None:
     nightly = define()
-    new = dead_nights.record_missed(nightly, NOW)
+    new = record.record_missed(nightly, NOW)
     assert [(night.label, night.outcome) for night in new] == [
         ("2026-06-09 02:30", "missed"),
         ("2026-06-10 02:30", "missed"),
     ]
-    assert dead_nights.record_missed(nightly, NOW) == []
+    assert record.record_missed(nightly, NOW) == []
 
 
 def test_a_gap_is_in_the_history_as_soon_as_a_night_is_measured(define: Define) -> None:
     nightly = define()
-    dead_nights.record_missed(nightly, LAST)
+    record.record_missed(nightly, LAST)
     close(nightly, measured(nightly))
     with History() as history:
         assert [night.outcome for night in chronicle(history, "quick").nights] == ["missed", "measured"]
 
 
 def test_no_night_is_expected_while_it_is_paused(define: Define) -> None:
-    assert dead_nights.record_missed(define(paused=True), NOW) == []
+    assert record.record_missed(define(paused=True), NOW) == []
 
 
 def test_a_night_begins_once_though_the_scheduler_means_it_twice(
@@ -121,12 +121,12 @@ def test_two_begin_nights_in_turn_and_who_dies_keeps_no_lock(define: Define) -> 
         stdout=subprocess.PIPE,
     )
     assert held.stdout and held.stdout.readline() == b"held\n"
-    with pytest.raises(BusyError), locked(nightly, patience_s=0):
+    with pytest.raises(BusyError), locked(nightly.directory, patience_s=0):
         pass
     subprocess.run(["pkill", "-KILL", "-P", str(held.pid)], check=True)  # what it started, by its parent
     held.wait()
     held.stdout.close()
-    with locked(nightly, patience_s=60):
+    with locked(nightly.directory, patience_s=60):
         pass
 
 
@@ -169,7 +169,7 @@ def test_no_night_begins_while_another_nightly_measures_at_its_site(
 def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define: Define, monkeypatch: pytest.MonkeyPatch) -> None:
     nightly = define()
     monkeypatch.setattr(locked.__wrapped__, "__defaults__", (0.0,))  # type: ignore[attr-defined]
-    with locked(nightly):
+    with locked(nightly.directory):
         night = start_night.start(nightly, False, silent)
     assert night and night.outcome == "still-running"
     assert "another `tierbench nightly`" in night.sentences[0]
@@ -178,7 +178,7 @@ def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define: Define, mo
 def test_who_looks_while_a_night_begins_does_not_take_it_for_dead(define: Define) -> None:
     nightly = define()
     night = record.write(nightly, Night(LAST.timestamp(), "running"))  # not submitted yet
-    with locked(nightly):
+    with locked(nightly.directory):
         main(["nightly", "check", "quick"])
     assert record.read(record.folder(nightly, night)).outcome == "running"
 
@@ -202,7 +202,7 @@ def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(
     nightly = define()
     record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda _: False)
-    assert dead_nights.finish_dead_nights(nightly, silent) is None
+    assert record.finish_dead_nights(nightly, silent) is None
     (night,) = record.nights(nightly)
     assert (night.outcome, night.reason.split(" before")[0]) == ("failed", "its DAG was gone from the queue")
 
@@ -217,7 +217,7 @@ def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(
     monkeypatch.setattr(pool, "forget", removed.append)
     measured(nightly, run=False, cluster=7, deliveries={"nobody": ""})
     running = record.write(nightly, Night((LAST + timedelta(days=1)).timestamp(), "running", cluster=8))
-    assert dead_nights.finish_dead_nights(nightly, silent) == running
+    assert record.finish_dead_nights(nightly, silent) == running
     assert removed == [7]
 
 

@@ -19,10 +19,9 @@ from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.database import messages as messages_of
 from tierbench.submit import pool
 from tierbench.submit.nightly import finish_night, messages, record
-from tierbench.submit.nightly.changes import Change
 from tierbench.submit.nightly.definition import Terms
-from tierbench.submit.nightly.monitoring import health
-from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.monitoring import Health
+from tierbench.submit.nightly.record import Change, Night
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +122,7 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
 
 
 def test_what_is_acknowledged_is_not_told(define: Define, receiver: Receiver, found: list[Change]) -> None:
-    found.append(Change("worse", "WARNING", "Worse.", "lan", SINCE_NS, acknowledged=True))
+    found.append(Change("worse", "lan", SINCE_NS, "WARNING", sentence="Worse.", acknowledged=True))
     nightly = define(webhook=receiver.url)
     close(nightly, measured(nightly))
     assert receiver.bodies == []
@@ -138,7 +137,7 @@ def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_messag
         impatient.setattr(messages, "PATIENCE_S", 0.5)
         night = close(nightly, measured(nightly))
     assert night.deliveries == {"webhook 127.0.0.1": "timed out"}
-    state = health(nightly, [], LAST + timedelta(hours=1))
+    state = Health(nightly, [], LAST + timedelta(hours=1))
     assert (state.state, "not delivered" in state.summary) == ("WARNING", True)
     nightly.change(Terms(**{**vars(nightly.terms), "webhook": receiver.url}))
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
@@ -164,7 +163,7 @@ def test_an_older_record_that_names_a_webhook_by_its_url_shows_its_host(define: 
     nightly = define()
     before = {"sentences": ["Worse."], "deliveries": {"https://chat.example/T000/secret": "timed out"}}
     measured(nightly, run=False, **before)
-    summary = health(nightly, [], LAST + timedelta(hours=1)).summary
+    summary = Health(nightly, [], LAST + timedelta(hours=1)).summary
     next_night = Night((LAST + timedelta(days=1)).timestamp(), "measured")
     for text in (summary, messages.Message.of(nightly, next_night, [], []).text):
         assert ("webhook chat.example" in text, "T000" in text) == (True, False)
@@ -196,10 +195,10 @@ def test_a_webhook_that_cannot_be_asked_keeps_neither_the_mail_nor_the_record_no
     nightly = define(webhook=url or babble, mail="admin@site.example", textfile=str(tmp_path))
     night = close(nightly, measured(nightly))
     how, mailed = night.deliveries.values()
-    assert (how != messages.DELIVERED, mailed, "data" in smtp) == (True, messages.DELIVERED, True)
+    assert (how != record.DELIVERED, mailed, "data" in smtp) == (True, record.DELIVERED, True)
     assert record.nights(nightly) == [night]
     assert (tmp_path / "tierbench_nightly_quick.prom").exists()
-    assert health(nightly, [], LAST + timedelta(hours=1)).state == "WARNING"
+    assert Health(nightly, [], LAST + timedelta(hours=1)).state == "WARNING"
 
 
 def test_a_configuration_of_htcondor_that_cannot_be_read_is_told_in_the_nights_record(

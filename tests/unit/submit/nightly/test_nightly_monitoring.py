@@ -20,14 +20,14 @@ from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
 from tierbench import names
 from tierbench.postprocess.history import database
 from tierbench.postprocess.history.database import History
-from tierbench.postprocess.history.rows import Measured
+from tierbench.postprocess.history.rows import Measured, Value
 from tierbench.site_configs.site import SHIPPED
 from tierbench.submit import cli
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import monitoring, record
-from tierbench.submit.nightly.changes import Change, Rate, changes, suspected
-from tierbench.submit.nightly.monitoring import health, write_textfile
-from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.changes import changes, suspected
+from tierbench.submit.nightly.monitoring import Health, write_textfile
+from tierbench.submit.nightly.record import Change, Night
 
 
 @pytest.fixture(autouse=True)
@@ -81,22 +81,21 @@ def test_the_state(define: Define, after: timedelta, outcome: str | None, change
     if outcome:
         night = Night((LAST + timedelta(days=1)).timestamp(), outcome, "all INVALID", counts={"INVALID": 6})
         record.write(nightly, night)
-    assert health(nightly, changes, LAST + timedelta(minutes=10) + after).state == expected
+    assert Health(nightly, changes, LAST + timedelta(minutes=10) + after).state == expected
 
 
 def test_a_nightly_that_has_never_measured_anything_is_critical_after_26_hours(define: Define) -> None:
     nightly = define(since=NOW - timedelta(hours=27))
-    assert health(nightly, [], NOW - timedelta(hours=2)).state == "UNKNOWN"
-    assert health(nightly, [], NOW).state == "CRITICAL"
+    assert Health(nightly, [], NOW - timedelta(hours=2)).state == "UNKNOWN"
+    assert Health(nightly, [], NOW).state == "CRITICAL"
 
 
-def test_the_line_is_as_monitoring_plugins_want_it(define: Define) -> None:
+def test_the_line_is_as_monitoring_plugins_want_it(define: Define, monkeypatch: pytest.MonkeyPatch) -> None:
     nightly = define()
     measured(nightly, run=False)
-    rates = [Rate("it's a|way/root =1", 131.26, "Mb/s")]
-    told = monitoring.plugin_line(
-        nightly, health(nightly, [WORSE], LAST + timedelta(hours=1)), rates, LAST + timedelta(hours=1)
-    )
+    value = Value("it's a|way/root =1", "delivered_mbps", 131.26, None, None, 3)
+    monkeypatch.setattr(monitoring, "rates", lambda _: ("Mb/s", [value]))
+    told = monitoring.plugin_line(nightly, Health(nightly, [WORSE], LAST + timedelta(hours=1)))
     text, _, data = told.partition(" | ")
     assert (told.count("\n"), told.count("|"), text.split(" - ")[0]) == (0, 1, "TIERBENCH WARNING")
     number = r"-?\d+(\.\d+)?"

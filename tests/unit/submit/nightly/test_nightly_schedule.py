@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tierbench.errors import ConfigError
-from tierbench.submit.nightly.schedule import checked_calendar, parse_calendar
+from tierbench.submit.nightly.schedule import parse_calendar
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHTLY = parse_calendar("02:30", "")
@@ -78,7 +78,7 @@ def test_what_is_no_time_or_day_is_refused(at: str, days: str) -> None:
 @pytest.mark.parametrize("at", ["02:30Z", "02:30+05:00", "02:30:45"])
 def test_what_would_be_passed_over_of_a_time_is_refused_when_it_is_asked_for(at: str) -> None:
     with pytest.raises(ConfigError, match=r"--at .* as 02:30"):
-        checked_calendar(at, "")
+        parse_calendar(at, "", strict=True)
     assert parse_calendar(at, "") == NIGHTLY  # of one that was added before, which goes on
 
 

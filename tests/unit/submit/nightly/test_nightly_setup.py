@@ -76,5 +76,5 @@ def test_the_url_of_a_webhook_is_for_its_owner_alone(added: Nightly) -> None:
 
 def test_the_url_of_a_webhook_goes_with_its_nightly(monkeypatch: pytest.MonkeyPatch, added: Nightly) -> None:
     monkeypatch.setattr(pool, "act", lambda *_: None)
-    setup.remove(added)
+    setup.change(added, "remove")
     assert not (added.directory / names.WEBHOOK).exists()

@@ -17,7 +17,7 @@ from tierbench.submit import cli
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.changes import changes
 from tierbench.submit.nightly.definition import Nightly, Terms
-from tierbench.submit.nightly.monitoring import health
+from tierbench.submit.nightly.monitoring import Health
 from tierbench.submit.nightly.setup import check_floors
 
 WAY = "direct/root ×4"  # noqa: RUF001 -- as trials are named
@@ -61,7 +61,7 @@ def test_a_way_without_a_valid_trial_is_an_alarm_though_its_nights_have_measured
     nightly = without_valid_trials(nightly_of(tmp_path, [100.0] * 9, floors=floors), range(20_009, 20_012))
     planned = datetime.fromtimestamp(20_011 * 86_400, UTC)
     record.write(nightly, record.Night(planned.timestamp(), "measured", ended_wall_s=planned.timestamp() + 60))
-    found = health(nightly, changes(nightly), planned + timedelta(hours=1))
+    found = Health(nightly, changes(nightly), planned + timedelta(hours=1))
     assert found.state == state
     assert "No VALID trial since the night of " in found.summary
 
