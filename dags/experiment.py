@@ -383,11 +383,13 @@ def _with_option_files(workload: dict[str, Any], client: Any, source: Path, name
 
 
 def _merged(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables are merged key by key; all else in the variant replaces what the base says."""
+    """Tables are merged key by key, but for a rule of repeats; all else in the variant replaces what the base says."""
     merged = dict(base)
     for key, value in variant.items():
         below = merged.get(key)
-        merged[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        if isinstance(below, dict) and isinstance(value, dict) and key != "repeats":
+            value = _merged(below, value)
+        merged[key] = value
     return merged
 
 

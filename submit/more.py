@@ -90,15 +90,15 @@ def extension(run: Run, number: int) -> Extension:
     ]
     _refuse(directory, changed)
     _refuse(directory, _scripts_changed(site, experiment, directory))
-    plan, slots = expanded(site, _repeated(experiment, repeats), asked.only)
+    plan, slots = expanded(site, repeated(experiment, repeats), asked.only)
     plan = dataclasses.replace(plan, cores=before.cores)
     _refuse(directory, _plan_changed(before, plan, slots))
     rule = experiment.repeats
     rule = dataclasses.replace(rule, at_most=repeats) if isinstance(rule, Until) else repeats
-    return Extension(run, asked, site, _repeated(experiment, repeats), plan, slots, len(before.trials), rule)
+    return Extension(run, asked, site, repeated(experiment, repeats), plan, slots, len(before.trials), rule)
 
 
-def _repeated(experiment: Experiment, repeats: int) -> Experiment:
+def repeated(experiment: Experiment, repeats: int) -> Experiment:
     """The experiment with so many repetitions, all of which are run."""
     variants = tuple(
         dataclasses.replace(point, experiment=dataclasses.replace(point.experiment, repeats=repeats))

@@ -11,9 +11,11 @@ from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import night_dag, repetition_dags
 from tierbench.dags.plan import Plan, Trial
+from tierbench.dags.trial_settings import Until
 from tierbench.dags.write import write_run
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.site_configs.site import Site, find_site
+from tierbench.submit.more import repeated
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.definition import Nightly, Say
 from tierbench.submit.nightly.record import Night
@@ -33,13 +35,20 @@ class Prepared(NamedTuple):
 def prepare(nightly: Nightly, night: Night, shift: int = 0) -> Prepared:
     """The night's plan, in an order of its own."""
     site, experiment = find_site(nightly.terms.site), asked_experiment(str(nightly.experiment))
-    experiment = dataclasses.replace(experiment, seed=experiment.seed + int(night.planned_wall_s / 60) + shift)
+    experiment = of_a_night(experiment, int(night.planned_wall_s / 60) + shift)
     plan, slots = expanded(site, experiment)
     if isinstance(slots, str):
         raise PoolError(slots)
     given, folder = f"{nightly.experiment} --site {nightly.terms.site}", record.folder(nightly, night)
     refuse(stopping(preflight(plan, site, experiment, slots, given, folder)))
     return Prepared(site, experiment, plan)
+
+
+def of_a_night(experiment: Experiment, seed: int) -> Experiment:
+    """In an order of its own, and as often as every night: it is with other nights that a night is compared."""
+    if isinstance(experiment.repeats, Until) and experiment.repeats.until:
+        experiment = repeated(experiment, experiment.repeats.at_least)
+    return dataclasses.replace(experiment, seed=experiment.seed + seed)
 
 
 def write_night(nightly: Nightly, night: Night, ready: Prepared, say: Say) -> Path:

@@ -9,12 +9,13 @@ from pathlib import Path
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.plan import Plan, Trial
 
-# What quick asks and how much is chosen for those who try it; tests count on four access methods and two batches.
+# What quick asks and how much is chosen for those who try it; tests count on these numbers.
 LARGER_QUICK = """
 extends = "quick"
 name = "larger-quick"
 access = ["lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct"]
 batches = [4, 8]
+repeats = 3
 replicas.root-tree = { count = 24, size_mb = 64 }
 """
 

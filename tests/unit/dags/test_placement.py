@@ -112,8 +112,8 @@ def test_slots_that_a_trial_would_wait_for_in_vain_are_missing(tmp_path, text, c
         ("", {}, "take slots"),  # nobody knows how many there are
         ("", dict.fromkeys(WORKERS, 4 + 1 + 1), "take slots"),
         ("", dict.fromkeys(WORKERS, 4 + 1 + 2), "take"),
-        ("ahead = true", dict.fromkeys(WORKERS, 4 + 1 + 2), "ahead slots"),
-        ("ahead = true", dict.fromkeys(WORKERS, 2 * (4 + 1) + 2), "ahead"),
+        ("repeats = 3\nahead = true", dict.fromkeys(WORKERS, 4 + 1 + 2), "ahead slots"),
+        ("repeats = 3\nahead = true", dict.fromkeys(WORKERS, 2 * (4 + 1) + 2), "ahead"),
     ],
 )
 def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(tmp_path, text, cores, awaited):

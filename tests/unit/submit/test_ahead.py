@@ -39,7 +39,7 @@ def site() -> Site:
 
 @pytest.fixture(scope="module")
 def ahead() -> Experiment:
-    return dataclasses.replace(find_experiment("quick"), ahead=True)
+    return dataclasses.replace(find_experiment("quick"), repeats=3, ahead=True)
 
 
 @pytest.fixture(scope="module")
@@ -66,14 +66,17 @@ def plan(site: Site, ahead: Experiment) -> Plan:
 )
 def test_where_it_cannot_be_honest_it_is_refused_by_the_plan(tmp_path: Path, site: Site, text: str, told: str) -> None:
     path = tmp_path / "early.toml"
-    path.write_text(f'extends = "quick"\nname = "early"\nahead = true\n{text}\n')
+    repeats = "" if "repeats" in text else "repeats = 3\n"
+    path.write_text(f'extends = "quick"\nname = "early"\nahead = true\n{repeats}{text}\n')
     with pytest.raises(ConfigError, match=told):
         expand(site, load_experiment(path), POOL)
 
 
 def test_an_axis_compares_trials_with_and_without_it(tmp_path: Path, site: Site) -> None:
     path = tmp_path / "both.toml"
-    path.write_text('extends = "quick"\nname = "both"\n[axes.ahead]\nvalues = [false, true]\nsets = "ahead"\n')
+    path.write_text(
+        'extends = "quick"\nname = "both"\nrepeats = 3\n[axes.ahead]\nvalues = [false, true]\nsets = "ahead"\n'
+    )
     experiment = load_experiment(path)
     plan = expand(site, experiment, POOL)
     waits = {}

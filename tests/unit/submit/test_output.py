@@ -36,7 +36,7 @@ def documents(capsys: pytest.CaptureFixture[str], *command: str) -> dict[str, An
 
 def test_a_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     made = documents(capsys, "plan", "quick", "--site", "testbed")
-    assert len(made["trials"]) == 9
+    assert len(made["trials"]) == 18
     assert {"id", "levels", "bytes", "least_s"} <= made["trials"][0].keys()
     assert any(line.startswith("missing: the catalogue") for line in made["lacking"])
 

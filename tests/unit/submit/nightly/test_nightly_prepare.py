@@ -18,6 +18,7 @@ from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
 from tierbench.submit import links
 from tierbench.submit.links import with_rounds_before
+from tierbench.submit.nightly.prepare import of_a_night
 from tierbench.submit.nightly.setup import choose_control, variant
 from tierbench.submit.pool import PoolError
 from tierbench.submit.questions import Visit
@@ -51,11 +52,12 @@ def test_an_experiment_of_one_way_is_measured_beside_another_one(tmp_path: Path)
 
 
 def test_links_are_looked_at_before_each_repetition_and_all_trials_are_in_one_of_their_dags() -> None:
-    plan = expand(SITE, QUICK, {})
+    night = of_a_night(QUICK, 7)  # which would go on until its question is answered
+    plan = expand(SITE, night, {})
     lines = night_dag(plan).text().splitlines()
     assert [line.split()[2] for line in lines if "links" in line] == ["repetition-1", "repetition-2", "repetition-3"]
     assert "PARENT repetition-3 CHILD again" in lines
-    texts = [text for _, text in repetition_dags(plan, QUICK)]
+    texts = [text for _, text in repetition_dags(plan, night)]
     assert all(sum(f"EXTERNAL {trial.id} " in text for text in texts) == 1 for trial in plan.trials)
 
 
