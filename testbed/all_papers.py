@@ -13,11 +13,13 @@ from tierbench.dags.claims import read_claims
 from tierbench.dags.experiment import SHIPPED as EXPERIMENTS
 from tierbench.dags.experiment import find_experiment, lineage, shipped_experiments
 from tierbench.dags.plan import expand
+from tierbench.dags.trial_settings import least_repeats, most_repeats
 from tierbench.errors import TierbenchError
 from tierbench.site_configs.site import load_site
 from tierbench.spec import find_definition
 from tierbench.submit.estimates import run_s
 from tierbench.submit.preview import MAKE_MBPS
+from tierbench.submit.progress import Run, Stage
 from tierbench.testbed.offered import offered
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.run import ASKED_TO_END, attach, run, waits_for_us
@@ -61,14 +63,22 @@ def seconds_of(name: str) -> float:
         for replica_set in plan.replicas.values()
         if replica_set.lies_ready
     )
-    return UP_S + replicas * 8e-6 / min(MAKE_MBPS, settings.rates_mbps.storage) + run_s(plan, site, experiment)
+    trials_s = run_s(plan, site, experiment) * least_repeats(experiment.repeats) / most_repeats(experiment.repeats)
+    return UP_S + replicas * 8e-6 / min(MAKE_MBPS, settings.rates_mbps.storage) + trials_s
+
+
+def is_done(home: Path) -> bool:
+    """Whether a run came home with all of its trials; it is not if it was stopped."""
+    if not (home / names.TRIALS_CSV).exists():
+        return False
+    return all(trial.stage is Stage.FINISHED for trial in Run(home).trials())
 
 
 def show_list(into: Path) -> None:
     """Which experiments there are, what of them is done, and the hours of the rest."""
     total = 0.0
     for name in experiments():
-        seconds, done = seconds_of(name), (into / name / names.TRIALS_CSV).exists()
+        seconds, done = seconds_of(name), is_done(into / name)
         total += 0 if done else seconds
         print(f"{name:36} {'is done' if done else f'{seconds / 60:4.0f} min'}")
     print(f"{'what is not done, at the least':36} {total / 3600:4.1f} h")
@@ -80,8 +90,11 @@ def run_all(testbed: Testbed, into: Path, say: Say, anyway: bool) -> int:
     for number, name in enumerate(experiments(), 1):
         say(f"{number}/{len(experiments())}  {name}")
         home = into / name
-        if (home / names.TRIALS_CSV).exists():
+        if is_done(home):
             say(f"{home} is done")
+            continue
+        if (home / names.TRIALS_CSV).exists():
+            failed[name] = f"was stopped before its end; once {home} is removed, the same command measures it anew"
             continue
         begin = time.monotonic()
         try:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
+from tierbench import names
 from tierbench.errors import HostError
 from tierbench.testbed import all_papers
 from tierbench.testbed.cli import Progress
@@ -58,6 +59,16 @@ def test_the_list_says_what_is_done_and_how_long_the_rest_takes(
     assert float(second.split()[1]) >= 1
     assert float(total.split()[-2]) > 0
     assert ran == []
+
+
+def test_a_stopped_run_is_neither_done_nor_overwritten(
+    ran: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / FIRST, SHAPE)
+    next((tmp_path / FIRST).glob(f"trials/*/{names.OUTCOME}")).unlink()
+    all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False)
+    assert FIRST not in ran
+    assert f"{FIRST}: was stopped before its end" in capsys.readouterr().err
 
 
 def test_each_experiment_gets_the_testbed_that_it_demands() -> None:
