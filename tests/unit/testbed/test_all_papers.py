@@ -7,6 +7,7 @@ import pytest
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.errors import HostError
+from tierbench.submit.progress import Run
 from tierbench.testbed import all_papers
 from tierbench.testbed.cli import Progress
 from tierbench.testbed.settings import Settings
@@ -14,6 +15,13 @@ from tierbench.testbed.testbed import Testbed
 
 FIRST, SECOND, THIRD = "extenci-pools-scaled", "extenci-stacked-scaled", "ani-srm-scaled"
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, samples=False)
+
+
+def _bring_home(into: Path) -> None:
+    write_run(into, SHAPE)
+    for trial in Run(into).trial_directories:
+        trial.mkdir(parents=True, exist_ok=True)
+        (trial / names.OUTCOME).write_text('{"format": 1, "state": "complete", "reasons": [], "again": false}')
 
 
 @pytest.fixture
@@ -25,7 +33,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ran.append(experiment)
         if experiment == SECOND and ran.count(SECOND) == 1:
             raise HostError("a mount did not come up")
-        write_run(into, SHAPE)
+        _bring_home(into)
         return 0
 
     monkeypatch.setattr(all_papers, "experiments", lambda: [FIRST, SECOND, THIRD])
@@ -52,7 +60,7 @@ def test_what_failed_is_named_and_alone_tried_again(
 def test_the_list_says_what_is_done_and_how_long_the_rest_takes(
     ran: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_run(tmp_path / FIRST, SHAPE)
+    _bring_home(tmp_path / FIRST)
     all_papers.show_list(tmp_path)
     first, second, _, total = capsys.readouterr().out.splitlines()
     assert first.split() == [FIRST, "is", "done"]
@@ -64,7 +72,7 @@ def test_the_list_says_what_is_done_and_how_long_the_rest_takes(
 def test_a_stopped_run_is_neither_done_nor_overwritten(
     ran: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_run(tmp_path / FIRST, SHAPE)
+    _bring_home(tmp_path / FIRST)
     next((tmp_path / FIRST).glob(f"trials/*/{names.OUTCOME}")).unlink()
     all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False)
     assert FIRST not in ran
