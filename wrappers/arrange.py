@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from urllib.parse import urlsplit
 
 from tierbench.host import AccessPoint, NoChirp, in_job, machine, now
 
@@ -47,7 +48,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_stop)
     try:
-        with Helper(arguments.helper, arguments.word, arguments.value) as helper, contextlib.suppress(Stopped):
+        with Helper(arguments.helper, arguments.word, arguments.value, arguments.replicas) as helper, contextlib.suppress(Stopped):
             answer = helper.answer()
             tell("arranged", **about, before=answer.get("before"), now=answer.get("now"), **further_of(answer))
             wait_for(arguments.stop_file, arguments.max_seconds, helper)
@@ -70,6 +71,7 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--word", required=True, help="what the helper of this host is told to change")
     parser.add_argument("--value", required=True, help="to what")
     parser.add_argument("--helper", default=HELPER, help="root's helper, called through sudo (default %(default)s)")
+    parser.add_argument("--replicas", type=Path, metavar="FILE", help="the trial's files: URL TAB BYTES, a line each")
     parser.add_argument(
         "--stop-file", metavar="NAME", help="undo it when this exists, beside the job or in this folder"
     )
@@ -80,7 +82,7 @@ def command_line() -> argparse.Namespace:
 class Helper:
     """Root's helper, which holds the change for as long as it has our end of a pipe."""
 
-    def __init__(self, helper: str, word: str, value: str) -> None:
+    def __init__(self, helper: str, word: str, value: str, replicas: "Path | None" = None) -> None:
         if not Path(helper).exists():
             raise Trouble(f"there is no {helper} here; site-configs/tierbench-arrange is what an admin installs")
         self.command = [*([] if os.geteuid() == 0 else ["sudo", "-n"]), helper, "hold", word, value]
@@ -89,6 +91,9 @@ class Helper:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
             start_new_session=True,
         )  # fmt: skip
+        pipe: Any = self.process.stdin
+        with contextlib.suppress(BrokenPipeError):  # it says itself why it has ended
+            pipe.write("".join(f"{path}\n" for path in [*paths_of(replicas), ""]).encode())
         self.patience_s = HELPER_S
         self.restored = {}  # type: dict[str, Any]
         self.undoing_mono_ns: int | None = None  # since when what was arranged is no more
@@ -133,6 +138,12 @@ class Helper:
     @property
     def gone(self) -> bool:
         return self.process.poll() is not None
+
+
+def paths_of(replicas: "Path | None") -> "list[str]":
+    """The files of a trial, each once, as they are called on the storage."""
+    lines = replicas.read_text().splitlines() if replicas else []
+    return list(dict.fromkeys("/" + urlsplit(line.partition("\t")[0]).path.lstrip("/") for line in lines))
 
 
 def wait_for(stop_file: "str | None", seconds: float, helper: Helper) -> None:

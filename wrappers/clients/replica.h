@@ -3,6 +3,7 @@
 #ifndef TIERBENCH_REPLICA_H
 #define TIERBENCH_REPLICA_H
 
+#include <TBranch.h>
 #include <TEnv.h>
 #include <TError.h>
 #include <TFile.h>
@@ -129,13 +130,27 @@ public:
         return tree_ != nullptr || fail("failed", url_ + " holds no tree" + (name.empty() ? "" : " " + name));
     }
 
-    // -1 turns the tree's read cache off, 0 leaves ROOT's default. Whoever reads all branches has nothing to learn.
+    // Read only so large a share of the branches, evenly spread; how many those are.
+    int choose(double share)
+    {
+        int chosen = 0, number = 0;
+        for (TObject *branch : *tree_->GetListOfBranches()) {
+            const bool wanted = number++ * share + 1e-9 >= chosen; // the first one in any case
+            static_cast<TBranch *>(branch)->SetStatus(wanted);
+            chosen += wanted;
+        }
+        return chosen;
+    }
+
+    // -1 turns the tree's read cache off, 0 leaves ROOT's default. Whoever is told the branches has nothing to learn.
     void setCache(double megabytes, bool learn)
     {
         if (megabytes != 0)
             tree_->SetCacheSize(megabytes < 0 ? 0 : static_cast<Long64_t>(megabytes * 1e6));
         if (megabytes >= 0 && !learn) {
-            tree_->AddBranchToCache("*", true);
+            for (TObject *branch : *tree_->GetListOfBranches())
+                if (!branch->TestBit(kDoNotProcess))
+                    tree_->AddBranchToCache(static_cast<TBranch *>(branch), true);
             tree_->StopCacheLearningPhase();
         }
     }

@@ -1,4 +1,4 @@
-"""The root routine, a program in ROOT: every event in full, all branches."""
+"""The root routine, a program in ROOT: every event in full, all branches or a share of them."""
 
 import importlib.util
 import json
@@ -43,6 +43,7 @@ class Root(Client):
         ),
         "learn": Option(False, meaning="the cache learns the branches, in place of being told"),
         "cpu_share": Option(1.0, 0.001, 1, meaning="of a core that stands for a whole one, in a scale model"),
+        "branches": Option(1.0, 0.001, 1, meaning="share of the branches that is read, evenly spread"),
         "tree": Option("", kind="Tree", meaning="its name; empty: the first one"),
         "starting": Option(False, meaning="ROOT starts within the time"),
         "setup": Option("", kind="Shell", meaning="a line of shell that puts ROOT onto the PATH"),
@@ -69,7 +70,7 @@ class Root(Client):
     def arguments(self) -> "list[str | float | bool]":
         """The program's own, between the file to read and how it is to begin and report."""
         given = self.job.options
-        return [given["tree"], cache_mb(given), given["learn"], given["cpu_share"]]
+        return [given["tree"], cache_mb(given), given["learn"], given["cpu_share"], given["branches"]]
 
     def held_command(self) -> "list[str] | None":
         return None if self.job.options["starting"] else self.command()

@@ -1,9 +1,10 @@
-// The root routine: reads every event of a tree in full, all branches, and adds up their bytes.
+// The root routine: reads every event of a tree, all branches or a share of them, and adds up their bytes.
 //
-// As a program:  root_read URL [TREE] [CACHE_MB] [LEARN 0|1] [CPU_SHARE] [HOLD 0|1] [REPORT_FILE]
+// As a program:  root_read URL [TREE] [CACHE_MB] [LEARN 0|1] [CPU_SHARE] [BRANCHES] [HOLD 0|1] [REPORT_FILE]
 // As a macro:    root.exe -l -b -q 'root_read.C("URL", "TREE", 0, false)'
 // TREE "" is the first tree of the file. CACHE_MB -1: no read cache, 0: ROOT's default. LEARN 0: the cache
-// is told that all branches are wanted. CPU_SHARE: of this core, which is then taken for a whole one. HOLD 1: says "ready" and begins with a line on standard input.
+// is told which branches are wanted. CPU_SHARE: of this core, which is then taken for a whole one. BRANCHES: the share
+// of them that is read, evenly spread. HOLD 1: says "ready" and begins with a line on standard input.
 // Exit status: 0 all events were read; 1 not, the line of JSON says why; 2 wrong arguments or no place to report.
 #include "core.h"
 #include "replica.h"
@@ -11,12 +12,14 @@
 #include <cstdlib>
 
 int root_read(const char *url, const char *tree = "", double cacheMb = 0, bool learn = false, double share = 1,
-              bool hold = false, const char *report = "")
+              double branches = 1, bool hold = false, const char *report = "")
 {
     tierbench::Replica replica(url);
     const bool began = replica.waitForGo(hold);
     tierbench::Core core(share);
+    int read = 0;
     if (began && replica.open(tree)) {
+        read = replica.choose(branches);
         replica.setCache(cacheMb, learn);
         const Long64_t entries = replica.tree().GetEntries();
         Long64_t unpaced = 0;
@@ -32,18 +35,19 @@ int root_read(const char *url, const char *tree = "", double cacheMb = 0, bool l
             }
         }
     }
-    return replica.report(report, share == 1 ? "" : ", \"computed_s\": " + std::to_string(core.computed()));
+    return replica.report(report, (share == 1 ? "" : ", \"computed_s\": " + std::to_string(core.computed()))
+                                      + (branches == 1 ? "" : ", \"branches\": " + std::to_string(read)));
 }
 
 #ifndef __CLING__
 int main(int argc, char **argv)
 {
-    if (argc < 2 || argc > 8) {
-        std::fprintf(stderr, "usage: root_read URL [TREE] [CACHE_MB] [LEARN 0|1] [CPU_SHARE] [HOLD 0|1] [REPORT_FILE]\n");
+    if (argc < 2 || argc > 9) {
+        std::fprintf(stderr, "usage: root_read URL [TREE] [CACHE_MB] [LEARN 0|1] [CPU_SHARE] [BRANCHES] [HOLD 0|1] [REPORT_FILE]\n");
         return 2;
     }
     return root_read(argv[1], argc > 2 ? argv[2] : "", argc > 3 ? std::atof(argv[3]) : 0,
-                     argc > 4 && std::atoi(argv[4]), argc > 5 ? std::atof(argv[5]) : 1, argc > 6 && std::atoi(argv[6]),
-                     argc > 7 ? argv[7] : "");
+                     argc > 4 && std::atoi(argv[4]), argc > 5 ? std::atof(argv[5]) : 1, argc > 6 ? std::atof(argv[6]) : 1,
+                     argc > 7 && std::atoi(argv[7]), argc > 8 ? argv[8] : "");
 }
 #endif
