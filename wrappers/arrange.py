@@ -48,7 +48,8 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_stop)
     try:
-        with Helper(arguments.helper, arguments.word, arguments.value, arguments.replicas) as helper, contextlib.suppress(Stopped):
+        change = Helper(arguments.helper, arguments.word, arguments.value, arguments.replicas)
+        with change as helper, contextlib.suppress(Stopped):
             answer = helper.answer()
             tell("arranged", **about, before=answer.get("before"), now=answer.get("now"), **further_of(answer))
             wait_for(arguments.stop_file, arguments.max_seconds, helper)

@@ -220,9 +220,9 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
         of_host = [card for card in cards.get(host, [{}]) if not of or card.get("name") in of]
         return [data.ceilings.nic(host, role, card) for card in of_host]
 
-    if "wan" in data.ceilings.links and not data.trial.reads_again:
+    if "wan" in data.ceilings.links and not data.cached:
         yield "WAN link", data.ceilings.links["wan"]
-    for role in () if data.trial.reads_again else ("storage", "gateway", "door"):  # somewhere there is a cache
+    for role in () if data.cached else ("storage", "gateway", "door"):  # somewhere there is a cache
         hosts = {r.host for r in used if r.role == role and r.on_the_way}
         if not hosts and role == "storage" and role in data.ceilings.links:
             yield WHO[role], data.ceilings.links[role]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tierbench.postprocess.measures.counter_curve import counter_curve
 from tierbench.postprocess.measures.traffic import at_rest_bytes
-from tierbench.postprocess.records.trial import Sampled, SoftwareCache, TrialData, by_host
+from tierbench.postprocess.records.trial import Cache, Sampled, TrialData, by_host
 
 REQUESTS, HITS, SENT_KB, FETCHED_KB = "squid_requests", "squid_hits", "squid_sent_kb", "squid_fetched_kb"
 HEAD = 1024  # bytes of an answer's header
@@ -72,9 +72,14 @@ def software_bytes(data: TrialData) -> int | None:
     return sum(amounts) if fetched and len(amounts) == len(fetched) else None
 
 
-def software_caches(data: TrialData) -> list[SoftwareCache]:
+def software_caches(data: TrialData) -> list[Cache]:
     """The caches of software of the hosts that clients ran on."""
-    return [cache for cache in data.software_caches if cache.host in data.client_hosts]
+    return [cache for cache in data.caches if cache.host in data.client_hosts and not cache.of_data]
+
+
+def caches(data: TrialData) -> list[Cache]:
+    """Those, and the one that the files are read through."""
+    return [*software_caches(data), *([data.data_cache] if data.data_cache else [])]
 
 
 def _proxies(data: TrialData) -> list[Sampled]:

@@ -139,8 +139,8 @@ def _under_way_s(work: WorkDone, run_s: float | None, trial: Definition) -> floa
 
 
 def cached_share(data: TrialData, carried_bytes: float | None, taken_bytes: int | None) -> float | None:
-    """Of what was read again and again, the share that the storage did not send."""
-    if not data.trial.reads_again or carried_bytes is None or not taken_bytes:
+    """Of what caches were meant to serve, the share that the storage did not send."""
+    if not data.cached or carried_bytes is None or not taken_bytes:
         return None
     return max(0.0, 1 - carried_bytes / taken_bytes)
 

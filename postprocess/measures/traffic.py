@@ -144,7 +144,7 @@ def idle_rates(data: TrialData, row: TrialRow) -> list[tuple[float, str, float]]
         if mbps is not None:
             beyond = max(0.0, mbps - MOST_AT_REST_MBPS * len(by_host(data.storage)))
             # Where caches serve what is read again, the storage's rate is the lesser part of what was measured.
-            rate = max(row.mean_mbps or 0.0, (row.delivered_mbps or 0.0) if data.trial.reads_again else 0.0)
+            rate = max(row.mean_mbps or 0.0, (row.delivered_mbps or 0.0) if data.cached else 0.0)
             rates.append((mbps, when, 100 * beyond / rate if rate else 0.0))
     return rates
 

@@ -19,7 +19,7 @@ from tierbench.postprocess.records.definition import Definition, definition, rea
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
-from tierbench.postprocess.records.trial import COLD, WARM, Sampled, SoftwareCache, TrialData
+from tierbench.postprocess.records.trial import COLD, WARM, Cache, Sampled, TrialData
 from tierbench.starts import Go
 from tierbench.trials import SKIPPED, Clock, Outcome, Overlap
 
@@ -110,7 +110,7 @@ def read_trial(folder: Path) -> TrialData:
         ceilings=_ceilings(folder, trial, conditions, optional),
         arranged=[f"{state.name}: {state.now} {state.condition.unit}".strip() for state in conditions],
         arranged_on=_asked_of_hosts(conditions),
-        software_caches=_software_caches(conditions),
+        caches=_caches(conditions),
         mounts={host: report.mounts for host, report in flushes.items() if report},
         beside=read(Overlap, folder / names.BESIDE),
     )
@@ -220,15 +220,16 @@ def _asked_of_hosts(conditions: list[ConditionState]) -> dict[str, list[str]]:
     return asked
 
 
-def _software_caches(conditions: Iterable[ConditionState]) -> list[SoftwareCache]:
+def _caches(conditions: Iterable[ConditionState]) -> list[Cache]:
     """Those of a trial's conditions that are about a cache."""
     return [
-        SoftwareCache(
+        Cache(
             state.condition.host,
             state.condition.value,
             str(state.cache_before.get("folder") or ""),
             _number(state.cache_before.get("bytes")),
             _number(state.cache_after.get("bytes")),
+            str(state.cache_after.get("trouble") or state.cache_before.get("trouble") or ""),
         )
         for state in conditions
         if state.condition.value in (COLD, WARM)

@@ -26,14 +26,15 @@ class Sampled:
 
 
 @dataclass(frozen=True)
-class SoftwareCache:
+class Cache:
     """A host's cache, that was to be cold or warm; None where nothing was reported."""
 
     host: str
     value: str
-    folder: str  # what is read through it
+    folder: str  # what is read through it: of software a folder, of data a server's URL
     bytes_before: int | None
     bytes_after: int | None
+    trouble: str = ""  # what went wrong in it, in its own words
 
     @property
     def fetched(self) -> int | None:
@@ -41,6 +42,10 @@ class SoftwareCache:
         if self.bytes_before is None or self.bytes_after is None:
             return None
         return self.bytes_after - self.bytes_before
+
+    @property
+    def of_data(self) -> bool:
+        return "://" in self.folder
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class TrialData:
     verified: str = ""  # what of the written files was compared afterwards
     arranged: list[str] = field(default_factory=list)  # what the site has changed for it, as it was read back
     arranged_on: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what it was asked to change, by host
-    software_caches: list[SoftwareCache] = field(default_factory=list)  # those of them that are such
+    caches: list[Cache] = field(default_factory=list)  # those of them that are about one
     mounts: dict[str, dict[str, str]] = field(default_factory=dict)  # of each host that was flushed, when it was
     beside: Overlap | None = None  # jobs of the next trial that were started in this one's time
 
@@ -98,6 +103,23 @@ class TrialData:
         if self.trial.on_disk and workers and all(map(_counts_its_own_disks, workers)):
             return self.trial.measure.on_own_disks
         return self.trial.measure
+
+    @property
+    def data_cache(self) -> Cache | None:
+        """The cache that its clients read their files through, if the site has set what it has of them."""
+        urls = [job.start.url for job in self.jobs if job.start]
+        on_the_way = (cache for cache in self.caches if any(url.startswith(cache.folder) for url in urls))
+        return next((cache for cache in on_the_way if cache.of_data), None)
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether that cache was to have all of them."""
+        return self.data_cache is not None and self.data_cache.value == WARM
+
+    @property
+    def cached(self) -> bool:
+        """Whether caches are meant to serve what its clients read."""
+        return self.trial.reads_again or self.is_warm
 
     @property
     def storage(self) -> list[Sampled]:

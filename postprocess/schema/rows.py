@@ -361,7 +361,7 @@ class WorkRow(OfTrial):
     round_trips_per_fetch: Amount = number(
         "1", "fetch_s over the round-trip time, where that is known", 2, better="less", averaged=True
     )
-    cached_share: Amount = number("1", "share of repeated reading that the storage did not send", 4)
+    cached_share: Amount = number("1", "share of what caches were to serve that the storage did not send", 4)
     hit_share: Amount = number("1", "share of requests that Squid served from its cache", 4)
     software_bytes: Count = count("taken in during the trial by the caches of software on the clients' workers", "B")
     # operations on files

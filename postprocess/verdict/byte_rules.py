@@ -58,6 +58,8 @@ def _missing_at_ends(data: TrialData) -> Measured:
 def _missing(data: TrialData, who: str, payload: float, whence: str = "") -> Measured:
     """How much less than what must have been moved: where files are read again, their first reading."""
     again = data.trial.reads_again
+    if data.is_warm:  # nothing must
+        return
     if once := bytes_once(data) if again else bytes_reported(data):
         words = f"{who} {mb(payload)}{whence} of {mb(once)} that the clients {data.measure.did}"
         yield 100 * (1 - payload / once), words + (", each file counted once" if again else "")
@@ -313,7 +315,7 @@ def idle_traffic(data: TrialData, row: TrialRow) -> Measured:
 )
 def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
     rates = idle_rates(data, row)
-    if rates and row.mean_mbps and not data.trial.reads_again:  # its caches are meant to leave the storage at rest
+    if rates and row.mean_mbps and not data.cached:  # its caches are meant to leave the storage at rest
         least, when, _ = min(rates)
         share = 100 * least / row.mean_mbps
         what = f"the storage {data.measure.direction} {least:.2f} Mb/s {when} the trial"

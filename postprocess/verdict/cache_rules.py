@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from tierbench.postprocess.measures.caches import MOST_HEADERS, Proxied, proxied, software_caches
-from tierbench.postprocess.measures.closure import mb
+from tierbench.postprocess.measures.caches import MOST_HEADERS, Proxied, caches, proxied, software_caches
+from tierbench.postprocess.measures.closure import bytes_reported, mb, moved_around
+from tierbench.postprocess.measures.traffic import at_rest_bytes
 from tierbench.postprocess.records.jobs import Place
-from tierbench.postprocess.records.trial import COLD, TrialData
+from tierbench.postprocess.records.trial import COLD, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Limits, Measured, rule
 from tierbench.postprocess.wording import abridged
 from tierbench.wrappers.mounts import point_of
 
+AROUND_S = 5.0  # that samples may count beside the window
 LOADED = "root_library"  # in a client's detail: the file that ROOT was loaded from
 
 
@@ -69,52 +71,78 @@ def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "workers with clients that have not told what their cache of software held before and after the trial",
-    Limits("workers", suspect=0),
+    "hosts that have not told what their cache, of software or of the trial's files, held before and after the trial",
+    Limits("hosts", suspect=0),
     because="not knowing is no proof",
     remedy="have the condition's program print it (docs/sites.md), and see why the condition was not undone",
 )
-def software_cache_not_told(data: TrialData, row: TrialRow) -> Measured:
-    silent = [cache.host for cache in software_caches(data) if cache.fetched is None]
+def cache_not_told(data: TrialData, row: TrialRow) -> Measured:
+    silent = [cache.host for cache in caches(data) if cache.fetched is None]
     yield len(silent), f"what the cache held of {', '.join(abridged(silent))}"
 
 
 @rule(
-    "what a worker's cache of software held before the trial for which it was to be empty",
+    "what a cache of software, or of the trial's files, held before the trial for which it was to be empty",
     Limits("% of what it held after it", suspect=10, invalid=50),
-    because="where nothing was fetched, the software came from elsewhere, or the cache was full; CVMFS keeps some"
-    " catalogs",
-    remedy="it was not emptied, or the clients' software is not read through it: see the condition's program and"
+    because="where nothing was fetched, all came from elsewhere, or the cache was full; CVMFS keeps some catalogs",
+    remedy="it was not emptied, or what the clients read does not come through it: see the condition's program and"
     " `setup`",
 )
 def cold_cache_held(data: TrialData, row: TrialRow) -> Measured:
-    for before, after, words in _software_bytes(data, cold=True):
+    for before, after, words in _held(data, cold=True):
         yield 100 * min(1.0, before / after) if after else 100, words
 
 
 @rule(
-    "what a worker's cache of software took in, or lost, in the trial for which it was to be full",
+    "what a cache of software, or of the trial's files, took in, or lost, in the trial for which it was to be full",
     Limits("% of what it held after it", suspect=0.5, invalid=5),
     because="what is fetched is within the time",
     remedy="not all that the clients open was in it: see what the condition's program reads, and the cache's quota",
 )
 def warm_cache_fetched(data: TrialData, row: TrialRow) -> Measured:
-    for before, after, words in _software_bytes(data, cold=False):
+    for before, after, words in _held(data, cold=False):
         yield 100 * abs(after - before) / after if after else 100, words
 
 
-def _software_bytes(data: TrialData, *, cold: bool) -> list[tuple[int, int, str]]:
-    """What each cache of software that was to be cold, or warm, held before and after the trial."""
+def _held(data: TrialData, *, cold: bool) -> list[tuple[int, int, str]]:
+    """What each cache that was to be cold, or warm, held before and after the trial."""
     return [
         (
             cache.bytes_before,
             cache.bytes_after,
-            f"the cache of software on {cache.host} held {cache.bytes_before / 1e6:.1f} MB before the trial and"
+            f"the cache of {cache.folder} on {cache.host} held {cache.bytes_before / 1e6:.1f} MB before the trial and"
             f" {cache.bytes_after / 1e6:.1f} MB after it",
         )
-        for cache in software_caches(data)
+        for cache in caches(data)
         if (cache.value == COLD) == cold and cache.bytes_before is not None and cache.bytes_after is not None
     ]
+
+
+@rule(
+    "what the storage sent although a warm cache was to serve all, without what it sends at rest",
+    Limits("% of what was read", suspect=1, invalid=5),
+    because="a hit costs the origin nothing",
+    remedy="not all that the clients read was in the cache, it threw some away, or somebody else uses the storage: see"
+    " the cache's log and room",
+    bytes_only=True,
+)
+def sent_past_a_warm_cache(data: TrialData, row: TrialRow) -> Measured:
+    moved, read = moved_around(data), bytes_reported(data)
+    if data.is_warm and moved is not None and read:
+        at_rest = at_rest_bytes(len(by_host(data.storage)), (row.window_s or 0.0) + AROUND_S)
+        words = f"the storage sent {mb(moved.bytes)} while the clients read {mb(read)} from a warm cache"
+        yield 100 * (moved.bytes - at_rest) / read, words
+
+
+@rule(
+    "caches that say that something went wrong in them",
+    Limits("caches", invalid=0),
+    because="a cache that cannot write goes on serving, and keeps next to nothing",
+    remedy="see its log, and whether its disk has room",
+)
+def cache_in_trouble(data: TrialData, row: TrialRow) -> Measured:
+    for cache in caches(data):
+        yield bool(cache.trouble), f"the cache of {cache.folder} on {cache.host} says: {cache.trouble}"
 
 
 @rule(

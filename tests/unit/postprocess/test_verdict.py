@@ -233,7 +233,7 @@ def test_each_rule_has_a_case_here():
     elsewhere |= {"not alone", "wrong place", "not pinned"}  # test_start.py and test_placement.py
     elsewhere |= {"other servers"}  # test_storage_of_a_way.py
     elsewhere |= {"cold cache held", "warm cache fetched"}  # test_software_cache.py
-    elsewhere |= {"software from elsewhere", "software cache not told"}
+    elsewhere |= {"software from elsewhere", "cache not told", "sent past a warm cache", "cache in trouble"}
     elsewhere |= {"other mount", "background on the path"}  # test_mounts.py, test_truth.py
     elsewhere |= {"unlike its repetitions", "split otherwise", "written late"}
     assert {rule.name for rule in RULES} == {case[0] for case in CASES} | elsewhere
