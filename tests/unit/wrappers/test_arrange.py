@@ -193,6 +193,41 @@ def test_a_cache_says_what_it_held_when_it_was_set_and_when_the_trial_was_over(p
     assert place.call("get", "rtt").stdout == "warm\nmay take 300 s\n"
 
 
+OF_FILES = """#!/bin/sh
+# takes: cold warm
+# files: of the trial
+case $1 in
+get) cat {value}; echo "0 root://cache:1094/"; echo "saw $(paste -sd+)" ;;
+set) echo "$2" >{value}; paste -sd+ >>{value}.files ;;
+esac
+"""
+
+
+def test_a_cache_of_data_is_told_the_trials_files_each_once_and_again_to_restore_it(place: Place) -> None:
+    replicas = place.value.with_name("replicas.txt")
+    replicas.write_text(
+        "root://cache:1094//data/a.root\t9\nfile:///data/b.root\t9\nroot://cache:1094//data/a.root\t9\n"
+    )
+    place.program.write_text(OF_FILES.format(value=place.value))
+    job = place.job("cold", "--stop-file", "stop", "--replicas", str(replicas))
+    assert job.stdout is not None
+    arranged = json.loads(job.stdout.readline())
+    (place.value.parent / "stop").touch()
+    assert [line["event"] for line in lines(job)] == ["restored"]
+    assert arranged["cache"]["trouble"] == "saw /data/a.root+/data/b.root"
+    assert place.value.with_name("value.files").read_text() == 2 * "/data/a.root+/data/b.root\n"
+
+
+@pytest.mark.parametrize("path", ["/data/../etc/passwd", "/data/a b", "/data/$(id)", "data/a"])
+def test_nothing_but_plain_paths_reaches_roots_program(place: Place, path: str) -> None:
+    place.program.write_text(OF_FILES.format(value=place.value))
+    refused = subprocess.run(
+        [place.helper, "hold", "rtt", "cold"], input=f"{path}\n\n", capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 2
+    assert "takes plain absolute paths" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("within", "older_helper", "seen"),
     [

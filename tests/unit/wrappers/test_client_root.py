@@ -35,8 +35,8 @@ def test_what_the_root_program_tells_becomes_the_record(job: Job) -> None:
 @pytest.mark.parametrize(("cache_mb", "told"), [("off", "-1.0"), ("default", "0.0"), (30, "30.0")])
 def test_the_options_reach_the_root_program(job: Job, cache_mb: str | float, told: str) -> None:
     root_program(job)
-    job.run("root", options={"cache_mb": cache_mb, "learn": True, "tree": "Events"})
-    assert (job.folder / "arguments").read_text().split()[:6] == [URL, "Events", told, "1", "1.0", "1"]
+    job.run("root", options={"cache_mb": cache_mb, "learn": True, "tree": "Events", "branches": 0.3})
+    assert (job.folder / "arguments").read_text().split()[:7] == [URL, "Events", told, "1", "1.0", "0.3", "1"]
 
 
 def test_options_may_come_from_the_trials_file(job: Job) -> None:
@@ -70,7 +70,7 @@ def test_without_a_compiled_program_root_interprets_the_macro(job: Job) -> None:
     (job.folder / "told.json").rename(job.folder / "report")
     job.script("bin/root.exe", "echo ready; read go", f'echo "$@" > {job.folder}/arguments')
     job.run("root", options={"setup": "true"})
-    macro = f'root_read.C("{URL}","",0.0,false,1.0,true,"'
+    macro = f'root_read.C("{URL}","",0.0,false,1.0,1.0,true,"'
     assert macro in (job.folder / "arguments").read_text()
 
 
