@@ -138,7 +138,7 @@ def few_samples(data: TrialData, row: TrialRow) -> Measured:
     remedy="take a shorter period or larger replicas, and see that clocks are compared well",
 )
 def uncertain_edges(data: TrialData, row: TrialRow) -> Measured:
-    if row.window_s and data.storage and row.mean_error_mbps is not None and row.mean_mbps:
+    if row.window_s and data.storage and row.mean_error_mbps is not None and row.mean_mbps and not data.is_warm:
         share = 100 * row.mean_error_mbps / row.mean_mbps
         words = f"what moved near the window's edges may be up to {row.mean_error_mbps:.1f} Mb/s of the mean"
         yield share, f"{words}, {share:.1f} %"
