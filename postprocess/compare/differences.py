@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -75,8 +75,7 @@ def headers(results: Results) -> Headers:
 def conditions(results: Results) -> Any:
     """What the run recorded of tuning and versions beyond the samplers' headers, if it did."""
     trials = (results.directory / names.TRIALS).glob(f"*/{names.CONDITIONS}")
-    paths = [results.directory / names.CONDITIONS, *sorted(trials)]
-    for path in paths:
+    for path in [results.directory / names.CONDITIONS, *sorted(trials)]:
         try:
             return json_files.read(path)
         except (FileNotFoundError, Damaged):
@@ -110,66 +109,80 @@ class Difference:
         return f"{self.what}: {self.values[0]} against {self.values[1]}"
 
 
+@dataclass(frozen=True)
+class Fact:
+    """Something that a run was made with; it is compared where both runs have its subject, "" being the run."""
+
+    subject: str
+    what: str
+    value: Any
+    parts: bool = True
+    absent: Any = None  # its value in the other run, if that has the subject and not this
+    noise: tuple[float, float] | None = None  # by how much two measurements of one thing differ
+
+    def is_same(self, first: Any, second: Any) -> bool:
+        if self.noise:
+            return alike(first, second, *self.noise)
+        return bool(first == second) or _word(first) == _word(second)
+
+
 def differences(first: Results, second: Results) -> list[Difference]:
     """All that differs in how two runs were made, what parts them first."""
-    differing = [
-        *_settings(first, second),
-        *_links(first, second),
-        *_replicas(first, second),
-        *_clients(first, second),
-        *_versions(first, second),
-        *_hosts(first, second),
-    ]
+    points = {batch_name(row.levels) for row in first.trials} & {batch_name(row.levels) for row in second.trials}
+    mine, theirs = (
+        {(fact.subject, fact.what): fact for fact in (*_asked(run, points), *_measured(run))} for run in (first, second)
+    )
+    common = {subject for subject, _ in mine} & {subject for subject, _ in theirs}
+    differing = []
+    for key, fact in {**mine, **theirs}.items():
+        before, after = (facts[key].value if key in facts else fact.absent for facts in (mine, theirs))
+        if fact.subject in common and not fact.is_same(before, after):
+            differing.append(Difference(fact.what, (_word(before), _word(after)), fact.parts))
     return sorted(differing, key=lambda difference: not difference.parts)
 
 
-def _settings(first: Results, second: Results) -> Iterator[Difference]:
-    yield from _differ("site", first.plan.get("site"), second.plan.get("site"))
-    yield from _differ("scale", first.plan.get("scale"), second.plan.get("scale"))
-    for key, what in {
-        "sample_period_s": "sampling period [s]",
-        "flush": "caches flushed",
-    }.items():
-        yield from _differ(what, first.experiment.get(key), second.experiment.get(key))
-    yield from _told_to_trials(first, second)
-    strategies = [(results.site.get("flush") or {}).get("strategy") for results in (first, second)]
-    yield from _differ("way of flushing", *strategies)
-    for access in (access for access in first.accesses if access in second.accesses):
-        mine, theirs = ((results.site.get("access") or {}).get(access) or {} for results in (first, second))
-        for key in OF_ACCESS:
-            yield from _differ(f"{key} of {access}", mine.get(key) or None, theirs.get(key) or None)
-    pools = set(first.plan.get("pools") or {}) & set(second.plan.get("pools") or {})
-    for pool in sorted(pools):
-        mine, theirs = (listed(list(results.plan["pools"][pool])) for results in (first, second))
-        yield from _differ(f"workers of pool {pool}", mine, theirs)
-    yield from _differ("conditions", *(results.experiment.get("conditions") or {} for results in (first, second)))
-    mine, theirs = (by_role(results.site.get("links") or {}) for results in (first, second))
-    for link in dict.fromkeys([*mine, *theirs]):
-        yield from _differ(f"stated {link}", mine.get(link), theirs.get(link))
-
-
-def _told_to_trials(first: Results, second: Results) -> Iterator[Difference]:
-    """What the trials of points that both have were told to do, beyond what names them."""
-    common = {batch_name(row.levels) for row in first.trials} & {batch_name(row.levels) for row in second.trials}
+def _asked(run: Results, points: Collection[str]) -> Iterator[Fact]:
+    """What site and experiment say; and what the trials of some points were to do, beyond what names them."""
+    plan, site, experiment = run.plan, run.site, run.experiment
+    yield Fact("", "site", plan.get("site"))
+    yield Fact("", "scale", plan.get("scale"))
+    yield Fact("", "sampling period [s]", experiment.get("sample_period_s"))
+    yield Fact("", "caches flushed", experiment.get("flush"))
     for column, what in OF_TRIALS.items():
-        both = []
-        for results in (first, second):
-            there = (row[column] for row in results.trials if batch_name(row.levels) in common)
-            both.append(listed(list(dict.fromkeys(_word(value) for value in there if value not in (None, "")))))
-        yield from _differ(what, *both)
+        values = (row[column] for row in run.trials if batch_name(row.levels) in points)
+        yield Fact("", what, listed(list(dict.fromkeys(_word(value) for value in values if value not in (None, "")))))
+    yield Fact("", "flush strategy", (site.get("flush") or {}).get("strategy"))
+    for access in run.accesses:
+        stated = (site.get("access") or {}).get(access) or {}
+        yield from (Fact(f"access {access}", f"{key} of {access}", stated.get(key) or None) for key in OF_ACCESS)
+    for pool, workers in (plan.get("pools") or {}).items():
+        yield Fact(f"pool {pool}", f"workers of pool {pool}", listed(list(workers)))
+    yield Fact("", "conditions", experiment.get("conditions") or {})
+    yield from (Fact("", f"stated {link}", value) for link, value in by_role(site.get("links") or {}).items())
+    for replicas in plan.get("replicas") or []:  # the folder's name holds a digest of how a set was made
+        name = f"replicas {replicas['name']}"
+        for key, what in {"directory": "folder", "nominal_bytes": "size [B]", "suffix": "suffix"}.items():
+            yield Fact(name, f"{name}, {what}", replicas.get(key))
+        yield Fact(name, f"{name}, number", replicas["count"], parts=False)
+    for workload, asked in (experiment.get("workloads") or {}).items():
+        for key in ("client", "replicas", "options", "environment"):
+            yield Fact(f"workload {workload}", f"workload {workload}, {key}", asked.get(key))
 
 
-def _links(first: Results, second: Results) -> Iterator[Difference]:
-    """What was measured of the links, where it differs by more than two measurements of one link do."""
-    mine, theirs = measured_links(first.ceilings), measured_links(second.ceilings)
-    for line in dict.fromkeys([*mine, *theirs]):
-        if line not in mine or line not in theirs:
-            yield Difference(f"links measured {line}", ("yes", "no") if line in mine else ("no", "yes"), parts=False)
-            continue
+def _measured(run: Results) -> Iterator[Fact]:
+    """What was measured of links, clients and hosts."""
+    for line, link in measured_links(run.ceilings).items():
+        yield Fact("", f"links measured {line}", True, parts=False, absent=False)
         for key, what in {"rtt_ms": "round-trip time [ms]", "mbps": "ceiling [Mb/s]"}.items():
-            before, after = mine[line][key], theirs[line][key]
-            if not alike(before, after, *NOISE[key]):
-                yield Difference(f"{what} {line}", (_word(before), _word(after)), parts=True)
+            yield Fact(f"link {line}", f"{what} {line}", link[key], noise=NOISE[key])
+    recorded = environment(run)
+    for key, (what, parts) in CLIENTS.items():  # on any worker
+        if versions := sorted({value for (_, setting), value in recorded.items() if setting == key}):
+            yield Fact(key, what, listed(versions), parts)
+    for host, settings in headers(run).items():
+        yield Fact("", f"samples of {host}", True, parts=False, absent=False)
+        for key, values in settings.items():
+            yield Fact(f"host {host}", f"{key} on {host}", " then ".join(values), parts=key not in VERSIONS)
 
 
 def alike(first: float | None, second: float | None, share: float, least: float) -> bool:
@@ -177,58 +190,6 @@ def alike(first: float | None, second: float | None, share: float, least: float)
     if first is None or second is None:
         return first == second
     return abs(first - second) <= max(share * max(first, second), least)
-
-
-def _replicas(first: Results, second: Results) -> Iterator[Difference]:
-    """The folder's name holds a digest of how a set was made."""
-    mine, theirs = ({r["name"]: r for r in results.plan.get("replicas") or []} for results in (first, second))
-    for name in sorted(mine.keys() & theirs.keys()):
-        for key, what in {"directory": "folder", "nominal_bytes": "size [B]", "suffix": "suffix"}.items():
-            yield from _differ(f"replicas {name}, {what}", mine[name].get(key), theirs[name].get(key))
-        yield from _differ(f"replicas {name}, number", mine[name]["count"], theirs[name]["count"], parts=False)
-
-
-def _clients(first: Results, second: Results) -> Iterator[Difference]:
-    mine, theirs = (results.experiment.get("workloads") or {} for results in (first, second))
-    for name in sorted(mine.keys() & theirs.keys()):
-        for key in ("client", "replicas", "options", "environment"):
-            yield from _differ(f"workload {name}, {key}", mine[name].get(key), theirs[name].get(key))
-
-
-def _versions(first: Results, second: Results) -> Iterator[Difference]:
-    """What the clients ran with, on any worker."""
-    mine, theirs = (_of_clients(results) for results in (first, second))
-    for key in sorted(mine.keys() & theirs.keys()):
-        yield from _differ(CLIENTS[key][0], listed(mine[key]), listed(theirs[key]), parts=CLIENTS[key][1])
-
-
-def _of_clients(results: Results) -> dict[str, list[str]]:
-    recorded = conditions(results)
-    hosts = recorded.get("hosts") if isinstance(recorded, dict) else None
-    versions: dict[str, set[str]] = {}
-    for settings in hosts.values() if isinstance(hosts, dict) else ():
-        for key in CLIENTS.keys() & settings.keys():
-            versions.setdefault(key, set()).add(str(settings[key]))
-    return {key: sorted(values) for key, values in versions.items()}
-
-
-def _hosts(first: Results, second: Results) -> Iterator[Difference]:
-    mine, theirs = headers(first), headers(second)
-    for host in sorted(mine.keys() & theirs.keys()):
-        for key in dict.fromkeys([*mine[host], *theirs[host]]):
-            values = (_all(mine, host, key), _all(theirs, host, key))
-            yield from _differ(f"{key} on {host}", *values, parts=key not in VERSIONS)
-    for host in sorted(mine.keys() ^ theirs.keys()):
-        yield Difference(f"samples of {host}", ("yes", "no") if host in mine else ("no", "yes"), parts=False)
-
-
-def _all(of_hosts: Headers, host: str, key: str) -> str:
-    return " then ".join(of_hosts[host].get(key, [])) or NOTHING
-
-
-def _differ(what: str, mine: Any, theirs: Any, *, parts: bool = True) -> Iterator[Difference]:
-    if mine != theirs:
-        yield Difference(what, (_word(mine), _word(theirs)), parts)
 
 
 def _word(value: Any) -> str:
@@ -241,11 +202,11 @@ def _word(value: Any) -> str:
 
 def environment(results: Results) -> Environment:
     """What a run has recorded of what it ran in."""
-    settings_by_host = {("", SITE): digest_of_site(results)}
+    site = results.directory / names.SITE
+    settings_by_host = {("", SITE): _digest(files.read_bytes(site)) if site.is_file() else ""}
     for key in results.experiment.keys() - UNMEASURED:
-        settings_by_host["", f"{EXPERIMENT}{key}"] = _digest(
-            json.dumps(results.experiment[key], sort_keys=True).encode()
-        )
+        text = json.dumps(results.experiment[key], sort_keys=True)
+        settings_by_host["", f"{EXPERIMENT}{key}"] = _digest(text.encode())
     for pool, workers in (results.plan.get("pools") or {}).items():
         settings_by_host["", f"{WORKERS}{pool}"] = ", ".join(workers)
     recorded = conditions(results)
@@ -257,13 +218,8 @@ def environment(results: Results) -> Environment:
     return settings_by_host
 
 
-def digest_of_site(results: Results) -> str:
-    """Eight letters that are the same for the same site file."""
-    path = results.directory / names.SITE
-    return _digest(files.read_bytes(path)) if path.is_file() else ""
-
-
 def _digest(content: bytes) -> str:
+    """Eight letters that are the same for the same content."""
     return sha256(content).hexdigest()[:8]
 
 
@@ -278,9 +234,10 @@ class Altered:
 
     @property
     def words(self) -> str:
-        where = f" on {listed([host.split('.')[0] for host in self.hosts])}" if any(self.hosts) else ""
+        hosts = listed([host.split(".")[0] for host in self.hosts])
+        where = f" on {hosts}" if hosts else ""
         if self.setting == BOOT:
-            return f"{listed([host.split('.')[0] for host in self.hosts])} had been booted"
+            return f"{hosts} had been booted"
         if self.setting == SITE:
             return "the site file was another one"
         if self.setting.startswith(EXPERIMENT):
@@ -320,16 +277,9 @@ def altered_links(before: Sequence[Link], after: Sequence[Link]) -> Iterator[str
     """In words, what iperf3 found otherwise by more than two measurements of one link differ."""
     earlier = {link.line: link for link in before}
     for link in after:
-        was = earlier.get(link.line)
-        if was and not alike(was.rtt_ms, link.rtt_ms, *NOISE["rtt_ms"]):
-            yield f"the round trip to {link.line} went from {_ms(was.rtt_ms)} to {_ms(link.rtt_ms)}"
-        if was and not alike(was.mbps, link.mbps, *NOISE["mbps"]):
-            yield f"the link to {link.line} went from {_mbps(was.mbps)} to {_mbps(link.mbps)}"
-
-
-def _ms(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.1f} ms"
-
-
-def _mbps(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.0f} Mb/s"
+        was = earlier.get(link.line, link)
+        for key, what, shown in (("rtt_ms", "round trip", "{:.1f} ms"), ("mbps", "link", "{:.0f} Mb/s")):
+            values = getattr(was, key), getattr(link, key)
+            if not alike(*values, *NOISE[key]):
+                old, new = (NOTHING if value is None else shown.format(value) for value in values)
+                yield f"the {what} to {link.line} went from {old} to {new}"
