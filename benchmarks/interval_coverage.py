@@ -15,7 +15,8 @@ import itertools
 
 import numpy as np
 
-from tierbench.postprocess.compare.sequential import EQUIVALENT, FASTER, Question, look_at
+from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER
+from tierbench.postprocess.compare.sequential import Question, look_at
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import blocks, changes, simultaneous, student, tukey
 from tierbench.postprocess.verdict.counting import looks

@@ -41,6 +41,11 @@ class Interval:
         return Interval(*(None if bound is None else bound / number for bound in (self.value, self.low, self.high)))
 
     @property
+    def inverted(self) -> Interval:
+        """Of a ratio: the other way round."""
+        return Interval(*(1 / bound if bound and bound > 0 else None for bound in (self.value, self.high, self.low)))
+
+    @property
     def reach(self) -> tuple[float, float]:
         """How far the interval reaches below and above the value; nowhere where there is none."""
         if self.value is None or self.low is None or self.high is None:
@@ -73,10 +78,7 @@ class Compared:
 
     @property
     def inverted(self) -> Compared:
-        value, low, high = (
-            None if bound is None else 1 / bound for bound in (self.ratio.value, self.ratio.high, self.ratio.low)
-        )
-        return Compared(Interval(value, low, high), self.df, self.at_resolution)
+        return replace(self, ratio=self.ratio.inverted)
 
 
 def mean_interval(values: Sequence[float]) -> Interval | None:

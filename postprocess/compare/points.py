@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tierbench.postprocess.compare.claims import claims_of
-from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
-from tierbench.postprocess.compare.sequential import Question, look_at
+from tierbench.postprocess.compare.judgement import FASTER, SLOWER
+from tierbench.postprocess.compare.sequential import Question, look_at, outcome
 from tierbench.postprocess.schema.run_rows import SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_of
@@ -30,12 +30,7 @@ class Standing:
     @property
     def ratio(self) -> Interval:
         """This line over the reference."""
-        return _inverse(self.lead)
-
-
-def _inverse(ratio: Interval) -> Interval:
-    ends = (ratio.value, ratio.high, ratio.low)
-    return Interval(*(1 / end if end and end > 0 else None for end in ends))
+        return self.lead.inverted
 
 
 @dataclass(frozen=True)
@@ -67,13 +62,12 @@ class RunPoint:
 
 def points(results: Results) -> list[RunPoint]:
     """All places of all panels at which a line has a rate."""
-    every = (point_at(results, panel, x) for panel in results.panels for x in results.ladder(panel))
-    return [point for point in every if point]
+    places = ((panel, x) for panel in results.panels for x in results.ladder(panel))
+    return [point for place in places if (point := point_at(results, *place))]
 
 
 def point_at(results: Results, panel: Panel, x: str) -> RunPoint | None:
-    lines = results.layout.lines
-    ranked = ranking(results, panel, x)
+    lines, ranked = results.layout.lines, ranking(results, panel, x)
     if not ranked:
         return None
     levels = {level_of(row, lines): row for row in ranked}
@@ -88,21 +82,12 @@ def _standing(results: Results, line: str, row: SummaryRow, reference: SummaryRo
     compared = results.compared_with(reference, line, results.rate)
     if compared is None:
         return Standing(line, row)
-    near = within(results)
-    result = outcome(_inverse(compared.ratio), near)
-    by_valid = outcome(_inverse(compared.by_valid), near)
+    result, by_valid = (
+        outcome(*ratio.inverted.interval, within(results)) if ratio.inverted.interval else ""
+        for ratio in (compared.ratio, compared.by_valid)
+    )
     doubted = compared.is_doubted and result in (FASTER, SLOWER) and by_valid != result
     return Standing(line, row, compared.ratio, result, compared.by_valid if doubted else None)
-
-
-def outcome(ratio: Interval, same_within: float = WITHIN) -> str:
-    """The result of a comparison in which more is better; none without an interval."""
-    if ratio.interval is None:
-        return ""
-    low, high = ratio.interval
-    if low > 1 / (1 + same_within) and high < 1 + same_within:
-        return EQUIVALENT
-    return FASTER if low > 1 else SLOWER if high < 1 else INCONCLUSIVE
 
 
 def ranking(results: Results, panel: Panel, x: str) -> list[SummaryRow]:

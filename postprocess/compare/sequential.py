@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tierbench import names
-from tierbench.dags.claims import INCONCLUSIVE, LEAST, MOST, Claim
+from tierbench.dags.claims import LEAST, MOST, Claim
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, level_text
 from tierbench.postprocess import stats
 from tierbench.postprocess.compare.claims import better, claim_of
+from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
 from tierbench.postprocess.stats import Blocks, Compared, Interval
@@ -33,7 +34,6 @@ from tierbench.postprocess.verdict.counting import LEAST_REPEATS, counts, looks_
 from tierbench.postprocess.wording import between, counted, factor
 from tierbench.starts import IN_TURN
 
-FASTER, SLOWER, EQUIVALENT, OPEN = "faster", "slower", "equivalent", "open"
 MOST_REPEATS = 1000  # that are foretold
 OF_ONE_HOST = {*NIC.values(), "worker CPU", "door CPU", "gateway CPU"} - {"storage"}  # each access has its own
 
@@ -73,7 +73,7 @@ class Comparison:
     first: Point
     second: Point
     name: str  # who and where, or what the claim says
-    result: str  # faster, slower or equivalent; of a claim its own words; or open
+    result: str  # faster, slower or equivalent; of a claim its own words; or inconclusive
     ratio: Interval = field(default_factory=Interval)
     same_ceiling: str = ""  # what limits both, if it is one thing
     more: int | None = None  # repetitions until a difference as small as `resolves` shows; None: nobody can say
@@ -81,7 +81,7 @@ class Comparison:
 
     @property
     def is_open(self) -> bool:
-        return self.result == OPEN
+        return self.result == INCONCLUSIVE
 
     @property
     def needs_repeats(self) -> bool:
@@ -171,7 +171,7 @@ def _of_lines(
             quantile = stats.tukey(len(points), found.df, number) if found and found.df else 0.0
             yield _comparison(
                 usable, first, second, name(first, second), found, question,
-                quantile, number * len(pairs), lambda low, high: _result(low, high, question),
+                quantile, number * len(pairs), lambda low, high: outcome(low, high, question.same_within),
             )  # fmt: skip
 
 
@@ -194,8 +194,7 @@ def _of_claims(
         factors = [float(dict(end)[claim.factor]) for end in ends] if claim.factor and claim.levels else [1.0, 1.0]
 
         def result(low: float, high: float, claim: Claim = claim, steps: float = factors[0] / factors[1]) -> str:
-            said = claim.result(low / steps, high / steps, better(claim))
-            return OPEN if said == INCONCLUSIVE else said
+            return claim.result(low / steps, high / steps, better(claim))
 
         quantile = stats.student(found.df, number) if found and found.df else 0.0
         yield _comparison(usable, ends[0], ends[-1], str(claim.says), found, question, quantile, number, result)
@@ -205,22 +204,24 @@ def _comparison(
     usable: Mapping[Point, Sequence[TrialRow]], first: Point, second: Point, name: str, found: Compared | None,
     question: Question, quantile: float, together: float, result: Callable[[float, float], str],
 ) -> Comparison:  # fmt: skip
-    counted_repeats = min(len(usable[point]) for point in (first, second))
     if found is None or not found.df:
-        return Comparison(first, second, name, OPEN)
+        return Comparison(first, second, name, INCONCLUSIVE)
+    repeats, near = min(len(usable[point]) for point in (first, second)), question.same_within
     ratio = found.ratio.as_of(found.df, quantile)
-    enough = counted_repeats >= LEAST_REPEATS and ratio.interval is not None
-    said = result(*ratio.interval) if enough and ratio.interval else OPEN
-    ceiling = _same_ceiling(usable[first], usable[second], question.same_within) if enough and said == OPEN else ""
-    more = _repeats_to_resolve(found, counted_repeats, question.same_within, together) if said == OPEN else 0
-    return Comparison(first, second, name, said, ratio, ceiling, more, question.same_within)
+    enough = repeats >= LEAST_REPEATS and ratio.interval is not None
+    said = result(*ratio.interval) if enough and ratio.interval else INCONCLUSIVE
+    if said != INCONCLUSIVE:
+        return Comparison(first, second, name, said, ratio, more=0, resolves=near)
+    ceiling = _same_ceiling(usable[first], usable[second], near) if enough else ""
+    more = _repeats_to_resolve(found, repeats, near, together)
+    return Comparison(first, second, name, said, ratio, ceiling, more, near)
 
 
-def _result(low: float, high: float, question: Question) -> str:
-    """What the interval of a ratio says."""
-    if 1 / (1 + question.same_within) < low and high < 1 + question.same_within:
+def outcome(low: float, high: float, same_within: float) -> str:
+    """What the interval of a ratio says, of a metric of which more is better."""
+    if 1 / (1 + same_within) < low and high < 1 + same_within:
         return EQUIVALENT
-    return FASTER if low > 1 else SLOWER if high < 1 else OPEN
+    return FASTER if low > 1 else SLOWER if high < 1 else INCONCLUSIVE
 
 
 def _model(usable: Mapping[Point, Sequence[TrialRow]], metric: str) -> Blocks:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tierbench.dags.claims import Claim
-from tierbench.postprocess.compare.sequential import EQUIVALENT, FASTER, OPEN, SLOWER, Question, look_at, question_of
+from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
+from tierbench.postprocess.compare.sequential import Question, look_at, question_of
 from tierbench.postprocess.schema.columns import row_of
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import looks
@@ -54,7 +55,7 @@ def test_what_is_far_apart_or_alike_is_answered():
 
 def test_two_repetitions_answer_nothing():
     look = look_at(trials({"direct": 400, "wan": 200}, repeats=2, scatter=0.001), QUESTION)
-    assert [each.result for each in look.comparisons] == [OPEN]
+    assert [each.result for each in look.comparisons] == [INCONCLUSIVE]
     assert not look.is_enough
 
 
@@ -120,10 +121,10 @@ def test_a_claim_is_answered_by_its_own_points(kind, result):
     assert (said.name, said.result) == ("direct is faster", result)
 
 
-@pytest.mark.parametrize(("value", "result"), [(400, "reproduced"), (300, "contradicted"), (370, "open")])
+@pytest.mark.parametrize(("value", "result"), [(400, "reproduced"), (300, "contradicted"), (370, "inconclusive")])
 def test_a_claim_about_a_value_is_answered_by_its_mean(value, result):
     at = {"access": "direct", "workload": "root", "jobs": 8}
     claim = Claim(says="", kind="value", metric="delivered_mbps", at=at, values=(value,), within_pct=8)
     look = look_at(trials({"direct": 400}), Question("workload", "jobs", claims=[claim], looks=(4,)))
     assert [each.result for each in look.comparisons] == [result]
-    assert look.needed == ({"direct/root \N{MULTIPLICATION SIGN}8"} if result == "open" else set())
+    assert look.needed == ({"direct/root \N{MULTIPLICATION SIGN}8"} if result == "inconclusive" else set())
