@@ -53,22 +53,18 @@ def delivered(data: TrialData) -> Delivered:
     begin, end = data.begin_ns, data.end_ns
     counts = [count for job in data.jobs if (count := job.bytes_taken) is not None]
     silent = any(job.ok and job.bytes_taken is None for job in data.jobs)
-    working = [job for job in data.jobs if job.has_work]
-    rates = [job.bytes_taken * 8e-6 / job.run_s for job in working if job.bytes_taken is not None and job.run_s]
     if not counts or silent or begin is None or end is None:
         return Delivered(None, None, None, None, (), 0.0)
-    taken = sum(counts)
-    workers = data.far_end
-    around = together(data, workers, data.measure.far_direction)  # in whole intervals: none of it is left out
-    received = around.bytes if around else 0.0
-    if received < LEAST_RECEIVED * taken:
-        workers, received = [], 0.0
+    taken, working = sum(counts), [job for job in data.jobs if job.has_work]
+    rates = [job.bytes_taken * 8e-6 / job.run_s for job in working if job.bytes_taken is not None and job.run_s]
+    around = together(data, data.far_end, data.measure.far_direction)  # in whole intervals: none of it is left out
+    received = around.bytes if around and around.bytes >= LEAST_RECEIVED * taken else 0.0
     return Delivered(
         bytes=taken,
         mbps=taken * 8e3 / (end - begin),
         client_mbps=float(np.mean(rates)) if rates else None,
         summed_mbps=float(np.sum(rates)) if rates and len(rates) == len(working) else None,
-        workers=tuple(workers),
+        workers=tuple(data.far_end) if received else (),
         payload=taken / received if received else 0.0,
         window_ns=data.window_ns,
         counter=data.measure.far_counter,

@@ -80,26 +80,20 @@ def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -
         # Of one role all have the same edges, so that they can be added up.
         alike = [other for other in sampled if other.samples.role == interface.samples.role]
         step_s = _step_s(trial, max(resolution_s(alike, counter) for counter in COUNTERS.values()), steps)
-        direction = (trial.direction or SENT) if interface.samples.role == "storage" else SENT
-        hosts.append(
-            HostSeries(
-                interface.samples.named, interface.samples.role, _moved(interface, COUNTERS[direction], trial, step_s)
-            )
-        )
-        if interface.samples.role == "worker":
-            at_workers.append(_moved(interface, COUNTERS[OTHER_WAY[trial.direction or SENT]], trial, step_s))
+        role, read_or_written = interface.samples.role, trial.direction or SENT
+        counter = COUNTERS[read_or_written if role == "storage" else SENT]
+        hosts.append(HostSeries(interface.samples.named, role, _moved(interface, counter, trial, step_s)))
+        if role == "worker":
+            at_workers.append(_moved(interface, COUNTERS[OTHER_WAY[read_or_written]], trial, step_s))
     drawn = busiest(hosts, OTHERS)
     return OverTime(drawn, _taken_in(at_workers, trial), len(hosts) - len(drawn))
 
 
 def busiest(hosts: Sequence[HostSeries], others: int) -> list[HostSeries]:
     """The storage servers, and of the other hosts those that moved most."""
-    rest = sorted((host for host in hosts if host.role != "storage"), key=_moved_in_all, reverse=True)
+    rest = [host for host in hosts if host.role != "storage"]
+    rest.sort(key=lambda host: float(np.nansum(host.mbps.values)), reverse=True)
     return [host for host in hosts if host.role == "storage"] + rest[:others]
-
-
-def _moved_in_all(host: HostSeries) -> float:
-    return float(np.nansum(host.mbps.values))
 
 
 def _disks(sampled: Sequence[Sampled], trial: TrialRow, steps: int) -> Iterator[HostSeries]:

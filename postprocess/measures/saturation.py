@@ -10,6 +10,7 @@ has their coverage, measured by simulation.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,14 +56,11 @@ class Knee:
 def knee(rungs: Sequence[Rung]) -> Knee:
     """The knee of a ladder, or why it cannot be told."""
     data = _Data.of(rungs)
-    if why := data.too_little():
-        return Knee(OPEN, why)
-    if why := data.falls():
+    if why := data.too_little() or data.falls():
         return Knee(OPEN, why)
     region = _Region.of(data)
-    if why := region.misfit():
-        return Knee(OPEN, why)
-    return region.knee()
+    why = region.misfit()
+    return Knee(OPEN, why) if why else region.knee()
 
 
 def next_rung(clients: Sequence[int]) -> int:
@@ -81,15 +79,13 @@ class _Data:
 
     @classmethod
     def of(cls, rungs: Sequence[Rung]) -> _Data:
-        of_repeat: dict[int, list[Rung]] = {}
-        for rung in rungs:
-            if rung.rate > 0:
-                of_repeat.setdefault(rung.repeat, []).append(rung)
-        kept = [rung for own in of_repeat.values() if len({one.clients for one in own}) > 1 for rung in own]
+        batches = {(rung.repeat, rung.clients) for rung in rungs if rung.rate > 0}
+        several = Counter(repeat for repeat, _ in batches)
+        used = [rung for rung in rungs if rung.rate > 0 and several[rung.repeat] > 1]
         return cls(
-            np.array([rung.repeat for rung in kept]),
-            np.array([float(rung.clients) for rung in kept]),
-            np.log(np.array([rung.rate for rung in kept])),
+            np.array([rung.repeat for rung in used]),
+            np.array([float(rung.clients) for rung in used]),
+            np.log(np.array([rung.rate for rung in used])),
         )
 
     @property
@@ -116,7 +112,7 @@ class _Data:
         means = {number: float(np.mean(self.logs[self.clients == number])) for number in self.ladder}
         top, last = max(means, key=lambda number: means[number]), self.ladder[-1]
         pairs = [self._of(repeat, last) - self._of(repeat, top) for repeat in self.repeats]
-        pairs = [one for one in pairs if math.isfinite(one)]
+        pairs = [pair for pair in pairs if math.isfinite(pair)]
         if top == last or len(pairs) < REPEATS:
             return ""
         fall = float(np.mean(pairs))
@@ -214,40 +210,38 @@ class _Region:
 
     def knee(self) -> Knee:
         ladder = self.data.ladder
-        inside = np.flatnonzero(self.accepted.any(axis=1))
-        low = self._bounded_below(inside[0])
-        high = self._bounded_above(inside[-1])
-        later = next_rung(ladder)
-        known = {
-            "plateau": self._rate(np.log(self.knees)[:, None] + self.level, below=True, above=high is not None),
-            "each": self._rate(self.level, below=high is None or low is not None, above=low is not None),
-            "next_clients": later,
-            "predicted": self._predicted(later),
-        }
-        best = float(self.knees[self.best[0]])
+        first, last = self.knees[np.flatnonzero(self.accepted.any(axis=1))[[0, -1]]]
+        low = float(first) if first > 1.001 * ladder[0] / BEYOND else None  # else any smaller one would fit
+        high = float(last) if last < 0.999 * ladder[-1] * BEYOND else None
+        why, value = "", float(self.knees[self.best[0]])
         if high is not None and high <= ladder[-1]:
-            state, value = (FULL, best) if low is not None else (FLAT, high)
-            return Knee(state, clients=Interval(value, low, high), **known)  # type: ignore[arg-type]
-        if low is not None and high is None:
-            return Knee(RISING, clients=Interval(low, low, None), **known)  # type: ignore[arg-type]
-        why = (
-            "the batches scatter too much to say where the rate ceases to grow"
-            if low is None
-            else f"it may be full with {low:.3g} clients or only beyond the ladder, with up to {high:.3g}"
+            state, value = (FULL, value) if low is not None else (FLAT, high)
+        elif low is None:
+            state, why = OPEN, "the batches scatter too much to say where the rate ceases to grow"
+        elif high is None:
+            state, value = RISING, low
+        else:
+            state = OPEN
+            why = f"it may be full with {low:.3g} clients or only beyond the ladder, with up to {high:.3g}"
+        later = next_rung(ladder)
+        return Knee(
+            state,
+            why,
+            clients=Interval(value, low, high),
+            plateau=self._rate(np.log(self.knees)[:, None] + self.level, below=True, above=high is not None),
+            each=self._rate(self.level, below=high is None or low is not None, above=low is not None),
+            next_clients=later,
+            predicted=self._predicted(later),
         )
-        return Knee(OPEN, why, clients=Interval(best, low, high), **known)  # type: ignore[arg-type]
 
-    def _bounded_below(self, first: int) -> float | None:
-        """The least knee that fits; None where any smaller one would."""
-        return float(self.knees[first]) if self.knees[first] > 1.001 * self.data.ladder[0] / BEYOND else None
-
-    def _bounded_above(self, last: int) -> float | None:
-        return float(self.knees[last]) if self.knees[last] < 0.999 * self.data.ladder[-1] * BEYOND else None
+    def _range(self, logs: Numbers) -> tuple[float, float, float]:
+        """What the best of the curves has, and the least and the most that any has."""
+        inside = logs[self.accepted]
+        return float(logs[self.best]), float(inside.min()), float(inside.max())
 
     def _rate(self, logs: Numbers, below: bool, above: bool) -> Interval:
         """A rate that each curve has, over the region and over the repetitions, whose distances add up as squares."""
-        value = float(logs[self.best])
-        low, high = float(logs[self.accepted].min()), float(logs[self.accepted].max())
+        value, low, high = self._range(logs)
         reach = self._over_repeats(1 / len(self.data.repeats))
         return Interval(
             math.exp(value),
@@ -257,18 +251,11 @@ class _Region:
 
     def _predicted(self, clients: int) -> Interval:
         """The mean of a batch over as many repetitions of another run, which scatter as these do."""
-        logs = self.level + _shape(np.array([float(clients)]), self.knees, BENDS)[..., 0]
+        value, low, high = self._range(self.level + _shape(np.array([float(clients)]), self.knees, BENDS)[..., 0])
         count = len(self.data.repeats)
-        value = float(logs[self.best])
-        low, high = float(logs[self.accepted].min()), float(logs[self.accepted].max())
         scatter = math.hypot(self._over_repeats(2 / count), self.quantile * self.noise / math.sqrt(count))
-        return Interval(
-            math.exp(value),
-            math.exp(
-                low - scatter
-            ),  # no squares: a curve that bends just beyond the ladder is at the region's very end
-            math.exp(high + scatter),
-        )
+        # No squares: a curve that bends just beyond the ladder is at the region's very end.
+        return Interval(math.exp(value), math.exp(low - scatter), math.exp(high + scatter))
 
     def _over_repeats(self, share: float) -> float:
         """How far the interval of what a whole repetition has in common reaches."""

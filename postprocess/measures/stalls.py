@@ -7,6 +7,7 @@ clients while the storage rests. Pauses at the window's edges are told apart: th
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,58 +86,46 @@ def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
     times, rates = window_rates(data.storage, data.begin_ns, data.end_ns, data.measure.counter)
     if data.begin_ns is None or len(rates) < 1:
         return None
-    expected = _expected_mbps(data, data.begin_ns, (times[1:] + times[:-1]) / 2)
-    far = _far_mbps(data, data.begin_ns, times)
+    middles = (times[1:] + times[:-1]) / 2
+    active, expected = np.zeros(len(rates), bool), np.zeros(len(rates))
+    for job, begin, end in _at_work(data):
+        then = (middles >= begin) & (middles < end)
+        active |= then
+        if job.bytes_read and job.run_s:  # what it would take, at its own mean rate
+            expected[then] += job.bytes_read * MEGABITS / job.run_s
+    far = np.full(len(rates), np.nan)  # what the other end had; NaN where that is not known
+    if data.far_end:
+        curves = (counter_curve(host, data.measure.far_counter, data.begin_ns) for host in data.far_end)
+        far = sum((curve.rates(times) * MEGABITS for curve in curves), np.zeros(len(rates)))
     still = rates <= at_rest_mbps + NOTHING * expected  # false where the rate is not known
     still &= ~(far > MOST_AT_REST_MBPS + NOTHING * expected)
-    still &= _active(data, data.begin_ns, (times[1:] + times[:-1]) / 2)  # nothing has to move between two clients
+    if active.any():
+        still &= active  # nothing has to move between two clients
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.nan_to_num(np.fmax(rates, far) / expected, nan=1.0)
     return _Flow(times, rates, moved, np.flatnonzero(~still))
 
 
-def _active(data: TrialData, begin_ns: int, times: Numbers) -> NDArray[np.bool_]:
-    """At which of these times any client was active."""
-    active = np.zeros(len(times), bool)
-    for job in data.jobs:
-        if job.go:
-            ended = job.ended_wall_ns
-            active |= (times >= (job.go.wall_ns - begin_ns) / 1e9) & (
-                ended is None or times < ((ended or 0) - begin_ns) / 1e9
-            )
-    return active if active.any() else ~active
-
-
-def _expected_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
-    """What the clients that are active at these times would take together, each at its own mean rate."""
-    expected: Numbers = np.zeros(len(times))
-    for job in data.jobs:
-        if job.bytes_read and job.run_s and job.go and job.ended_wall_ns is not None:
-            active = (times >= (job.go.wall_ns - begin_ns) / 1e9) & (times < (job.ended_wall_ns - begin_ns) / 1e9)
-            expected += np.where(active, job.bytes_read * MEGABITS / job.run_s, 0.0)
-    return expected
-
-
-def _far_mbps(data: TrialData, begin_ns: int, times: Numbers) -> Numbers:
-    """What the other end had between each two of these times; NaN where that is not known."""
-    far = data.far_end
-    if not far:
-        return np.full(len(times) - 1, np.nan)
-    rates = (counter_curve(one, data.measure.far_counter, begin_ns).rates(times) * MEGABITS for one in far)
-    return sum(rates, np.zeros(len(times) - 1))
+def _at_work(data: TrialData) -> list[tuple[Job, float, float]]:
+    """The clients that began, and between which times since the window's begin each was active."""
+    begin_ns = data.begin_ns or 0
+    return [
+        (
+            job,
+            (job.go.wall_ns - begin_ns) / 1e9,
+            math.inf if job.ended_wall_ns is None else (job.ended_wall_ns - begin_ns) / 1e9,
+        )
+        for job in data.jobs
+        if job.go
+    ]
 
 
 def _most_waited_s(data: TrialData, stall: Stall) -> float:
     """The most for which all the clients that were active can have waited: the time in which none computed."""
-    begin_ns = data.begin_ns or 0
     waited = [
-        job.run_s - (job.computing_s or 0.0) / data.trial.cores_each - _starting_s(job, begin_ns, stall)
-        for job in data.jobs
-        if job.run_s
-        and job.go
-        and job.ended_wall_ns is not None
-        and (job.ended_wall_ns - begin_ns) / 1e9 > stall.begin_s
-        and (job.go.wall_ns - begin_ns) / 1e9 < stall.begin_s + stall.seconds
+        job.run_s - (job.computing_s or 0.0) / data.trial.cores_each - _starting_s(job, data.begin_ns or 0, stall)
+        for job, begin, end in _at_work(data)
+        if job.run_s and stall.begin_s < end < math.inf and begin < stall.begin_s + stall.seconds
     ]
     return max(0.0, min(waited, default=stall.seconds))
 

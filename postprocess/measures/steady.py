@@ -95,7 +95,8 @@ def _best(
 ) -> tuple[int, int]:
     """The pair of edges, out of these, that explains the rates best."""
     left = _side(times, middles, weights, rates, begins)
-    right = _mirrored(_side(-times[::-1], -middles[::-1], weights[::-1], rates[::-1], len(rates) - ends), len(rates))
+    right = _side(-times[::-1], -middles[::-1], weights[::-1], rates[::-1], len(rates) - ends)
+    right = replace(right, edges=len(rates) - right.edges)
     total, count = weights.sum(), int((weights > 0).sum())
     # The departures' heights are eliminated from the normal equations, which leaves one equation for the level.
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -120,11 +121,9 @@ def _best(
 def _side(times: Numbers, middles: Numbers, weights: Numbers, rates: Numbers, edges: Integers) -> _Side:
     """No departure, and a ramp and a step that end at each of these edges."""
     edges = edges[edges > 0]
-    w, wr = _sums(weights), _sums(weights * rates)
-    origin = middles - times[0]
-    wt, wtt, wtr = _sums(weights * origin), _sums(weights * origin**2), _sums(weights * origin * rates)
-    edge = (times - times[0])[edges]
-    w, wr, wt, wtt, wtr = w[edges], wr[edges], wt[edges], wtt[edges], wtr[edges]
+    origin, edge = middles - times[0], (times - times[0])[edges]
+    products = (1, rates, origin, origin**2, origin * rates)
+    w, wr, wt, wtt, wtr = (np.cumsum(weights * product)[edges - 1] for product in products)
     nothing = np.zeros(1)
     return _Side(
         edges=np.concatenate([[0], edges, edges]),
@@ -133,10 +132,6 @@ def _side(times: Numbers, middles: Numbers, weights: Numbers, rates: Numbers, ed
         rate=np.concatenate([nothing, wtr - edge * wr, -wr]),
         length=np.concatenate([nothing, w, w]),
     )
-
-
-def _mirrored(side: _Side, count: int) -> _Side:
-    return _Side(count - side.edges, side.square, side.weight, side.rate, side.length)
 
 
 def _depth(side: _Side, level: Numbers) -> Numbers:
@@ -154,10 +149,6 @@ def _drifts(times: Numbers, rates: Numbers, weights: Numbers) -> bool:
     residuals = rates - level - slope * (times - middle)
     error = np.sqrt((weights * residuals**2).sum() / moment / max(len(rates) - 2, 1))
     return bool(abs(slope) * np.ptp(times) > MOST_DRIFT * abs(level) and abs(slope) > CERTAIN * error)
-
-
-def _sums(values: Numbers) -> Numbers:
-    return np.concatenate([[0.0], np.cumsum(values)])
 
 
 def _outer(left: Numbers | NDArray[np.bool_], right: Numbers | NDArray[np.bool_]) -> Numbers:
@@ -193,11 +184,7 @@ def _steady(data: TrialData, taken: Delivered, ceiling_mbps: float | None) -> Sl
     begin, end = data.begin_ns, data.end_ns
     rates = taken.rates(begin, end) if taken.workers else window_rates(data.storage, begin, end, data.measure.counter)
     slice_ = steady(*rates)
-    if (
-        slice_ is None
-        or begin is None
-        or (ceiling_mbps is not None and slice_.mean_mbps > MOST_OVER_CEILING * ceiling_mbps)
-    ):
+    if slice_ is None or begin is None or slice_.mean_mbps > MOST_OVER_CEILING * (ceiling_mbps or np.inf):
         return Slices()
     first, last = (begin + round(edge * 1e9) for edge in (slice_.begin_s, slice_.end_s))
     carried = traffic(data.storage, first, last, data.window_ns, data.measure.counter)
