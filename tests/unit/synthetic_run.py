@@ -104,6 +104,18 @@ def write_samples(
     path.write_bytes(head + (records[:-50] if cut else records + trailer(len(times))))
 
 
+def write_host(
+    folder: Path, host: str = OSS, role: str = "storage", *, period: float = 1.0, begin: float = -2, until: float = 23,
+    head: Mapping[str, Any] | None = None, end: Mapping[str, Any] | None = None, **counters: Callable[[float], int],
+) -> None:  # fmt: skip
+    """A host's samples of a trial, of counters by their names."""
+    times = ticks(begin, until, period)
+    first = json.dumps(header(host=host, role=role, period_s=period, **(head or {}))).encode() + b"\n"
+    records = [record(time, **{name: count(time) for name, count in counters.items()}) for time in times]
+    last = json.dumps({**json.loads(trailer(len(times))), **(end or {})}).encode() + b"\n"
+    (folder / f"samples/{host}.samples").write_bytes(b"".join([first, *records, last]))
+
+
 def write_interfaces(
     path: Path, times: Sequence[float], tx_bytes: Mapping[str, Callable[[float], int]], **changes: Any
 ) -> None:

@@ -19,9 +19,7 @@ MBPS, SENT = 400.0, 400e6 / 8 * 20  # what a synthetic trial's storage sends in 
 
 
 def sampled(folder: Path, tx_bytes: Total, period: float, phase: float) -> None:
-    path = folder / f"samples/{synthetic.OSS}.samples"
-    times = synthetic.ticks(-2 - phase * period, 23, period)
-    synthetic.write_samples(path, times, tx_bytes, period_s=period)
+    synthetic.write_host(folder, begin=-2 - phase * period, period=period, tx_bytes=tx_bytes)
 
 
 def refreshed(total: Total, every: float) -> Total:
@@ -108,28 +106,18 @@ def test_pauses_that_differ_are_no_drivers_doing(folder: Path) -> None:
 
 def test_pauses_in_which_tcp_rests_are_no_drivers_doing(folder: Path) -> None:
     total = refreshed(synthetic.during(MBPS, 20), 1.0)
-    path, times = folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2, 23, 0.2)
-    sampled(folder, total, 0.2, 0.0)
-    head, *_, end = path.read_bytes().splitlines(keepends=True)
     for segments, expected in ((lambda time: total(time) // 1448, 0.2), (lambda time: round(100 * time) + 300, 1.0)):
-        records = [synthetic.record(t, tx_bytes=total(t), tcp_out_segs=segments(t)) for t in times]
-        path.write_bytes(head + b"".join(records) + end)
+        synthetic.write_host(folder, period=0.2, tx_bytes=total, tcp_out_segs=segments)
         assert trial_tables(folder)["resolution_s"] == pytest.approx(expected, rel=0.1)
 
 
 def test_a_driver_may_refresh_one_direction_rarely_and_the_other_not(folder: Path) -> None:
     total = refreshed(synthetic.during(MBPS, 20), 1.0)
-    path, times = folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2, 23, 0.2)
-    sampled(folder, total, 0.2, 0.0)
-    head, *_, end = path.read_bytes().splitlines(keepends=True)
     both_ways = {
         "tcp_out_segs": lambda time: round(100 * time) + 300,
         "rx_bytes": lambda time: round(1e4 * time) + 10**6,
     }
-    records = [
-        synthetic.record(t, tx_bytes=total(t), **{name: count(t) for name, count in both_ways.items()}) for t in times
-    ]
-    path.write_bytes(head + b"".join(records) + end)
+    synthetic.write_host(folder, period=0.2, tx_bytes=total, **both_ways)
     row = trial_tables(folder)
     assert row["resolution_s"] == pytest.approx(1.0, rel=0.1)
     assert row["peak_mbps"] == pytest.approx(MBPS, rel=0.25)

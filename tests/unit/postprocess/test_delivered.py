@@ -24,14 +24,11 @@ def folder(tmp_path):
 
 
 def storage_sends(folder, counter):
-    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2, 23), counter)
+    synthetic.write_host(folder, tx_bytes=counter)
 
 
 def worker_receives(folder, counter):
-    head = json.dumps(synthetic.header(host=WORKER, role="worker", boot_id="other")).encode() + b"\n"
-    times = synthetic.ticks(-2.3, 22.7)
-    records = b"".join(synthetic.record(time, rx_bytes=counter(time)) for time in times)
-    (folder / f"samples/{WORKER}.samples").write_bytes(head + records + synthetic.trailer(len(times)))
+    synthetic.write_host(folder, WORKER, "worker", begin=-2.3, until=22.7, head={"boot_id": "other"}, rx_bytes=counter)
 
 
 def row_of(folder):

@@ -154,13 +154,11 @@ def turns_of_workers(tmp_path):
         path, worker = folder / f"clients/{client}.jsonl", f"wn0{client + 2}.fiu.test"
         own = path.read_text().replace("wn01.private.fiu.test", worker).replace('_s": 1.0', '_s": 0.1')  # it waits
         path.write_text(own)
-        taken = synthetic.during(sent, EACH_S)
-        times = synthetic.ticks(-2, 30, 0.2)
-        begin = client * (EACH_S + GAP_S)
-        records = (synthetic.record(time, rx_bytes=taken(time - begin)) for time in times)
-        head = json.dumps(synthetic.header(host=worker, role="worker", boot_id=worker, period_s=0.2)).encode() + b"\n"
-        sampled = head + b"".join(records) + synthetic.trailer(len(times))
-        (folder / f"samples/{worker}.samples").write_bytes(sampled)
+        taken, begin = synthetic.during(sent, EACH_S), client * (EACH_S + GAP_S)
+        synthetic.write_host(
+            folder, worker, "worker", period=0.2, until=30, head={"boot_id": worker},
+            rx_bytes=lambda time, taken=taken, begin=begin: taken(time - begin),
+        )  # fmt: skip
     return folder
 
 

@@ -36,18 +36,12 @@ READ = synthetic.during(MBPS / 1.02, SECONDS)
 NOTHING = synthetic.during(0, SECONDS)
 
 
-def samples(folder: Path, host: str, role: str, **counters: Counter) -> None:
-    lines = [synthetic.record(time, **{name: count(time) for name, count in counters.items()}) for time in TIMES]
-    head = json.dumps(synthetic.header(host=host, role=role)).encode() + b"\n"
-    (folder / f"samples/{host}.samples").write_bytes(head + b"".join(lines) + synthetic.trailer(len(TIMES)))
-
-
 def two_servers(run: Path, near: float, far: float) -> TrialRow:
     """A trial by a way that leads to the far server alone, of two that send so much."""
     samplers = [{"host": host, "interface": "eth0", "role": "storage"} for host in (synthetic.OSS, FAR)]
     folder = synthetic.write_trial(run, mbps=MBPS, samplers=samplers, servers=[FAR], access="far-pool")
-    samples(folder, synthetic.OSS, "storage", tx_bytes=synthetic.during(near, SECONDS))
-    samples(folder, FAR, "storage", tx_bytes=synthetic.during(far, SECONDS))
+    synthetic.write_host(folder, synthetic.OSS, "storage", tx_bytes=synthetic.during(near, SECONDS))
+    synthetic.write_host(folder, FAR, "storage", tx_bytes=synthetic.during(far, SECONDS))
     return trial_tables(folder)
 
 
@@ -60,8 +54,8 @@ def on_disk(run: Path, *, fetched: int | None = SIZE, sent: Counter = NOTHING, *
     folder = synthetic.write_trial(
         run, mbps=MBPS, samplers=samplers, on_disk=True, access="local-disk", protocol="file"
     )
-    samples(folder, synthetic.OSS, "storage", tx_bytes=sent)
-    samples(folder, WORKER, "worker", **(counters or {"disk_read_bytes": READ}))
+    synthetic.write_host(folder, synthetic.OSS, "storage", tx_bytes=sent)
+    synthetic.write_host(folder, WORKER, "worker", **(counters or {"disk_read_bytes": READ}))
     for client in range(JOBS):
         path = folder / f"clients/{client}.jsonl"
         synthetic.write_client(path, begin_s=client * 1e-3, end_s=SECONDS - client, size=SIZE, bytes_disk=fetched)
@@ -194,7 +188,9 @@ def test_a_trial_on_a_disk_is_not_still_while_that_is_read(
     (tmp_path / "samples").mkdir()
     for seconds in (0, 20):
         clock.return_value = float(seconds)
-        samples(tmp_path, WORKER, "worker", disk_read_bytes=lambda _, at=seconds: READ(at), tx_bytes=NOTHING)
+        synthetic.write_host(
+            tmp_path, WORKER, "worker", disk_read_bytes=lambda _, at=seconds: READ(at), tx_bytes=NOTHING
+        )
         moving.look()
     assert (moving.still_s() > 0) == still
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import compare_clock
+from tests.unit.doctored_trial import compare_clock, edit_client, edit_trial
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 Total = Callable[[float], int]
@@ -40,29 +40,20 @@ def samples(
     header: dict[str, Any] | None = None, bounds_ms: float = 2.0, **counters: Total,
 ) -> None:  # fmt: skip
     """A host's samples anew, of counters by their names."""
-    times = synthetic.ticks(-2, until, period)
-    head = synthetic.header(host=host, role=role, period_s=period, **(header or {}))
-    records = [synthetic.record(t, **{name: total(t) for name, total in counters.items()}) for t in times]
     ahead_ns = synthetic.GO_NS - synthetic.MONO_NS
     bounds = {"low_ns": ahead_ns - round(bounds_ms * 1e6), "high_ns": ahead_ns + round(bounds_ms * 1e6)}
-    end = {**json.loads(synthetic.trailer(len(times))), "clocks": [bounds]}
-    lines = [json.dumps(head).encode() + b"\n", *records, json.dumps(end).encode() + b"\n"]
-    (folder / f"samples/{host}.samples").write_bytes(b"".join(lines))
-
-
-def edit(folder: Path, **changes: Any) -> None:
-    path = folder / "trial.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
-def events(folder: Path, index: int, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    path = folder / f"clients/{index}.jsonl"
-    path.write_text("".join(json.dumps(change(json.loads(line))) + "\n" for line in path.read_text().splitlines()))
+    changed = {"period": period, "until": until, "head": header, "end": {"clocks": [bounds]}}
+    synthetic.write_host(folder, host, role, **changed, **counters)  # type: ignore[arg-type]
 
 
 def judged(folder: Path) -> tuple[str, str, float]:
     row = trial_tables(folder)
     return row["verdict"], row["verdict_reasons"], row["mean_mbps"]
+
+
+def assert_judged(folder: Path, verdict: str, words: str) -> None:
+    assert judged(folder)[0] == verdict
+    assert words in judged(folder)[1]
 
 
 @pytest.fixture
@@ -76,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(0.75, "VALID"), (4.0, "SUSPECT"), (8.0, "INVALID")])
 def test_a_path_that_stands_still_in_the_middle(folder: Path, seconds: float, verdict: str) -> None:
-    edit(folder, protocol="file")
+    edit_trial(folder, protocol="file")
     rate = 400 * 20 / (20 - seconds)
     samples(folder, tx_bytes=both(moving(rate, 0, 6), moving(rate, 6 + seconds, 20)))
     assert judged(folder)[0] == verdict
@@ -85,27 +76,23 @@ def test_a_path_that_stands_still_in_the_middle(folder: Path, seconds: float, ve
 
 def test_a_stall_between_two_samples_is_as_long_as_it_was(folder: Path) -> None:
     """At a period of 1 s a single interval is still as a whole; the rest of the stall is in its neighbours."""
-    edit(folder, protocol="file")
+    edit_trial(folder, protocol="file")
     rate = 400 * 20 / 17.5
     samples(folder, period=1, tx_bytes=both(moving(rate, 0, 6.3), moving(rate, 8.8, 20)))
-    verdict, reasons, _ = judged(folder)
-    assert verdict == "SUSPECT"
-    assert "the storage sent nothing for 2.5 s" in reasons
+    assert_judged(folder, "SUSPECT", "the storage sent nothing for 2.5 s")
 
 
 @pytest.mark.parametrize(("begin", "end"), [(8, 20), (0, 12)])
 def test_a_window_in_which_nothing_moves_at_first_or_at_last(folder: Path, begin: float, end: float) -> None:
-    edit(folder, protocol="file")
+    edit_trial(folder, protocol="file")
     for index in range(4):
         synthetic.write_client(folder / f"clients/{index}.jsonl", begin_s=0, end_s=20, size=round(READ / 4))
     samples(folder, tx_bytes=moving(400 * 20 / 12, begin, end))
-    verdict, reasons, _ = judged(folder)
-    assert verdict == "SUSPECT"
-    assert "nothing moved for 8.0 s" in reasons
+    assert_judged(folder, "SUSPECT", "nothing moved for 8.0 s")
 
 
 def test_programs_that_start_by_computing_are_not_still(folder: Path) -> None:
-    edit(folder, protocol="file")
+    edit_trial(folder, protocol="file")
     for index in range(4):
         end = {"begin_s": 0, "end_s": 20, "size": round(READ / 4), "cpu_user_s": 15.0}
         synthetic.write_client(folder / f"clients/{index}.jsonl", **end)
@@ -132,7 +119,7 @@ def test_bursts_of_a_way_that_reads_ahead_are_no_stall(folder: Path) -> None:
 def test_clients_that_compute_meanwhile_do_not_wait(folder: Path) -> None:
     samples(folder, tx_bytes=both(moving(800, 0, 5), moving(800, 15, 20)))
     for index in range(4):
-        events(folder, index, lambda event: {**event, "cpu_user_s": 16.0} if event["event"] == "end" else event)
+        edit_client(folder, index, "end", cpu_user_s=16.0)
     assert "sent nothing" not in judged(folder)[1]
 
 
@@ -179,26 +166,20 @@ def with_worker(folder: Path, tx_bytes: Total, rx_bytes: Total, size: int = MTU,
 WIRE = synthetic.during(400 / 1.02 * 1500 / 1434, 20)  # what the clients read, with the headers of its packets
 
 
-def test_a_foreign_burst_within_what_a_client_is_wont_to_waste_is_found_out(folder: Path) -> None:
-    with_worker(folder, both(WIRE, moving(0.06 * 400, 0, 20)), WIRE)
-    verdict, reasons, _ = judged(folder)
-    assert verdict == "SUSPECT"
-    assert "reached none of the trial's own hosts" in reasons
-
-
-def test_much_foreign_traffic_beside_any_client_is_invalid(folder: Path) -> None:
-    with_worker(folder, both(WIRE, moving(0.3 * 400, 0, 20)), WIRE)
-    assert judged(folder)[0] == "INVALID"
+@pytest.mark.parametrize(("share", "verdict"), [(0.06, "SUSPECT"), (0.3, "INVALID")])
+def test_foreign_traffic_within_what_a_client_is_wont_to_waste_is_found_out(
+    folder: Path, share: float, verdict: str
+) -> None:
+    with_worker(folder, both(WIRE, moving(share * 400, 0, 20)), WIRE)
+    assert_judged(folder, verdict, "reached none of the trial's own hosts")
 
 
 def test_data_sent_twice_are_not_somebody_elses(folder: Path) -> None:
-    edit(folder, client="dd")
+    edit_trial(folder, client="dd")
     twice = both(WIRE, moving(400, 8, 13))
     with_worker(folder, twice, twice)
-    verdict, reasons, _ = judged(folder)
-    assert verdict == "SUSPECT"
-    assert "data were sent twice after a connection or a server broke" in reasons
-    assert "somebody" not in reasons
+    assert_judged(folder, "SUSPECT", "data were sent twice after a connection or a server broke")
+    assert "somebody" not in judged(folder)[1]
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.05, "VALID"), (0.2, "SUSPECT"), (7.0, "SUSPECT")])
@@ -229,14 +210,14 @@ def test_a_warm_share_at_a_worker_shows_beside_others_excess(folder: Path) -> No
 
 @pytest.mark.parametrize(("mtu", "size"), [(9000, 1500), (1500, 1500), (1500, 60_000)])
 def test_headers_are_those_of_the_packets_whatever_the_cards_mtu(folder: Path, mtu: int, size: int) -> None:
-    edit(folder, client="dd")
+    edit_trial(folder, client="dd")
     wire = synthetic.during(400 / 1.02 * size / (size - 66) * 1.005, 20)
     samples(folder, tx_bytes=wire, tx_packets=packets(wire, size), header={"tuning": {"mtu": str(mtu)}})
     assert judged(folder)[:2] == ("VALID", "")
 
 
 def test_with_large_packets_small_headers_leave_room_for_no_background(folder: Path) -> None:
-    edit(folder, client="dd")
+    edit_trial(folder, client="dd")
     wire = synthetic.during(400 / 1.02 * 1.045, 20)
     samples(folder, tx_bytes=wire, tx_packets=packets(wire, 60_000))
     assert judged(folder)[0] == "SUSPECT"
@@ -286,7 +267,7 @@ def test_clients_that_were_split_unlike_those_of_most_trials_are_told(
         access = "direct" if len(splits) > 4 and place < 2 else "lan-xrootd"
         folder = synthetic.write_trial(tmp_path, repeat=place + 1, index=place, access=access, workers=list("vwxy"))
         for index, host in enumerate(split):
-            events(folder, index, lambda event, host=host: {**event, "host": host} if "url" in event else event)  # type: ignore[misc]
+            edit_client(folder, index, "start", host=host)
     rows = tables(tmp_path).trials
     assert " ".join(row["verdict"][0] for row in rows) == verdicts
     assert all(("clients were split" in row["verdict_reasons"]) == (row["verdict"] != "VALID") for row in rows)
@@ -299,7 +280,7 @@ def test_clients_that_read_less_than_those_of_repetitions_are_told(tmp_path: Pat
         samples(folder, tx_bytes=synthetic.during(400 * share, 20))
         for index in range(4):
             counted = dict.fromkeys(("bytes_app", "bytes_client"), round(READ / 4 * share))
-            events(folder, index, lambda event, told=counted: {**event, **told} if event["event"] == "end" else event)  # type: ignore[misc]
+            edit_client(folder, index, "end", **counted)
     rows = tables(tmp_path).trials
     assert [row["verdict"] for row in rows] == ["VALID", "SUSPECT", "VALID"]
     assert "those of its repetitions 980392156 B" in rows[1]["verdict_reasons"]
@@ -313,11 +294,8 @@ def test_a_clock_set_before_the_last_end_moves_no_edge_and_is_told(folder: Path,
     """NTP steps the worker when three of its four clients have ended: the last one sets the window's end."""
     samples(folder, tx_bytes=SENT)
 
-    def stepped(event: dict[str, Any]) -> dict[str, Any]:
-        late = event["event"] == "end"
-        return {**event, "wall_ns": event["wall_ns"] + round(step_s * 1e9)} if late else event
-
-    events(folder, 0, stepped)  # client 0 is the last one to end
+    end = json.loads((folder / "clients/0.jsonl").read_text().splitlines()[-1])  # of the last client to end
+    edit_client(folder, 0, "end", wall_ns=end["wall_ns"] + round(step_s * 1e9))
     verdict, reasons, mean = judged(folder)
     assert mean == pytest.approx(400, rel=1e-3)
     assert verdict != "VALID"
@@ -377,19 +355,11 @@ def test_a_wall_time_that_cannot_be_is_none(folder: Path) -> None:
 
 
 def test_a_comparison_with_wide_bounds_is_none(folder: Path) -> None:
-    for index in range(4):
-        path = folder / f"clients/{index}.jsonl"
-        first, *rest = path.read_text().splitlines()
-        times = {"wall_ns": synthetic.GO_NS - 10**9, "mono_ns": synthetic.MONO_NS - 10**9}
-        clock = {"event": "clock", **times, **synthetic.clock()}
-        path.write_text("\n".join([first, json.dumps(clock), *rest]) + "\n")
-        events(folder, index, lambda event: {**event, "boot_id": "worker"} if event["event"] == "start" else event)
+    compare_clock(folder)
     samples(folder, tx_bytes=SENT, bounds_ms=20)
     assert judged(folder)[0] == "VALID"
     samples(folder, tx_bytes=SENT, bounds_ms=500)
-    verdict, reasons, _ = judged(folder)
-    assert verdict == "SUSPECT"
-    assert "the clocks of storage and workers can be 502 ms apart, 2.5 % of the window" in reasons
+    assert_judged(folder, "SUSPECT", "the clocks of storage and workers can be 502 ms apart, 2.5 % of the window")
 
 
 @pytest.mark.parametrize(("period", "refresh", "phase"), [(1.0, 1.0, 0.5), (0.5, 0.5, 0.15), (0.2, 0.7, 0.3)])
@@ -406,11 +376,7 @@ def test_a_driver_that_counts_late_is_within_the_trials_own_error(
 
 @pytest.mark.parametrize("ahead_s", [-0.4, -0.1, 0.1, 0.4])
 def test_a_clock_that_is_off_within_its_bounds_is_within_the_trials_own_error(folder: Path, ahead_s: float) -> None:
-    for index in range(4):
-        path = folder / f"clients/{index}.jsonl"
-        first, *rest = path.read_text().splitlines()
-        times = {"wall_ns": synthetic.GO_NS - 10**9, "mono_ns": synthetic.MONO_NS - 10**9}
-        path.write_text("\n".join([first, json.dumps({"event": "clock", **times, **synthetic.clock()}), *rest]) + "\n")
+    compare_clock(folder)
     samples(folder, tx_bytes=SENT, bounds_ms=500, header={"clock_wall_ns": synthetic.GO_NS + round(ahead_s * 1e9)})
     row = trial_tables(folder)
     assert abs(row["mean_mbps"] - 400) <= row["mean_error_mbps"] + 1e-6

@@ -99,14 +99,8 @@ def test_what_tcp_sent_again_is_no_excess(folder):
     excess = 400 / 1.02 * 1.2
     sampled(folder, synthetic.during(excess, 20))
     assert worst(measured(folder)[1], "excess bytes") == SUSPECT
-    path = folder / f"samples/{OSS}.samples"
-    head, *_, end = path.read_bytes().splitlines(keepends=True)
-    tx_bytes, again = synthetic.during(excess, 20), 0.1 * READ / 1500 / 20
-    records = [
-        synthetic.record(t, tx_bytes=tx_bytes(t), tcp_retrans=round(min(max(t, 0), 20) * again), tcp_out_segs=10)
-        for t in TICKS
-    ]
-    path.write_bytes(head + b"".join(records) + end)
+    again = {"tcp_retrans": lambda time: round(min(max(time, 0), 20) * 0.1 * READ / 1500 / 20)}
+    synthetic.write_host(folder, tx_bytes=synthetic.during(excess, 20), tcp_out_segs=lambda _: 10, **again)
     assert worst(measured(folder)[1], "excess bytes") == VALID
 
 
