@@ -98,33 +98,30 @@ def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[s
         key, able = f'claim "{claim.says}"', COMPARED if claim.factor else SUMMARISED
         if claim.metric not in able:
             yield unknown_name(f"{key}: metric", claim.metric, able)
-        elif claim.kind in (FASTER, SLOWER) and claim.values and _own_result(claim) != REPRODUCED:
+        elif (
+            claim.kind in (FASTER, SLOWER)
+            and claim.values
+            and answer(claim, Interval(claim.reference, claim.reference, claim.reference)) != REPRODUCED
+        ):
             yield f"{key}: its own values are not {claim.kind}; {claim.metric} is better where it is {better(claim)}"
     for number, expected in enumerate(expects):
         wrong = [label for label in expected.bottleneck if label not in LABELS]
         yield from (unknown_name(f"expects[{number}].bottleneck", label, LABELS) for label in wrong)
 
 
-def _own_result(claim: Claim) -> str:
-    return claim.result(claim.reference, claim.reference, better(claim))
-
-
 def measured_row(results: Results, claim: Claim) -> RatioRow | None:
     """The one row of ratios.csv that a claim is about, if there is one."""
     if claim.factor is None:
         return None
-    against = _level(results, claim, claim.factor, claim.against)
-    rows = [
-        row
-        for row in rows_at(results.ratios, point_of(results, claim))
-        if (row.factor, row.against, row.metric) == (claim.factor, against, claim.metric)
-    ]
+    compared = (claim.factor, _level(results, claim.factor, claim.against, claim.at.get(WORKLOAD)), claim.metric)
+    there = rows_at(results.ratios, point_of(results, claim))
+    rows = [row for row in there if (row.factor, row.against, row.metric) == compared]
     return rows[0] if len(rows) == 1 else None
 
 
 def point_of(results: Results, claim: Claim) -> Point:
     """Where a claim's first value was measured."""
-    return {factor: _level(results, claim, factor, level) for factor, level in claim.at.items()}
+    return {factor: _level(results, factor, level, claim.at.get(WORKLOAD)) for factor, level in claim.at.items()}
 
 
 def claim_of(table: Mapping[str, Any], path: str) -> Claim:
@@ -145,13 +142,9 @@ def better(claim: Claim) -> str:
     return trial_column(claim.metric).better if claim.metric in SUMMARISED else ""
 
 
-def _level(results: Results, claim: Claim, factor: str, level: Any) -> str:
-    """A level as the tables have it; of batches the ends of the ladder that the claim's workload has climbed."""
-    return _end(results, level, claim.at.get(WORKLOAD)) if factor == JOBS else level_text(level)
-
-
-def _end(results: Results, level: Any, workload: str | None) -> str:
-    if level not in (LEAST, MOST):
+def _level(results: Results, factor: str, level: Any, workload: str | None) -> str:
+    """A level as the tables have it; of batches the ends of the ladder that the workload has climbed."""
+    if factor != JOBS or level not in (LEAST, MOST):
         return level_text(level)
     ladder = results.levels(JOBS, {WORKLOAD: workload} if workload else {})
     return "" if not ladder else ladder[0] if level == LEAST else ladder[-1]
@@ -164,26 +157,28 @@ def _finding(results: Results, claim: Claim, claims: float) -> Finding:
         trials = list(filter(counts, rows_at(results.trials, point)))
         ours, by_valid, there = *_means(trials, claim, claims), bool(values_of(trials, claim.metric))
     else:
-        points.append({**point, claim.factor: _level(results, claim, claim.factor, claim.against)})
+        points.append({**point, claim.factor: _level(results, claim.factor, claim.against, claim.at.get(WORKLOAD))})
         row = measured_row(results, claim)
         ours, by_valid, there = *_ratio(claim, row, claims), row is not None
     if not there:
         return Finding(claim, NOT_TESTED, why="not measured")
-    others = [ceiling for at in points for ceiling in _ceilings(results, at) if not ceiling.hit]
+    others = [
+        f"{batch_name(ceiling.levels)} was limited by {ceiling.measured},"
+        f" not by {' or '.join(ceiling.expected.bottleneck)}"
+        for at in points
+        for ceiling in _ceilings(results, at)
+        if not ceiling.hit
+    ]
     if others:
-        said = [
-            f"{batch_name(ceiling.levels)} was limited by {ceiling.measured},"
-            f" not by {' or '.join(ceiling.expected.bottleneck)}"
-            for ceiling in others
-        ]
-        return Finding(claim, NOT_TESTED, ours, by_valid, why=listed(said))
-    answer = _answer(claim, ours)
-    doubted = by_valid is not None and _answer(claim, by_valid) != answer
-    return Finding(claim, INCONCLUSIVE if doubted else answer, ours, by_valid)
+        return Finding(claim, NOT_TESTED, ours, by_valid, why=listed(others))
+    result = answer(claim, ours)
+    doubted = by_valid is not None and answer(claim, by_valid) != result
+    return Finding(claim, INCONCLUSIVE if doubted else result, ours, by_valid)
 
 
-def _answer(claim: Claim, ours: Interval | None) -> str:
-    return claim.result(*ours.interval, better(claim)) if ours and ours.interval else INCONCLUSIVE
+def answer(claim: Claim, ours: Interval) -> str:
+    """What a number with its interval says of a claim."""
+    return claim.result(*ours.interval, better(claim)) if ours.interval else INCONCLUSIVE
 
 
 def _means(trials: Sequence[TrialRow], claim: Claim, claims: float) -> tuple[Interval, Interval | None]:
@@ -226,5 +221,4 @@ def _is_among(results: Results, trial: TrialRow, factor: str, levels: Sequence[A
     if factor not in trial.levels:
         return False
     workload = level_of(trial, WORKLOAD)
-    texts = [_end(results, level, workload) if factor == JOBS else level_text(level) for level in levels]
-    return level_of(trial, factor) in texts
+    return level_of(trial, factor) in [_level(results, factor, level, workload) for level in levels]

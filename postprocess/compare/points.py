@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 
 from tierbench.postprocess.compare.claims import claims_of
 from tierbench.postprocess.compare.judgement import FASTER, SLOWER
-from tierbench.postprocess.compare.sequential import Question, look_at, outcome
+from tierbench.postprocess.compare.sequential import WITHIN, Question, look_at, outcome
 from tierbench.postprocess.schema.run_rows import SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_of
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import counts, looks_of
 
-WITHIN = 0.05  # where the experiment does not say
 MOST_MORE = 20  # repetitions that it is worth while to ask for
 
 
@@ -82,10 +81,7 @@ def _standing(results: Results, line: str, row: SummaryRow, reference: SummaryRo
     compared = results.compared_with(reference, line, results.rate)
     if compared is None:
         return Standing(line, row)
-    result, by_valid = (
-        outcome(*ratio.inverted.interval, within(results)) if ratio.inverted.interval else ""
-        for ratio in (compared.ratio, compared.by_valid)
-    )
+    result, by_valid = (outcome(ratio.inverted, within(results)) for ratio in (compared.ratio, compared.by_valid))
     doubted = compared.is_doubted and result in (FASTER, SLOWER) and by_valid != result
     return Standing(line, row, compared.ratio, result, compared.by_valid if doubted else None)
 

@@ -24,7 +24,7 @@ from tierbench import names
 from tierbench.dags.claims import LEAST, MOST, Claim
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, level_text
 from tierbench.postprocess import stats
-from tierbench.postprocess.compare.claims import better, claim_of
+from tierbench.postprocess.compare.claims import answer, claim_of
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
@@ -35,6 +35,7 @@ from tierbench.postprocess.wording import between, counted, factor
 from tierbench.starts import IN_TURN
 
 MOST_REPEATS = 1000  # that are foretold
+WITHIN = 0.05  # a ratio nearer to 1 is no difference, where the experiment does not say
 OF_ONE_HOST = {*NIC.values(), "worker CPU", "door CPU", "gateway CPU"} - {"storage"}  # each access has its own
 
 Point = tuple[tuple[str, str], ...]  # the level of each factor, as texts
@@ -47,7 +48,7 @@ class Question:
     lines: str
     x: str
     metric: str = RATE
-    same_within: float = 0.05  # a ratio nearer to 1 is no difference
+    same_within: float = WITHIN
     claims: Sequence[Claim] = ()
     looks: Sequence[int] = ()  # after so many repetitions
 
@@ -77,7 +78,7 @@ class Comparison:
     ratio: Interval = field(default_factory=Interval)
     same_ceiling: str = ""  # what limits both, if it is one thing
     more: int | None = None  # repetitions until a difference as small as `resolves` shows; None: nobody can say
-    resolves: float = 0.05
+    resolves: float = WITHIN
 
     @property
     def is_open(self) -> bool:
@@ -171,7 +172,7 @@ def _of_lines(
             quantile = stats.tukey(len(points), found.df, number) if found and found.df else 0.0
             yield _comparison(
                 usable, first, second, name(first, second), found, question,
-                quantile, number * len(pairs), lambda low, high: outcome(low, high, question.same_within),
+                quantile, number * len(pairs), lambda ratio: outcome(ratio, question.same_within),
             )  # fmt: skip
 
 
@@ -193,8 +194,8 @@ def _of_claims(
             found = Compared(mean, len(values) - 1.0 if len(values) > 1 else None)
         factors = [float(dict(end)[claim.factor]) for end in ends] if claim.factor and claim.levels else [1.0, 1.0]
 
-        def result(low: float, high: float, claim: Claim = claim, steps: float = factors[0] / factors[1]) -> str:
-            return claim.result(low / steps, high / steps, better(claim))
+        def result(ratio: Interval, claim: Claim = claim, steps: float = factors[0] / factors[1]) -> str:
+            return answer(claim, ratio.over(steps))
 
         quantile = stats.student(found.df, number) if found and found.df else 0.0
         yield _comparison(usable, ends[0], ends[-1], str(claim.says), found, question, quantile, number, result)
@@ -202,14 +203,14 @@ def _of_claims(
 
 def _comparison(
     usable: Mapping[Point, Sequence[TrialRow]], first: Point, second: Point, name: str, found: Compared | None,
-    question: Question, quantile: float, together: float, result: Callable[[float, float], str],
+    question: Question, quantile: float, together: float, result: Callable[[Interval], str],
 ) -> Comparison:  # fmt: skip
     if found is None or not found.df:
         return Comparison(first, second, name, INCONCLUSIVE)
     repeats, near = min(len(usable[point]) for point in (first, second)), question.same_within
     ratio = found.ratio.as_of(found.df, quantile)
     enough = repeats >= LEAST_REPEATS and ratio.interval is not None
-    said = result(*ratio.interval) if enough and ratio.interval else INCONCLUSIVE
+    said = result(ratio) if enough else INCONCLUSIVE
     if said != INCONCLUSIVE:
         return Comparison(first, second, name, said, ratio, more=0, resolves=near)
     ceiling = _same_ceiling(usable[first], usable[second], near) if enough else ""
@@ -217,8 +218,11 @@ def _comparison(
     return Comparison(first, second, name, said, ratio, ceiling, more, near)
 
 
-def outcome(low: float, high: float, same_within: float) -> str:
-    """What the interval of a ratio says, of a metric of which more is better."""
+def outcome(ratio: Interval, same_within: float = WITHIN) -> str:
+    """What the interval of a ratio says, of a metric of which more is better; nothing without one."""
+    if ratio.interval is None:
+        return ""
+    low, high = ratio.interval
     if 1 / (1 + same_within) < low and high < 1 + same_within:
         return EQUIVALENT
     return FASTER if low > 1 else SLOWER if high < 1 else INCONCLUSIVE

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
-from tierbench.postprocess.compare.points import RunPoint, outcome, within
+from tierbench.postprocess.compare.points import RunPoint, within
+from tierbench.postprocess.compare.sequential import outcome
 from tierbench.postprocess.measures.saturation import FLAT, FULL, RISING
 from tierbench.postprocess.schema.rows import RATE, SENT, SUMMED
 from tierbench.postprocess.schema.run_rows import MEASURED, ScalingRow, SummaryRow
