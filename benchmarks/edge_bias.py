@@ -9,10 +9,10 @@ exactly. The figures are in docs/statistics.md. Takes some seconds.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
+from frame import options
 
 from tierbench.postprocess.measures.traffic import traffic
 from tierbench.postprocess.records.increments import intervals
@@ -73,17 +73,14 @@ def deviations(total: Total, count: int, trials: int, seed: int = 1) -> tuple[np
     edges = total(np.array([0.0, WINDOW_S]))
     truth = (edges[1] - edges[0]) * 8 / 1e6 / WINDOW_S
     servers = [[sampled(total, WINDOW_S / count, phase)] for phase in phases]
-    means = np.array(
-        [[traffic(server, *window).mean_mbps, traffic(server, *window, window).mean_mbps] for server in servers]
-    )
+    means = np.array([[traffic(server, *window, known, "tx_bytes").mean_mbps for known in (None, window)]
+                      for server in servers])  # fmt: skip
     off = 100 * (means / truth - 1)
     return off[:, 0], off[:, 1]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=400)
-    trials = parser.parse_args().trials
+    trials = options(__doc__, trials=400).trials
     print(f"{'':12} {'samples':>8} {'interpolated':>16} {'tierbench':>16}")
     for shape in (sharp, soft, bursts, background, late):
         for count in COUNTS:

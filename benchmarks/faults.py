@@ -97,89 +97,39 @@ def workers_client(scene: Scene) -> str:
     )
 
 
+def on(host: str, script: str) -> Callable[[Scene], None]:
+    """What a line of shell does on a host."""
+    return lambda scene: scene.shell(host, script) and None
+
+
 def stop_wrapper(scene: Scene) -> None:
     scene.shell(workers_client(scene), "kill -STOP $(pgrep -f '[c]lient.py.*--index' | head -1)")
-
-
-def hang_mount(scene: Scene) -> None:
-    scene.shell("wn03", "kill -STOP $(pgrep mfsmount)")
-
-
-def mend_mount(scene: Scene) -> None:
-    scene.shell("wn03", "kill -CONT $(pgrep mfsmount)")
-
-
-def cut_worker(scene: Scene) -> None:
-    """With the link its routes go, and do not come back by themselves."""
-    scene.shell("wn01", "ip route show >/run/routes; ip link set eth0 down")
-
-
-def mend_worker(scene: Scene) -> None:
-    scene.shell("wn01", "ip link set eth0 up; sort /run/routes | while read route; do ip route replace $route; done")
-
-
-def lose_routes(scene: Scene) -> None:
-    """As a link does that comes back without them."""
-    scene.shell("wn01", "ip route show >/run/routes; ip route del default; ip route del 198.18.2.11")
-
-
-def lock_execute(scene: Scene) -> None:
-    scene.shell("wn01", "d=$(condor_config_val EXECUTE); mount --bind $d $d; mount -o remount,bind,ro $d")
-
-
-def unlock_execute(scene: Scene) -> None:
-    scene.shell("wn01", "umount $(condor_config_val EXECUTE)")
 
 
 def kill_worker(scene: Scene) -> None:
     scene.host("wn01").namespaces.kill()
 
 
-def kill_gate(scene: Scene) -> None:
-    scene.shell("ce", "kill -KILL $(pgrep -f '[s]cripts/gate.py')")
-
-
-def kill_stop(scene: Scene) -> None:
-    scene.shell("ce", "kill -KILL $(pgrep -f '[s]cripts/stop.py')")
-
-
-def kill_xrootd(scene: Scene) -> None:
-    """The server that the clients read from, with what it takes to start it again."""
-    scene.shell(
-        "vmuf",
-        "p=$(pgrep -u xrootd -f -- '-n xrootd -c'); tr '\\0' '\\n' </proc/$p/cmdline >/run/mend.args;"
-        "stat -c %U /proc/$p >/run/mend.user; readlink /proc/$p/cwd >/run/mend.cwd; kill -KILL $p",
-    )
-
-
-def freeze_storage(scene: Scene) -> None:
-    """The object server does not answer for 8 s, and goes on as if nothing had been."""
-    scene.shell("oss", "p=$(pgrep mfschunkserver); kill -STOP $p; (sleep 8; kill -CONT $p) >/dev/null 2>&1 &")
+# With a worker's link its routes go, and do not come back by themselves.
+cut_worker = on("wn01", "ip route show >/run/routes; ip link set eth0 down")
+mend_worker = on("wn01", "ip link set eth0 up; sort /run/routes | while read route; do ip route replace $route; done")
+# The server that the clients read from, with what it takes to start it again.
+kill_xrootd = on(
+    "vmuf",
+    "p=$(pgrep -u xrootd -f -- '-n xrootd -c'); tr '\\0' '\\n' </proc/$p/cmdline >/run/mend.args;"
+    "stat -c %U /proc/$p >/run/mend.user; readlink /proc/$p/cwd >/run/mend.cwd; kill -KILL $p",
+)
+mend_xrootd = on(
+    "vmuf",
+    "cd $(cat /run/mend.cwd); xargs -d '\\n' setsid runuser -u $(cat /run/mend.user) --"
+    " </run/mend.args >/dev/null 2>&1 &",
+)
 
 
 def restart_xrootd(scene: Scene) -> None:
     """Its clients connect again and go on; what was on its way is sent twice."""
     kill_xrootd(scene)
     mend_xrootd(scene)
-
-
-def mend_xrootd(scene: Scene) -> None:
-    scene.shell(
-        "vmuf",
-        "cd $(cat /run/mend.cwd); xargs -d '\\n' setsid runuser -u $(cat /run/mend.user) --"
-        " </run/mend.args >/dev/null 2>&1 &",
-    )
-
-
-def fill_disk(scene: Scene) -> None:
-    """As far as it goes, for 40 s."""
-    scene.shell(
-        "ce", f"cd {HOME}; dd if=/dev/zero of=filler bs=1M 2>/dev/null; (sleep 40; rm filler) >/dev/null 2>&1 &"
-    )
-
-
-def restart_pool(scene: Scene) -> None:
-    scene.shell("ce", "kill -KILL $(pgrep -x condor_schedd) $(pgrep -f ^condor_collector)")
 
 
 def remove_client(scene: Scene) -> None:
@@ -195,17 +145,33 @@ def second_dag(scene: Scene) -> None:
 FAULTS = {
     "client removed by hand": Fault(remove_client),
     "wrapper stopped": Fault(stop_wrapper, read=30),
-    "mount hung": Fault(hang_mount, mend_mount, "direct", "dd", read=30),
+    "mount hung": Fault(
+        on("wn03", "kill -STOP $(pgrep mfsmount)"), on("wn03", "kill -CONT $(pgrep mfsmount)"), "direct", "dd", read=30
+    ),
     "worker cut off": Fault(cut_worker, mend_worker),
-    "worker without routes": Fault(lose_routes, mend_worker, early=True),
-    "execute folder read-only": Fault(lock_execute, unlock_execute, early=True),
+    "worker without routes": Fault(  # as a link is that comes back without them
+        on("wn01", "ip route show >/run/routes; ip route del default; ip route del 198.18.2.11"),
+        mend_worker,
+        early=True,
+    ),
+    "execute folder read-only": Fault(
+        on("wn01", "d=$(condor_config_val EXECUTE); mount --bind $d $d; mount -o remount,bind,ro $d"),
+        on("wn01", "umount $(condor_config_val EXECUTE)"),
+        early=True,
+    ),
     "xrootd killed": Fault(kill_xrootd, mend_xrootd, "wan-xrootd-public"),
     "xrootd restarted at once": Fault(restart_xrootd, access="wan-xrootd-public"),
-    "object server frozen for 8 s": Fault(freeze_storage),
-    "gate killed before the go": Fault(kill_gate, early=True),
-    "stop killed after the go": Fault(kill_stop),
-    "disk full for 40 s": Fault(fill_disk),
-    "schedd and collector killed": Fault(restart_pool),
+    "object server frozen for 8 s": Fault(  # and goes on as if nothing had been
+        on("oss", "p=$(pgrep mfschunkserver); kill -STOP $p; (sleep 8; kill -CONT $p) >/dev/null 2>&1 &")
+    ),
+    "gate killed before the go": Fault(on("ce", "kill -KILL $(pgrep -f '[s]cripts/gate.py')"), early=True),
+    "stop killed after the go": Fault(on("ce", "kill -KILL $(pgrep -f '[s]cripts/stop.py')")),
+    "disk full for 40 s": Fault(  # as far as it goes
+        on("ce", f"cd {HOME}; dd if=/dev/zero of=filler bs=1M 2>/dev/null; (sleep 40; rm filler) >/dev/null 2>&1 &")
+    ),
+    "schedd and collector killed": Fault(
+        on("ce", "kill -KILL $(pgrep -x condor_schedd) $(pgrep -f ^condor_collector)")
+    ),
     "second DAG in the run": Fault(second_dag),
     "worker vanished": Fault(kill_worker),
 }

@@ -8,12 +8,11 @@ pools; RUN is made if it is not there. Exit status 1: not all trials were comple
 
 from __future__ import annotations
 
-import argparse
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
+
+from frame import options, run_on_testbed
 
 from tierbench import json_files, names
 
@@ -59,23 +58,10 @@ def report(run: Path) -> bool:
 
 
 def main() -> bool:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("testbed")
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--ahead", action="store_true")
-    asked = parser.parse_args()
-    if not asked.run.exists():
-        with tempfile.TemporaryDirectory() as folder:
-            definition = Path(folder) / "full-pools.toml"
-            definition.write_text(
-                EXPERIMENT.format(clients=asked.clients, repeats=asked.repeats, ahead=str(asked.ahead).lower()),
-                encoding="utf-8",
-            )
-            command = ["tierbench", "testbed", "run", "-q", str(definition), "--name", asked.testbed]
-            subprocess.run([*command, "--into", str(asked.run)], check=False)
-    return report(asked.run)
+    asked = options(__doc__, "testbed", "run", clients=8, repeats=20, ahead=False)
+    text = EXPERIMENT.format(clients=asked.clients, repeats=asked.repeats, ahead=str(asked.ahead).lower())
+    run_on_testbed(asked.testbed, text, Path(asked.run))
+    return report(Path(asked.run))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from frame import HOME, offer
+
 from tierbench import names
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.records.trial import TrialData
@@ -30,7 +32,6 @@ from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
-HOME = f"/home/{USER}"
 WORKERS = 2
 OTHER_JOBS = 8  # slots for a worker's flush and sampler
 EXPERIMENT = """
@@ -185,14 +186,11 @@ def figures(data: TrialData, course: Course, clients: int) -> Iterator[tuple[str
 
 def measure(bed: Testbed, clients: int, minutes: float) -> bool:
     """Run both trials; whether both came to their ends."""
-    ce, writer = bed.host("ce"), bed.host(bed.topology.writer.name)
-    definition, run = f"{HOME}/gate-scale-{clients}.toml", f"{HOME}/runs/gate-scale-{clients}"
-    for host in (ce, writer):
-        host.put(definition, EXPERIMENT.format(clients=clients), user=USER)
-    writer.run("tierbench", "replicas", definition, "--site", "testbed", user=USER, timeout=300)
+    ce, run = bed.host("ce"), f"{HOME}/runs/gate-scale-{clients}"
+    definition = offer(bed, f"gate-scale-{clients}", EXPERIMENT.format(clients=clients))
     ce.run("mkdir", "-p", f"{HOME}/runs", user=USER)
     here = Path(f"/proc/{ce.pid}/root{run}")
-    asked = ["tierbench", "run", definition, "--site", "testbed", "--no-links", "--into", run]
+    asked = ["tierbench", "run", *definition, "--no-links", "--into", run]
     processes, deadline = Processes(list(bed.hosts.values())), time.monotonic() + 60 * minutes
     watcher = subprocess.Popen(
         ce.command(asked, USER), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -10,10 +10,10 @@ of runs that end when they are answered: one of so many lines is better by a tru
 
 from __future__ import annotations
 
-import argparse
 import itertools
 
 import numpy as np
+from frame import options
 
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER
 from tierbench.postprocess.compare.sequential import Question, look_at
@@ -78,11 +78,8 @@ def until_answered(chance, lines, ratio, scatter, at_most, runs):
     for _ in range(runs):
         rates = 400 * np.exp(chance.normal(0, scatter, (lines, at_most)) + chance.normal(0, 0.05, at_most))
         rates[0] *= ratio
-        rows = [
-            trial(f"way{line}", repeat, float(rates[line, repeat]))
-            for repeat in range(at_most)
-            for line in range(lines)
-        ]
+        places = itertools.product(range(at_most), range(lines))
+        rows = [trial(f"way{line}", repeat, float(rates[line, repeat])) for repeat, line in places]
         for number in question.looks:
             look = look_at([row for row in rows if row.repeat < number], question)
             if look.is_enough:
@@ -97,42 +94,26 @@ def until_answered(chance, lines, ratio, scatter, at_most, runs):
 
 def trial(access, repeat, mbps):
     levels = {"access": access, "workload": "root", "jobs": 8}
-    return TrialRow(
-        trial=f"{access} #{repeat}",
-        levels=levels,
-        repeat=repeat,
-        position=repeat,
-        state="complete",
-        delivered_mbps=mbps,
-    )
+    name, place = f"{access} #{repeat}", {"repeat": repeat, "position": repeat}
+    return TrialRow(trial=name, levels=levels, **place, state="complete", delivered_mbps=mbps)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=400)
-    runs = parser.parse_args().runs
+    runs = options(__doc__, runs=400).runs
     chance = np.random.default_rng(1)
     print("| scatter | n = 2 | 3 | 5 | 10 |\n|---|---|---|---|---|")
     for kind in KINDS:
         print(f"| {kind} |", " | ".join(coverage(chance, kind, n, runs) for n in (2, 3, 5, 10)), "|", flush=True)
     print("\n| equal points | panels | scatter | answer | compare |\n|---|---|---|---|---|")
-    for points, panels, kind in (
-        *((k, 1, KINDS[0]) for k in (2, 4, 12, 24)),
-        (4, 4, KINDS[0]),
-        (4, 1, KINDS[1]),
-        (4, 1, KINDS[3]),
-    ):
-        answer, change = (
-            false_answer(chance, kind, points, panels, 3, runs),
-            false_change(chance, kind, points, 3, runs),
-        )
+    equal = ((points, 1, KINDS[0]) for points in (2, 4, 12, 24))
+    for points, panels, kind in (*equal, (4, 4, KINDS[0]), (4, 1, KINDS[1]), (4, 1, KINDS[3])):
+        answer = false_answer(chance, kind, points, panels, 3, runs)
+        change = false_change(chance, kind, points, 3, runs)
         print(f"| {points} | {panels} | {kind} | {answer} | {change} |", flush=True)
     print("\n| lines | true ratio | scatter | wrong | open | repetitions |\n|---|---|---|---|---|---|")
     for lines, ratio, scatter in itertools.product((2, 4, 8), (1.0, 1.05, 1.2), (0.02, 0.05)):
-        print(
-            f"| {lines} | {ratio:g} | {scatter:.0%} | {until_answered(chance, lines, ratio, scatter, 10, runs)} |",
-            flush=True,
-        )
+        cells = until_answered(chance, lines, ratio, scatter, 10, runs)
+        print(f"| {lines} | {ratio:g} | {scatter:.0%} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ exit status: 0 each interval that was given holds the truth in 90 % of the runs 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from frame import options
 
 from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
 from tierbench.postprocess.stats import Interval
@@ -73,28 +73,12 @@ CASES = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=400)
-    options = parser.parse_args()
-    heads = (
-        "curve",
-        "n",
-        "scatter",
-        "full",
-        "at once",
-        "not full",
-        "cannot",
-        "knee",
-        "width",
-        "plateau",
-        "each",
-        "next",
-    )
-    print(" | ".join(heads))
+    runs = options(__doc__, runs=400).runs
+    print("curve | n | scatter | full | at once | not full | cannot | knee | width | plateau | each | next")
     worst = 1.0
     for case in CASES:
         for repeats, scatter in ((3, 0.02), (5, 0.02), (3, 0.05)):
-            shares = coverage(case, repeats, scatter, options.runs)
+            shares = coverage(case, repeats, scatter, runs)
             worst = min([worst, *shares])
     if worst < LEAST:
         sys.exit(f"an interval holds the truth in {worst:.2f} of the runs only")

@@ -10,15 +10,14 @@ exit status: 0 the page is no larger than 10 MB, and a trial more costs less tha
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+from frame import options, step
 
 HERE = Path(__file__).resolve()
 HOSTS, END = 10, 20.0
@@ -38,39 +37,29 @@ REPORT = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--samples", type=int, default=10_000_000)
-    parser.add_argument("--folder", type=Path, help="where there is room (default: the temporary folder)")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+    asked = options(__doc__, trials=1000, samples=10_000_000, folder=Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
         run = Path(folder) / "run"
-        each = options.samples // options.trials // HOSTS
-        print(f"writing {options.trials} trials of {HOSTS} hosts, {each} samples each, to {run}", flush=True)
-        write_run(run, options.trials, each)
+        each = asked.samples // asked.trials // HOSTS
+        print(f"writing {asked.trials} trials of {HOSTS} hosts, {each} samples each, to {run}", flush=True)
+        write_run(run, asked.trials, each)
         os.sync()
         print(f"{'':36} {'seconds':>8} {'of CPU':>8} {'GB peak':>8}")
-        whole = step("tables, all trials", TABLES, run)
-        again = step("tables again, nothing new", TABLES, run)
-        add_trial(run, options.trials, each)
-        more = step("tables, one trial more", TABLES, run)
-        step("report", REPORT, run)
+        whole = show("tables, all trials", TABLES, run)
+        again = show("tables again, nothing new", TABLES, run)
+        _trial(run, ACCESSES[0], BATCHES[0], asked.trials, asked.trials, each)
+        more = show("tables, one trial more", TABLES, run)
+        show("report", REPORT, run)
         page = (run / "report.html").stat().st_size
         print(f"report.html {page / 1e6:.1f} MB, samples.csv {(run / 'samples.csv').stat().st_size / 1e9:.2f} GB")
     if page > LARGEST_PAGE or max(again, more) > whole / 2:
         sys.exit("the page is too large, or a trial more costs too much")
 
 
-def step(name: str, program: str, run: Path) -> float:
-    """Run a step in a process of its own; print how it did, return its CPU time, which other load touches less."""
-    before = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-c", program, str(run)], stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - before
-    if status:
-        sys.exit(f"{name}: failed")
-    computed = usage.ru_utime + usage.ru_stime
-    print(f"{name:36} {seconds:8.1f} {computed:8.1f} {usage.ru_maxrss / 1e6:8.2f}", flush=True)
+def show(name: str, program: str, run: Path) -> float:
+    """Run a step in a process of its own and print how it did; its CPU time."""
+    seconds, computed, peak_gb = step(name, sys.executable, "-c", program, run)
+    print(f"{name:36} {seconds:8.1f} {computed:8.1f} {peak_gb:8.2f}", flush=True)
     return computed
 
 
@@ -87,10 +76,6 @@ def write_run(run: Path, trials: int, each: int) -> None:
     plan |= {"report": {"lines": "access", "x": "jobs", "panels": ["workload"], "counterpart": "", "baseline": ""}}
     for name, content in {"plan": plan, "site": {"name": "synthetic"}, "experiment": {"name": "synthetic"}}.items():
         (run / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
-
-
-def add_trial(run: Path, number: int, each: int) -> None:
-    _trial(run, ACCESSES[0], BATCHES[0], number, number, each)
 
 
 def _trial(run: Path, access: str, jobs: int, repeat: int, index: int, each: int) -> None:

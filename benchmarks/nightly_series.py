@@ -15,12 +15,13 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from frame import HOME, offer
+
 from tierbench import names
 from tierbench.testbed.services.conditions import WORDS
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
-HOME = f"/home/{USER}"
 NAME = "series"
 LOWERED_MBPS = 100
 LOWERED_BEFORE = 7  # as many nights as it takes to know how much they scatter
@@ -66,10 +67,7 @@ class Series:
         return self.ce.run(*command, user=USER, check=False, timeout=300).stdout
 
     def prepare(self, minutes: int) -> None:
-        for host in (self.ce, self.testbed.host("vmuf")):
-            host.put(f"{HOME}/{NAME}.toml", EXPERIMENT, user=USER)
-        definition = [f"{HOME}/{NAME}.toml", "--site", "testbed"]
-        self.testbed.host("vmuf").run("tierbench", "replicas", *definition, user=USER, timeout=300)
+        definition = offer(self.testbed, NAME, EXPERIMENT)
         self.ce.put(f"{HOME}/receiver.py", RECEIVER, user=USER)
         self.ce.run("sh", "-c", f"setsid python3 {HOME}/receiver.py >{HOME}/posted.jsonl 2>&1 &")
         self.ce.run("mkdir", "-p", f"{HOME}/textfile", user=USER)

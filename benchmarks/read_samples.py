@@ -6,21 +6,20 @@ usage: python benchmarks/read_samples.py [--samples 10000000] [--pandas PYTHON] 
 
 Each contender is a process of its own; its time and its peak memory are printed, and the ratios to
 pandas. The data is synthetic: 10 hosts, 10,000 samples a file, 25 columns each. PYTHON is one that has
-pandas, such as of a scratch venv. All is read from the page cache where that is large enough.
+pandas, such as of a scratch venv; in DIR is room for 12 GB. All is read from the page cache where that is large enough.
 
 exit status: 0 tierbench took no longer than pandas; 1 it took longer somewhere
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+from frame import options, step
 
 HERE = Path(__file__).resolve()
 HOSTS = 10
@@ -63,21 +62,17 @@ print(len(tables(Path(sys.argv[1])).trials), file=sys.stderr)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=10_000_000)
-    parser.add_argument("--pandas", default=sys.executable, metavar="PYTHON", help="a python that has pandas")
-    parser.add_argument("--folder", type=Path, help="where there is room for 12 GB (default: the temporary folder)")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+    asked = options(__doc__, samples=10_000_000, pandas=sys.executable, folder=Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
         run, wide, narrow = Path(folder, "run"), Path(folder, "wide.csv"), Path(folder, "narrow.csv")
-        print(f"writing {options.samples:,} synthetic samples", flush=True)
-        counters = write_data(run, wide, narrow, max(1, options.samples // HOSTS // RECORDS))
+        print(f"writing {asked.samples:,} synthetic samples", flush=True)
+        counters = write_data(run, wide, narrow, max(1, asked.samples // HOSTS // RECORDS))
         os.sync()  # or writing the data back would slow down whoever comes first
         print(f"{'':44} {'seconds':>8} {'GB peak':>8} {'of pandas':>10}")
-        pandas = report("all counters: pandas", options.pandas, PANDAS, wide, counters)
+        pandas = report("all counters: pandas", asked.pandas, PANDAS, wide, counters)
         grouped = report("all counters: tierbench", sys.executable, GROUPED, run, counters, pandas)
         written = report("to all tables, samples.csv too: tierbench", sys.executable, TABLES, run, counters, pandas)
-        narrow_pandas = report("sent bytes only: pandas", options.pandas, PANDAS, narrow, "tx_bytes")
+        narrow_pandas = report("sent bytes only: pandas", asked.pandas, PANDAS, narrow, "tx_bytes")
         sent = report("sent bytes only: tierbench", sys.executable, GROUPED, run, "tx_bytes", narrow_pandas)
     if max(grouped, written) > pandas or sent > narrow_pandas:
         sys.exit("tierbench took longer than pandas")
@@ -85,14 +80,8 @@ def main() -> None:
 
 def report(name: str, python: str, program: str, data: Path, counters: str, pandas: float | None = None) -> float:
     """Run a contender, print how it did, return its seconds."""
-    before = time.perf_counter()
-    process = subprocess.Popen([python, "-c", program, str(data), counters], stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - before
-    if status:
-        sys.exit(f"{name}: failed; does {python} have what it needs?")
-    ratio = f"{seconds / pandas:10.2f}" if pandas else f"{1:10.2f}"
-    print(f"{name:44} {seconds:8.1f} {usage.ru_maxrss / 1e6:8.2f} {ratio}", flush=True)
+    seconds, _, peak_gb = step(name, python, "-c", program, data, counters)
+    print(f"{name:44} {seconds:8.1f} {peak_gb:8.2f} {seconds / (pandas or seconds):10.2f}", flush=True)
     return seconds
 
 

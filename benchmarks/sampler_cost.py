@@ -78,18 +78,9 @@ def line(rate: int, name: str, runs: Sequence[Run]) -> str:
 
 
 def sample(sampler: Path, rate_hz: int, options: argparse.Namespace) -> Run:
-    arguments = [
-        "--trial",
-        "cost",
-        "--role",
-        "benchmark",
-        "--interface",
-        options.interface,
-        "--period",
-        str(1 / rate_hz),
-    ]
+    arguments = ["--trial", "cost", "--role", "benchmark", "--interface", options.interface, "--period", 1 / rate_hz]
     with tempfile.NamedTemporaryFile() as out:
-        process = subprocess.Popen([options.python, str(sampler), *arguments], stdout=out)
+        process = subprocess.Popen([options.python, str(sampler), *map(str, arguments)], stdout=out)
         while records(out.name) < SETTLED_RECORDS:
             if process.poll() is not None:
                 sys.exit(f"the sampler ended with exit code {process.returncode}")

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from frame import run_on_testbed
 
 from tierbench import json_files, names
 from tierbench.postprocess.records.load_trial import read_trial
@@ -83,12 +82,7 @@ def main() -> None:
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     run = Path(sys.argv[2] if len(sys.argv) == 3 else "runs/started-ahead")
-    if not run.exists():
-        with tempfile.TemporaryDirectory() as folder:
-            definition = Path(folder) / "started-ahead.toml"
-            definition.write_text(EXPERIMENT, encoding="utf-8")
-            asked = ["tierbench", "testbed", "run", str(definition), "--name", sys.argv[1], "--into", str(run)]
-            subprocess.run(asked, check=False)
+    run_on_testbed(sys.argv[1], EXPERIMENT, run)
     report(run)
 
 

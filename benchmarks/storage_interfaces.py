@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 
+from frame import HOME, offer
+
 from tierbench import names
 from tierbench.testbed.network import port, rate_limit
 from tierbench.testbed.offered import INSTALLED
@@ -19,7 +21,6 @@ from tierbench.testbed.services.filesystem import STORAGE
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import UF, USER, Nic
 
-HOME = f"/home/{USER}"
 EXPERIMENT = """
 name = "storage-interfaces"
 question = "Do several interfaces of the storage add up to what is read?"
@@ -73,11 +74,9 @@ def main() -> None:
     of_storage = re.compile(r'(\[samplers\.oss\]\nhost = "[^"]+"\ninterface = )"eth0"')
     site, changed = of_storage.subn(lambda found: f"{found[1]}{devices}".replace("'", '"'), site)
     assert changed == 1  # noqa: S101 - the shipped site's file
-    for host in (ce, bed.host("vmuf")):
-        host.put(f"{HOME}/interfaces.toml", EXPERIMENT, user=USER)
+    for host in (ce, bed.host(bed.topology.writer.name)):
         host.put(f"{HOME}/interfaces-site.toml", site, user=USER)
-    asked = [f"{HOME}/interfaces.toml", "--site", f"{HOME}/interfaces-site.toml"]
-    bed.host("vmuf").run("tierbench", "replicas", *asked, user=USER, timeout=300)
+    asked = offer(bed, "interfaces", EXPERIMENT, f"{HOME}/interfaces-site.toml")
     run = f"{HOME}/storage-interfaces"
     print(ce.run("tierbench", "run", *asked, "--no-links", "--into", run, user=USER, timeout=600).stdout)
     trials = csv.DictReader(ce.read(f"{run}/{names.TRIALS_CSV}", USER).decode().splitlines())

@@ -2,14 +2,13 @@
 
 usage: python benchmarks/testbed_access.py [--workers N] [--mb N]       (as root; a few minutes)
 
-Brings a testbed of its own up, measures each link with iperf3, then reads by each method with one
-stream and with sixteen, caches cold; prints rates in Mb/s and the share of this machine's cores
-that was busy. docs/testbed.md holds reference figures.
+Brings a testbed of its own up with N private and N public workers, measures each link with iperf3, then reads by each
+method with one stream and with sixteen, of files of so many MiB, caches cold; prints rates in Mb/s and the share of
+this machine's cores that was busy. docs/testbed.md holds reference figures.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -18,6 +17,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from frame import options
 
 from tierbench.site_configs.site import load_site
 from tierbench.testbed.check import AccessMethod, Check, access_methods
@@ -64,10 +65,7 @@ def read(hosts: dict[str, RunningHost], method: AccessMethod, paths: list[str]) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", type=int, default=8, help="private and public workers, each (%(default)s)")
-    parser.add_argument("--mb", type=int, default=64, help="MiB of each file (%(default)s)")
-    arguments = parser.parse_args()
+    arguments = options(__doc__, workers=8, mb=64)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill takes the testbed down, too
     testbed = Testbed(f"bench-{os.getpid()}")
     settings = Settings(private_workers=arguments.workers, public_workers=arguments.workers, slots_per_worker=4)
