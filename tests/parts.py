@@ -3,15 +3,12 @@
 The testbed's tests mostly wait for jobs, so that the others, at a lower priority, have what they leave of the cores.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,10 +30,10 @@ class Part:
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
-    def log(self) -> Path:
+    def log(self):
         return LOGS / f"{self.name}.log"
 
-    def run(self) -> None:
+    def run(self):
         begin = time.monotonic()
         with self.log.open("wb") as log:
             # Whoever started this may ignore SIGINT, as a shell has what it runs in the background do; pytest must not.
@@ -46,21 +43,21 @@ class Part:
         self.status = self.process.returncode = os.waitstatus_to_exitcode(status)
         self.seconds, self.cpu_s = time.monotonic() - begin, used.ru_utime + used.ru_stime
 
-    def break_off(self) -> None:
+    def break_off(self):
         if self.process and self.status is None:
             os.killpg(self.process.pid, signal.SIGINT)
 
     @property
-    def text(self) -> str:
+    def text(self):
         return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
 
     @property
-    def so_far(self) -> str:
+    def so_far(self):
         done = re.findall(r"\[ *(\d+%)\]", self.text)
         return f"{self.name} {done[-1] if done else 'begins'}"
 
     @property
-    def result(self) -> str:
+    def result(self):
         lines = [line for line in self.text.splitlines() if line.strip()]
         return lines[-1] if lines else f"exit status {self.status}"
 
@@ -74,27 +71,27 @@ LANES = (
 )
 
 
-def say(words: str) -> None:
+def say(words):
     print(words, flush=True)
 
 
-def run(lane: list[Part]) -> None:
+def run(lane):
     for part in lane:
         part.run()
         say(f"{part.name}: {'passed' if part.status == 0 else 'FAILED'} after {part.seconds / 60:.1f} min")
 
 
-def parts() -> Iterator[Part]:
+def parts():
     for lane in LANES:
         yield from lane
 
 
-def main() -> int:
+def main():
     LOGS.mkdir(parents=True, exist_ok=True)
     for part in parts():
         part.log.unlink(missing_ok=True)
 
-    def break_off(*_: object) -> None:
+    def break_off(*_):
         say("broken off; the testbeds go")
         for part in parts():
             part.command = ["false"]  # what has not begun does not

@@ -1,14 +1,11 @@
 """The client, run as the process it is in a job. ROOT, CMSSW, Kerberos and HTCondor are stand-ins: small scripts."""
 
-from __future__ import annotations
-
 import json
 import os
+import shutil
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from tests.unit.shipped import PYTHON, ship
 
@@ -20,7 +17,7 @@ SIZE = 3_000_001
 class Job:
     """A job's scratch directory with what was shipped into it, and clients run there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         self.environment = {
             **os.environ,
@@ -33,46 +30,61 @@ class Job:
         self.replica.write_bytes(os.urandom(SIZE))
         self.offer(self.replica, SIZE)
 
-    def offer(self, url: str | Path, size: int | str) -> None:
+    def offer(self, url, size):
         (self.folder / "replicas.txt").write_text(f"{url}\t{size}\n")
 
-    def script(self, name: str, *lines: str) -> Path:
+    def script(self, name, *lines):
         """Put a stand-in beside the client, or into bin/ on the PATH."""
         script = self.folder / name
         script.write_text("\n".join(("#!/bin/sh", *lines)) + "\n")
         script.chmod(0o755)
         return script
 
-    def start(self, client: str, *more: str) -> subprocess.Popen[str]:
+    def start(self, client, *more):
         command = [PYTHON, "client.py", "--trial", "t", "--index", "0", "--replicas", "replicas.txt"]
         return subprocess.Popen(
             [*command, "--client", client, *more], cwd=self.folder, env=self.environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def run(self, client: str, *more: str, options: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    def run(self, client, *more, options=None):
         """The events of a client's record, by their names; its exit status is 0."""
         process = self.start(client, *more, *(["--options", json.dumps(options)] if options else []))
         return events(process)
 
-    def end(self, client: str, *more: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
+    def end(self, client, *more, options=None):
         return self.run(client, *more, options=options)["end"]
 
 
-def events(process: subprocess.Popen[str]) -> dict[str, dict[str, Any]]:
+def as_a_job(run, sandbox, client, replica, size):
+    """The record of a run's first trial's client, from a process that has what HTCondor would transfer alone."""
+    trial = sorted((run / "trials").iterdir())[0]
+    sandbox.mkdir()
+    for path in (run / "scripts/client.py", trial / "trial.json", *(run / "scripts/programs").iterdir()):
+        shutil.copy(path, sandbox)
+    (sandbox / "replicas.txt").write_text(f"{replica}\t{size}\n")
+    asked = ["--trial", "t", "--index", "0", "--client", client, "--replicas", "replicas.txt"]
+    job = subprocess.run(
+        [PYTHON, "-I", "client.py", *asked, "--options", "trial.json"], cwd=sandbox, check=True,
+        env={**os.environ, "_CONDOR_SCRATCH_DIR": str(sandbox)}, capture_output=True, text=True,
+    )  # fmt: skip
+    return [json.loads(line) for line in job.stdout.splitlines()]
+
+
+def events(process):
     output, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     return {line["event"]: line for line in map(json.loads, output.splitlines())}
 
 
-def until(condition: Callable[[], object]) -> None:
+def until(condition):
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
 
 
-def is_running(pid: str) -> bool:
+def is_running(pid):
     """Whether a process is more than an entry that nobody has looked at yet."""
     try:
         return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"

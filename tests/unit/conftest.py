@@ -1,30 +1,25 @@
 """What several files of tests take: the plan of quick at the testbed, a client in a job, and the sampler."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.unit.client_process import Job
 from tests.unit.quick_plan import POOL, larger_quick
-from tests.unit.sampler_process import Start
 from tests.unit.shipped import PYTHON, ship
-from tierbench.dags.experiment import Experiment
-from tierbench.dags.plan import Plan, expand
+from tierbench.dags.experiment import load_experiment
+from tierbench.dags.plan import expand
 from tierbench.postprocess.plots import canvas
-from tierbench.site_configs.site import Site, find_site
+from tierbench.site_configs.site import find_site
 
 
-def pytest_report_header() -> str:
+def pytest_report_header():
     return f"what is shipped runs on {PYTHON}"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _coarse_pictures() -> Iterator[None]:
+def _coarse_pictures():
     """Of figures that are written, tests look at the files and at the SVG, and at no pixel."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canvas, "DPI", 20)
@@ -32,7 +27,7 @@ def _coarse_pictures() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _allows_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _allows_clients(tmp_path_factory):
     """Tests' own clients are read without a question."""
     allowed = tmp_path_factory.mktemp("allowed") / "allowed"
     allowed.write_text("/\n")
@@ -42,7 +37,7 @@ def _allows_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _ends_its_threads() -> Iterator[None]:
+def _ends_its_threads():
     """A thread that outlives its test fails in another one, and that one is blamed."""
     before = set(threading.enumerate())
     yield
@@ -52,38 +47,63 @@ def _ends_its_threads() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def site() -> Site:
+def site():
     return find_site("testbed")
 
 
 @pytest.fixture(scope="module")
-def quick() -> Experiment:
+def quick():
     return larger_quick()
 
 
 @pytest.fixture(scope="module")
-def plan(site: Site, quick: Experiment) -> Plan:
+def plan(site, quick):
     return expand(site, quick, POOL)
 
 
+def read_experiment(folder, name, text):
+    path = folder / f"{name}.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_experiment(path)
+
+
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def load(tmp_path):
+    """Reads an experiment from its text, with pieces of it replaced."""
+
+    def load(text, *changes, name="experiment"):
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new, 1)
+        return read_experiment(tmp_path, name, text)
+
+    return load
+
+
+@pytest.fixture
+def variant(tmp_path):
+    """Reads an experiment that extends a shipped one, or another."""
+    return lambda text, base="quick": read_experiment(tmp_path, "mine", f'extends = "{base}"\nname = "mine"\n{text}\n')
+
+
+@pytest.fixture
+def job(tmp_path):
     return Job(tmp_path)
 
 
 @pytest.fixture
-def out(tmp_path: Path) -> Path:
+def out(tmp_path):
     return tmp_path / "host.samples"
 
 
 @pytest.fixture
-def start(tmp_path: Path, out: Path) -> Iterator[Start]:
+def start(tmp_path, out):
     """Starts the sampler in an empty folder, on loopback at 50 Hz unless told otherwise."""
-    started: list[subprocess.Popen[bytes]] = []
+    started = []
     folder = tmp_path / "job"
     folder.mkdir()
 
-    def start(*options: str, stdout: int | None = None, script: Path | None = None) -> subprocess.Popen[bytes]:
+    def start(*options, stdout=None, script=None):
         usual = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.02"]
         command = [PYTHON, str(script or ship(tmp_path, "sampler.py")), *usual, *options]
         with out.open("wb") as file:

@@ -1,13 +1,8 @@
 """Start gate and stop, run as HTCondor runs them: in a trial's directory, beside lock.py, without any environment."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from tests.unit.shipped import PYTHON, ship
 from tierbench import names
@@ -22,7 +17,7 @@ LIMITS = {"ready_s": 60, "end_s": 60, "read_s": 50, "stall_s": 60, "away_s": 60,
 class Gate:
     """Gate and stop at work on a trial of two clients, a flushed host and a sampler."""
 
-    def __init__(self, run: Path, start: dict[str, Any] = TOGETHER, *, at_work: bool = True, **limits: float) -> None:
+    def __init__(self, run, start=TOGETHER, *, at_work=True, **limits):
         scripts = run / names.SCRIPTS
         scripts.mkdir()
         ship(scripts)
@@ -41,27 +36,27 @@ class Gate:
         (self.trial / names.TRIAL).write_text(json.dumps(definition))
         (run / names.LOCK_HOLDER).write_text("one")
         self.scripts = scripts
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes = []
         if at_work:
             self.start()
 
-    def start(self) -> None:
+    def start(self):
         # As HTCondor's local universe does it: no environment at all.
         self.processes = [
             subprocess.Popen([PYTHON, self.scripts / name], cwd=self.trial, env={}) for name in ("gate.py", "stop.py")
         ]
         self.gate, self.stop = self.processes
 
-    def kill(self) -> None:
+    def kill(self):
         for process in self.processes:
             process.kill()
             process.wait()
 
-    def log(self, name: str, *lines: str) -> None:
+    def log(self, name, *lines):
         with (self.trial / name).open("a") as file:
             file.writelines(f"{line}\n...\n" for line in lines)
 
-    def add_sampler(self, host: str, role: str) -> None:
+    def add_sampler(self, host, role):
         """Those that read this begin with it."""
         self.kill()
         trial = json.loads((self.trial / names.TRIAL).read_text())
@@ -70,17 +65,17 @@ class Gate:
         self.start()
 
     @property
-    def waits_for(self) -> str:
+    def waits_for(self):
         """What it tells of waiting for."""
         try:
             return str(json.loads((self.trial / names.WAITING_FOR).read_text())["what"])
         except FileNotFoundError:
             return ""
 
-    def flushed(self) -> None:
+    def flushed(self):
         (self.trial / names.flush_report("wn01")).write_text('{"status": "ok"}')
 
-    def sampling(self, *bytes_sent: int) -> None:
+    def sampling(self, *bytes_sent):
         """A header and the records so far."""
         columns = [{"name": name} for name in ("mono_ns", "rx_bytes", "tx_bytes")]
         header = json.dumps({"tierbench": "samples", "columns": columns, "record_bytes": 40})
@@ -88,44 +83,43 @@ class Gate:
         (self.trial / names.sample_file("oss")).write_text("\n".join([header, *records]) + "\n")
 
     @property
-    def why(self) -> str:
+    def why(self):
         """Why the trial was called off; DAGMan then removes its jobs."""
         wait_until((self.trial / names.CALLED_OFF).exists)
         assert sorted((self.gate.wait(120), self.stop.wait(120))) == [0, CALLED_OFF]  # one of them has
         return str(json.loads((self.trial / names.CALLED_OFF).read_text())["reason"])
 
-    def tells(self, client: int, **record: Any) -> None:
+    def tells(self, client, **record):
         with (self.trial / names.client_output(client)).open("a") as file:
             file.write(json.dumps(record) + "\n")
 
-    def begun(self, *clients: int) -> None:
+    def begun(self, *clients):
         for n in clients:
             self.log(names.CLIENTS_LOG, f"000 (7.00{n}.000) {WHEN} Job submitted from host: <198.18.2.11:9618>")
             self.log(
                 names.CLIENTS_LOG, f"001 (7.00{n}.000) {WHEN} Job executing on host: <>\n\tSlotName: slot1_{n}@wn0{n}"
             )
 
-    def terminated(self, *clients: int) -> None:
+    def terminated(self, *clients):
         how = "Job terminated.\n\t(1) Normal termination (return value 0)"
         self.log(names.CLIENTS_LOG, *(f"005 (7.00{n}.000) {WHEN} {how}" for n in clients))
 
-    def ready(self, *clients: int) -> None:
+    def ready(self, *clients):
         self.begun(*clients)
         self.log(names.CLIENTS_LOG, *(f"008 (7.00{n}.000) {WHEN} TIERBENCH READY {n}" for n in clients))
 
-    def said(self) -> dict[str, Any]:
+    def said(self):
         wait_until((self.trial / names.GO).exists)
-        said: dict[str, Any] = json.loads((self.trial / names.GO).read_text())
-        return said
+        return json.loads((self.trial / names.GO).read_text())
 
-    def open(self) -> None:
+    def open(self):
         self.flushed()
         self.sampling()
         self.ready(0, 1)
         self.said()
 
 
-def wait_until(ready: Callable[[], bool]) -> None:
+def wait_until(ready):
     deadline = time.monotonic() + 120
     while not ready():
         assert time.monotonic() < deadline

@@ -1,14 +1,10 @@
 """A small service on this machine that answers globus-cli as Globus documents its Transfer API, and copies nothing."""
 
-from __future__ import annotations
-
 import json
 import threading
 import uuid
-from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 TOKEN = {
     "access_token": "a", "scope": "urn:globus:auth:scope:transfer.api.globus.org:all", "expires_in": 172800,
@@ -19,15 +15,15 @@ TOKEN = {
 class Service:
     """What it was asked, and what becomes of each task."""
 
-    def __init__(self, **of_task: Any) -> None:
-        self.submitted: list[dict[str, Any]] = []
-        self.cancelled: list[str] = []
+    def __init__(self, **of_task):
+        self.submitted = []
+        self.cancelled = []
         self.of_task = of_task
         self.answers_after_s = 0.0  # what it has accepted
         self.ended = threading.Event()
         self.url = ""
 
-    def answer(self, method: str, path: str, body: str) -> dict[str, Any]:
+    def answer(self, method, path, body):
         if path.endswith("/oauth2/token"):
             return TOKEN
         if path.endswith("/submission_id"):
@@ -50,11 +46,11 @@ class Service:
 
 
 @contextmanager
-def serving(service: Service) -> Iterator[Service]:
+def serving(service):
     """The service behind a port of this machine."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
             said = json.dumps(service.answer(self.command, self.path, body)).encode()
             self.send_response(202 if self.path.endswith("/transfer") else 200)
@@ -65,7 +61,7 @@ def serving(service: Service) -> Iterator[Service]:
 
         do_POST = do_GET  # noqa: N815
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, *_):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

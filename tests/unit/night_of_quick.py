@@ -1,12 +1,7 @@
 """A nightly named quick, and its nights: what tests of a nightly define, measure and close."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-
-import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
@@ -25,7 +20,7 @@ WORSE = Change("worse", "lan", SINCE_NS, "WARNING", sentence=SENTENCE)
 Define = Callable[..., Nightly]
 
 
-def in_utc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def in_utc(monkeypatch, tmp_path):
     """For an autouse fixture: nights and their history lie in a folder of the test's own."""
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / "nights"))
@@ -34,24 +29,24 @@ def in_utc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(finish_night, "_make_report", lambda _: None)  # which takes many seconds
 
 
-def definer(tmp_path: Path) -> Define:
+def definer(tmp_path):
     """Defines a nightly of two days ago, at 02:30 unless told otherwise."""
 
-    def define(since: datetime = NOW - timedelta(days=2), **terms: object) -> Nightly:
+    def define(since=NOW - timedelta(days=2), **terms):
         nightly = Nightly(tmp_path / "nights" / "quick")
         nightly.directory.mkdir(parents=True)
         asked = {"site": "testbed", "at": "02:30", "days": "", "by": "condor", "control": "", **terms}
-        nightly.change(Terms(**asked, since_wall_s=since.timestamp()))  # type: ignore[arg-type]
+        nightly.change(Terms(**asked, since_wall_s=since.timestamp()))
         return nightly
 
     return define
 
 
-def silent(_: str) -> None:
+def silent(_):
     pass
 
 
-def measured(nightly: Nightly, planned: datetime = LAST, run: bool = True, **changes: object) -> Night:
+def measured(nightly, planned=LAST, run=True, **changes):
     """A night that has ended well, and of which nobody was told yet."""
     night = Night(planned.timestamp(), "measured", counts={"VALID": 6}, ended_wall_s=planned.timestamp() + 600)
     night = record.write(nightly, night.now(**changes))
@@ -61,12 +56,12 @@ def measured(nightly: Nightly, planned: datetime = LAST, run: bool = True, **cha
     return night
 
 
-def close(nightly: Nightly, night: Night) -> Night:
+def close(nightly, night):
     return finish_night.finish(nightly, record.folder(nightly, night), silent)
 
 
-def fails(why: str) -> Callable[..., None]:
-    def fail(*_: object, **__: object) -> None:
+def fails(why):
+    def fail(*_, **__):
         raise PoolError(why)
 
     return fail

@@ -1,13 +1,10 @@
 """What tests of a plan's texts and of a run directory take: workers, an experiment, and one trial of it."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from tierbench.dags.experiment import Experiment, load_experiment
-from tierbench.dags.plan import Plan, Trial
+from tierbench.dags.experiment import load_experiment
 
 # What quick asks and how much is chosen for those who try it; tests count on these numbers.
 LARGER_QUICK = """
@@ -22,11 +19,11 @@ replicas.root-tree = { count = 24, size_mb = 64 }
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 
 
-def the_trial(plan: Plan, trial_id: str = "lan-xrootd.root.x004.r1") -> Trial:
+def the_trial(plan, trial_id="lan-xrootd.root.x004.r1"):
     return next(trial for trial in plan.trials if trial.id == trial_id)
 
 
-def larger_quick() -> Experiment:
+def larger_quick():
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(LARGER_QUICK)
         file.flush()

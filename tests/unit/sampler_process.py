@@ -1,7 +1,5 @@
 """The sampler, run as the process it is on a host: what it writes, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time
@@ -24,38 +22,38 @@ class Samples:
     lines: list[bytes]
     trailer: dict[str, Any]
 
-    def __getitem__(self, column: str) -> list[int]:
+    def __getitem__(self, column):
         names = [c["name"] for c in self.header["columns"]]
         return [int(line.split()[names.index(column)]) for line in self.lines]
 
-    def ticks(self) -> list[int]:
+    def ticks(self):
         """The number of the deadline that each record belongs to."""
         origin, period_ns = self.header["clock_mono_ns"], self.header["period_s"] * 1e9
         return [int((mono - origin) // period_ns) for mono in self["mono_ns"]]
 
-    def account_for(self, planned: float) -> bool:
+    def account_for(self, planned):
         """Whether there is a record of each tick, or its being missed is told; of a late end's later ticks, too."""
         told = len(self.lines) + self.trailer["missed_ticks"]
         return round(planned) + 1 <= told <= max(round(planned) + 1, self.ticks()[-1] + 2)
 
 
-def read(path: Path) -> Samples:
+def read(path):
     first, *lines = path.read_bytes().splitlines(keepends=True)
     trailer = json.loads(lines.pop()) if lines and lines[-1].startswith(b"{") else {}
     return Samples(json.loads(first), lines, trailer)
 
 
-def until(condition: Callable[[], object]) -> None:
+def until(condition):
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.005)
 
 
-def finish(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+def finish(process):
     _, stderr = process.communicate(timeout=PATIENCE_S)
     return process.returncode, stderr.decode()
 
 
-def records_in(out: Path, count: int) -> Callable[[], bool]:
+def records_in(out, count):
     return lambda: out.read_bytes().count(b"\n") > count

@@ -1,7 +1,5 @@
 """Each section of docs/extending.md, done as it says: the texts that stand there are put where it says, and work."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,21 +8,21 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.client_process import as_a_job
+from tests.unit.doctored_trial import edit_client
 from tests.unit.shipped import PYTHON
 from tierbench import site_configs
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
-from tierbench.site_configs.site import Site, find_site, load_site
+from tierbench.site_configs.site import find_site, load_site
 from tierbench.submit.questions import visits
 
 PROJECT = Path(__file__).parents[2]
@@ -33,13 +31,13 @@ DOCUMENT = (PROJECT / "docs/extending.md").read_text()
 WORKERS = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
 
 
-def texts(section: str) -> list[str]:
+def texts(section):
     """The texts of a section's blocks."""
     (body,) = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", DOCUMENT, re.DOTALL | re.MULTILINE)
     return re.findall(r"^```\w+\n(.*?)^```$", body, re.DOTALL | re.MULTILINE)
 
 
-def site_with(folder: Path, table: str) -> Site:
+def site_with(folder, table):
     """The testbed's site with a table more."""
     path = folder / "testbed.toml"
     path.write_text((SITES / "testbed.toml").read_text() + "\n" + table)
@@ -49,7 +47,7 @@ def site_with(folder: Path, table: str) -> Site:
 # An experiment
 
 
-def test_an_experiment_is_a_file(tmp_path: Path) -> None:
+def test_an_experiment_is_a_file(tmp_path):
     path = tmp_path / "my-caches.toml"
     (text,) = texts("An experiment")
     path.write_text(text)
@@ -62,7 +60,7 @@ def test_an_experiment_is_a_file(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def web(tmp_path: Path) -> Iterator[int]:
+def web(tmp_path):
     """A server that shows the replicas at the storage's path; its port."""
     folder = tmp_path / "served"
     folder.mkdir()
@@ -74,7 +72,7 @@ def web(tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.fixture
-def fetched(tmp_path: Path, web: int) -> tuple[Site, Path]:
+def fetched(tmp_path, web):
     """A site with the way, and a folder with experiment and client, of which a run is written."""
     access, client, experiment = texts("An access method, with a client for it")
     (tmp_path / "fetch.py").write_text(client)
@@ -85,30 +83,20 @@ def fetched(tmp_path: Path, web: int) -> tuple[Site, Path]:
     return site, tmp_path
 
 
-def test_a_way_is_a_table_and_its_client_a_file(fetched: tuple[Site, Path]) -> None:
+def test_a_way_is_a_table_and_its_client_a_file(fetched):
     """The run's job, as a process that has what HTCondor would transfer and nothing else, reads from the server."""
     _, folder = fetched
-    run, sandbox = folder / "run", folder / "sandbox"
-    (trial,) = (run / "trials").iterdir()
-    sandbox.mkdir()
-    for path in (run / "scripts/client.py", trial / "trial.json", trial / "replicas.txt"):
-        shutil.copy(path, sandbox)
+    (trial,) = (folder / "run/trials").iterdir()
     (url,) = (line.partition("\t")[0] for line in (trial / "replicas.txt").read_text().splitlines())
     served = folder / "served" / url.partition("//")[2].partition("/")[2]
     served.parent.mkdir(parents=True)
     served.write_bytes(os.urandom(10**6))
-    (sandbox / "replicas.txt").write_text(f"{url}\t{10**6}\n")
-    asked = ["--trial", "t", "--index", "0", "--client", "fetch", "--replicas", "replicas.txt"]
-    job = subprocess.run(
-        [PYTHON, "-I", "client.py", *asked, "--options", "trial.json"], cwd=sandbox, check=True,
-        env={**os.environ, "_CONDOR_SCRATCH_DIR": str(sandbox)}, capture_output=True, text=True,
-    )  # fmt: skip
-    end = json.loads(job.stdout.splitlines()[-1])
+    end = as_a_job(folder / "run", folder / "sandbox", "fetch", url, 10**6)[-1]
     assert (end["event"], end["status"], end["message"]) == ("end", "ok", "")
     assert end["bytes_client"] >= 10**6
 
 
-def test_the_doctor_asks_whether_its_server_listens(fetched: tuple[Site, Path], web: int) -> None:
+def test_the_doctor_asks_whether_its_server_listens(fetched, web):
     site, folder = fetched
     experiment = load_experiment(folder / "fetched.toml")
     questions = visits(site, experiment, WORKERS)["wn03.fiu.test"].questions
@@ -120,7 +108,7 @@ def test_the_doctor_asks_whether_its_server_listens(fetched: tuple[Site, Path], 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the helper is root's")
-def test_a_condition_is_a_program_and_a_table(tmp_path: Path) -> None:
+def test_a_condition_is_a_program_and_a_table(tmp_path):
     program, table = texts("A condition")
     condition = site_with(tmp_path, table).conditions["receive-buffer"]
     with tempfile.TemporaryDirectory() as name:
@@ -157,25 +145,25 @@ def test_a_condition_is_a_program_and_a_table(tmp_path: Path) -> None:
 class Package:
     """A copy of the package, and which of its files were changed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
-        self.touched: set[str] = set()
+        self.touched = set()
         for name in ("tierbench", "dags", "submit", "wrappers", "monitors", "postprocess", "testbed", "site-configs"):
             shutil.copytree(PROJECT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name, text):
         self.touched.add(name)
         (self.folder / name).write_text(text)
 
-    def insert(self, name: str, text: str, before: str) -> None:
+    def insert(self, name, text, before):
         old = (self.folder / name).read_text()
         assert old.count(before) == 1
         self.write(name, old.replace(before, text + before))
 
-    def append(self, name: str, text: str) -> None:
+    def append(self, name, text):
         self.write(name, (self.folder / name).read_text() + "\n\n" + text)
 
-    def python(self, program: str, *arguments: str) -> Any:
+    def python(self, program, *arguments):
         """What a program that uses it prints, as JSON."""
         command = [sys.executable, "-c", program, *arguments]
         # Where it runs is where it looks first, before what is installed.
@@ -183,7 +171,7 @@ class Package:
 
 
 @pytest.fixture
-def package(tmp_path: Path) -> Package:
+def package(tmp_path):
     return Package(tmp_path / "copy")
 
 
@@ -207,7 +195,7 @@ print(json.dumps([recipe(settings).debian_packages, order, asked, about]))
 """
 
 
-def test_a_service_of_the_testbed_with_its_host_is_a_file(package: Package) -> None:
+def test_a_service_of_the_testbed_with_its_host_is_a_file(package):
     (service,) = texts("A service of the testbed")
     package.write("testbed/services/web.py", service.replace('packages=("python3",)', 'packages=("lighttpd",)'))
     packages, order, asked, about = package.python(STARTED)
@@ -235,13 +223,18 @@ print(json.dumps([samples.columns["runnable"].tolist(), samples.damage]))
 """
 
 
-def test_a_source_is_a_file_and_its_line(package: Package, tmp_path: Path) -> None:
+def test_a_source_is_a_file_and_its_line(package, tmp_path):
     source, listed = texts("A source of the sampler")
     package.write("monitors/sources/load.py", source)
     package.append("monitors/sources/__init__.py", listed)
     runnable, damage = package.python(SAMPLED, str(tmp_path), PYTHON)
     assert (len(runnable) >= 2, min(runnable) >= 1, damage) == (True, True, None)  # at least the sampler itself runs
     assert len(package.touched) == 2
+
+
+def have_its_first_byte_late(trial):
+    """A client that has its first byte 7 s after the go."""
+    edit_client(trial, 0, "end", first_byte_wall_ns=synthetic.GO_NS + 7 * 10**9)
 
 
 DESCRIBED = """
@@ -260,17 +253,13 @@ print(json.dumps([row[name], trial_column(name).better, name in COMPARED, labels
 """
 
 
-def test_a_column_is_a_field_and_an_expression_and_its_figure_a_row(package: Package, tmp_path: Path) -> None:
+def test_a_column_is_a_field_and_an_expression_and_its_figure_a_row(package, tmp_path):
     field, expression, figure = texts("A column, with its figure")
     package.insert("postprocess/schema/rows.py", field, before="    # what was done\n")
     package.insert("postprocess/tables/metrics.py", expression, before="        bytes_expected=trial.bytes or ")
     package.insert("postprocess/plots/gallery.py", figure, before="    WALL_TIME_FIGURE,\n")
     trial = synthetic.write_trial(tmp_path / "trial")
-    path = trial / "clients/0.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    go = next(line["go_wall_ns"] for line in lines if line["event"] == "go")
-    lines[-1]["first_byte_wall_ns"] = go + 7 * 10**9
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    have_its_first_byte_late(trial)
     value, better, compared, labels, averaged = package.python(DESCRIBED, str(trial))
     name = "slowest_first_byte_s"
     assert (round(value, 6), better, compared, labels) == (7, "less", True, ["first byte [s]"])
@@ -288,16 +277,12 @@ print(json.dumps([row["verdict"], row["verdict_reasons"]]))
 """
 
 
-def test_a_rule_is_a_function(package: Package, tmp_path: Path) -> None:
+def test_a_rule_is_a_function(package, tmp_path):
     (rule,) = texts("A rule")
     package.append("postprocess/verdict/client_rules.py", rule)
     trial = synthetic.write_trial(tmp_path / "trial")
-    path = trial / "clients/0.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    go = next(line["go_wall_ns"] for line in lines if line["event"] == "go")
     before = package.python(JUDGED, str(trial))
-    lines[-1]["first_byte_wall_ns"] = go + 7 * 10**9
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    have_its_first_byte_late(trial)
     verdict, reasons = package.python(JUDGED, str(trial))
     said = "the slowest client had its first byte 7.0 s after the go (at most 5 s): opening is slow"
     assert ("opening" in before[1], verdict, said in reasons) == (False, "SUSPECT", True)

@@ -1,13 +1,10 @@
 """What is no ordinary file, folder or lock holds nobody up, and leads nowhere."""
 
-from __future__ import annotations
-
 import math
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,12 +20,12 @@ from tierbench.submit.output import coloured
 NESTED = 3000
 
 
-def a_socket(path: Path) -> None:
+def a_socket(path):
     with socket.socket(socket.AF_UNIX) as it:
         it.bind(str(path))
 
 
-def a_large_one(path: Path) -> None:
+def a_large_one(path):
     path.touch()
     os.truncate(path, 1 << 40)
 
@@ -45,7 +42,7 @@ def a_large_one(path: Path) -> None:
     ],
     ids=["pipe", "socket", "large", "zero", "terminal", "folder"],
 )
-def test_what_cannot_be_read_whole_is_damaged_at_once(tmp_path: Path, plant: Callable[[Path], None]) -> None:
+def test_what_cannot_be_read_whole_is_damaged_at_once(tmp_path, plant):
     path = tmp_path / names.TRIALS_CSV
     plant(path)
     with pytest.raises(json_files.Damaged, match="cannot be read"):
@@ -54,7 +51,7 @@ def test_what_cannot_be_read_whole_is_damaged_at_once(tmp_path: Path, plant: Cal
         read_rows(TrialRow, tmp_path) if not path.is_file() else files.read_bytes(path)
 
 
-def nested(top: Path) -> None:
+def nested(top):
     here = os.open(top, os.O_RDONLY)
     for number in range(NESTED):
         name = f"n{number}"
@@ -66,7 +63,7 @@ def nested(top: Path) -> None:
     os.close(here)
 
 
-def test_folders_within_folders_are_measured_and_removed_and_no_link_is_followed(tmp_path: Path) -> None:
+def test_folders_within_folders_are_measured_and_removed_and_no_link_is_followed(tmp_path):
     outside, run = tmp_path / "outside", tmp_path / "run"
     for folder in (outside, run):
         folder.mkdir()
@@ -78,7 +75,7 @@ def test_folders_within_folders_are_measured_and_removed_and_no_link_is_followed
     assert sorted(tmp_path.rglob("*")) == [outside, outside / "plan.json"]
 
 
-def test_what_is_written_takes_the_place_of_a_link(tmp_path: Path) -> None:
+def test_what_is_written_takes_the_place_of_a_link(tmp_path):
     mine, page = tmp_path / "mine", tmp_path / "report.html"
     mine.write_text("mine")
     page.symlink_to(mine)
@@ -90,7 +87,7 @@ def test_what_is_written_takes_the_place_of_a_link(tmp_path: Path) -> None:
 HOLD = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_SH); print('has it')"
 
 
-def test_who_may_only_read_cannot_hold_a_lock(tmp_path: Path) -> None:
+def test_who_may_only_read_cannot_hold_a_lock(tmp_path):
     lock = tmp_path / "lock"
     lock.touch()  # by an earlier version
     with files.locked(lock):
@@ -102,8 +99,8 @@ def test_who_may_only_read_cannot_hold_a_lock(tmp_path: Path) -> None:
         assert "has it" not in subprocess.run([*become, lock], capture_output=True, text=True, check=False).stdout
 
 
-def test_a_lock_is_waited_for_in_time_and_said_so(tmp_path: Path) -> None:
-    waits: list[bool] = []
+def test_a_lock_is_waited_for_in_time_and_said_so(tmp_path):
+    waits = []
     again = files.locked(tmp_path / "lock", 0.0, lambda: waits.append(True))
     with files.locked(tmp_path / "lock"), pytest.raises(BlockingIOError), again:
         pytest.fail("two hold it")
@@ -113,9 +110,7 @@ def test_a_lock_is_waited_for_in_time_and_said_so(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lock_that_is_waited_for_without_a_limit_comes_without_a_delay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_waited_for_without_a_limit_comes_without_a_delay(tmp_path, monkeypatch):
     monkeypatch.setattr(files.time, "sleep", lambda _: pytest.fail("it is asked for now and then"))
     lock = tmp_path / "lock"
     with subprocess.Popen(["flock", lock, "sh", "-c", "echo; sleep 0.2"], stdout=subprocess.PIPE) as holder:
@@ -126,7 +121,7 @@ def test_a_lock_that_is_waited_for_without_a_limit_comes_without_a_delay(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link"])
-def test_a_lock_is_a_file(tmp_path: Path, kind: str) -> None:
+def test_a_lock_is_a_file(tmp_path, kind):
     lock = tmp_path / "lock"
     os.mkfifo(lock) if kind == "pipe" else lock.symlink_to(tmp_path / "other")
     with pytest.raises(OSError, match="lock"), files.locked(lock):
@@ -134,10 +129,10 @@ def test_a_lock_is_a_file(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["=HYPERLINK()", "+1+cmd", "-x", "@SUM(1)", "\t=1"])
-def test_no_text_of_a_table_is_computed_by_a_spreadsheet(text: str) -> None:
+def test_no_text_of_a_table_is_computed_by_a_spreadsheet(text):
     assert _field(Column("host", "text", "", ""), text) == f"'{text}"
     assert _field(Column("host", "text", "", ""), f"'{text}") == f"'{text}"
 
 
-def test_no_name_moves_a_terminals_cursor() -> None:
+def test_no_name_moves_a_terminals_cursor():
     assert coloured("a\033[2Jb\nc\u202e", sys.stdout) == "a\\u001b[2Jb\nc\\u202e"

@@ -4,22 +4,19 @@ Every field of text that a definition has is given what would be a command elsew
 a URL, a path, a page.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import itertools
 import json
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import htcondor2
 import pytest
 
-from tests.unit.text_fields import FIELDS, SITE, TextField, experiment_tables
+from tests.unit.text_fields import FIELDS, SITE, experiment_tables
 from tierbench import names
 from tierbench.checked_text import Kind
 from tierbench.dags.experiment import Experiment, load_experiment
@@ -80,11 +77,11 @@ HOSTILE = (
 PIECES = "\n\r\t\"'`$(){}[]<>;|&,#\\ -./:@=%~x0é\x1b\u202e"
 
 
-def test_every_text_of_a_definition_is_of_a_kind() -> None:
+def test_every_text_of_a_definition_is_of_a_kind():
     assert [str(field) for field in FIELDS if field.hint is not Level and not issubclass(field.hint, Kind)] == []
 
 
-def test_the_walk_finds_what_was_open_once() -> None:
+def test_the_walk_finds_what_was_open_once():
     found = {str(field) for field in FIELDS}
     assert found >= {
         "Site.name", "Site.samplers.oss.interface", "Site.access.bridge.kerberos.principal", "Experiment.name",
@@ -94,12 +91,12 @@ def test_the_walk_finds_what_was_open_once() -> None:
     }  # fmt: skip
 
 
-def toml(tables: dict[str, Any]) -> str:
+def toml(tables):
     """Inline tables all the way down; JSON's texts, lists and numbers are TOML's, too."""
     return "".join(f"{json.dumps(key)} = {_inline(value)}\n" for key, value in tables.items())
 
 
-def _inline(value: Any) -> str:
+def _inline(value):
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)} = {_inline(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):
@@ -107,11 +104,11 @@ def _inline(value: Any) -> str:
     return json.dumps(value)
 
 
-def with_text(tables: dict[str, Any], keys: tuple[str | int, ...], text: str) -> dict[str, Any]:
+def with_text(tables, keys, text):
     changed = copy.deepcopy(tables)
-    place: Any = changed
+    place = changed
     for key, following in itertools.pairwise(keys):
-        empty: Any = [None] if following == 0 else {}
+        empty = [None] if following == 0 else {}
         if isinstance(place, dict) and not isinstance(place.get(key), (dict, list)):
             place[key] = empty
         place = place[key]
@@ -119,18 +116,18 @@ def with_text(tables: dict[str, Any], keys: tuple[str | int, ...], text: str) ->
     return changed
 
 
-def loaded(folder: Path, definition: type, tables: dict[str, Any]) -> Any:
+def loaded(folder, definition, tables):
     path = folder / f"{definition.__name__}.toml"
     path.write_text(toml(tables), encoding="utf-8")
     return load_site(path) if definition is Site else load_experiment(path)
 
 
-def written(run: Path, site: Site, experiment: Experiment) -> Path:
+def written(run, site, experiment):
     write_run(expand(site, experiment, {"all": ["wn1.example"]}), site, experiment, run)
     return run
 
 
-def commands(dag: Path) -> Iterator[tuple[str, ...]]:
+def commands(dag):
     """What DAGMan reads in a file: the words of each line, and of a VARS line the macros."""
     for line in dag.read_text(encoding="utf-8").split("\n"):
         if not line or line.startswith("#"):
@@ -147,7 +144,7 @@ def commands(dag: Path) -> Iterator[tuple[str, ...]]:
 Shape = list[Any]
 
 
-def shape(run: Path) -> Shape:
+def shape(run):
     """How many lines and words of which kind a run's DAGs and lists have, in the order of the files' names."""
     dags = [[(line[0], len(line)) for line in commands(dag)] for dag in sorted(run.glob("**/*.dag"))]
     kinds = {
@@ -167,7 +164,7 @@ def shape(run: Path) -> Shape:
     return [dags, lists, replicas]
 
 
-def queued(submit: Path, path: Path) -> list[tuple[str, ...]]:
+def queued(submit, path):
     """The names of the variables that HTCondor itself finds in each line of a list."""
     text = submit.read_text(encoding="utf-8").replace("$(hosts)", str(path)).replace("$(places)", str(path))
     return [tuple(sorted(row)) for row in htcondor2.Submit(text).itemdata()]
@@ -183,7 +180,7 @@ class Harmless:
 
 
 @pytest.fixture(scope="module")
-def harmless(tmp_path_factory: pytest.TempPathFactory) -> Harmless:
+def harmless(tmp_path_factory):
     folder = tmp_path_factory.mktemp("harmless")
     (folder / "pset.py").write_text("process = None\n")
     tables = {Site: SITE, Experiment: experiment_tables(folder / "pset.py")}
@@ -195,7 +192,7 @@ WRITTEN = 3  # texts that are accepted by a field and written: each takes some 2
 
 
 @pytest.mark.parametrize("number", range(len(FIELDS)), ids=lambda number: str(FIELDS[number]))
-def test_hostile_text_is_refused_or_only_itself(number: int, harmless: Harmless, tmp_path: Path) -> None:
+def test_hostile_text_is_refused_or_only_itself(number, harmless, tmp_path):
     field, chance = FIELDS[number], random.Random(number)  # noqa: S311
     texts = [*HOSTILE, *("".join(chance.choices(PIECES, k=chance.randint(1, 12))) for _ in range(30))]
     refused = [text for text in texts if not fits(field, text)]
@@ -217,13 +214,13 @@ def test_hostile_text_is_refused_or_only_itself(number: int, harmless: Harmless,
     assert not Path("/tmp/planted").exists()  # noqa: S108
 
 
-def fits(field: TextField, text: str) -> bool:
+def fits(field, text):
     return is_level(text) if field.hint is Level else bool(field.hint.fits(text))
 
 
-def contents(run: Path) -> set[str]:
+def contents(run):
     """Every text in the JSON that says what the run was made from."""
-    found: set[str] = set()
+    found = set()
     waiting = [json.loads((run / name).read_text()) for name in (names.SITE, names.EXPERIMENT, names.PLAN)]
     while waiting:
         value = waiting.pop()
@@ -237,7 +234,7 @@ def contents(run: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("machine", ["wn1\nqueue", 'x" || true || "', "-oProxyCommand=x", "a,b", "$(id)", ""])
-def test_a_machine_of_the_pool_that_is_no_host_is_refused(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_of_the_pool_that_is_no_host_is_refused(machine, monkeypatch):
     monkeypatch.setattr(htcondor2.Collector, "query", lambda *_: [{"Machine": machine, "Cpus": 1}])
     monkeypatch.setattr(htcondor2.Collector, "__init__", lambda _: None)
     with pytest.raises(PoolError, match="must be a host name"):
@@ -246,12 +243,12 @@ def test_a_machine_of_the_pool_that_is_no_host_is_refused(machine: str, monkeypa
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if not text.isprintable()])
 @pytest.mark.parametrize("exit_", [word, quoted, comment, item, lambda text: rows([text])])
-def test_no_exit_lets_another_line_through(exit_: Any, text: str) -> None:
+def test_no_exit_lets_another_line_through(exit_, text):
     with pytest.raises(ConfigError, match="cannot be written for HTCondor"):
         exit_(text)
 
 
-def test_a_files_table_with_a_hostile_name_is_refused(tmp_path: Path) -> None:
+def test_a_files_table_with_a_hostile_name_is_refused(tmp_path):
     for key, table in (("pools", {"requirements": "true"}), ("access", {"pool": "all", "protocol": "file"})):
         for name in HOSTILE:
             tables = {**SITE, key: {**SITE[key], name: table}}
@@ -259,7 +256,7 @@ def test_a_files_table_with_a_hostile_name_is_refused(tmp_path: Path) -> None:
                 loaded(tmp_path, Site, tables)
 
 
-def test_names_too_long_for_a_folder_are_refused(harmless: Harmless, tmp_path: Path) -> None:
+def test_names_too_long_for_a_folder_are_refused(harmless, tmp_path):
     levels = {f"factor_{number}": {"values": ["x" * 60], "arranges": f"f{number}"} for number in range(4)}
     experiment = loaded(
         tmp_path, Experiment, {**harmless.tables[Experiment], "axes": levels, "except": [], "expects": []}

@@ -1,7 +1,5 @@
 """What a user installs is the whole package and nothing else."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -30,7 +28,7 @@ FOLDERS = {
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+def built(tmp_path_factory):
     """A wheel built from what git tracks."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     tracked = subprocess.run(["git", "-C", PROJECT, "ls-files", "-z"], capture_output=True, check=True).stdout
@@ -43,36 +41,36 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 @pytest.fixture(scope="module")
-def wheel(built: zipfile.ZipFile) -> set[str]:
+def wheel(built):
     """The names of the files of the package in the wheel."""
     return {name for name in built.namelist() if ".dist-info/" not in name}
 
 
-def tracked(folder: str) -> set[str]:
+def tracked(folder):
     names = subprocess.run(["git", "ls-files", folder], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     return {name for name in names.split() if not (PROJECT / name).is_symlink()}
 
 
 @pytest.mark.parametrize("package", FOLDERS)
-def test_the_wheel_holds_all_that_belongs_to(wheel: set[str], package: str) -> None:
+def test_the_wheel_holds_all_that_belongs_to(wheel, package):
     folder = FOLDERS[package]
     expected = {package + name.removeprefix(folder) for name in tracked(folder)}
     assert {name for name in expected if name not in wheel} == set()
 
 
-def test_nothing_else_is_in_the_wheel(wheel: set[str]) -> None:
+def test_nothing_else_is_in_the_wheel(wheel):
     expected = {package + name.removeprefix(folder) for package, folder in FOLDERS.items() for name in tracked(folder)}
     assert wheel - expected == set()
 
 
-def test_the_wheel_says_its_licence_and_carries_it(built: zipfile.ZipFile) -> None:
+def test_the_wheel_says_its_licence_and_carries_it(built):
     folder = next(name.partition("/")[0] for name in built.namelist() if ".dist-info/" in name)
     assert "License-Expression: Apache-2.0" in built.read(f"{folder}/METADATA").decode().splitlines()
     assert "Apache License" in built.read(f"{folder}/licenses/LICENSE").decode()
 
 
 @pytest.fixture(scope="module")
-def installed(built: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(built, tmp_path_factory):
     """The commands of the wheel, installed in an environment of its own that has what it depends on."""
     environment = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
@@ -83,9 +81,7 @@ def installed(built: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.mark.parametrize("command", [["list"], ["show", "quick"], ["completion", "bash"], ["plan", "--help"]])
-def test_the_wheels_commands_need_nothing_else_of_the_project(
-    installed: Path, tmp_path: Path, command: list[str]
-) -> None:
+def test_the_wheels_commands_need_nothing_else_of_the_project(installed, tmp_path, command):
     dependencies = {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.defpath, "HOME": str(tmp_path)}
     done = subprocess.run(
         [installed / "tierbench", *command], cwd=tmp_path, env=dependencies, capture_output=True, text=True, check=False
@@ -97,7 +93,7 @@ def test_the_wheels_commands_need_nothing_else_of_the_project(
     assert path.startswith(str(installed.parent))
 
 
-def test_the_container_is_made_of_what_the_project_says(built: zipfile.ZipFile) -> None:
+def test_the_container_is_made_of_what_the_project_says(built):
     """It cannot be built here, so what it names is held to what is there."""
     text = (PROJECT / "site-configs/container/Containerfile").read_text(encoding="utf-8")
     steps = re.sub(r"\\\n", "", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE))

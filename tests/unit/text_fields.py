@@ -3,12 +3,9 @@
 The tables of both are an example that has a value in as many of them as can be.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import types
 import typing
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,7 @@ from tierbench.dags.workloads import workload_class
 from tierbench.site_configs.site import Site
 
 CLIENTS = {name: workload_class(file) for name, file in shipped_clients().items()}
-SITE: dict[str, Any] = {
+SITE = {
     "name": "small",
     "pools": {"all": {"requirements": "true", "workers": ["wn1.example"], "interface": "eth0"}},
     "access": {
@@ -61,8 +58,8 @@ SITE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def experiment_tables(pset: Path) -> dict[str, Any]:
-    options: dict[str, Any] = {"cmssw": {"pset": str(pset), "release": "CMSSW_10_6_30", "binds": ["/data"]}}
+def experiment_tables(pset):
+    options = {"cmssw": {"pset": str(pset), "release": "CMSSW_10_6_30", "binds": ["/data"]}}
     reads = {"dd": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files")}
     reads |= {
         "gridftp": ("ftp", "doubling"),
@@ -78,7 +75,7 @@ def experiment_tables(pset: Path) -> dict[str, Any]:
             "client": client, "replicas": replicas, "access": [access], "options": options.get(client, {}),
             "environment": {"SOME": "value"},
         }  # fmt: skip
-    sources: dict[str, Any] = {"copies": {"source": "/data/*.root"}, "doubling": {"up_to_mb": 4}}
+    sources = {"copies": {"source": "/data/*.root"}, "doubling": {"up_to_mb": 4}}
     replicas = {
         {"random": "files"}.get(kind, kind): {"kind": kind, "count": 2, "size_mb": 1, **sources.get(kind, {})}
         for kind in KINDS
@@ -106,16 +103,16 @@ class TextField:
     keys: tuple[str | int, ...]
     hint: Any
 
-    def __str__(self) -> str:
+    def __str__(self):
         return ".".join(map(str, (self.definition.__name__, *self.keys)))
 
 
-def text_fields(definition: type, tables: dict[str, Any]) -> Iterator[TextField]:
+def text_fields(definition, tables):
     """All of them, whether the tables have them or not."""
     yield from _walk(definition, definition, tables, ())
 
 
-def _walk(definition: type, hint: Any, value: Any, keys: tuple[str | int, ...]) -> Iterator[TextField]:
+def _walk(definition, hint, value, keys):
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         for argument in arguments:
@@ -134,14 +131,14 @@ def _walk(definition: type, hint: Any, value: Any, keys: tuple[str | int, ...]) 
         yield TextField(definition, keys, hint)
 
 
-def _tagged(table: Any) -> type | None:
+def _tagged(table):
     """The class that a workload's client or a replica set's kind chooses."""
     if not isinstance(table, dict):
         return None
     return CLIENTS.get(table.get("client", "")) or KINDS.get(table.get("kind", ""))
 
 
-def axis_fields(tables: dict[str, Any]) -> Iterator[TextField]:
+def axis_fields(tables):
     """An experiment's axes are read by a module of their own."""
     yield from _walk(Experiment, levels._Written, tables["axes"]["rtt_ms"], ("axes", "rtt_ms"))
     yield from _walk(Experiment, levels.LeftOut, tables["except"][0], ("except", 0))

@@ -1,21 +1,16 @@
 """An experiment's axes: what they may be, the product they make, and what a plan makes of it."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.levels import COMMON
-from tierbench.dags.plan import Plan, expand, from_json, to_json
+from tierbench.dags.plan import expand, from_json, to_json
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import Site, find_site
 from tierbench.submit.cli import main
 from tierbench.submit.planning import asked_experiment
 from tierbench.submit.preview import preview
@@ -57,37 +52,21 @@ small = { "replicas.trees.size_mb" = 0.25, "workloads.root.memory_mb" = 100 }
 large = { "replicas.trees.size_mb" = 512 }
 """
 )
-Load = Callable[[str], Experiment]
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Load:
-    def read(text: str) -> Experiment:
-        path = tmp_path / "experiment.toml"
-        path.write_text(text)
-        return load_experiment(path)
-
-    return read
+def planned(load, site):
+    return lambda text: expand(site, load(text), {})
 
 
-@pytest.fixture(scope="module")
-def site() -> Site:
-    return find_site("testbed")
-
-
-def planned(load: Load, site: Site, text: str) -> Plan:
-    return expand(site, load(text), {})
-
-
-def test_a_factor_has_a_column_of_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(LATENCY.replace("[axes.rtt_ms]", "[axes.program]"))
+def test_a_factor_has_a_column_of_its_own(load, tmp_path):
+    load(LATENCY, ("[axes.rtt_ms]", "[axes.program]"))
     with pytest.raises(ConfigError, match=r"axes\.program: the tables have a column of that name already"):
-        asked_experiment(str(path))
+        asked_experiment(str(tmp_path / "experiment.toml"))
 
 
-def test_every_repetition_holds_the_whole_product_once(load: Load, site: Site) -> None:
-    plan = planned(load, site, LATENCY)
+def test_every_repetition_holds_the_whole_product_once(planned):
+    plan = planned(LATENCY)
     points = {
         (1 + repeat, *point)
         for repeat in range(2)
@@ -97,44 +76,42 @@ def test_every_repetition_holds_the_whole_product_once(load: Load, site: Site) -
     assert len(plan.trials) == len(points)
 
 
-def test_a_level_sets_what_its_axis_names(load: Load) -> None:
+def test_a_level_sets_what_its_axis_names(load):
     experiment = load(CACHES)
     caches = [experiment.at({"cache_mb": level}).workloads["root"].options.cache_mb for level in ("default", 30, "off")]
     assert caches == ["default", 30, "off"]
 
 
-def test_a_named_level_sets_several_keys_and_gets_replicas_of_its_own(load: Load, site: Site) -> None:
-    plan = planned(load, site, DATA_SETS)
+def test_a_named_level_sets_several_keys_and_gets_replicas_of_its_own(planned):
+    plan = planned(DATA_SETS)
     sizes = {(t.levels["dataset"], plan.replicas[t.replicas].nominal_bytes) for t in plan.trials}
     assert sizes == {("small", 250_000), ("large", 512_000_000)}
 
 
-def test_what_a_site_arranges_stays_for_a_block_of_trials(load: Load, site: Site) -> None:
-    plan = planned(load, site, LATENCY)
+def test_what_a_site_arranges_stays_for_a_block_of_trials(planned):
+    plan = planned(LATENCY)
     for repeat in (1, 2):
         rtts = [t.levels["rtt_ms"] for t in plan.trials if t.repeat == repeat]
         assert len(list(itertools.groupby(rtts))) == 3
 
 
-def test_within_a_block_trials_are_in_a_random_order(load: Load, site: Site) -> None:
+def test_within_a_block_trials_are_in_a_random_order(planned):
     orders = {
         tuple((t.jobs, t.levels["cache_mb"]) for t in block)
-        for _, block in itertools.groupby(
-            planned(load, site, LATENCY).trials, key=lambda t: (t.repeat, t.levels["rtt_ms"])
-        )
+        for _, block in itertools.groupby(planned(LATENCY).trials, key=lambda t: (t.repeat, t.levels["rtt_ms"]))
     }
     assert len(orders) == 6
 
 
-def test_levels_stand_in_the_names_of_trials_and_configurations(load: Load, site: Site) -> None:
-    plan = planned(load, site, LATENCY)
+def test_levels_stand_in_the_names_of_trials_and_configurations(planned):
+    plan = planned(LATENCY)
     names = {t.id: t.name for t in plan.trials}
     assert names["lan-xrootd.root.cache_mb=off.rtt_ms=0.1.x002.r1"] == "lan-xrootd/root cache_mb=off rtt_ms=0.1 ×2 #1"  # noqa: RUF001
     assert "lan-xrootd/root cache_mb=30 rtt_ms=47" in {c.name for c in plan.configurations}
 
 
-def test_factors_are_told_with_their_levels(load: Load, site: Site) -> None:
-    factors = {factor.name: (factor.levels, factor.arranged) for factor in planned(load, site, LATENCY).factors}
+def test_factors_are_told_with_their_levels(planned):
+    factors = {factor.name: (factor.levels, factor.arranged) for factor in planned(LATENCY).factors}
     assert factors == {
         "access": (("lan-xrootd",), False),
         "workload": (("root",), False),
@@ -144,26 +121,22 @@ def test_factors_are_told_with_their_levels(load: Load, site: Site) -> None:
     }
 
 
-def test_points_that_make_no_sense_are_left_out_and_told(load: Load, site: Site) -> None:
-    plan = planned(
-        load,
-        site,
-        LATENCY + '[[except]]\nwhere = { cache_mb = ["default", 30], jobs = 6 }\nbecause = "memory is short"\n',
-    )
+def test_points_that_make_no_sense_are_left_out_and_told(planned):
+    short = '[[except]]\nwhere = { cache_mb = ["default", 30], jobs = 6 }\nbecause = "memory is short"\n'
+    plan = planned(LATENCY + short)
     assert plan.left_out == {"memory is short": 6}
     assert {t.levels["cache_mb"] for t in plan.trials if t.jobs == 6} == {"off"}
 
 
-def test_a_plan_with_axes_survives_its_file(load: Load, site: Site) -> None:
-    plan = planned(load, site, LATENCY)
+def test_a_plan_with_axes_survives_its_file(planned):
+    plan = planned(LATENCY)
     assert from_json(to_json(plan)) == plan
 
 
-def test_a_variant_takes_over_the_axes_that_it_extends(load: Load, site: Site, tmp_path: Path) -> None:
+def test_a_variant_takes_over_the_axes_that_it_extends(load, variant, site):
     load(CACHES)
-    shorter = tmp_path / "shorter.toml"
-    shorter.write_text('extends = "experiment.toml"\nname = "shorter"\n[axes.cache_mb]\nvalues = [8]\n')
-    assert {t.levels["cache_mb"] for t in expand(site, load_experiment(shorter), {}).trials} == {8}
+    shorter = variant("[axes.cache_mb]\nvalues = [8]", "experiment.toml")
+    assert {t.levels["cache_mb"] for t in expand(site, shorter, {}).trials} == {8}
 
 
 @pytest.mark.parametrize(
@@ -186,17 +159,17 @@ def test_a_variant_takes_over_the_axes_that_it_extends(load: Load, site: Site, t
         ('[[except]]\nwhere = { jobs = 5 }', r"except\[0\]\.because: missing"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_said(load: Load, axis: str, words: str) -> None:
+def test_what_cannot_be_used_is_said(load, axis, words):
     with pytest.raises(ConfigError, match=words):
         load(CACHES.partition("[axes.")[0] + axis)
 
 
-def test_an_experiment_of_which_nothing_is_left_is_refused(load: Load, site: Site) -> None:
+def test_an_experiment_of_which_nothing_is_left_is_refused(planned):
     with pytest.raises(ConfigError, match="leaves no trial"):
-        planned(load, site, CACHES + '[[except]]\nwhere = { access = "lan-xrootd" }\nbecause = "none"\n')
+        planned(CACHES + '[[except]]\nwhere = { access = "lan-xrootd" }\nbecause = "none"\n')
 
 
-def test_the_plan_shows_the_product_and_its_cost(load: Load, site: Site) -> None:
+def test_the_plan_shows_the_product_and_its_cost(load, site):
     experiment = load(LATENCY + '[[except]]\nwhere = { jobs = 6, rtt_ms = 47 }\nbecause = "too slow"\n')
     text = "\n".join(preview(expand(site, experiment, {}), site, experiment, "no pool", []))
     assert "rtt_ms: 0.1, 5, 47; the site arranges it\n15 points, 2 times each: 30 trials\n" in text
@@ -205,9 +178,7 @@ def test_the_plan_shows_the_product_and_its_cost(load: Load, site: Site) -> None
 
 
 @pytest.mark.parametrize("typed", ["n\n", "\n", ""], ids=["no", "nothing", "Ctrl-D"])
-def test_very_many_trials_are_asked_about(
-    load: Load, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, typed: str
-) -> None:
+def test_very_many_trials_are_asked_about(load, tmp_path, capfd, monkeypatch, typed):
     load(CACHES.replace("repeats = 2", "repeats = 500"))
     asked = io.StringIO(typed)
     monkeypatch.setattr(asked, "isatty", lambda: True)
@@ -219,7 +190,7 @@ def test_very_many_trials_are_asked_about(
     assert "has 3000 trials, more than 1000" in errors
 
 
-def test_the_docs_name_what_no_axis_can_set() -> None:
+def test_the_docs_name_what_no_axis_can_set():
     text = (Path(__file__).parents[3] / "docs/experiments.md").read_text(encoding="utf-8")
     listed = re.search(r"the same for all trials \(([^)]*)\)", text)
     assert listed

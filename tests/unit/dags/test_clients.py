@@ -1,7 +1,5 @@
 """What the clients declare."""
 
-from __future__ import annotations
-
 import pytest
 
 from tierbench.dags.clients import shipped_clients
@@ -11,15 +9,8 @@ CLIENTS = shipped_clients()
 
 
 @pytest.mark.parametrize("name", sorted(CLIENTS))
-def test_it_reads_replicas_that_can_be_made(name: str) -> None:
-    assert set(CLIENTS[name].client.kinds or ()) <= set(KINDS)
-
-
-@pytest.mark.parametrize("name", sorted(CLIENTS))
-def test_what_it_ships_is_there(name: str) -> None:
-    assert [path.name for path in CLIENTS[name].ships if not path.is_file()] == []
-
-
-@pytest.mark.parametrize("name", sorted(CLIENTS))
-def test_each_option_says_what_it_means(name: str) -> None:
-    assert [key for key, option in CLIENTS[name].client.options.items() if not option.meaning] == []
+def test_it_reads_replicas_that_can_be_made_and_its_files_and_the_meanings_of_its_options_are_there(name):
+    file = CLIENTS[name]
+    assert set(file.client.kinds or ()) <= set(KINDS)
+    assert [path.name for path in file.ships if not path.is_file()] == []
+    assert [key for key, option in file.client.options.items() if not option.meaning] == []

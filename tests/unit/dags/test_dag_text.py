@@ -4,21 +4,15 @@ DAGMan of HTCondor 23.9.6 has run what is frozen here: trials in this order, fai
 with their flush, the others not kept from running.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
-from typing import Any
 
 import pytest
 
 from tests.unit.quick_plan import the_trial
-from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_dag
 from tierbench.dags.nodes import Job
-from tierbench.dags.plan import Plan
-from tierbench.dags.trial_settings import Start
-from tierbench.site_configs.site import Kerberos, Site
+from tierbench.site_configs.site import Kerberos
 
 TRIAL_DAG = r"""
 # In this directory: ../../scripts/reset_trial.py && condor_submit_dag trial.dag
@@ -79,42 +73,43 @@ LONG_WORDS = {
         ({"conditions": {"wan-rtt": 47}}, ["arrange", "flush", "sampling", "gate", "clients", "stop", "tables"]),
     ],
 )
-def test_a_trials_dag_tells_its_steps_in_the_order_of_the_mission(
-    site: Site, quick: Experiment, plan: Plan, changes: dict[str, Any], steps: list[str]
-) -> None:
+def test_a_trials_dag_tells_its_steps_in_the_order_of_the_mission(site, quick, plan, changes, steps):
     text = trial_dag(site, dataclasses.replace(quick, **changes), the_trial(plan)).text()
     assert re.findall(r"^(?:JOB|SERVICE|FINAL) (\S+)", text, re.MULTILINE) == steps
     assert re.findall(r"^# (\w+):", text, re.MULTILINE) == steps  # each below a line that says what it is for
 
 
-def test_sampling_begins_when_all_is_arranged_which_may_start_services_anew(
-    site: Site, quick: Experiment, plan: Plan
-) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, conditions={"wan-rtt": 47}), the_trial(plan)).text()
-    assert re.findall(r"^SCRIPT PRE sampling \S+ (.+)", text, re.MULTILINE) == ["take arranged"]
+CONDITION = {"conditions": {"wan-rtt": 47}}
+NATURAL = {"start": "natural"}
 
 
-@pytest.mark.parametrize("start", ["together", "natural"])
-def test_clients_begin_when_all_is_arranged_since_a_job_keeps_the_mounts_of_its_begin(
-    site: Site, quick: Experiment, plan: Plan, start: Start
-) -> None:
-    experiment = dataclasses.replace(quick, conditions={"wan-rtt": 47}, start=start)
-    [awaited] = re.findall(
-        r"^SCRIPT PRE clients \S+ (.+)", trial_dag(site, experiment, the_trial(plan)).text(), re.MULTILINE
-    )
-    assert awaited.split()[:2] == ["take", "arranged"]
+@pytest.mark.parametrize(
+    ("changes", "text", "is_there"),
+    [
+        (CONDITION, "SCRIPT PRE sampling ../../scripts/lock.py take arranged\n", True),  # may start services anew
+        (CONDITION, "SCRIPT PRE clients ../../scripts/lock.py take arranged\n", True),  # a job keeps its first mounts
+        ({**CONDITION, **NATURAL}, "SCRIPT PRE clients ../../scripts/lock.py take arranged", True),
+        (NATURAL, "--gate", False),
+        (NATURAL, "JOB gate ", False),
+        (NATURAL, "ABORT-DAG-ON stop ", True),  # so it is watched all the same
+        (NATURAL, "PARENT flush CHILD clients\n", True),
+        (NATURAL, "SCRIPT PRE clients ../../scripts/lock.py take sampled\n", True),
+        ({"flush": False}, "flush", False),
+        ({"flush": False}, "PARENT", False),
+        ({"cores": "pinned"}, "--pin", True),
+        ({}, "--pin", False),
+    ],
+)
+def test_what_a_trials_dag_says_follows_from_its_experiment(site, quick, plan, changes, text, is_there):
+    assert (text in trial_dag(site, dataclasses.replace(quick, **changes), the_trial(plan)).text()) == is_there
 
 
-def test_when_its_turn_has_come_a_trial_is_flushed_sampled_read_and_finished(
-    site: Site, quick: Experiment, plan: Plan
-) -> None:
+def test_when_its_turn_has_come_a_trial_is_flushed_sampled_read_and_finished(site, quick, plan):
     trial = the_trial(plan)
     assert trial_dag(site, quick, trial).text() == f"# {trial.name}" + TRIAL_DAG.format(**LONG_WORDS)
 
 
-def test_trials_come_by_priority_each_after_the_one_before_and_are_tried_again_from_the_beginning(
-    plan: Plan, quick: Experiment
-) -> None:
+def test_trials_come_by_priority_each_after_the_one_before_and_are_tried_again_from_the_beginning(plan, quick):
     lines = list(experiment_dag(plan, quick).lines())
     nodes, scripts, before = [], [], ""
     for place, trial in enumerate(plan.trials):
@@ -133,77 +128,41 @@ def test_trials_come_by_priority_each_after_the_one_before_and_are_tried_again_f
     ]
 
 
-def test_no_trial_waits_for_the_success_of_another(plan: Plan, quick: Experiment) -> None:
-    assert "PARENT" not in experiment_dag(plan, quick).text()
+def test_no_trial_waits_for_the_success_of_another_and_without_retries_there_is_no_retry(plan, quick):
+    text = experiment_dag(plan, dataclasses.replace(quick, retries=0)).text()
+    assert "PARENT" not in text
+    assert "RETRY ALL_NODES" not in text
 
 
-def test_without_retries_there_is_no_retry(plan: Plan, quick: Experiment) -> None:
-    assert "RETRY ALL_NODES" not in experiment_dag(plan, dataclasses.replace(quick, retries=0)).text()
-
-
-def test_a_configurations_dag_has_its_trials_in_the_plans_order(plan: Plan, quick: Experiment) -> None:
+def test_a_configurations_dag_has_its_trials_in_the_plans_order(plan, quick):
     configuration = plan.configurations[0]
     found = re.findall(r"^SUBDAG EXTERNAL (\S+)", configuration_dag(plan, quick, configuration).text(), re.MULTILINE)
     assert found == [trial.id for trial in plan.trials if trial.configuration == configuration]
 
 
-def test_a_healthy_trial_survives_dagmans_miscount_of_services() -> None:
+def test_dagman_survives_its_miscount_of_services_and_a_job_that_runs_again_after_its_end():
+    """The second comes of a killed schedd: bit 4 of the events; the others are HTCondor's default."""
     assert "DAGMAN_USE_STRICT = 0\n" in dagman_config()
-
-
-def test_a_job_that_runs_again_after_its_end_ends_no_dag() -> None:
-    """So does it after its schedd was killed: bit 4; the others are HTCondor's default."""
     assert "DAGMAN_ALLOW_EVENTS = 118\n" in dagman_config()
 
 
-def test_quotes_and_backslashes_are_escaped() -> None:
+def test_quotes_and_backslashes_are_escaped():
     assert list(Job("a", "a.sub", {"x": 'say "a\\b"'}).lines())[1] == r'VARS a x="say \"a\\b\""'
 
 
-def test_without_a_gate_clients_are_not_told_to_wait(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, start="natural"), the_trial(plan)).text()
-    assert "--gate" not in text
-
-
-def test_without_a_gate_too_the_trial_is_watched(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, start="natural"), the_trial(plan)).text()
-    assert "JOB gate " not in text
-    assert "ABORT-DAG-ON stop " in text
-
-
-def test_without_a_gate_clients_start_after_the_flush(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, start="natural"), the_trial(plan)).text()
-    assert "PARENT flush CHILD clients\n" in text
-
-
-def test_without_a_gate_clients_wait_for_the_samplers(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, start="natural"), the_trial(plan)).text()
-    assert "SCRIPT PRE clients ../../scripts/lock.py take sampled\n" in text
-
-
-def test_without_a_flush_clients_start_at_once(site: Site, quick: Experiment, plan: Plan) -> None:
-    text = trial_dag(site, dataclasses.replace(quick, flush=False), the_trial(plan)).text()
-    assert "flush" not in text
-    assert "PARENT" not in text
-
-
-def test_clients_are_told_where_their_ticket_comes_from(site: Site, quick: Experiment, plan: Plan) -> None:
+def test_clients_are_told_where_their_ticket_comes_from(site, quick, plan):
     lan = dataclasses.replace(site.access["lan-xrootd"], kerberos=Kerberos("host/{host}@UF.TEST", "/etc/krb5.keytab"))
     kerberized = dataclasses.replace(site, access={**site.access, "lan-xrootd": lan})
     text = trial_dag(kerberized, quick, the_trial(plan)).text()
     assert '--gate-timeout 1860 --principal host/{host}@UF.TEST --keytab /etc/krb5.keytab"' in text
 
 
-@pytest.mark.parametrize(("changes", "memory"), [({}, 384), ({"memory_mb": 1000}, 1000)])
-def test_a_client_gets_the_memory_that_it_needs(
-    site: Site, quick: Experiment, plan: Plan, changes: dict[str, int], memory: int
-) -> None:
-    workload = dataclasses.replace(quick.workloads["root"], **changes)  # type: ignore[arg-type]
-    text = trial_dag(site, dataclasses.replace(quick, workloads={"root": workload}), the_trial(plan)).text()
-    assert f' memory="{memory}" ' in text
-
-
-def test_a_large_cache_needs_memory(quick: Experiment) -> None:
+@pytest.mark.parametrize(
+    ("changes", "options", "memory"),
+    [({}, {}, 384), ({"memory_mb": 1000}, {}, 1000), ({}, {"cache_mb": 1000}, 1384)],
+)
+def test_a_client_gets_the_memory_that_it_needs(site, quick, plan, changes, options, memory):
     root = quick.workloads["root"]
-    cached = dataclasses.replace(root, options=dataclasses.replace(root.options, cache_mb=1000))
-    assert cached.asks_mb() == 1384
+    root = dataclasses.replace(root, options=dataclasses.replace(root.options, **options), **changes)
+    text = trial_dag(site, dataclasses.replace(quick, workloads={"root": root}), the_trial(plan)).text()
+    assert f' memory="{memory}" ' in text

@@ -1,22 +1,17 @@
 """An experiment file says what is required; a variant is the few lines that differ."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tierbench.dags.clients import shipped_clients
-from tierbench.dags.experiment import Experiment, find_experiment, load_experiment, shipped_experiments
+from tierbench.dags.experiment import find_experiment, load_experiment, shipped_experiments
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import TreeReplicas
 from tierbench.dags.workloads import workload_class
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import find_site
 from tierbench.spec import build
 from tierbench.submit.planning import asked_experiment
 from tierbench.wrappers.client import find_client
@@ -39,27 +34,18 @@ size_mb = 10
 branches = 3
 """
 
-Load = Callable[..., Experiment]
-
 
 @pytest.fixture
-def load(tmp_path: Path) -> Load:
+def load(load):
     """Read the small experiment with one piece of its text replaced."""
-
-    def read(old: str = "", new: str = "") -> Experiment:
-        assert old in EXPERIMENT
-        path = tmp_path / "small.toml"
-        path.write_text(EXPERIMENT.replace(old, new, 1) if old else EXPERIMENT)
-        return load_experiment(path)
-
-    return read
+    return lambda old="", new="": load(EXPERIMENT, (old, new), name="small")
 
 
 @pytest.fixture
-def extend(tmp_path: Path, load: Load) -> Callable[[str], Experiment]:
+def extend(tmp_path, load):
     """Read a variant of the small experiment."""
 
-    def read(text: str) -> Experiment:
+    def read(text):
         load()
         path = tmp_path / "variant.toml"
         path.write_text(f'extends = "./small.toml"\n{text}')
@@ -69,23 +55,18 @@ def extend(tmp_path: Path, load: Load) -> Callable[[str], Experiment]:
 
 
 @pytest.mark.parametrize("name", shipped_experiments())
-def test_a_shipped_experiment_loads_under_its_own_name(name: str) -> None:
+def test_a_shipped_experiment_loads_under_its_own_name(name):
     assert asked_experiment(name).name == name  # as the command line takes it: its axes can be columns of tables
 
 
-def test_an_unknown_experiment_comes_with_a_guess() -> None:
+def test_an_unknown_experiment_comes_with_a_guess():
     with pytest.raises(ConfigError, match=r'there is no experiment "quik" \(did you mean "quick"\?\)'):
         find_experiment("quik")
 
 
-def test_a_workload_has_its_clients_own_options(load: Load) -> None:
-    workload = load().workloads["read"]
-    assert workload.client == "root"
-    assert workload.options.cache_mb == 8
-
-
-def test_a_set_of_replicas_has_its_kinds_own_keys(load: Load) -> None:
-    replicas = load().replicas["trees"]
+def test_a_workload_has_its_clients_own_options_and_a_set_of_replicas_its_kinds_own_keys(load):
+    workload, replicas = load().workloads["read"], load().replicas["trees"]
+    assert (workload.client, workload.options.cache_mb) == ("root", 8)
     assert isinstance(replicas, TreeReplicas)
     assert replicas.branches == 3
 
@@ -121,6 +102,11 @@ def test_a_set_of_replicas_has_its_kinds_own_keys(load: Load) -> None:
         ("batches = [1, 2]", "batches = [0]", r"batches: a batch has at least 1 client, not 0"),
         ("batches = [1, 2]", "batches = [2, 2]", r"batches: names 2 twice"),
         ("batches = [1, 2]", "batches = []", r"batches: must not be empty"),
+        (
+            'kind = "tree"\ncount = 4\nsize_mb = 10\nbranches = 3',
+            'kind = "random"\ncount = 4\nsize_mb = 10',
+            r'client "root" cannot read replicas of kind "random"',
+        ),
         ("branches = 3", 'source = "/x/*"', r"replicas\.trees\.source: unknown key"),
         ('kind = "tree"', 'kind = "trees"', r'replicas\.trees\.kind: there is no "trees"'),
         ("batches = [1, 2]", "batches = [1]\nsample_period_s = 0.01", r"sample_period_s: must be in 0\.05"),
@@ -132,68 +118,57 @@ def test_a_set_of_replicas_has_its_kinds_own_keys(load: Load) -> None:
         ("[workloads.read]", "[workloads.Read]", r"workloads\.Read: must be a name of small letters"),
     ],
 )
-def test_what_is_wrong_is_named(load: Load, old: str, new: str, complaint: str) -> None:
+def test_what_is_wrong_is_named(load, old, new, complaint):
     with pytest.raises(ConfigError, match=complaint):
         load(old, new)
 
 
-def test_wrong_things_in_several_tables_are_reported_at_once(load: Load) -> None:
+def test_wrong_things_in_several_tables_are_reported_at_once(load):
     with pytest.raises(ConfigError) as caught:
         load('client = "root"', 'client = "rot"\n[replicas.more]\nkind = "tar"\n[elsewhere]')
     assert len(str(caught.value).splitlines()) == 3
 
 
-def test_root_does_not_read_random_bytes(load: Load) -> None:
-    with pytest.raises(ConfigError, match=r'client "root" cannot read replicas of kind "random"'):
-        load('kind = "tree"\ncount = 4\nsize_mb = 10\nbranches = 3', 'kind = "random"\ncount = 4\nsize_mb = 10')
-
-
-def test_a_variant_says_only_what_differs(extend: Callable[[str], Experiment], load: Load) -> None:
+def test_a_variant_says_only_what_differs(extend, load):
     variant = extend('name = "larger"\n[replicas.trees]\nsize_mb = 20\n')
     trees = dataclasses.replace(load().replicas["trees"], size_mb=20.0)
     assert variant == dataclasses.replace(load(), name="larger", replicas={"trees": trees})
 
 
-def test_a_variants_list_replaces_the_other(extend: Callable[[str], Experiment]) -> None:
+def test_a_variants_list_replaces_the_other(extend):
     assert extend('name = "larger"\nbatches = [4]').batches == (4,)
 
 
-def test_a_variant_can_extend_a_shipped_experiment(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text('extends = "quick"\nname = "mine"\nrepeats = 9\n')
-    assert load_experiment(path) == dataclasses.replace(find_experiment("quick"), name="mine", repeats=9)
+def test_a_variant_can_extend_a_shipped_experiment(variant):
+    assert variant("repeats = 9") == dataclasses.replace(find_experiment("quick"), name="mine", repeats=9)
 
 
-def test_a_variant_has_a_name_of_its_own(extend: Callable[[str], Experiment]) -> None:
+def test_a_variant_has_a_name_of_its_own(extend):
     with pytest.raises(ConfigError, match=r"variant\.toml: name: missing"):
         extend("repeats = 2")
 
 
-def test_going_round_in_circles_is_noticed(tmp_path: Path) -> None:
+def test_going_round_in_circles_is_noticed(tmp_path):
     for one, other in (("a", "b"), ("b", "a")):
         (tmp_path / f"{one}.toml").write_text(f'extends = "./{other}.toml"\nname = "{one}"\n')
     with pytest.raises(ConfigError, match=r"extends this one in turn"):
         load_experiment(tmp_path / "a.toml")
 
 
-def test_more_replicas_of_the_same_recipe_share_their_folder(extend: Callable[[str], Experiment], load: Load) -> None:
-    more = extend('name = "more"\n[replicas.trees]\ncount = 9\n').replicas["trees"]
-    assert more.folder == load().replicas["trees"].folder
+@pytest.mark.parametrize(("key", "shared"), [("count = 9", True), ("size_mb = 20", False)])
+def test_replicas_of_one_recipe_share_their_folder_however_many(extend, load, key, shared):
+    other = extend(f'name = "other"\n[replicas.trees]\n{key}\n').replicas["trees"]
+    assert (other.folder == load().replicas["trees"].folder) == shared
 
 
-def test_replicas_of_another_recipe_have_another_folder(extend: Callable[[str], Experiment], load: Load) -> None:
-    larger = extend('name = "larger"\n[replicas.trees]\nsize_mb = 20\n').replicas["trees"]
-    assert larger.folder != load().replicas["trees"].folder
-
-
-def test_inherited_replicas_that_nobody_reads_are_not_used(extend: Callable[[str], Experiment]) -> None:
+def test_inherited_replicas_that_nobody_reads_are_not_used(extend):
     more = '[workloads.read]\nreplicas = "others"\n[replicas.others]\nkind = "tree"\ncount = 2\nsize_mb = 1\n'
     used = extend(f'name = "other"\n{more}').used_replicas
     assert [replicas.name for replicas in used.values()] == ["others"]
 
 
 @pytest.fixture
-def cms(tmp_path: Path) -> Path:
+def cms(tmp_path):
     """An experiment of two workloads whose PSets have one name, each in a folder of its own."""
     replicas = '[replicas.trees]\nkind = "copies"\ncount = 4\nsize_mb = 10\nsource = "/store/*.root"\n'
     text = EXPERIMENT[: EXPERIMENT.index("[workloads")] + replicas
@@ -207,30 +182,29 @@ def cms(tmp_path: Path) -> Path:
     return path
 
 
-def psets(experiment: Experiment) -> list[str]:
+def psets(experiment):
     return [workload.options.pset for workload in experiment.workloads.values()]
 
 
-def test_a_pset_is_found_beside_its_experiment(cms: Path) -> None:
+def test_a_pset_is_found_beside_its_experiment(cms):
     assert psets(load_experiment(cms)) == [str(cms.parent / f"analysis-{number}/cfg.py") for number in (1, 2)]
 
 
-def test_a_pset_that_is_taken_over_is_found_beside_the_file_that_names_it(cms: Path) -> None:
+def test_a_pset_that_is_taken_over_is_found_beside_the_file_that_names_it(cms):
     variant = cms.parent / "elsewhere" / "variant.toml"
     variant.parent.mkdir()
     variant.write_text('name = "variant"\nextends = "../cms.toml"\n')
     assert psets(load_experiment(variant)) == psets(load_experiment(cms))
 
 
-def test_a_pset_that_is_not_there_is_missed(cms: Path) -> None:
+def test_a_pset_that_is_not_there_is_missed(cms):
     (cms.parent / "analysis-2/cfg.py").unlink()
     with pytest.raises(ConfigError, match=r"cms\.toml: workloads\.w2\.options\.pset: .*analysis-2/cfg\.py: no such"):
         load_experiment(cms)
 
 
-def test_psets_of_one_name_do_not_take_each_others_place(cms: Path, tmp_path: Path) -> None:
-    site, experiment, run = find_site("testbed"), load_experiment(cms), tmp_path / "run"
-    experiment = dataclasses.replace(experiment, access=("direct",))
+def test_psets_of_one_name_do_not_take_each_others_place(site, cms, tmp_path):
+    experiment, run = dataclasses.replace(load_experiment(cms), access=("direct",)), tmp_path / "run"
     write_run(expand(site, experiment, {"public": ["wn03.fiu.test"]}), site, experiment, run)
     trials = [json.loads(path.read_text()) for path in sorted(run.glob("trials/*/trial.json"))]
     shipped = {trial["workload"]: (run / "scripts/programs" / trial["options"]["pset"]).read_text() for trial in trials}
@@ -238,7 +212,7 @@ def test_psets_of_one_name_do_not_take_each_others_place(cms: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", sorted(shipped_clients()))
-def test_the_worker_takes_the_options_that_a_workload_has(name: str) -> None:
+def test_the_worker_takes_the_options_that_a_workload_has(name):
     needed = {"cmssw": {"pset": "analysis_cfg.py", "release": "CMSSW_10_6_30"}}.get(name, {})
     table = {"client": name, "replicas": "r", "options": needed}
     options = dataclasses.asdict(build(workload_class(shipped_clients()[name]), table, "test").options)

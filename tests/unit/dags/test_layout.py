@@ -4,23 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from tierbench.dags.experiment import find_experiment, load_experiment
+from tierbench.dags.experiment import find_experiment
 from tierbench.dags.layout import Layout, Report, layout
-from tierbench.dags.levels import Factor, Level
+from tierbench.dags.levels import Factor
 from tierbench.dags.plan import expand, from_json, to_json
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import find_site
 from tierbench.submit.preflight import comparison
 
 WAYS, ROOT, BATCHES = ("direct", "lan-xrootd"), ("root",), (4, 8)
 
 
 def factors(
-    access: tuple[Level, ...] = WAYS,
-    workload: tuple[Level, ...] = ROOT,
-    jobs: tuple[Level, ...] = BATCHES,
-    **axes: tuple[Level, ...],
-) -> list[Factor]:
+    access=WAYS,
+    workload=ROOT,
+    jobs=BATCHES,
+    **axes,
+):
     levels = {"access": access, "workload": workload, "jobs": jobs, **axes}
     return [Factor(name, those) for name, those in levels.items()]
 
@@ -38,7 +37,7 @@ def factors(
         (factors(jobs=(4,), data=("small", "large")), Layout("data", "jobs", ("workload", "access"))),
     ],
 )
-def test_a_layout_suggests_itself(of: list[Factor], expected: Layout) -> None:
+def test_a_layout_suggests_itself(of, expected):
     assert layout(Report(), of) == expected
 
 
@@ -52,8 +51,8 @@ def test_a_layout_suggests_itself(of: list[Factor], expected: Layout) -> None:
         ({"lines": "workload", "x": "access"}, Layout("workload", "access", ("jobs", "cache", "rtt"))),
     ],
 )
-def test_what_is_asked_for_leaves_the_rest_as_panels(report: dict[str, str], expected: Layout) -> None:
-    assert layout(Report(**report), factors(cache=(0, 30), rtt=(1, 9))) == expected  # type: ignore[arg-type]
+def test_what_is_asked_for_leaves_the_rest_as_panels(report, expected):
+    assert layout(Report(**report), factors(cache=(0, 30), rtt=(1, 9))) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,15 +66,12 @@ def test_what_is_asked_for_leaves_the_rest_as_panels(report: dict[str, str], exp
         ('colour = "red"', r"report\.colour: unknown key"),
     ],
 )
-def test_a_report_of_what_is_no_factor_is_refused(tmp_path: Path, report: str, words: str) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(f'extends = "tree-cache"\nname = "mine"\n[report]\n{report}\n')
+def test_a_report_of_what_is_no_factor_is_refused(variant, report, words):
     with pytest.raises(ConfigError, match=words):
-        load_experiment(path)
+        variant(f"[report]\n{report}", "tree-cache")
 
 
-OWN_CLIENTS = """extends = "quick"
-name = "clients"
+OWN_CLIENTS = """
 access = ["lan-xrootd", "direct"]
 [workloads.root]
 access = ["lan-xrootd"]
@@ -95,21 +91,19 @@ access = ["direct"]
         ('[axes.flush]\nvalues = [true, false]\nsets = "flush"', Layout("flush", "jobs", ("workload", "access"))),
     ],
 )
-def test_accesses_with_clients_of_their_own_are_compared_as_pairs(tmp_path: Path, more: str, expected: Layout) -> None:
-    path = tmp_path / "clients.toml"
-    path.write_text(f"{OWN_CLIENTS}{more}\n")
-    plan = expand(find_site("testbed"), load_experiment(path), {})
+def test_accesses_with_clients_of_their_own_are_compared_as_pairs(site, variant, more, expected):
+    plan = expand(site, variant(OWN_CLIENTS + more), {})
     assert plan.report == expected
     assert from_json(to_json(plan)) == plan
     assert bool(list(comparison(plan))) == (expected.lines == "access")
 
 
-def test_the_plan_has_the_layout_and_keeps_it() -> None:
-    plan = expand(find_site("testbed"), find_experiment("tree-cache"), {})
+def test_the_plan_has_the_layout_and_keeps_it(site):
+    plan = expand(site, find_experiment("tree-cache"), {})
     assert plan.report == Layout("cache", "jobs", ("workload",))
     assert from_json(to_json(plan)) == plan
 
 
-def test_an_experiment_along_one_option_is_a_few_lines() -> None:
+def test_an_experiment_along_one_option_is_a_few_lines():
     text = (Path(__file__).parents[3] / "dags/experiments/tree-cache.toml").read_text(encoding="utf-8")
     assert len([line for line in text.splitlines() if line and not line.startswith("#")]) < 15

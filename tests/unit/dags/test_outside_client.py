@@ -1,21 +1,19 @@
 """A client that a user adds: one file beside the experiment, and nothing of the package is touched."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.client_process import as_a_job
 from tests.unit.shipped import PYTHON
 from tierbench.dags.clients import digest_of, find_client_file
-from tierbench.dags.experiment import Experiment, load_experiment
+from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.shipping import bundle
 from tierbench.dags.write import write_run
@@ -65,8 +63,6 @@ count = 2
 size_mb = 1
 """
 WORKERS = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
-
-
 REFERENCE = """
 paper = "Somebody"
 
@@ -89,16 +85,16 @@ class Users:
 
     folder: Path
 
-    def put(self, name: str, text: str) -> Path:
+    def put(self, name, text):
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
 
-    def experiment(self) -> Experiment:
+    def experiment(self):
         return load_experiment(self.folder / "tailed.toml")
 
-    def run(self) -> Path:
+    def run(self):
         """A run directory of the experiment."""
         site, experiment = find_site("testbed"), self.experiment()
         write_run(expand(site, experiment, WORKERS), site, experiment, self.folder / "run")
@@ -106,31 +102,13 @@ class Users:
 
 
 @pytest.fixture
-def users(tmp_path: Path) -> Users:
+def users(tmp_path):
     users = Users(tmp_path)
     users.put("tail_of.py", CLIENT)
     users.put("tailed.h", "// beside it")
     users.put("list.txt", "a list")
     users.put("tailed.toml", EXPERIMENT)
     return users
-
-
-def test_its_options_are_checked_against_its_declaration(users: Users) -> None:
-    users.put("tailed.toml", EXPERIMENT.replace("bytes = 7", "byte = 7"))
-    with pytest.raises(ConfigError, match=r'workloads.own.options.byte: unknown key \(did you mean "bytes"'):
-        users.experiment()
-
-
-def test_it_reads_only_what_it_declares(users: Users) -> None:
-    users.put("tailed.toml", EXPERIMENT.replace('kind = "random"', 'kind = "tree"'))
-    with pytest.raises(ConfigError, match='client "tail_of" cannot read replicas of kind "tree"'):
-        users.experiment()
-
-
-def test_it_is_refused_by_a_way_that_it_cannot_take(users: Users) -> None:
-    users.put("tailed.toml", EXPERIMENT.replace('"direct"', '"lan-xrootd"'))
-    with pytest.raises(ConfigError, match='client "tail_of" cannot read by access "lan-xrootd"'):
-        expand(find_site("testbed"), users.experiment(), WORKERS)
 
 
 @pytest.mark.parametrize(
@@ -142,30 +120,34 @@ def test_it_is_refused_by_a_way_that_it_cannot_take(users: Users) -> None:
         ("tail_of.py", CLIENT.replace('("",', '("", kind="Odd",'), "there is no kind of text 'Odd'"),
         ("tailed.toml", EXPERIMENT.replace("./tail_of.py", "./other.py"), "no such file"),
         ("tailed.toml", EXPERIMENT.replace("list.txt", "other.txt"), "options.list: .*other.txt: no such file"),
+        ("tailed.toml", EXPERIMENT.replace("bytes = 7", "byte = 7"),
+         r'workloads.own.options.byte: unknown key \(did you mean "bytes"'),
+        ("tailed.toml", EXPERIMENT.replace('"random"', '"tree"'),
+         'client "tail_of" cannot read replicas of kind "tree"'),
+        ("tailed.toml", EXPERIMENT.replace('"direct"', '"lan-xrootd"'),
+         'client "tail_of" cannot read by access "lan-xrootd"'),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_it_is_told(users: Users, name: str, text: str, trouble: str) -> None:
+def test_what_is_wrong_with_it_is_told(users, name, text, trouble):
     users.put(name, text)
     with pytest.raises(ConfigError, match=trouble):
-        users.experiment()
+        expand(find_site("testbed"), users.experiment(), WORKERS)
 
 
-def test_it_may_not_be_called_like_one_that_is_shipped(users: Users) -> None:
+def test_it_may_not_be_called_like_one_that_is_shipped(users):
     users.put("dd.py", CLIENT)
     users.put("tailed.toml", EXPERIMENT.replace("tail_of", "dd"))
     with pytest.raises(ConfigError, match='a client "dd" comes with tierbench'):
         users.experiment()
 
 
-def test_a_variant_elsewhere_finds_it(users: Users) -> None:
+def test_a_variant_elsewhere_finds_it(users):
     variant = users.put("elsewhere/more.toml", 'extends = "../tailed.toml"\nname = "more"\nrepeats = 2\n')
     assert load_experiment(variant).workloads["own"].client == "tail_of"
 
 
 @pytest.mark.parametrize("absolute", [False, True])
-def test_all_that_it_brings_goes_along_to_another_machine(
-    users: Users, tmp_path_factory: pytest.TempPathFactory, absolute: bool
-) -> None:
+def test_all_that_it_brings_goes_along_to_another_machine(users, tmp_path_factory, absolute):
     here = f"{users.folder}/" if absolute else ""
     own = EXPERIMENT.replace("./tail_of.py", f"{here or './'}tail_of.py").replace('"list.txt"', f'"{here}list.txt"')
     users.put("tailed.toml", own)
@@ -185,13 +167,13 @@ def test_all_that_it_brings_goes_along_to_another_machine(
     assert {str(place.relative_to(there)) for place in copies} == {"elsewhere/more.toml", *beside}
 
 
-def test_its_memory_is_asked_for(users: Users) -> None:
+def test_its_memory_is_asked_for(users):
     dag = (users.run() / "trials/direct.own.x001.r1/trial.dag").read_text()
     assert 'client="tail_of"' in dag
     assert 'memory="33"' in dag
 
 
-def test_what_it_needs_is_asked_of_the_workers(users: Users) -> None:
+def test_what_it_needs_is_asked_of_the_workers(users):
     experiment = users.experiment()
     visit = visits(find_site("testbed"), experiment, WORKERS)["wn03.fiu.test"]
     question = next(question for question in visit.questions if question.kind == "program")
@@ -202,31 +184,16 @@ def test_what_it_needs_is_asked_of_the_workers(users: Users) -> None:
     assert question.remedy(answer["why"]) == "write it"
 
 
-def as_a_job(run: Path, sandbox: Path, replica: Path) -> list[dict[str, Any]]:
-    """Its record, from a process that has what HTCondor would transfer and nothing else."""
-    trial = run / "trials/direct.own.x001.r1"
-    sandbox.mkdir()
-    for path in (run / "scripts/client.py", trial / "trial.json", *(run / "scripts/programs").iterdir()):
-        (sandbox / path.name).write_bytes(path.read_bytes())
-    (sandbox / "replicas.txt").write_text(f"{replica}\t{replica.stat().st_size}\n")
-    asked = ["--trial", "t", "--index", "0", "--client", "tail_of", "--replicas", "replicas.txt"]
-    client = subprocess.run(
-        [PYTHON, "-I", "client.py", *asked, "--options", "trial.json"], cwd=sandbox, check=True,
-        env={**os.environ, "_CONDOR_SCRATCH_DIR": str(sandbox)}, capture_output=True, text=True,
-    )  # fmt: skip
-    return [json.loads(line) for line in client.stdout.splitlines()]
-
-
-def test_it_runs_as_a_job_with_what_travels_with_it(users: Users) -> None:
-    start, *_, end = as_a_job(users.run(), users.folder / "sandbox", users.put("replica", "one two three"))
-    assert (start["client"], end["status"], end["bytes_app"]) == ("tail_of", "ok", 7)
+def test_it_runs_as_a_job_with_what_travels_with_it(users):
     sandbox = users.folder / "sandbox"
+    start, *_, end = as_a_job(users.run(), sandbox, "tail_of", users.put("replica", "one two three"), 13)
+    assert (start["client"], end["status"], end["bytes_app"]) == ("tail_of", "ok", 7)
     assert (sandbox / "tailed.h").read_text() == "// beside it"
     options = json.loads((sandbox / "trial.json").read_text())["options"]
     assert (sandbox / options["list"]).read_text() == "a list"
 
 
-def test_it_is_judged_by_what_it_declares(users: Users, tmp_path: Path) -> None:
+def test_it_is_judged_by_what_it_declares(users, tmp_path):
     """The storage sends 40 % more than it reads: too much for any client of tierbench's own, not for this one."""
     traits = json.loads((users.run() / "trials/direct.own.x001.r1/trial.json").read_text())["traits"]
     own = synthetic.write_trial(tmp_path / "synthetic", client="tail_of", traits=traits)
@@ -242,7 +209,7 @@ def test_it_is_judged_by_what_it_declares(users: Users, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives up its rights")
-def test_nothing_of_a_client_of_ones_own_runs_as_root(tmp_path: Path) -> None:
+def test_nothing_of_a_client_of_ones_own_runs_as_root(tmp_path):
     """And what it declares is the same, checked and asked as if it ran here."""
     path = tmp_path / "tail_of.py"
     path.write_text(f"import os\nassert os.geteuid() == os.getegid() == 65534 and not os.getgroups()\n{CLIENT}")
@@ -255,7 +222,7 @@ def test_nothing_of_a_client_of_ones_own_runs_as_root(tmp_path: Path) -> None:
     assert client.does == "reads" == client.doing({})
 
 
-def test_a_received_client_runs_only_when_it_was_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_received_client_runs_only_when_it_was_allowed(tmp_path, monkeypatch):
     """And what was allowed is the text that was read, no later one, and no compiled other beside it."""
     path, allowed, ran = tmp_path / "tail_of.py", tmp_path / "allowed", tmp_path / "ran"
     path.write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n{CLIENT}")

@@ -1,6 +1,5 @@
 """Where an experiment places its clients: asked for, planned, written for HTCondor, looked at by the verdict."""
 
-import dataclasses
 import json
 import re
 
@@ -8,8 +7,6 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tierbench import names
-from tierbench.dags.experiment import find_experiment, load_experiment
-from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import flushed_hosts, place_lists
 from tierbench.dags.plan import expand
 from tierbench.dags.records import trial_record
@@ -19,7 +16,6 @@ from tierbench.errors import ConfigError
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.verdict.judge import INVALID, VALID, evidence
-from tierbench.site_configs.site import find_site
 from tierbench.submit.pool import Slots
 from tierbench.submit.preflight import enough_slots
 
@@ -27,15 +23,26 @@ WORKERS = ("wn1.example", "wn2.example", "wn3.example")
 POOL = {"private": ["a.example", "b.example"], "public": list(WORKERS)}
 
 
-def load(folder, text):
-    path = folder / "placed.toml"
-    batches = "" if "batches" in text else "batches = [4]"
-    path.write_text(f'extends = "quick"\nname = "placed"\naccess = ["direct"]\n{batches}\n{text}')
-    return load_experiment(path)
+@pytest.fixture
+def load(variant):
+    return lambda text: variant(f'access = ["direct"]\n{"" if "batches" in text else "batches = [4]"}\n{text}')
 
 
-def planned(experiment):
-    return expand(find_site("testbed"), experiment, POOL)
+@pytest.fixture
+def planned(site):
+    return lambda experiment, cores=None: expand(site, experiment, POOL, cores=cores)
+
+
+@pytest.fixture
+def written(tmp_path, site, load, planned):
+    """A run directory of the experiment, and its trials."""
+
+    def written(text, cores=None):
+        experiment, run = load(text), tmp_path / "run"
+        write_run(planned(experiment, cores), site, experiment, run)
+        return run, [*(run / names.TRIALS).iterdir()]
+
+    return written
 
 
 @pytest.mark.parametrize(
@@ -67,9 +74,9 @@ def test_clients_are_dealt_to_workers(placement, hosts):
         ('cores = "own"', 'one of "free", "pinned"'),
     ],
 )
-def test_another_placement_is_refused(tmp_path, text, told):
+def test_another_placement_is_refused(load, text, told):
     with pytest.raises(ConfigError, match=told):
-        load(tmp_path, text)
+        load(text)
 
 
 @pytest.mark.parametrize(
@@ -79,29 +86,25 @@ def test_another_placement_is_refused(tmp_path, text, told):
         ('placement = { hosts = ["wn9.example"] }', r"wn9\.example is no worker of pool public \(wn1\.example, "),
     ],
 )
-def test_a_pool_that_cannot_hold_it_is_told_before_anything_runs(tmp_path, text, told):
+def test_a_pool_that_cannot_hold_it_is_told_before_anything_runs(load, planned, text, told):
     with pytest.raises(ConfigError, match=told):
-        planned(load(tmp_path, text))
+        planned(load(text))
 
 
 @pytest.mark.parametrize(
     ("text", "cores", "problem"),
     [
-        (
-            'placement = "one-worker"',
-            4,
-            "wn1.example has 4 cores for the 4 clients that are placed there beside 1 jobs",
-        ),
+        ('placement = "one-worker"', 4, "wn1.example has 4 cores for the 4 clients that are placed there beside 1"),
         ("", 2, "pool public has 6 cores for a batch of 4 beside 3 jobs that sample or set conditions"),
         ("batches = [1]", 1, "wn1.example has 1 cores for its flush beside 1 jobs that sample or set conditions"),
         ("", 3, ""),
         ("flush = false\nbatches = [1]", 2, ""),
     ],
 )
-def test_slots_that_a_trial_would_wait_for_in_vain_are_missing(tmp_path, text, cores, problem):
-    experiment = load(tmp_path, text)
+def test_slots_that_a_trial_would_wait_for_in_vain_are_missing(site, load, planned, text, cores, problem):
+    experiment = load(text)
     slots = {"public": Slots(dict.fromkeys(WORKERS, cores))}
-    lines = [finding.seen for finding in enough_slots(planned(experiment), find_site("testbed"), experiment, slots)]
+    lines = [finding.seen for finding in enough_slots(planned(experiment), site, experiment, slots)]
     assert [line for line in lines if "cores for" in line and problem in line] or not problem
     assert problem or not [line for line in lines if "cores for" in line]
 
@@ -116,11 +119,8 @@ def test_slots_that_a_trial_would_wait_for_in_vain_are_missing(tmp_path, text, c
         ("repeats = 3\nahead = true", dict.fromkeys(WORKERS, 2 * (4 + 1) + 2), "ahead"),
     ],
 )
-def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(tmp_path, text, cores, awaited):
-    site, experiment = find_site("testbed"), load(tmp_path, text)
-    run = tmp_path / "run"
-    write_run(expand(site, experiment, POOL, cores=cores), site, experiment, run)
-    (trial, *_) = (run / names.TRIALS).iterdir()
+def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(written, text, cores, awaited):
+    _, (trial, *_) = written(text, cores)
     assert f"SCRIPT PRE clients ../../scripts/lock.py {awaited}\n" in (trial / names.TRIAL_DAG).read_text()
 
 
@@ -133,17 +133,17 @@ def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(tmp_pa
         (4, dict.fromkeys(WORKERS, 8), []),
     ],
 )
-def test_clients_are_dealt_evenly_where_they_divide_and_fit(tmp_path, batch, cores, lines):
-    site, experiment = find_site("testbed"), load(tmp_path, f"batches = [{batch}]")
-    plan = expand(site, experiment, POOL, cores=cores)
+def test_clients_are_dealt_evenly_where_they_divide_and_fit(site, load, planned, batch, cores, lines):
+    experiment = load(f"batches = [{batch}]")
+    plan = planned(experiment, cores)
     ((_, text),) = place_lists(site, experiment, plan, plan.configurations[0])
     meant = [f'Machine == "wn{number}.example" || time() - QDate > 120' for number in lines]
     assert text.splitlines() == (meant or ["true"] * batch)
     assert trial_record(site, experiment, plan, plan.trials[0])["placement"]["hosts"] == []
 
 
-def test_where_workers_are_not_known_nobody_can_be_placed(tmp_path):
-    site, experiment = find_site("testbed"), load(tmp_path, 'placement = "one-worker"\nflush = false')
+def test_where_workers_are_not_known_nobody_can_be_placed(tmp_path, site, load):
+    experiment = load('placement = "one-worker"\nflush = false')
     with pytest.raises(ConfigError, match="no workers are known, so clients cannot be placed"):
         write_run(expand(site, experiment, {}), site, experiment, tmp_path / "run")
 
@@ -155,24 +155,17 @@ def test_where_workers_are_not_known_nobody_can_be_placed(tmp_path):
         ("placement = { per_worker = 3 }", ['Machine == "wn1.example"'] * 3 + ['Machine == "wn2.example"']),
     ],
 )
-def test_each_client_has_its_worker_in_a_line_of_the_list_that_its_trial_is_queued_from(tmp_path, text, lines):
-    site, experiment = find_site("testbed"), load(tmp_path, text)
-    run = tmp_path / "run"
-    write_run(planned(experiment), site, experiment, run)
-    (trial, *_) = (run / names.TRIALS).iterdir()
+def test_each_client_has_its_worker_in_a_line_of_the_list_that_its_trial_is_queued_from(written, text, lines):
+    run, (trial, *_) = written(text)
     (macro,) = re.findall(r'places="(\S+)"', (trial / names.TRIAL_DAG).read_text())
     assert (trial / macro).read_text().splitlines() == lines
     assert "queue place from $(places)" in (run / names.SUBMIT / "clients.sub").read_text()
 
 
-def test_trials_that_differ_in_their_repetition_share_their_list_of_places(tmp_path):
-    site, experiment = find_site("testbed"), load(tmp_path, "repeats = 3")
-    plan = planned(experiment)
-    write_run(plan, site, experiment, tmp_path / "run")
-    configurations = {(trial.configuration.id, trial.jobs) for trial in plan.trials}
-    assert len(list((tmp_path / "run" / names.LISTS).glob("*.places"))) == len(configurations) < len(plan.trials)
-    for trial in (tmp_path / "run" / names.TRIALS).iterdir():
-        assert {path.name for path in trial.iterdir()} == set(names.WRITTEN)
+def test_trials_that_differ_in_their_repetition_share_their_list_of_places(written):
+    run, trials = written("repeats = 3")
+    assert (len(list((run / names.LISTS).glob("*.places"))), len(trials)) == (1, 3)
+    assert all({path.name for path in trial.iterdir()} == set(names.WRITTEN) for trial in trials)
 
 
 def test_what_could_be_more_than_a_hosts_name_is_not_written():
@@ -180,10 +173,9 @@ def test_what_could_be_more_than_a_hosts_name_is_not_written():
         place_lines(["wn1\n$(trial)"], 1)
 
 
-def test_an_axis_places_clients_in_several_ways(tmp_path):
-    experiment = load(tmp_path, '[axes.per_worker]\nvalues = [2, 4]\nsets = "placement.per_worker"')
-    site, plan = find_site("testbed"), planned(experiment)
-    found = {}
+def test_an_axis_places_clients_in_several_ways(site, load, planned):
+    experiment = load('[axes.per_worker]\nvalues = [2, 4]\nsets = "placement.per_worker"')
+    plan, found = planned(experiment), {}
     for trial in plan.trials:
         own = experiment.at(trial.configuration.levels)
         record = trial_record(site, own, plan, trial)["placement"]
@@ -191,21 +183,14 @@ def test_an_axis_places_clients_in_several_ways(tmp_path):
     assert found == {"2 per worker": 2, "4 per worker": 1}
 
 
-def test_caches_are_emptied_on_all_workers_wherever_clients_are_placed(tmp_path):
-    site, experiment = find_site("testbed"), load(tmp_path, 'placement = "one-worker"')
+def test_caches_are_emptied_on_all_workers_wherever_clients_are_placed(site, load, planned):
+    experiment = load('placement = "one-worker"')
     plan = planned(experiment)
     flushed = {host.host for host in flushed_hosts(site, experiment, plan, plan.configurations[0])}
     assert flushed >= set(WORKERS)
 
 
-def test_clients_are_told_to_take_a_core_of_their_own():
-    site, quick = find_site("testbed"), find_experiment("quick")
-    trial = expand(site, quick, {}).trials[0]
-    pinned = trial_dag(site, dataclasses.replace(quick, cores="pinned"), trial).text()
-    assert ("--pin" in pinned, "--pin" in trial_dag(site, quick, trial).text()) == (True, False)
-
-
-# -- the verdict ---------------------------------------------------------------------------------------
+# -- the verdict
 
 
 HOST = "wn01.private.fiu.test"

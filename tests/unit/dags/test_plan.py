@@ -1,104 +1,89 @@
 """The plan is a pure function of site, experiment, pool and seed."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tierbench.checked_text import AbsolutePath, Host, Prefix
 from tierbench.dags.clients import shipped_clients
-from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
+from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.hosts import sampled_hosts
-from tierbench.dags.plan import Plan, ReplicaSet, expand, from_json, to_json
+from tierbench.dags.plan import ReplicaSet, expand, from_json, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
 from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
 from tierbench.json_files import Damaged
-from tierbench.site_configs.site import Destination, Site, load_site
+from tierbench.site_configs.site import Destination, load_site
 from tierbench.submit.init_site import site_lines
 from tierbench.submit.pool import Machine
 from tierbench.submit.preview import preview
-
-Catalogues = Mapping[str, Mapping[str, Entry]]
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn03.fiu.test", "wn04.fiu.test"]}
 
 
 @pytest.fixture(scope="module")
-def plan(site: Site, quick: Experiment) -> Plan:
+def plan(site, quick):
     return expand(site, quick, POOL)
 
 
-def catalogue(experiment: Experiment, sizes: Sequence[int]) -> Catalogues:
+def catalogue(experiment, sizes):
     """A catalogue of the first files of the experiment's set, in the order in which texts are sorted."""
     ((folder, replicas),) = experiment.used_replicas.items()
     entries = [Entry(name, size, f"{size:08x}") for name, size in zip(replicas.files, sizes, strict=False)]
     return {folder: {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}}
 
 
-def files_of(plan: Plan, index: int) -> set[int]:
+def files_of(plan, index):
     trial = plan.trials[index]
     count = plan.replicas[trial.replicas].count
     return {(trial.offset + n) % count for n in range(trial.jobs)}
 
 
-def test_every_repetition_holds_every_configuration_and_batch_once(plan: Plan, quick: Experiment) -> None:
+def test_every_repetition_holds_every_configuration_and_batch_once(plan, quick):
     cells = Counter((t.repeat, t.configuration.id, t.jobs) for t in plan.trials)
     expected = Counter((r, f"{a}.root", b) for r in (1, 2, 3) for a in quick.access for b in quick.batches)
     assert cells == expected
 
 
-def test_repetitions_follow_one_another(plan: Plan) -> None:
+def test_repetitions_follow_one_another_and_configurations_are_interleaved(plan):
     assert [t.repeat for t in plan.trials] == sorted(t.repeat for t in plan.trials)
-
-
-def test_configurations_are_interleaved(plan: Plan) -> None:
     first_round = [t.configuration.id for t in plan.trials if t.repeat == 1]
     assert first_round != sorted(first_round)
 
 
-def test_the_same_seed_gives_the_same_plan(site: Site, quick: Experiment, plan: Plan) -> None:
+def test_the_same_seed_gives_the_same_plan_and_another_one_another_order(site, quick, plan):
     assert expand(site, quick, POOL) == plan
-
-
-def test_another_seed_gives_another_order(site: Site, quick: Experiment, plan: Plan) -> None:
     other = expand(site, dataclasses.replace(quick, seed=2), POOL)
     assert [t.id for t in other.trials] != [t.id for t in plan.trials]
 
 
-def test_a_trial_is_named_for_people_and_for_files(plan: Plan) -> None:
+def test_a_trial_is_named_for_people_and_for_files(plan):
     names = {t.id: t.name for t in plan.trials}
     assert names["lan-xrootd.root.x004.r2"] == "lan-xrootd/root ×4 #2"  # noqa: RUF001
 
 
-def test_trials_are_numbered_in_their_order(plan: Plan) -> None:
+def test_trials_are_numbered_in_their_order(plan):
     assert [t.index for t in plan.trials] == list(range(len(plan.trials)))
 
 
-def test_consecutive_trials_read_different_files(plan: Plan) -> None:
+def test_consecutive_trials_read_different_files_and_so_do_the_clients_of_one(plan):
     shared = [files_of(plan, i) & files_of(plan, i + 1) for i in range(len(plan.trials) - 1)]
     assert not any(shared)
-
-
-def test_each_client_of_a_trial_has_a_file_of_its_own(plan: Plan) -> None:
     assert all(len(files_of(plan, t.index)) == t.jobs for t in plan.trials)
 
 
-def test_bytes_are_those_of_the_catalogue(site: Site, quick: Experiment) -> None:
+def test_bytes_are_those_of_the_catalogue(site, quick):
     sizes = [1000 + n for n in range(24)]
     plan = expand(site, quick, POOL, catalogue(quick, sizes))
     assert [t.bytes for t in plan.trials] == [sum(sizes[n] for n in files_of(plan, t.index)) for t in plan.trials]
 
 
-def test_from_the_ten_thousandth_replica_on_each_has_its_own_size(site: Site, quick: Experiment) -> None:
+def test_from_the_ten_thousandth_replica_on_each_has_its_own_size(site, quick):
     many = {name: dataclasses.replace(replicas, count=10_050) for name, replicas in quick.replicas.items()}
     experiment = dataclasses.replace(quick, replicas=many)
     (replicas,) = expand(site, experiment, POOL, catalogue(experiment, range(10_050))).replicas.values()
@@ -106,38 +91,35 @@ def test_from_the_ten_thousandth_replica_on_each_has_its_own_size(site: Site, qu
     assert replicas.checksums == tuple(f"{size:08x}" for size in range(10_050))
 
 
-def test_without_a_catalogue_bytes_are_nominal_only(plan: Plan) -> None:
+def test_without_a_catalogue_bytes_are_nominal_only(plan):
     trial = plan.trials[0]
     assert (trial.bytes, trial.nominal_bytes) == (None, trial.jobs * 64_000_000)
 
 
-def test_a_short_catalogue_is_refused(site: Site, quick: Experiment) -> None:
+def test_a_short_catalogue_is_refused(site, quick):
     with pytest.raises(ConfigError, match=r"replicas\.root-tree: 24 are needed and the catalogue .* lists 3"):
         expand(site, quick, POOL, catalogue(quick, [1, 2, 3]))
 
 
-def test_bytes_go_on_at_the_sets_beginning() -> None:
+def test_bytes_go_on_at_the_sets_beginning():
     replicas = ReplicaSet("s", "/d", ".root", 3, 0, sizes=(1, 10, 100))
     assert replicas.bytes_of(2, 2) == 101
 
 
-def test_workers_that_the_site_lists_are_not_asked_for(site: Site, quick: Experiment) -> None:
+def test_workers_that_the_site_lists_are_not_asked_for_and_a_plan_needs_no_pool(site, quick):
     listed = dataclasses.replace(site.pools["private"], workers=("wn77.private.fiu.test",))
     own = dataclasses.replace(site, pools={**site.pools, "private": listed})
+    assert expand(site, quick, {}).pools == {"private": (), "public": ()}
     assert expand(own, quick, POOL).pools["private"] == ("wn77.private.fiu.test",)
 
 
-def test_a_plan_can_be_made_without_a_pool(site: Site, quick: Experiment) -> None:
-    assert expand(site, quick, {}).pools == {"private": (), "public": ()}
-
-
-def test_an_access_that_the_site_does_not_offer_comes_with_a_guess(site: Site, quick: Experiment) -> None:
+def test_an_access_that_the_site_does_not_offer_comes_with_a_guess(site, quick):
     asking = dataclasses.replace(quick, access=("lan-xrotd",))
     with pytest.raises(ConfigError, match=r'quick at site testbed: access: there is no "lan-xrotd" \(did you mean'):
         expand(site, asking, POOL)
 
 
-def test_what_a_site_offers_in_place_of_an_experiments_ways_is_told_once(site: Site, quick: Experiment) -> None:
+def test_what_a_site_offers_in_place_of_an_experiments_ways_is_told_once(site, quick):
     renamed = {f"our-{name}": way for name, way in site.access.items()}
     with pytest.raises(ConfigError) as refused:
         expand(dataclasses.replace(site, access=renamed), quick, POOL)
@@ -147,14 +129,14 @@ def test_what_a_site_offers_in_place_of_an_experiments_ways_is_told_once(site: S
     assert 'say extends = "quick" and access = [some of these]' in line
 
 
-def test_a_client_that_cannot_have_files_copied_is_kept_from_ways_that_lead_on(site: Site, quick: Experiment) -> None:
+def test_a_client_that_cannot_have_files_copied_is_kept_from_ways_that_lead_on(site, quick):
     to = Destination(Prefix("root://far.test:1094/"), AbsolutePath("/in"), Host("dgt.fiu.test"))
     access = {name: dataclasses.replace(one, to=to) for name, one in site.access.items()}
     with pytest.raises(ConfigError, match=r'"lan-xrootd" leads from server to server, and client "root" cannot'):
         expand(dataclasses.replace(site, access=access), quick, POOL)
 
 
-def test_a_client_is_kept_from_a_protocol_that_it_does_not_speak(site: Site, quick: Experiment) -> None:
+def test_a_client_is_kept_from_a_protocol_that_it_does_not_speak(site, quick):
     dd = {"dd": workload_class(shipped_clients()["dd"])(client="dd", replicas="root-tree")}
     with pytest.raises(
         ConfigError, match=r'client "dd" cannot read by access "lan-xrootd".*"direct", .*"lan-xrootdfs"'
@@ -162,35 +144,35 @@ def test_a_client_is_kept_from_a_protocol_that_it_does_not_speak(site: Site, qui
         expand(site, dataclasses.replace(quick, workloads=dd), POOL)
 
 
-def test_a_workloads_own_accesses_take_the_place_of_the_others(site: Site) -> None:
+def test_a_workloads_own_accesses_take_the_place_of_the_others(site):
     plan = expand(site, find_experiment("chep-2013"), POOL)
     assert {c.access for c in plan.configurations if c.workload == "dd"} == {"lan-xrootdfs", "direct"}
 
 
 @pytest.mark.parametrize("sizes", [None, list(range(24))])
-def test_a_plan_survives_its_file(site: Site, quick: Experiment, sizes: list[int] | None) -> None:
+def test_a_plan_survives_its_file(site, quick, sizes):
     plan = expand(site, quick, POOL, catalogue(quick, sizes) if sizes else None)
     assert from_json(to_json(plan)) == plan
 
 
-def test_a_plan_of_another_format_is_refused(plan: Plan) -> None:
+def test_a_plan_of_another_format_is_refused(plan):
     with pytest.raises(ConfigError, match=r"has format 99; this tierbench reads format 3"):
         from_json(to_json(plan).replace('"format": 3', '"format": 99', 1))
 
 
-def test_the_thesis_four_ways_are_planned_as_they_were_before_there_were_axes(site: Site) -> None:
+def test_the_thesis_four_ways_are_planned_as_they_were_before_there_were_axes(site):
     fixtures = Path(__file__).parents[1] / "fixtures"
     plan = expand(site, load_experiment(fixtures / "four-ways.toml"), {})
     planned = "".join(f"{trial.id}\t{trial.name}\t{trial.offset}\n" for trial in plan.trials)
     assert planned == (fixtures / "four-ways.tsv").read_text(encoding="utf-8")
 
 
-def worked(quick: Experiment, **keys: Any) -> Experiment:
+def worked(quick, **keys):
     replicas = {name: dataclasses.replace(one, count=100) for name, one in quick.replicas.items()}
     return dataclasses.replace(quick, replicas=replicas, **keys)
 
 
-def test_each_job_has_a_list_of_files_of_its_own(site: Site, quick: Experiment) -> None:
+def test_each_job_has_a_list_of_files_of_its_own(site, quick):
     plan = expand(site, worked(quick, files_per_job=3), POOL)
     trial = plan.trials[0]
     lines = ReplicaLists(site, plan).text(trial).splitlines()
@@ -198,12 +180,12 @@ def test_each_job_has_a_list_of_files_of_its_own(site: Site, quick: Experiment) 
     assert trial.nominal_bytes == 3 * trial.jobs * plan.replicas[trial.replicas].nominal_bytes
 
 
-def test_the_next_trial_goes_on_after_all_files_of_the_one_before(site: Site, quick: Experiment) -> None:
+def test_the_next_trial_goes_on_after_all_files_of_the_one_before(site, quick):
     one, other = expand(site, worked(quick, files_per_job=3), POOL).trials[:2]
     assert other.offset == (one.offset + one.files) % 100
 
 
-def test_shuffled_files_stay_with_their_job_and_in_one_order(site: Site, quick: Experiment) -> None:
+def test_shuffled_files_stay_with_their_job_and_in_one_order(site, quick):
     plan = expand(site, worked(quick, files_per_job=8), POOL)
     shuffled = expand(site, worked(quick, files_per_job=8, order="shuffled"), POOL)
     listed, mixed, again = (
@@ -213,7 +195,7 @@ def test_shuffled_files_stay_with_their_job_and_in_one_order(site: Site, quick: 
     assert sorted(mixed[:8]) == sorted(listed[:8])
 
 
-def test_the_work_is_in_what_the_clients_are_told(site: Site, quick: Experiment) -> None:
+def test_the_work_is_in_what_the_clients_are_told(site, quick):
     experiment = worked(quick, files_per_job=4, processes=2, for_s=20.0, fetch_every_s=0.5)
     plan = expand(site, experiment, POOL)
     record = trial_record(site, experiment, plan, plan.trials[0])
@@ -232,10 +214,8 @@ def test_the_work_is_in_what_the_clients_are_told(site: Site, quick: Experiment)
         ("worker-rtts", '"5-14-47-60"', ""),
     ],
 )
-def test_a_condition_is_changed_to_what_the_site_says_it_takes(
-    tmp_path: Path, site: Site, condition: str, value: str, refused: str
-) -> None:
-    asked = variant(tmp_path, "quick", f"conditions = {{ {condition} = {value} }}")
+def test_a_condition_is_changed_to_what_the_site_says_it_takes(variant, site, condition, value, refused):
+    asked = variant(f"conditions = {{ {condition} = {value} }}")
     if not refused:
         assert expand(site, asked, {}).trials
         return
@@ -243,13 +223,8 @@ def test_a_condition_is_changed_to_what_the_site_says_it_takes(
         expand(site, asked, {})
 
 
-def variant(folder: Path, base: str, text: str) -> Experiment:
-    (folder / "mine.toml").write_text(f'extends = "{base}"\nname = "mine"\n{text}\n', encoding="utf-8")
-    return load_experiment(folder / "mine.toml")
-
-
-def test_a_variant_can_do_without_what_it_extends(tmp_path: Path) -> None:
-    asked = variant(tmp_path, "chep-2013", 'without = ["workloads.dd", "workloads.higgs.options.cpu_s_per_mb"]')
+def test_a_variant_can_do_without_what_it_extends(variant):
+    asked = variant('without = ["workloads.dd", "workloads.higgs.options.cpu_s_per_mb"]', "chep-2013")
     assert list(asked.workloads) == ["root", "higgs"]
     assert asked.workloads["higgs"].options.cpu_s_per_mb == 0
 
@@ -262,28 +237,28 @@ def test_a_variant_can_do_without_what_it_extends(tmp_path: Path) -> None:
         ('without = ["replicas.plain"]', "replicas: there is no"),
     ],
 )
-def test_what_a_variant_cannot_do_without_is_told(tmp_path: Path, text: str, words: str) -> None:
+def test_what_a_variant_cannot_do_without_is_told(variant, text, words):
     with pytest.raises(ConfigError, match=re.escape(words)):
-        variant(tmp_path, "chep-2013", text)
+        variant(text, "chep-2013")
 
 
 @pytest.mark.parametrize("name", ["chep-2013", "extenci-local-input"])
-def test_the_recipe_for_a_site_with_cmssw_can_be_planned(tmp_path: Path, site: Site, name: str) -> None:
+def test_the_recipe_for_a_site_with_cmssw_can_be_planned(tmp_path, variant, site, name):
     shipped = Path(__file__).parents[3] / f"dags/experiments/{name}.toml"
     lines = shipped.read_text(encoding="utf-8").splitlines()
     recipe = "\n".join(line[1:].strip() for line in lines if line.startswith("#     "))
     assert 'client = "cmssw"' in recipe
     (tmp_path / "analysis_cfg.py").write_text("process = None\n")
-    asked = variant(tmp_path, name, recipe)
+    asked = variant(recipe, name)
     assert any(trial.configuration.client == "cmssw" for trial in expand(site, asked, {}).trials)
 
 
-def test_a_plan_says_what_room_and_time_its_files_take(site: Site, quick: Experiment) -> None:
+def test_a_plan_says_what_room_and_time_its_files_take(site, quick):
     text = "\n".join(preview(expand(site, quick, {}), site, quick, "no pool", []))
     assert re.search(r"replicas root-tree-\w+: 24 files, 1\.54 GB of room, about 15 s or more to make", text)
 
 
-def test_a_single_box_measures_its_own_disk(quick: Experiment, tmp_path: Path) -> None:
+def test_a_single_box_measures_its_own_disk(quick, tmp_path):
     """Its sampler is that of a worker: the storage is there, and not on the network."""
     (tmp_path / "box.toml").write_text("\n".join(site_lines("box", [Machine("box.example", 4, "")], "", [], [])))
     box = load_site(tmp_path / "box.toml")
@@ -294,7 +269,7 @@ def test_a_single_box_measures_its_own_disk(quick: Experiment, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("key", ["configurations", "replicas", "trials", "pools", "factors", "report"])
-def test_a_damaged_plan_says_so(plan: Plan, key: str) -> None:
+def test_a_damaged_plan_says_so(plan, key):
     content = json.loads(to_json(plan))
     for wrong in ({}, {key: 7}, {key: [{"id": 1}]}):
         rest = {name: value for name, value in content.items() if name != key}

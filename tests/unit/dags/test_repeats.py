@@ -6,7 +6,6 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.trial_settings import Until
 from tierbench.dags.write import write_run
@@ -14,7 +13,6 @@ from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.counting import enough, enough_without
-from tierbench.site_configs.site import find_site
 from tierbench.submit.cli import main
 from tierbench.submit.preview import preview
 
@@ -29,30 +27,23 @@ def rows(*rates, **changes):
 
 
 @pytest.fixture
-def load(tmp_path):
-    def load(repeats):
-        path = tmp_path / "mine.toml"
-        path.write_text(f'extends = "quick"\nname = "mine"\nrepeats = {repeats}\n')
-        return load_experiment(path)
-
-    return load
+def load(variant):
+    return lambda repeats: variant(f"repeats = {repeats}")
 
 
-def test_close_trials_are_enough():
-    assert enough(rows(100, 101, 99), RULE)
-
-
-def test_scattered_trials_are_not():
-    assert not enough(rows(100, 120, 80), RULE)
-
-
-def test_two_are_too_few_however_close():
-    assert not enough(rows(100, 100), RULE)
-
-
-def test_at_most_ends_it():
-    assert enough(rows(10, 100, 20, 90, 30, 80), RULE)
-    assert not enough(rows(10, 100, 20, 90, 30), RULE)
+@pytest.mark.parametrize(
+    ("rates", "is_enough"),
+    [
+        ((100, 101, 99), True),
+        ((100, 120, 80), False),
+        ((100, 100), False),  # too few, however close
+        ((10, 100, 20, 90, 30), False),
+        ((10, 100, 20, 90, 30, 80), True),  # at_most
+        ((100, 101, 99, 50), False),  # an outlier counts
+    ],
+)
+def test_trials_that_are_close_are_enough(rates, is_enough):
+    assert enough(rows(*rates), RULE) == is_enough
 
 
 @pytest.mark.parametrize("flaw", [{"state": "incomplete"}, {"verdict": "INVALID"}, {"delivered_mbps": None}])
@@ -60,22 +51,15 @@ def test_what_does_not_count_brings_the_end_no_nearer(flaw):
     assert not enough([*rows(100, 101), *rows(99, **{"delivered_mbps": 99, **flaw})], RULE)
 
 
-def test_an_outlier_counts():
-    assert not enough(rows(100, 101, 99, 50), RULE)
-
-
 def test_a_number_is_reached_or_not():
     assert (enough(rows(1, 9), 2), enough(rows(1), 2)) == (True, False)
 
 
-def test_a_plan_holds_the_most_repetitions(load):
-    plan = expand(find_site("testbed"), load("{ within_pct = 5, at_most = 4 }"), {})
+def test_a_plan_holds_the_most_repetitions_and_says_that_not_all_may_be_needed(site, load):
+    experiment = load("{ within_pct = 5, at_most = 4 }")
+    plan = expand(site, experiment, {})
     assert max(trial.repeat for trial in plan.trials) == 4
-
-
-def test_the_plan_says_that_not_all_may_be_needed(load):
-    experiment, site = load("{ within_pct = 5, at_most = 4 }"), find_site("testbed")
-    text = "\n".join(preview(expand(site, experiment, {}), site, experiment, "no pool", []))
+    text = "\n".join(preview(plan, site, experiment, "no pool", []))
     assert "until the mean rate is known to ±5 %, 3 … 4 times" in text
 
 
@@ -122,23 +106,22 @@ def test_the_command_tells_by_its_exit_status(run, capsys):
     assert "r4: not needed any more\nlan-xrootd.root.x004.r3: needed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("mishap", [lambda run: (run / "experiment.json").unlink(), lambda run: ask_for(run, {})])
-def test_an_error_has_a_status_of_its_own(run, mishap):
+@pytest.mark.parametrize(
+    ("mishap", "repeat"),
+    [
+        (lambda run: (run / "experiment.json").unlink(), 4),
+        (lambda run: ask_for(run, {}), 4),
+        (lambda _: None, 9),  # is not planned
+    ],
+)
+def test_an_error_has_a_status_of_its_own(run, mishap, repeat):
     mishap(run)
-    assert main(["enough", str(run), "lan-xrootd.root.x004.r4"]) == 2
+    assert main(["enough", str(run), f"lan-xrootd.root.x004.r{repeat}"]) == 2
 
 
-def test_a_trial_that_is_not_planned_is_an_error(run):
-    assert main(["enough", str(run), "lan-xrootd.root.x004.r9"]) == 2
-
-
-def test_with_a_number_each_trial_is_needed(run):
-    ask_for(run, 4)
-    assert not enough_without(run, "lan-xrootd.root.x004.r4")
-
-
-def test_a_tighter_rule_needs_more(run):
-    ask_for(run, {"within_pct": 1.0})
+@pytest.mark.parametrize("repeats", [4, {"within_pct": 1.0}])
+def test_with_a_number_each_trial_is_needed_and_a_tighter_rule_needs_more(run, repeats):
+    ask_for(run, repeats)
     assert not enough_without(run, "lan-xrootd.root.x004.r4")
 
 
@@ -153,8 +136,8 @@ def test_a_trial_before_it_that_was_invalid_does_not_count(run):
     assert not enough_without(run, "lan-xrootd.root.x004.r4")
 
 
-def test_a_written_run_can_be_asked(load, tmp_path):
-    experiment, site = load("{ within_pct = 5, at_most = 3 }"), find_site("testbed")
+def test_a_written_run_can_be_asked(site, load, tmp_path):
+    experiment = load("{ within_pct = 5, at_most = 3 }")
     workers = {name: ["wn01"] for name in site.pools}
     plan = expand(site, experiment, workers)
     write_run(plan, site, experiment, tmp_path / "run")

@@ -1,27 +1,24 @@
 """What the nodes of a trial are given beside its DAG: lists of hosts and of replicas, and the trial's record."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from tests.unit.quick_plan import POOL, the_trial
 from tierbench.checked_text import Prefix
-from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.experiment import find_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import host_lists
-from tierbench.dags.plan import Plan, expand
+from tierbench.dags.plan import expand
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
-from tierbench.site_configs.site import Site
 
 
-def lists(site: Site, experiment: Experiment, plan: Plan, configuration: str) -> dict[str, list[str]]:
+def lists(site, experiment, plan, configuration):
     """The lines of a configuration's host lists."""
     (chosen,) = (each for each in plan.configurations if each.id == configuration)
     return {name: text.splitlines() for name, text in host_lists(site, experiment, plan, chosen)}
 
 
-def test_each_sampled_host_is_found_by_its_requirements(site: Site, quick: Experiment, plan: Plan) -> None:
+def test_each_sampled_host_is_found_by_its_requirements(site, quick, plan):
     assert lists(site, quick, plan, "direct.root")["lists/direct.root.samplers-pool"] == [
         'oss.uf.test, eth%, storage, Machine == "oss.uf.test"',
         'dgt.fiu.test, eth0+eth1, gateway, Machine == "dgt.fiu.test"',
@@ -30,7 +27,7 @@ def test_each_sampled_host_is_found_by_its_requirements(site: Site, quick: Exper
     ]
 
 
-def test_a_host_out_of_the_pool_is_sampled_over_ssh(site: Site, quick: Experiment, plan: Plan) -> None:
+def test_a_host_out_of_the_pool_is_sampled_over_ssh(site, quick, plan):
     oss = dataclasses.replace(site.samplers["oss"], via="ssh")
     mixed = dataclasses.replace(site, samplers={**site.samplers, "oss": oss})
     text = trial_dag(mixed, quick, the_trial(plan)).text()
@@ -39,12 +36,12 @@ def test_a_host_out_of_the_pool_is_sampled_over_ssh(site: Site, quick: Experimen
     assert by_ssh.startswith("oss.uf.test, eth%, storage")
 
 
-def test_a_trial_samples_the_workers_of_its_own_pool_alone(site: Site, quick: Experiment, plan: Plan) -> None:
+def test_a_trial_samples_the_workers_of_its_own_pool_alone(site, quick, plan):
     record = trial_record(site, quick, plan, the_trial(plan, "direct.root.x004.r1"))
     assert [sampler["host"] for sampler in record["samplers"] if sampler["role"] == "worker"] == POOL["public"]
 
 
-def test_workers_flush_their_own_mount_and_the_gateway_its_own(site: Site) -> None:
+def test_workers_flush_their_own_mount_and_the_gateway_its_own(site):
     chep = find_experiment("chep-2013")
     plan = expand(site, chep, POOL)
     directory = next(s.directory for s in plan.replicas.values() if s.name == "plain")
@@ -54,19 +51,19 @@ def test_workers_flush_their_own_mount_and_the_gateway_its_own(site: Site) -> No
     ]
 
 
-def test_workers_without_a_mount_have_nothing_of_the_replicas(site: Site, quick: Experiment, plan: Plan) -> None:
+def test_workers_without_a_mount_have_nothing_of_the_replicas(site, quick, plan):
     first = lists(site, quick, plan, "lan-xrootd.root")["lists/lan-xrootd.root.flush"][0]
     assert first == "wn01.private.fiu.test, "
 
 
-def test_each_client_finds_its_replica_in_its_line(site: Site, plan: Plan) -> None:
+def test_each_client_finds_its_replica_in_its_line(site, plan):
     trial = next(t for t in plan.trials if t.offset + t.jobs > 24 and t.configuration.access == "wan-xrootd-private")
     lines = ReplicaLists(site, plan).text(trial).splitlines()
     prefix = f"root://vmuf.uf.test:1094/{plan.replicas[trial.replicas].directory}/root-tree-"
     assert lines == [f"{prefix}{(trial.offset + n) % 24 + 1:04d}.root\t" for n in range(trial.jobs)]
 
 
-def test_each_client_reads_by_a_door_of_its_own_where_a_way_has_several(site: Site, plan: Plan) -> None:
+def test_each_client_reads_by_a_door_of_its_own_where_a_way_has_several(site, plan):
     trial = next(t for t in plan.trials if t.jobs >= 3 and t.configuration.access == "wan-xrootd-private")
     further = tuple(Prefix(f"root://door-{number}.uf.test:1094/") for number in (2, 3))
     several = dataclasses.replace(site.access["wan-xrootd-private"], further=further, writes=None)
@@ -77,14 +74,14 @@ def test_each_client_reads_by_a_door_of_its_own_where_a_way_has_several(site: Si
     assert len({line.split("/", 3)[3] for line in lines}) == trial.jobs  # each still has a file of its own
 
 
-def test_sizes_and_checksums_stand_beside_replicas_where_they_are_known(site: Site, quick: Experiment) -> None:
+def test_sizes_and_checksums_stand_beside_replicas_where_they_are_known(site, quick):
     ((folder, replicas),) = quick.used_replicas.items()
     plan = expand(site, quick, POOL, {folder: {name: Entry(name, 7, "0a1b2c3d") for name in replicas.files}})
     lines = ReplicaLists(site, plan).text(plan.trials[0]).splitlines()
     assert {tuple(line.split("\t")[1:]) for line in lines} == {("7", "0a1b2c3d")}
 
 
-def test_trial_json_holds_what_runs_and_reads_needs(site: Site, quick: Experiment, plan: Plan) -> None:
+def test_trial_json_holds_what_runs_and_reads_needs(site, quick, plan):
     record = trial_record(site, quick, plan, the_trial(plan))
     assert {key: record[key] for key in ("id", "jobs", "client", "start", "workers", "flush", "bytes")} == {
         "id": "lan-xrootd.root.x004.r1",
@@ -97,7 +94,7 @@ def test_trial_json_holds_what_runs_and_reads_needs(site: Site, quick: Experimen
     }
 
 
-def test_a_workloads_environment_reaches_its_clients(site: Site, quick: Experiment, plan: Plan) -> None:
+def test_a_workloads_environment_reaches_its_clients(site, quick, plan):
     patient = dataclasses.replace(quick.workloads["root"], environment={"XRD_STREAMTIMEOUT": "30"})
     experiment = dataclasses.replace(quick, workloads={"root": patient})
     options = trial_record(site, experiment, plan, the_trial(plan))["options"]

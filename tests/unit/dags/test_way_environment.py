@@ -2,7 +2,7 @@
 
 import pytest
 
-from tierbench.dags.experiment import find_experiment, load_experiment
+from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.records import trial_record
 from tierbench.site_configs.site import Access, find_site
@@ -24,11 +24,9 @@ def test_a_trial_has_the_variables_of_its_way_and_of_no_other():
     assert environment_of(experiment, "xrootd-near-tls") == {}
 
 
-def test_a_workloads_own_variables_go_before_those_of_its_way(tmp_path):
-    mine = tmp_path / "mine.toml"
-    own = 'environment = { XRD_TLSNODATA = "0" }'
-    mine.write_text(f'extends = "extenci-flavours-xrootd-scaled"\nname = "mine"\n[workloads.read]\n{own}\n')
-    assert environment_of(load_experiment(mine), WAY) == {"XRD_TLSNODATA": "0"}
+def test_a_workloads_own_variables_go_before_those_of_its_way(variant):
+    own = '[workloads.read]\nenvironment = { XRD_TLSNODATA = "0" }'
+    assert environment_of(variant(own, "extenci-flavours-xrootd-scaled"), WAY) == {"XRD_TLSNODATA": "0"}
 
 
 def test_a_name_that_is_no_variables_is_refused():

@@ -1,10 +1,6 @@
 """The writer: what it tells is what is on the disk, and what goes wrong has a status."""
 
-from __future__ import annotations
-
 import zlib
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,20 +10,20 @@ SIZE = 3_000_001
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path):
     job = Job(tmp_path)
     job.offer(tmp_path / "written", SIZE)
     return job
 
 
-def test_what_it_tells_is_what_is_on_the_disk(job: Job) -> None:
+def test_what_it_tells_is_what_is_on_the_disk(job):
     end = job.end("writer")
     content = (job.folder / "written").read_bytes()
     assert (end["status"], end["bytes_app"], len(content)) == ("ok", SIZE, SIZE)
     assert end["detail"]["adler32"] == f"{zlib.adler32(content):08x}"
 
 
-def test_no_block_is_like_another(job: Job) -> None:
+def test_no_block_is_like_another(job):
     job.end("writer", options={"block_kb": 1})
     content = (job.folder / "written").read_bytes()
     blocks = {content[at : at + 1024] for at in range(0, SIZE, 1024)}
@@ -35,17 +31,17 @@ def test_no_block_is_like_another(job: Job) -> None:
     assert len(zlib.compress(content[: 1 << 10])) > 1 << 10
 
 
-def test_its_process_has_written_as_much(job: Job) -> None:
+def test_its_process_has_written_as_much(job):
     assert job.end("writer")["bytes_client"] == pytest.approx(SIZE, abs=1000)
 
 
-def test_fsync_is_in_its_time_unless_told_otherwise(job: Job) -> None:
+def test_fsync_is_in_its_time_unless_told_otherwise(job):
     assert job.end("writer")["detail"]["fsync_s"] > 0
     (job.folder / "written").unlink()
     assert job.end("writer", options={"fsync": False})["detail"]["fsync_s"] == 0
 
 
-def test_parts_of_one_file_lie_where_they_belong(job: Job) -> None:
+def test_parts_of_one_file_lie_where_they_belong(job):
     for part in (1, 0):
         lines = f"{job.folder}/written\t1000\t\t{part * 1000}\n"
         (job.folder / "replicas.txt").write_text(lines)
@@ -55,7 +51,7 @@ def test_parts_of_one_file_lie_where_they_belong(job: Job) -> None:
     assert len(content) == 2000
 
 
-def test_who_has_nothing_to_write_is_done(job: Job) -> None:
+def test_who_has_nothing_to_write_is_done(job):
     job.offer(job.folder / "written", 0)
     end = job.end("writer")
     assert (end["status"], end["bytes_app"]) == ("ok", 0)
@@ -63,30 +59,30 @@ def test_who_has_nothing_to_write_is_done(job: Job) -> None:
 
 
 @pytest.mark.parametrize(("url", "words"), [("/dev/full", "No space left"), ("/nowhere/file", "No such file")])
-def test_what_cannot_be_written_is_told(job: Job, url: str, words: str) -> None:
+def test_what_cannot_be_written_is_told(job, url, words):
     job.offer(url, SIZE)
     end = job.end("writer")
     assert end["status"] == "open-failed"
     assert words in end["message"]
 
 
-def fake_xrdcp(job: Job, *lines: str) -> dict[str, Any]:
+def fake_xrdcp(job, *lines):
     job.script("bin/xrdcp", *lines)
     job.offer("root://server:1094//writes/file", SIZE)
     return job.end("writer")
 
 
-def test_to_an_xrootd_server_it_writes_through_xrdcp(job: Job) -> None:
+def test_to_an_xrootd_server_it_writes_through_xrdcp(job):
     end = fake_xrdcp(job, f'cat >{job.folder}/arrived; echo "$@" >{job.folder}/arguments')
     assert (end["status"], end["bytes_app"]) == ("ok", SIZE)
     assert end["detail"]["adler32"] == f"{zlib.adler32((job.folder / 'arrived').read_bytes()):08x}"
     assert (job.folder / "arguments").read_text() == "--nopbar - root://server:1094//writes/file\n"
 
 
-def test_an_xrdcp_that_fails_at_its_close_has_not_written(job: Job) -> None:
+def test_an_xrdcp_that_fails_at_its_close_has_not_written(job):
     end = fake_xrdcp(job, "cat >/dev/null; echo '[FATAL] no room' >&2; exit 54")
     assert (end["status"], end["message"], end["exit_status"]) == ("short-write", "[FATAL] no room", 54)
 
 
-def test_an_xrdcp_that_takes_nothing_has_not_written(job: Job) -> None:
+def test_an_xrdcp_that_takes_nothing_has_not_written(job):
     assert fake_xrdcp(job, "echo '[FATAL] refused' >&2; exit 52")["status"] in ("open-failed", "short-write")
