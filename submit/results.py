@@ -181,8 +181,7 @@ def _report(arguments: argparse.Namespace) -> int:
     if arguments.check and (of_folder or len(runs) > 1):
         raise ConfigError("--check: needs one run")
     try:
-        from tierbench.postprocess.report.index import write_index
-        from tierbench.postprocess.report.write import check_folder, comparison, run_report
+        from tierbench.postprocess.report.write import check_folder, comparison, run_report, write_index
     except ImportError as error:
         raise UnmetNeed(
             f"a report needs numpy, scipy and matplotlib: {error}; install what is missing (`pip install matplotlib`,"

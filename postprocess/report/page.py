@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from urllib.parse import quote
 
 from tierbench import names
 from tierbench.postprocess.compare.points import points
@@ -79,23 +80,15 @@ def _sections(
     results: Results, said_by_run: Sequence[Answer], looks: Mapping[str, Look], drawn: Drawn, page: Path, plots: Path
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
     """The page's further parts: anchor, heading, content."""
-    notes = [answer_notes(said, alone=len(said_by_run) == 1) for said in said_by_run]
-    yield "notes", "Caveats", [*notes, scale_note(results), caveat(results), counterpart(results)]
+    notes = [_answer_notes(said, alone=len(said_by_run) == 1) for said in said_by_run]
+    named = results.layout.counterpart
+    counterpart = element("p", element("b", "Counterpart: "), named, class_="note") if named else None
+    yield "notes", "Caveats", [*notes, *site_notes(results), counterpart]
     yield "figures", "Figures", [gallery(drawn, page, plots)]
     ratios = [ratio_table(results, panel) for panel in results.panels]
-    yield (
-        "tables",
-        "Tables",
-        [
-            *scaling_table(results),
-            saturation_table(results),
-            summary_table(results),
-            *ratios,
-            bottleneck_table(results),
-            volatility_table(results),
-            link_table(results),
-        ],
-    )
+    first, last = (saturation_table, summary_table), (bottleneck_table, volatility_table, link_table)
+    tables = [*(made(results) for made in first), *ratios, *(made(results) for made in last)]
+    yield "tables", "Tables", [*scaling_table(results), *tables]
     of_papers = [picture for picture in drawn if isinstance(picture, Picture) and picture.place == PAPERS]
     yield "papers", "Against the papers", [_figures(of_papers, relative(plots, page)), *papers_table(results)]
     yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results, looks)]
@@ -104,48 +97,34 @@ def _sections(
 
 
 def _head(results: Results, question: str) -> Iterator[Markup]:
-    plan = results.plan
-    began = [trial.go_wall_ns for trial in results.trials if trial.go_wall_ns]
-    facts = [f"{plan.get('experiment')} at {plan.get('site')}", counted(len(results.trials), "trial")]
-    facts += [moment(min(began))[:10]] if began else []
+    plan, began = results.plan, began_at(results)
+    facts = [f"{plan.get('experiment')} at {plan.get('site')}", counted(len(results.trials), "trial"), began[:10]]
+    facts = list(filter(None, facts))
     yield element("p", " · ".join(facts), class_="kicker")
     yield element("h1", question or results.name)
     yield element("p", *verdicts_of(results), class_="verdicts")
 
 
-def counterpart(results: Results) -> Markup | None:
-    """What of the papers the experiment is laid out as."""
-    named = results.layout.counterpart
-    return element("p", element("b", "Counterpart: "), named, class_="note") if named else None
+def site_notes(results: Results) -> Iterator[Markup]:
+    """That a scale model's rates are its own, and what the site says that its numbers cannot be compared with."""
+    site, scale = results.plan.get("site"), float(results.plan.get("scale") or 1)
+    if scale != 1:
+        ratio = f"1:{round(1 / scale, 1):g}" if scale < 1 else f"{scale:g}:1"
+        own = results.experiment.get("scale")
+        rates = f"For this experiment the rates of site {site} are" if own else f"The site {site} states its rates as"
+        words = (
+            f" {rates} {scale:g} of those of the sites it stands for: the numbers here are its own, and say nothing"
+            " about another site’s."
+        )
+        yield element("p", element("b", f"A scale model, {ratio}."), words, class_="note")
+    if said := results.site.get("caveat"):
+        yield element("p", element("b", f"Of the site {site}: "), said, class_="note")
 
 
-def scale_note(results: Results) -> Markup | None:
-    """That a scale model's rates are its own."""
-    scale = float(results.plan.get("scale") or 1)
-    if scale == 1:
-        return None
-    ratio = f"1:{round(1 / scale, 1):g}" if scale < 1 else f"{scale:g}:1"
-    return element(
-        "p",
-        element("b", f"A scale model, {ratio}."),
-        f" {_who_says_so(results)} {scale:g} of those of the sites it stands for:"
-        " the numbers here are its own, and say nothing about another site’s.",
-        class_="note",
-    )
-
-
-def _who_says_so(results: Results) -> str:
-    site = f"site {results.plan.get('site')}"
-    own = results.experiment.get("scale")
-    return f"For this experiment the rates of {site} are" if own else f"The {site} states its rates as"
-
-
-def caveat(results: Results) -> Markup | None:
-    """What the site says that its numbers cannot be compared with, beside whatever compares them."""
-    said = results.site.get("caveat")
-    return (
-        element("p", element("b", f"Of the site {results.plan.get('site')}: "), said, class_="note") if said else None
-    )
+def began_at(results: Results) -> str:
+    """When the first trial's clients were let go; nothing where none was."""
+    began = [trial.go_wall_ns for trial in results.trials if trial.go_wall_ns]
+    return moment(min(began)) if began else ""
 
 
 def verdicts_of(results: Results) -> Iterator[Markup]:
@@ -161,14 +140,13 @@ def answer_box(said: Answer) -> Markup:
     return element("div", sentence, class_="answer" + (" clear" if said.clear else ""))
 
 
-def answer_notes(said: Answer, alone: bool) -> Markup | None:
+def _answer_notes(said: Answer, alone: bool) -> Markup | None:
     """An answer's caveats, under the words by which it begins if there are others."""
     if not said.notes:
         return None
     begins = None if alone else element("p", element("b", said.sentence.partition(",")[0], ":"), class_="of")
-    return element(
-        "div", begins, element("ul", *(element("li", unbroken(note)) for note in said.notes)), class_="notes"
-    )
+    items = (element("li", unbroken(note)) for note in said.notes)
+    return element("div", begins, element("ul", *items), class_="notes")
 
 
 def gallery(drawn: Drawn, page: Path, plots: Path) -> Markup | None:
@@ -201,40 +179,29 @@ def _figure(picture: Picture, folder: str) -> Markup:
 
 
 def _legend_of_trials(results: Results) -> Iterator[Markup]:
-    yield element(
-        "p",
-        results.worded(
-            "In the order in which they ran: verdict, bottleneck, delivered throughput, and the same over time (or,"
-            " where that is unknown, what the storage sent), each workload’s to one scale."
-            " Open a trial for its numbers and a larger chart."
-        ),
-        class_="note",
+    words = (
+        "In the order in which they ran: verdict, bottleneck, delivered throughput, and the same over time (or,"
+        " where that is unknown, what the storage sent), each workload’s to one scale."
+        " Open a trial for its numbers and a larger chart."
     )
+    yield element("p", results.worded(words), class_="note")
     if any(not trial.verdict for trial in results.trials):
         yield element("p", "Some trials have no verdict, only the state of being complete or not.", class_="note")
 
 
 def _files(run: Path, page: Path) -> Markup:
-    there = [name for name in FILES if (run / name).is_file()]
-    folder = relative(run, page)
-    items = [
-        element(
-            "li", element("a", name, href=f"{folder}/{name}"), element("span", f" {_size(run / name)}", class_="note")
-        )
-        for name in there
-    ]
+    items = []
+    for name in FILES:
+        if (run / name).is_file():
+            size = (run / name).stat().st_size
+            words = f" {size / 1e6:.1f} MB" if size >= 1e6 else f" {max(size / 1e3, 0.1):.1f} kB"
+            link = element("a", name, href=f"{relative(run, page)}/{name}")
+            items.append(element("li", link, element("span", words, class_="note")))
     return element("ul", *items, class_="files")
-
-
-def _size(path: Path) -> str:
-    size = path.stat().st_size
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(size / 1e3, 0.1):.1f} kB"
 
 
 def relative(target: Path, page: Path) -> str:
     """A link from the page, with what a URL would misunderstand quoted."""
-    from urllib.parse import quote
-
     return quote(os.path.relpath(target.resolve(), page.resolve().parent))
 
 
@@ -248,24 +215,18 @@ def sections(parts: Iterator[tuple[str, str, list[Markup | None]]]) -> Iterator[
 
 
 def document(title: str, body: Sequence[Markup]) -> str:
-    """A page that needs nothing but itself."""
+    """A page that needs nothing but itself, with the figures' colours for light and for dark."""
+    names, looks = page_colors(), (*PAPER_METHODS.values(), *OTHERS)
+    style = (resources.files("tierbench.postprocess.report") / "report.css").read_text(encoding="utf-8")
+    style = style.replace("/* light */", "".join(f"{names[look.color]}:{look.color};" for look in looks))
+    style = style.replace("/* dark */", "".join(f"{names[look.color]}:{look.on_dark};" for look in looks))
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", title),
-        element("style", Markup(_style())),
+        element("style", Markup(style)),
     )
     page = element("html", head, "\n", element("body", element("main", joined(body, "\n"))), lang="en")
     return f"<!DOCTYPE html>\n{page}\n"
-
-
-def _style() -> str:
-    """The page's style, with the figures' colours for light and for dark."""
-    looks = (*PAPER_METHODS.values(), *OTHERS)
-    variables = page_colors()
-    light = "".join(f"{variables[look.color]}:{look.color};" for look in looks)
-    dark = "".join(f"{variables[look.color]}:{look.on_dark};" for look in looks)
-    css = (resources.files("tierbench.postprocess.report") / "report.css").read_text(encoding="utf-8")
-    return css.replace("/* light */", light).replace("/* dark */", dark)

@@ -13,12 +13,12 @@ from tierbench.postprocess.records.definition import by_role
 from tierbench.postprocess.report.answer import conditions
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SENT, SUMMED
-from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, RatioRow, ScalingRow, SummaryRow
+from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, batch_name, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, counts, verdict
-from tierbench.postprocess.wording import NOTHING, TIMES, between, factor, figures, percent, span
+from tierbench.postprocess.wording import NOTHING, TIMES, between, factor, figures, percent, span, with_interval
 
 TAKEN = {
     RATE: "delivered throughput of all jobs, and of each",
@@ -73,8 +73,7 @@ def _valid_alone(row: SummaryRow) -> str:
     """The rate by the VALID trials alone, where that is not the one beside it."""
     if row.by_valid.value is None:
         return "none VALID" if row.suspect and not row.valid else "the same"
-    interval = span(row.by_valid)
-    return figures(row.by_valid.value) + (f" ({interval})" if interval else "")
+    return with_interval(row.by_valid, write=figures)
 
 
 def ratio_table(results: Results, panel: Panel) -> Markup | None:
@@ -88,10 +87,16 @@ def ratio_table(results: Results, panel: Panel) -> Markup | None:
     }
     if not ratios or len(lines) < 2:
         return None
+
+    def cell(line: str, other: str) -> str | Markup:
+        if (line, other) not in ratios:
+            return NOTHING
+        ratio = ratios[line, other].ratio
+        low, high = ratio.interval or (1.0, 1.0)
+        return with_interval(ratio) if low <= 1 <= high else element("b", with_interval(ratio))
+
     names = [level_name(factor, line) for line in lines]
-    rows = [
-        [name, *(_ratio(ratios.get((line, other))) for other in lines)] for name, line in zip(names, lines, strict=True)
-    ]
+    rows = [[name, *(cell(line, other) for other in lines)] for name, line in zip(names, lines, strict=True)]
     method = next(iter(ratios.values())).method
     same = conditions(results, panel, x).removeprefix("With ")
     caption = (
@@ -150,27 +155,21 @@ def bottleneck_table(results: Results) -> Markup | None:
         return None
     ladder = [text for text in results.factors[x].in_order.texts if rows_at(explained, {x: text})]
     names = [name for name in _factors(results) if name != x]
-    points = [{name: level_of(row, name) for name in names} for row in _ordered(results)]
-    rows = [
-        [
-            *point.values(),
-            *(_labels([trial.limit.bottleneck for trial in rows_at(explained, {**point, x: text})]) for text in ladder),
-        ]
-        for number, point in enumerate(points)
-        if point not in points[:number] and rows_at(explained, point)
-    ]
+    rows = []
+    for levels in dict.fromkeys(tuple(level_of(row, name) for name in names) for row in _ordered(results)):
+        cells = []
+        for text in ladder:
+            trials = rows_at(explained, {**dict(zip(names, levels, strict=True)), x: text})
+            numbers = Counter(trial.limit.bottleneck for trial in trials)
+            several = (f"{label} {number}{TIMES}" for label, number in numbers.most_common())
+            cells.append(", ".join(several) if len(numbers) > 1 else next(iter(numbers), NOTHING))
+        if set(cells) != {NOTHING}:
+            rows.append([*levels, *cells])
     caption = (
         "What limited the trials of each point, by the samplers’ evidence; the number of trials where they differ."
     )
     heads = [*names, *(f"{TIMES}{text}" if x == JOBS else level_name(x, text) for text in ladder)]
     return table(heads, rows, words=len(heads), caption=caption)
-
-
-def _labels(labels: list[str]) -> str:
-    numbers = Counter(labels).most_common()
-    if len(numbers) < 2:
-        return numbers[0][0] if numbers else NOTHING
-    return ", ".join(f"{label} {number}{TIMES}" for label, number in numbers)
 
 
 def _ordered(results: Results) -> Iterator[SummaryRow]:
@@ -198,16 +197,6 @@ def _trial_numbers(results: Results, row: SummaryRow) -> str:
     return f"{row.trials or 0}" + (f" ({', '.join(others)})" if others else "")
 
 
-def _ratio(row: RatioRow | None) -> str | Markup:
-    if row is None:
-        return NOTHING
-    if row.ratio.interval is None:
-        return factor(row.ratio.value)
-    low, high = row.ratio.interval
-    cell = f"{factor(row.ratio.value)} ({between(low, high)})"
-    return cell if low <= 1 <= high else element("b", cell)
-
-
 def _volatility(row: SummaryRow, mean: str, spread: str) -> tuple[str, str, str]:
     value, deviation = row.means[mean].value, row.means[spread].value
     share = deviation / value if value and deviation is not None else None
@@ -219,16 +208,8 @@ def saturation_table(results: Results) -> Markup | None:
     if not results.knees:
         return None
     names = [name for name in results.factors if name != JOBS and results.factors[name].several]
-    heads = [
-        *names,
-        "",
-        "saturated with jobs",
-        "plateau Mb/s",
-        "each job",
-        "one further",
-        "then, with jobs",
-        "predicted Mb/s",
-    ]
+    of_ladder = ("saturated with jobs", "plateau Mb/s", "each job", "one further", "then, with jobs", "predicted Mb/s")
+    heads = [*names, "", *of_ladder]
     rows = []
     for row in results.knees:
         cells = [_bounded_cell(bounded) for bounded in (row.knee, row.plateau, row.each, row.further)]
@@ -239,15 +220,10 @@ def saturation_table(results: Results) -> Markup | None:
 
 
 def _bounded_cell(bounded: Interval) -> str:
-    if bounded.value is None:
-        one_sided = [f"> {figures(bounded.low)}" if bounded.low is not None else ""]
-        one_sided += [f"< {figures(bounded.high)}" if bounded.high is not None else ""]
-        return " ".join(filter(None, one_sided)) or NOTHING
-    if bounded.interval:
-        return f"{figures(bounded.value)} ({span(bounded)})"
-    if bounded.low is not None:
-        return f"> {figures(bounded.low)}"
-    return f"< {figures(bounded.high)}" if bounded.high is not None else figures(bounded.value)
+    if bounded.interval and bounded.value is not None:
+        return with_interval(bounded, write=figures)
+    ends = [f"{sign} {figures(end)}" for sign, end in ((">", bounded.low), ("<", bounded.high)) if end is not None]
+    return " ".join(ends) or figures(bounded.value)
 
 
 def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Iterator[Markup]:
@@ -255,26 +231,16 @@ def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Iterator
     rows = []
     for number, before in enumerate(runs):
         for prediction in before.knees:
-            point = {name: level_of(prediction, name) for name in before.factors} | {
-                JOBS: str(prediction.predicted_jobs)
-            }
+            point = {name: level_of(prediction, name) for name in before.factors}
+            point[JOBS] = str(prediction.predicted_jobs)
             for name, after in zip(called[number + 1 :], runs[number + 1 :], strict=True):
                 for row in rows_at(after.summary, point):
                     mean, interval = row.means[RATE], prediction.predicted.interval
                     if mean.value is None or interval is None or (row.trials or 0) < (prediction.repeats or 0):
                         continue  # it is the interval of the mean of as many
-                    right = interval[0] <= mean.value <= interval[1]
-                    verdict = element("b", "held" if right else "did not hold")
-                    rows.append(
-                        [
-                            batch_name(row.levels),
-                            called[number],
-                            name,
-                            verdict,
-                            _bounded_cell(prediction.predicted),
-                            _bounded_cell(mean),
-                        ]
-                    )
+                    held = "held" if interval[0] <= mean.value <= interval[1] else "did not hold"
+                    cells = [_bounded_cell(prediction.predicted), _bounded_cell(mean)]
+                    rows.append([batch_name(row.levels), called[number], name, element("b", held), *cells])
     if rows:
         heads = ["", "predicted by", "measured by", "", "predicted Mb/s", "measured Mb/s"]
         caption = "What a run predicted of more jobs, and what another measured there."
@@ -286,11 +252,10 @@ def scaling_table(results: Results) -> Iterator[Markup]:
     if not results.scaling:
         return
     along = results.scaling[0].factor
-    axes = [name for name in results.factors if name not in BUILT_IN]
-    columns = [ACCESS, WORKLOAD, *axes, JOBS]
-    columns = [name for name in columns if name != along and results.factors[name].several]
+    columns = [name for name in _factors(results) if name != along and results.factors[name].several]
+    places = {name: results.factors[name].in_order.texts.index for name in (*columns, along)}
     rows = []
-    for row in sorted(results.scaling, key=lambda row: [_place(results, row, name) for name in (*columns, along)]):
+    for row in sorted(results.scaling, key=lambda row: [place(level_of(row, name)) for name, place in places.items()]):
         guessed = row.kind == EXTRAPOLATED
         cells = [figures(row.delivered.value), span(row.delivered) or NOTHING]
         cells += [factor(row.scale.value), between(*row.scale.interval) if row.scale.interval else NOTHING]
@@ -299,7 +264,3 @@ def scaling_table(results: Results) -> Iterator[Markup]:
         rows.append([*(level_of(row, name) for name in columns), level_of(row, along), how, *marked])
     heads = [*columns, along, "", "Mb/s", "95 % interval", "scale factor", "95 % interval"]
     yield table(heads, rows, words=len(columns) + 2, caption=SCALING_CAPTION.format(along=along))
-
-
-def _place(results: Results, row: ScalingRow, name: str) -> int:
-    return results.factors[name].in_order.texts.index(level_of(row, name))

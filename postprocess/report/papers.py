@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -20,13 +19,24 @@ from tierbench.postprocess.compare.claims import (
     findings,
     point_of,
 )
-from tierbench.postprocess.plots.canvas import INK, MEAN, MUTED, PAPER, PAPERS, Picture, canvas, legend
+from tierbench.postprocess.plots.canvas import (
+    INK,
+    MEAN,
+    MUTED,
+    PAPER,
+    PAPERS,
+    Look,
+    Picture,
+    canvas,
+    legend,
+    line_handle,
+)
+from tierbench.postprocess.plots.ladder import Series, draw_line
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.schema.run_rows import EXTRAPOLATED
-from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import batch_name, rows_at
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.wording import TO, factor, figures, listed
+from tierbench.postprocess.wording import factor, figures, listed, with_interval
 
 NOTE = (
     "Rates of another site say nothing here; what can be compared is a ratio between two rows, by its"
@@ -40,19 +50,15 @@ ASIDE = 0.16  # of a row: theirs above, ours below
 STEPS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000)
 ROOM = 1.25
 THEIRS: dict[str, Any] = {"color": MUTED, "marker": "D", "markerfacecolor": PAPER, "markersize": MEAN - 1}
-OURS: dict[str, Any] = {"color": INK, "marker": "o", "markersize": MEAN}
+OURS = Series("here, 95 % interval", Look(INK, INK, "o"), [], [])
 
 
 def papers_picture(results: Results) -> Iterator[Picture]:
     """The claims about ratios as shapes, theirs beside ours, if the experiment has any."""
-    shapes = [
-        Shape(str(finding.claim.says), finding.claim.reference, finding.ours)
-        for finding in findings(results)
-        if finding.claim.factor
-    ]
-    if shapes:
+    ratios = [finding for finding in findings(results) if finding.claim.factor]
+    if ratios:
         caption = "The papers’ ratios beside ours; what follows from them is in the table."
-        yield Picture("papers", "The papers’ findings as shapes", caption, shapes_plot(shapes), PAPERS)
+        yield Picture("papers", "The papers’ findings as shapes", caption, _shapes_plot(ratios), PAPERS)
 
 
 def papers_table(results: Results) -> Iterator[Markup]:
@@ -63,7 +69,8 @@ def papers_table(results: Results) -> Iterator[Markup]:
         source = [" ", element("span", f"({claim.source})", class_="note")] if claim.source else []
         says = element("span", claim.says, *source, class_="finding")
         answer = element("b", finding.answer) if finding.answer in (REPRODUCED, CONTRADICTED) else finding.answer
-        rows.append([says, answer, theirs(claim), ours(results, finding), _of(claim)])
+        of = f"{claim.metric}, scale factor" if claim.levels else claim.metric
+        rows.append([says, answer, theirs(claim), ours(results, finding), of])
     if rows:
         papers = dict.fromkeys(str(claim.paper) for claim in claims_of(results) if claim.paper)
         heads = ["finding", "answer", "reference", "here (95 % interval, all together)", "of"]
@@ -101,27 +108,20 @@ def theirs(claim: Claim) -> str:
     return f"{said}, extrapolated by the paper" if claim.extrapolated else said
 
 
-def _of(claim: Claim) -> str:
-    return f"{claim.metric}, scale factor" if claim.levels else claim.metric
-
-
 def ours(results: Results, finding: Finding) -> str:
     """Our number in words, and why it tests nothing where it does not."""
     why = f"; {finding.why}" if finding.why else ""
-    number = figures if finding.claim.factor is None else factor
-
-    def words(of: Interval) -> str:
-        return number(of.value) + (f" ({TO.join(map(number, of.interval))})" if of.interval else "")
-
+    write = figures if finding.claim.factor is None else factor
     if finding.ours.value is None:
         return _guessed(results, finding.claim) or finding.why or "not measured"
+    number = with_interval(finding.ours, write=write)
     by_valid = finding.by_valid
     if by_valid is None:
-        return words(finding.ours) + why
+        return f"{number}{why}"
     if by_valid.value is None:
-        return f"{words(finding.ours)}; no VALID trials{' to pair' if finding.claim.factor else ''}{why}"
-    alone = words(by_valid) + ("" if by_valid.interval else ", a single one")
-    return f"{words(finding.ours)}; by VALID trials alone {alone}{why}"
+        return f"{number}; no VALID trials{' to pair' if finding.claim.factor else ''}{why}"
+    alone = with_interval(by_valid, write=write) + ("" if by_valid.interval else ", a single one")
+    return f"{number}; by VALID trials alone {alone}{why}"
 
 
 def _guessed(results: Results, claim: Claim) -> str:
@@ -132,49 +132,30 @@ def _guessed(results: Results, claim: Claim) -> str:
     return f"not measured; extrapolated by {factor(guesses[0].scale.value)}, that of {guesses[0].by}"
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A finding: the paper's factor, and ours with its interval as far as it was measured."""
-
-    says: str
-    theirs: float
-    ours: Interval
-
-
-def shapes_plot(shapes: Sequence[Shape]) -> Figure:
-    """A row for each finding."""
-    figure, (axes,) = canvas(FRAME_IN + ROW_IN * max(len(shapes), 2))
+def _shapes_plot(findings: Sequence[Finding]) -> Figure:
+    """A row for each finding: the paper's factor, and ours with its interval as far as it was measured."""
+    figure, (axes,) = canvas(FRAME_IN + ROW_IN * max(len(findings), 2))
     axes.axvline(1, color=INK, linewidth=0.9)
-    for row, shape in enumerate(shapes):
-        if not math.isnan(shape.theirs):
-            axes.plot([shape.theirs], [row - ASIDE], linestyle="none", gid="paper", **THEIRS)
-        if shape.ours.value is not None:
-            below, above = shape.ours.reach
-            axes.errorbar([shape.ours.value], [row + ASIDE], xerr=[[below], [above]], elinewidth=1.2, **OURS)
+    references = [finding.claim.reference for finding in findings]
+    axes.plot(references, [row - ASIDE for row in range(len(findings))], linestyle="none", gid="paper", **THEIRS)
+    rows = [(row + ASIDE, finding.ours) for row, finding in enumerate(findings)]
+    draw_line(axes, OURS, rows, sideways=True, linestyle="none")
     axes.set_xscale("log")
-    ends = [
-        end
-        for shape in shapes
-        for end in (shape.theirs, shape.ours.value, *(shape.ours.interval or ()))
-        if end and end > 0
-    ]
-    low, high = min([*ends, 0.8]) / ROOM, max([*ends, 1.25]) * ROOM
+    ends = [end for _, of in rows for end in (of.value, *(of.interval or ()))]
+    sizes = [end for end in (*references, *ends) if end and end > 0]
+    low, high = min([*sizes, 0.8]) / ROOM, max([*sizes, 1.25]) * ROOM
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(FixedLocator([step for step in STEPS if low <= step <= high]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_yticks(range(len(shapes)), [_short_claim(shape.says) for shape in shapes], fontsize=8.5)
-    axes.set_ylim(len(shapes) - 0.5, -0.5)
+    says = [
+        textwrap.fill(str(finding.claim.says), LABEL_LETTERS, max_lines=LABEL_LINES, placeholder=" …")
+        for finding in findings
+    ]
+    axes.set_yticks(range(len(findings)), says, fontsize=8.5)
+    axes.set_ylim(len(findings) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("factor between two rows (1: no difference)")
-    handles = [
-        Line2D([], [], linestyle="none", label="the paper", **THEIRS),
-        Line2D([], [], label="here, 95 % interval", **OURS),
-    ]
-    legend(figure, handles)
+    theirs = Line2D([], [], linestyle="none", label="the paper", **THEIRS)
+    legend(figure, [theirs, line_handle(OURS.label, OURS.look)])
     return figure
-
-
-def _short_claim(says: str) -> str:
-    lines = textwrap.wrap(says, LABEL_LETTERS, max_lines=LABEL_LINES, placeholder=" …", break_long_words=True)
-    return "\n".join(lines)

@@ -10,7 +10,7 @@ import tierbench
 from tierbench.postprocess.compare.differences import Headers, conditions, headers
 from tierbench.postprocess.report.markup import Markup, element, joined, table
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.wording import NOTHING, SHOWN, abridged, counted, listed, moment
+from tierbench.postprocess.wording import NOTHING, abridged, counted, listed, moment
 
 KINDS = 5  # columns of hosts beside each other, so that a printed page holds them
 
@@ -46,17 +46,18 @@ def _host_tables(of_hosts: Headers) -> Iterator[Markup]:
     for start in range(0, len(columns), KINDS):
         part = columns[start : start + KINDS]
         rows = [[key, *(said[number] for _, said in part)] for number, key in enumerate(keys)]
-        heads = ["", *(joined(map(_breakable, abridged(hosts, SHOWN)), ", ") for hosts, _ in part)]
+        heads = [
+            "",
+            *(
+                joined((joined(host.split("."), Markup(".<wbr>")) for host in abridged(hosts)), ", ")
+                for hosts, _ in part
+            ),
+        ]
         caption = (
             "Hosts and tuning, as their samplers found them; “then” parts values that changed between trials. Hosts"
             " alike share a column."
         )
         yield table(heads, rows, words=1 + len(part), caption=caption if not start else None)
-
-
-def _breakable(host: str) -> Markup:
-    """A host's name, which may be broken at its dots."""
-    return joined(host.split("."), Markup(".<wbr>"))
 
 
 def _unlike(recorded: Any) -> Iterator[Markup]:
@@ -68,7 +69,7 @@ def _unlike(recorded: Any) -> Iterator[Markup]:
         yield element("p", "No host had other conditions in one trial than in the others.")
         return
     words = f"{counted(len(differing), 'trial')} had hosts with other conditions than in most trials: "
-    yield element("p", words, listed(abridged(list(differing), SHOWN)), ".")
+    yield element("p", words, listed(abridged(list(differing))), ".")
 
 
 def _facts(results: Results) -> Iterator[tuple[str, Any]]:
@@ -83,11 +84,15 @@ def _facts(results: Results) -> Iterator[tuple[str, Any]]:
     if began and ended:
         yield "measured", f"{moment(min(began))} to {moment(max(ended))}"
     yield "seed", plan.get("seed")
-    yield "repetitions", _repeats(experiment.get("repeats"))
+    repeats = experiment.get("repeats")
+    if isinstance(repeats, dict):  # the rule by which it was decided how often
+        repeats = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in repeats.items())
+    yield "repetitions", NOTHING if repeats is None else repeats
     yield "sampling period", f"{experiment['sample_period_s']:g} s" if "sample_period_s" in experiment else NOTHING
     yield "clients started", listed(results.trials_have("started")) or NOTHING
     yield "clients placed", listed(results.trials_have("placed")) or NOTHING
-    yield "caches flushed", _flush(experiment, site)
+    strategy = (site.get("flush") or {}).get("strategy", NOTHING)
+    yield "caches flushed", f"yes, by {strategy}" if experiment.get("flush") else "no"
     for pool, workers in (plan.get("pools") or {}).items():
         yield f"pool {pool}", listed(list(workers)) or NOTHING
     for replicas in plan.get("replicas") or []:
@@ -95,25 +100,10 @@ def _facts(results: Results) -> Iterator[tuple[str, Any]]:
         yield f"replicas {replicas['name']}", f"{replicas['count']} files of about {size} in {replicas['directory']}"
     for access, offer in (site.get("access") or {}).items():
         if access in results.accesses:
-            yield (
-                f"access {access}",
-                f"{offer.get('description') or ''} ({offer.get('protocol')}, pool {offer.get('pool')})",
-            )
+            by = f"({offer.get('protocol')}, pool {offer.get('pool')})"
+            yield f"access {access}", f"{offer.get('description') or ''} {by}"
     yield "tables", f"schema version {results.schema_version or NOTHING}"
     yield "report by", f"tierbench {tierbench.version()}"
-
-
-def _repeats(repeats: Any) -> str:
-    """How often, or the rule by which it was decided."""
-    if isinstance(repeats, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in repeats.items())
-    return NOTHING if repeats is None else str(repeats)
-
-
-def _flush(experiment: dict[str, Any], site: dict[str, Any]) -> str:
-    if not experiment.get("flush"):
-        return "no"
-    return f"yes, by {(site.get('flush') or {}).get('strategy', NOTHING)}"
 
 
 def _value(values: list[str]) -> Markup | str:

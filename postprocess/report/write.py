@@ -1,24 +1,30 @@
-"""Writes the report of a run, or of several: the figures as files, then the page."""
+"""Writes the report of a run, or of several (the figures as files, then the page), and the index of a folder."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from tierbench import files
+from tierbench import files, names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.compare.changes import check_common, run_names
+from tierbench.postprocess.compare.claims import findings
 from tierbench.postprocess.compare.differences import differences
 from tierbench.postprocess.plots.canvas import Missing, Picture, looks, save, style
 from tierbench.postprocess.plots.gallery import pictures
+from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.compare import comparison_page, comparison_pictures
-from tierbench.postprocess.report.page import run_page
+from tierbench.postprocess.report.markup import element, joined, table, unbroken
+from tierbench.postprocess.report.page import began_at, document, relative, run_page, verdicts_of
 from tierbench.postprocess.report.papers import papers_picture
 from tierbench.postprocess.tables.load_run import Say, read_results
+from tierbench.postprocess.wording import counted
 
-PAGE, PLOTS = "report.html", "plots"
+PAGE, PLOTS, INDEX = "report.html", "plots", "index.html"
 
 
 def run_report(run: Path, page: Path | None, say: Say) -> Path:
@@ -40,8 +46,8 @@ def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path
     runs = [read_results(directory, say) for directory in directories]
     called = run_names(runs)
     check_common(runs)
-    names = "-against-".join([called[0], called[1]]) + ("-and-others" if len(runs) > 2 else "")
-    target = page or directories[0].resolve().parent / f"{names.replace('/', '.')}.html"
+    name = "-against-".join(called[:2]) + ("-and-others" if len(runs) > 2 else "")
+    target = page or directories[0].resolve().parent / f"{name.replace('/', '.')}.html"
     differing = [differences(runs[0], run) for run in runs[1:]]
     plots = plots_beside(target)
     with writing(target), style():
@@ -67,10 +73,42 @@ def saved(drawn: Iterable[Picture | Missing], folder: Path, say: Say) -> list[Pi
     for picture in drawn:
         if isinstance(picture, Picture):
             say(f"drawing {picture.name}")
-            on_disk.append(save(picture, folder))
-        else:
-            on_disk.append(picture)
+        on_disk.append(save(picture, folder) if isinstance(picture, Picture) else picture)
     return on_disk
+
+
+def write_index(folder: Path, page: Path | None, say: Say) -> Path:
+    """Write the page over a folder's runs, the latest first; return where it is."""
+    target = page or folder / INDEX
+    rows = []
+    for run in sorted(path.parent for path in folder.glob(f"*/{names.PLAN}")):
+        say(f"reading {run.name}")
+        rows.append(_index_row(run, target, say))
+    rows.sort(key=lambda row: row[0], reverse=True)
+    title = f"{counted(len(rows), 'run')} in {folder.resolve().name}"
+    cells = table(["run", "question and answer", "trials and claims"], [cells for _, cells in rows], words=3)
+    files.replace(target, document(title, [element("h1", title), cells]))
+    return target
+
+
+def _index_row(run: Path, page: Path, say: Say) -> tuple[str, Sequence[Any]]:
+    """When it began, and its cells: a link to its own page, question and answer, verdicts and claims."""
+    own = run / PAGE
+    link = element("a", run.name, href=relative(own if own.is_file() else run, page))
+    try:
+        results = read_results(run, say)
+    except (TierbenchError, OSError) as error:
+        return "", [link, element("span", f"No answer: {error}", class_="finding"), ""]
+    question = str(results.plan.get("question") or "")
+    said = joined([element("b", question), " ", unbroken(answers(results)[0].sentence)])
+    date = began_at(results)[:16]
+    claims = Counter(finding.answer for finding in findings(results))
+    answered = [f"{number} {answer}" for answer, number in claims.most_common()]
+    return date, [
+        joined([link, date], element("br")),
+        element("span", said, class_="finding"),
+        joined([*verdicts_of(results), *answered], element("br")),
+    ]
 
 
 @contextmanager
