@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
 from tierbench.postprocess.plots.canvas import looks, page_colors
-from tierbench.postprocess.report.markup import Markup, element, svg, table, unbroken
+from tierbench.postprocess.report.markup import Frame, Markup, element, svg, table, unbroken
 from tierbench.postprocess.report.page import document, sections
 from tierbench.postprocess.report.write import writing
 from tierbench.postprocess.wording import NOTHING, counted, figures
@@ -32,10 +32,11 @@ def write_page(known: Chronicle, page: Path, watch: Watch) -> None:
 
 def history_page(known: Chronicle, watch: Watch) -> str:
     nights = known.nights
+    outcomes = Counter(night.outcome for night in nights).most_common()
     head = [
         element("p", f"history of nights · {nights[0].day} to {nights[-1].day}", class_="kicker"),
         element("h1", known.nightly),
-        element("p", _outcomes(known), class_="verdicts"),
+        element("p", ", ".join(f"{number} {outcome}" for outcome, number in outcomes), class_="verdicts"),
     ]
     return document(f"{known.nightly}, night by night", [element("header", *head), *sections(_sections(known, watch))])
 
@@ -50,11 +51,6 @@ def _sections(known: Chronicle, watch: Watch) -> Iterator[tuple[str, str, list[M
     )
     yield "nights", "Night by night", [element("p", legend, class_="note"), *drawn]
     yield "table", "The nights", [_table(known)]
-
-
-def _outcomes(known: Chronicle) -> str:
-    found = Counter(night.outcome for night in known.nights)
-    return ", ".join(f"{number} {outcome}" for outcome, number in found.most_common())
 
 
 def _standing(known: Chronicle, watch: Watch) -> Iterator[Markup]:
@@ -93,31 +89,19 @@ def _drawing(known: Chronicle, configuration: str, watch: Watch) -> Markup:
 
 
 def _table(known: Chronicle) -> Markup:
-    names = known.configurations
-    nights = known.nights[-LISTED:][::-1]
-    rows = [[night.day, _outcome(night), *(_rate(known, night, name) for name in names), _beside(known, night)]
-            for night in nights]  # fmt: skip
+    configurations, rows = known.configurations, []
+    for night in known.nights[-LISTED:][::-1]:
+        outcome = f"{night.outcome}{', a rerun' if night.rerun else ''}"
+        values = (known.value(night, name) for name in configurations)
+        rates = [figures(value.mean) if value else NOTHING for value in values]
+        before = [earlier for earlier in known.measured if earlier.planned_ns < night.planned_ns]
+        otherwise = what_else(known, before[-1], night, beside=0) if night.outcome == MEASURED and before else []
+        outcome += f": {night.reason}" if night.reason else ""
+        rows.append([night.day, outcome, *rates, "; ".join(otherwise)])
     unit = known.measured[-1].unit if known.measured else ""
     more = f"; {counted(len(known.nights) - LISTED, 'earlier night')} by `tierbench history export`"
     caption = f"Means of VALID trials, {unit}" + (more if len(known.nights) > LISTED else "")
-    return table(["night", "outcome", *names, "what was otherwise"], rows, words=2, caption=caption)
-
-
-def _outcome(night: Night) -> str:
-    words = f"{night.outcome}{', a rerun' if night.rerun else ''}"
-    return f"{words}: {night.reason}" if night.reason else words
-
-
-def _rate(known: Chronicle, night: Night, name: str) -> str:
-    value = known.value(night, name)
-    return figures(value.mean) if value else NOTHING
-
-
-def _beside(known: Chronicle, night: Night) -> str:
-    before = [one for one in known.measured if one.planned_ns < night.planned_ns]
-    if night.outcome != MEASURED or not before:
-        return ""
-    return "; ".join(what_else(known, before[-1], night, beside=0))
+    return table(["night", "outcome", *configurations, "what was otherwise"], rows, words=2, caption=caption)
 
 
 T = TypeVar("T")
@@ -127,24 +111,6 @@ LEFT, RIGHT, TOP, BASE = 56, 946, 16, 168
 STRIP = 176  # where the marks of nights stand that have something to say besides the rate
 ROOM = 0.08  # above and below what is drawn
 FEW = 120  # nights up to which each has its dot and its interval as a bar; of more, a line in a band
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Where a night and a rate are in the drawing."""
-
-    first_ns: int
-    last_ns: int
-    low: float
-    high: float
-
-    def x(self, night: Night) -> float:
-        span = max(self.last_ns - self.first_ns, DAY_NS)
-        return round(LEFT + 8 + (night.planned_ns - self.first_ns) / span * (RIGHT - LEFT - 16), 1)
-
-    def y(self, rate: float) -> float:
-        share = (min(max(rate, self.low), self.high) - self.low) / (self.high - self.low)
-        return round(BASE - share * (BASE - TOP), 1)
 
 
 @dataclass(frozen=True)
@@ -161,7 +127,12 @@ class Dot:
 def chart(known: Chronicle, configuration: str, color: str, changes: Sequence[Finding]) -> Markup:
     """The drawing; `changes` are numbered as they stand in the list below it."""
     dots = _dots(known, configuration, changes[0].since.planned_ns if changes else None)
-    frame = _frame(known, dots)
+    # All rates have room, intervals of few trials as far as they are no larger than that twice over.
+    rates = [rate for dot in dots for rate in (dot.rate, dot.control) if rate] or [0.0, 1.0]
+    span = max(max(rates) - min(rates), 0.1 * max(rates))
+    low, high = max(min(rates) - 0.5 * span, 0.0), max(rates) + (0.5 + ROOM) * span
+    first, last = known.nights[0].planned_ns, known.nights[-1].planned_ns
+    frame = Frame(LEFT + 8, RIGHT - 8, TOP, BASE, first, max(last, first + DAY_NS), low, high)
     parts = [
         *_scales(known, frame),
         *_gaps(known, configuration, frame),
@@ -185,76 +156,66 @@ def _dots(known: Chronicle, configuration: str, until_ns: int | None) -> list[Do
         for night, value, reference in there
         if reference and (until_ns is None or night.planned_ns < until_ns)
     ]
-    scale = sum(one for one, _ in of_both) / sum(other for _, other in of_both) if of_both else 0.0
-    drawn = configuration != control
-    return [
-        Dot(night, value.mean, _or(value.low, value.mean), _or(value.high, value.mean),
-            reference.mean * scale if reference and drawn else None)
-        for night, value, reference in there
-    ]  # fmt: skip
-
-
-def _or(bound: float | None, value: float) -> float:
-    return value if bound is None else bound
-
-
-def _frame(known: Chronicle, dots: Sequence[Dot]) -> Frame:
-    """All rates have room, intervals of few trials as far as they are no larger than that twice over."""
-    rates = [rate for dot in dots for rate in (dot.rate, dot.control) if rate] or [0.0, 1.0]
-    span = max(max(rates) - min(rates), 0.1 * max(rates))
-    low = max(min(rates) - 0.5 * span, 0.0)
-    return Frame(known.nights[0].planned_ns, known.nights[-1].planned_ns, low, max(rates) + (0.5 + ROOM) * span)
+    scale = sum(mean for mean, _ in of_both) / sum(mean for _, mean in of_both) if of_both else 0.0
+    dots = []
+    for night, value, reference in there:
+        low, high = (value.mean if end is None else end for end in (value.low, value.high))
+        beside = reference.mean * scale if reference and configuration != control else None
+        dots.append(Dot(night, value.mean, low, high, beside))
+    return dots
 
 
 def _scales(known: Chronicle, frame: Frame) -> Iterator[Markup]:
-    yield element("path", d=f"M{LEFT} {TOP}H{RIGHT}M{LEFT} {BASE}H{RIGHT}", class_="frame")
-    unit = known.measured[-1].unit
-    for word, y in ((figures(frame.high), TOP + 4), (unit, (TOP + BASE) / 2 + 4), (figures(frame.low), BASE + 4)):
-        yield element("text", word, x=LEFT - 6, y=y, text_anchor="end")
+    outer = replace(frame, left=LEFT, right=RIGHT)
+    yield from outer.scale(figures(frame.high), known.measured[-1].unit, figures(frame.low))
     nights = known.nights
-    marks = sorted({0, len(nights) // 3, 2 * len(nights) // 3, len(nights) - 1})
-    for mark in marks:
-        anchor = "start" if mark == 0 else "end" if mark == len(nights) - 1 and mark else "middle"
-        yield element("text", nights[mark].day, x=frame.x(nights[mark]), y=HEIGHT - 6, text_anchor=anchor)
+    for mark in sorted({0, len(nights) // 3, 2 * len(nights) // 3, len(nights) - 1}):
+        anchor = "start" if mark == 0 else "end" if mark == len(nights) - 1 else "middle"
+        night = nights[mark]
+        yield element("text", night.day, x=frame.x(night.planned_ns), y=HEIGHT - 6, text_anchor=anchor)
 
 
 def _gaps(known: Chronicle, configuration: str, frame: Frame) -> Iterator[Markup]:
     """A night without a rate is a shaded stripe; one whose trials were not all VALID has a mark below."""
-    width = max((RIGHT - LEFT - 16) / max((frame.last_ns - frame.first_ns) / DAY_NS, 1), 1.5)
+    width = max(round(frame.x(frame.first + DAY_NS) - frame.left, 1), 1.5)
     for night in known.nights:
         title = element("title", f"{night.day}: {night.outcome}{f', {night.reason}' if night.reason else ''}")
+        x = frame.x(night.planned_ns)
         if night.outcome != MEASURED or known.value(night, configuration) is None:
-            x = round(frame.x(night) - width / 2, 1)
-            yield element("rect", title, x=x, y=TOP, width=round(width, 1), height=BASE - TOP, class_="steady")
+            stripe = {"x": round(x - width / 2, 1), "y": TOP, "width": width, "height": BASE - TOP}
+            yield element("rect", title, **stripe, class_="steady")
         counted = next((row for row in known.verdicts.get(night.id, []) if row.configuration == configuration), None)
         if counted and counted.valid < counted.trials:
             words = f"{night.day}: {counted.valid} of {counted.trials} trials VALID"
-            x = frame.x(night)
             mark = f"M{x - 2.5} {STRIP}L{x + 2.5} {STRIP + 5}M{x + 2.5} {STRIP}L{x - 2.5} {STRIP + 5}"
             yield element("path", element("title", words), d=mark, style="stroke:var(--ink)")
 
 
 def _changes(changes: Sequence[Finding], frame: Frame) -> Iterator[Markup]:
-    for number, found in enumerate(changes, start=1):
-        x = round((frame.x(found.last) + frame.x(found.since)) / 2, 1)
+    for number, change in enumerate(changes, start=1):
+        x = frame.x((change.last.planned_ns + change.since.planned_ns) / 2)
         yield element("path", d=f"M{x} {TOP - 3}V{BASE}", class_="edge")
         yield element("text", number, x=x, y=TOP - 5, text_anchor="middle")
 
 
 def _intervals(dots: Sequence[Dot], frame: Frame, color: str) -> Iterator[Markup]:
     if len(dots) <= FEW:
-        bars = "".join(f"M{frame.x(dot.night)} {frame.y(dot.low)}V{frame.y(dot.high)}" for dot in dots)
-        yield element("path", d=bars, style=f"stroke:var({color})", opacity="0.45")
+        bars = (f"M{frame.x(dot.night.planned_ns)} {frame.y(dot.low)}V{frame.y(dot.high)}" for dot in dots)
+        yield element("path", d="".join(bars), style=f"stroke:var({color})", opacity="0.45")
         return
     for part in _unbroken([(dot.night, dot) for dot in dots]):
-        up = "L".join(f"{frame.x(night)} {frame.y(dot.high)}" for night, dot in part)
-        down = "L".join(f"{frame.x(night)} {frame.y(dot.low)}" for night, dot in reversed(part))
+        up = _path(((night, dot.high) for night, dot in part), frame)
+        down = _path(((night, dot.low) for night, dot in reversed(part)), frame)
         yield element("path", d=f"M{up}L{down}Z", style=f"fill:var({color});stroke:none", opacity="0.22")
 
 
 def _line(points: Sequence[tuple[Night, float]], frame: Frame, color: str, dashes: str | None) -> Iterator[Markup]:
-    parts = ["L".join(f"{frame.x(night)} {frame.y(rate)}" for night, rate in part) for part in _unbroken(points)]
+    parts = [_path(part, frame) for part in _unbroken(points)]
     yield element("path", d="".join(f"M{part}" for part in parts), style=f"stroke:{color}", stroke_dasharray=dashes)
+
+
+def _path(points: Iterable[tuple[Night, float]], frame: Frame) -> str:
+    return "L".join(f"{frame.x(night.planned_ns)} {frame.y(rate)}" for night, rate in points)
 
 
 def _unbroken(points: Sequence[tuple[Night, T]]) -> list[list[tuple[Night, T]]]:
@@ -271,11 +232,5 @@ def _unbroken(points: Sequence[tuple[Night, T]]) -> list[list[tuple[Night, T]]]:
 def _dot(dot: Dot, frame: Frame, color: str, unit: str) -> Markup:
     words = f"{dot.night.day}{', a rerun' if dot.night.rerun else ''}: {figures(dot.rate, unit)}"
     words += f" ({figures(dot.low)}…{figures(dot.high)})" if dot.high > dot.low else ""
-    return element(
-        "circle",
-        element("title", words),
-        cx=frame.x(dot.night),
-        cy=frame.y(dot.rate),
-        r=2.4,
-        style=f"fill:var({color})",
-    )
+    x, y = frame.x(dot.night.planned_ns), frame.y(dot.rate)
+    return element("circle", element("title", words), cx=x, cy=y, r=2.4, style=f"fill:var({color})")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
-from tierbench.postprocess.compare.judgement import EQUIVALENT, SLOWER
+from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.compare.points import RunPoint, Standing, deciding_place, point_at, points, within
 from tierbench.postprocess.report.causes import causes, next_step
 from tierbench.postprocess.report.grid import bounded, headline, what_is_compared
@@ -54,25 +55,13 @@ class Basis:
     x: str = ""
     ranked: Sequence[SummaryRow] = ()
 
-    @property
-    def repeats(self) -> int:
-        return len({trial.repeat for trial in self.deciding})
-
     def of_verdict(self, word: str) -> list[TrialRow]:
         """Of those that decide."""
         return [trial for trial in self.deciding if verdict(trial) == word]
 
 
-@dataclass(frozen=True)
-class Note:
-    """What is said below an answer, and when."""
-
-    words: Callable[[Basis], Iterable[str]]
-    when: Callable[[Basis], bool] = lambda _: True
-
-
-def _said(notes: Sequence[Note], basis: Basis) -> tuple[str, ...]:
-    return tuple(words for note in notes if note.when(basis) for words in note.words(basis))
+def _notes(makers: Sequence[Callable[[Basis], Iterable[str]]], basis: Basis) -> tuple[str, ...]:
+    return tuple(note for made in makers for note in made(basis))
 
 
 def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
@@ -83,16 +72,22 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     trials = results.trials_at(panel.levels)
     usable = [trial for trial in trials if counts(trial)]
     if not usable:
-        return Answer(False, _unusable(results, panel), tuple(_reasons(trials)), compares=False)
+        all_of = "its one trial is" if len(trials) == 1 else f"all {len(trials)} of its trials are"
+        sentence = f"No answer for {panel.name or 'this run'}: {all_of} INVALID."
+        return Answer(False, sentence, tuple(f"{reason}." for reason in _most(trials)), compares=False)
     point = point_at(results, panel, deciding_place(results, panel))
     if not point:
         sentence = f"No answer for {panel.name or 'this run'}: no usable trial has a rate."
-        return Answer(False, sentence, _said(DOUBTS, Basis(results, panel, trials, trials)), compares=False)
+        return Answer(False, sentence, _notes(DOUBTS, Basis(results, panel, trials, trials)), compares=False)
     where = conditions(results, panel, point.x)
     there = rows_at(usable, results.at(panel, x=point.x))
     rests = Basis(results, panel, trials, there, point.x, [standing.row for standing in point.standings])
     if not point.others:
-        said = Shares(False, f"{where}, {_alone(results, point.reference)}", [])
+        rate = point.reference.row.means[results.rate]
+        interval = f" (95\N{NO-BREAK SPACE}% CI {span(rate)})" if rate.interval else ""
+        only = f"{_name(results, point.reference)}: {_rate(results, point.reference.row)}{interval}"
+        other = f"no other {what_is_compared(results)} has usable trials to compare it with"
+        said = Shares(False, f"{where}, {only}; {other}.", [])
     else:
         said = (
             shares_of_alone(results, rests.ranked, where)
@@ -105,33 +100,27 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     step = next_step(results, [point], there) if point.others and alone else []
     sentence = " ".join([said.sentence, *said.notes, *_without(results, point), *because, *step])
     directions = {trial.direction for trial in usable}
-    notes = [worded(note, directions) for note in _said(NOTES, rests)]
+    notes = [worded(note, directions) for note in _notes(NOTES, rests)]
     clear = said.clear and not said.notes and not point.without
-    return Answer(clear, worded(sentence, directions), (*notes, *_said(DOUBTS, rests)), compares=bool(point.others))
+    return Answer(clear, worded(sentence, directions), (*notes, *_notes(DOUBTS, rests)), compares=bool(point.others))
 
 
 def answers(results: Results) -> list[Answer]:
     """What the run says: of all its points, then of each panel, those first that have something to compare."""
     scaled = scaling_of(results)
     overall = [Answer(*scaled)] if scaled else []
-    comparable = compared_points(results)
-    if comparable:
+    # Several points are summed up in a sentence, if at each of them the fastest is asked for.
+    of_each = results.layout.baseline or any(trial.started == IN_TURN for trial in results.trials)
+    comparable = [] if of_each else [point for point in points(results) if point.others]
+    if several := len(comparable) > 1:
         clear, sentence = headline(results, comparable)
         trials = [trial for trial in results.trials if counts(trial)]
         lines = [line for line in results.compared.texts if rows_at(trials, {results.layout.lines: line})]
         because = [*causes(results, trials, lines), *next_step(results, comparable, trials)]
         overall.append(Answer(clear, results.worded(" ".join([sentence, *because]))))
-    of_panels = [answer(results, panel, alone=not comparable) for panel in results.panels]
+    of_panels = [answer(results, panel, alone=not several) for panel in results.panels]
     of_panels.sort(key=lambda said: not said.compares)
     return [*overall, *of_panels]
-
-
-def compared_points(results: Results) -> list[RunPoint]:
-    """The points that one sentence sums up: several, at each of which the fastest is asked for."""
-    if results.layout.baseline or any(trial.started == IN_TURN for trial in results.trials):
-        return []
-    comparable = [point for point in points(results) if point.others]
-    return comparable if len(comparable) > 1 else []
 
 
 def _without(results: Results, point: RunPoint) -> list[str]:
@@ -175,40 +164,33 @@ def _compared(results: Results, point: RunPoint, where: str) -> Shares:
         others = [f"{_name(results, other)} {_rate(results, other.row)}" for other in point.others]
         reason = _no_interval(point)
         return Shares(False, f"{where}, {best} has the highest mean: {rate}, against {listed(others)}. {reason}", [])
-    behind = [
-        f"{bounded(other.lead)} times {_name(results, other)}" for other in point.others if other.result == SLOWER
-    ]
-    if len(behind) == len(point.others):
+    names = {
+        other.line: f"{_name(results, other)} (ratio {bounded(other.lead).replace(' (', ', ')}"
+        for other in point.others
+    }
+
+    def those(*kinds: str) -> str:
+        return listed([names[other.line] for other in point.others if other.result in kinds])
+
+    if clear := all(other.result == SLOWER for other in point.others):
+        behind = [f"{bounded(other.lead)} times {_name(results, other)}" for other in point.others]
         among = f" {what} with usable trials" if point.without else f" {what}"
         sentence = f"{where}, {best} is the fastest{among}: {rate}, {listed(behind)}."
     else:
-        alike = [other for other in point.others if other.result == EQUIVALENT]
-        unclear = [other for other in point.others if other.result not in (SLOWER, EQUIVALENT)]
-        parts = (
-            [f"not distinguishable from {listed([_beside(results, other) for other in unclear])}"] if unclear else []
-        )
-        near = f"equivalent within {percent(within(results))} to"
-        parts += [f"{near} {listed([_beside(results, other) for other in alike])}"] if alike else []
-        sentence = f"{where}, no {what} is the fastest: {best} has the highest mean ({rate}), {' and '.join(parts)}."
-        ahead = [_beside(results, other) for other in point.others if other.result == SLOWER]
-        sentence += f" It is faster than {listed(ahead)}." if ahead else ""
-    doubted = [
-        f"{best} against {_name(results, other)} {_by_valid(other)}"
-        for other in point.others if other.by_valid is not None
-    ]  # fmt: skip
+        unclear, alike = those(INCONCLUSIVE, FASTER), those(EQUIVALENT)
+        parts = [f"not distinguishable from {unclear}"] if unclear else []
+        parts += [f"equivalent within {percent(within(results))} to {alike}"] if alike else []
+        said = " and ".join(parts)
+        sentence = f"{where}, no {what} is the fastest: {best} has the highest mean ({rate}), {said}."
+        sentence += f" It is faster than {those(SLOWER)}." if those(SLOWER) else ""
+    doubted = []
+    for other in point.others:
+        if ratio := other.by_valid:
+            alone = bounded(ratio) if ratio.interval else f"{bounded(ratio)} (a single repetition)"
+            alone = alone if ratio.value is not None else "not compared (no repetition has both VALID)"
+            doubted.append(f"{best} against {_name(results, other)} {alone}")
     notes = [f"That rests on SUSPECT trials. By VALID trials alone: {'; '.join(doubted)}."] if doubted else []
-    return Shares(len(behind) == len(point.others), sentence, notes)
-
-
-def _beside(results: Results, other: Standing) -> str:
-    return f"{_name(results, other)} (ratio {bounded(other.lead).replace(' (', ', ')}"
-
-
-def _by_valid(other: Standing) -> str:
-    ratio = other.by_valid or other.lead
-    if ratio.value is None:
-        return "not compared (no repetition has both VALID)"
-    return bounded(ratio) if ratio.interval else f"{bounded(ratio)} (a single repetition)"
+    return Shares(clear, sentence, notes)
 
 
 def _no_interval(point: RunPoint) -> str:
@@ -217,19 +199,6 @@ def _no_interval(point: RunPoint) -> str:
     if all(other.lead.value is None for other in point.others):
         return "No interval: the run has no ratios of them."
     return "No interval: too few repetitions have both."
-
-
-def _alone(results: Results, standing: Standing) -> str:
-    rate = standing.row.means[results.rate]
-    interval = f" (95\N{NO-BREAK SPACE}% CI {span(rate)})" if rate.interval else ""
-    value, what = _rate(results, standing.row), what_is_compared(results)
-    return f"{_name(results, standing)}: {value}{interval}; no other {what} has usable trials to compare it with."
-
-
-def _unusable(results: Results, panel: Panel) -> str:
-    number = len(results.trials_at(panel.levels))
-    all_of = "its one trial is" if number == 1 else f"all {number} of its trials are"
-    return f"No answer for {panel.name or 'this run'}: {all_of} INVALID."
 
 
 def _along(results: Results, panel: Panel) -> list[str]:
@@ -248,6 +217,8 @@ def _along(results: Results, panel: Panel) -> list[str]:
 
 
 def _wall_time(results: Results, ranked: Sequence[SummaryRow]) -> list[str]:
+    if results.rate != RATE:
+        return []
     lines = results.layout.lines
     times = [(time, row) for row in ranked if (time := row.means[WALL_TIME].value) is not None]
     named = [
@@ -258,6 +229,8 @@ def _wall_time(results: Results, ranked: Sequence[SummaryRow]) -> list[str]:
 
 
 def _strays(basis: Basis) -> list[str]:
+    if not basis.x:
+        return []
     results, there = basis.results, basis.results.trials_at(basis.panel.levels)
     far = [trial for trial in strays(results.trials, results.rate) if trial in there]
     rates = [f"{trial.trial} ({figures(trial[results.rate], results.unit)})" for trial in far]
@@ -265,10 +238,22 @@ def _strays(basis: Basis) -> list[str]:
     return [f"{listed(rates)} {lie} far off all others and {are} left out of ratios."] if far else []
 
 
+def _few(basis: Basis) -> list[str]:
+    repeats = len({trial.repeat for trial in basis.deciding})
+    return [f"{repeats} repetitions: intervals are wide."] if 1 < repeats < FEW else []
+
+
 def _suspects(basis: Basis) -> list[str]:
     suspect = basis.of_verdict(SUSPECT)
     are = "is" if len(suspect) == 1 else "are"
+    if not suspect:
+        return []
     return [f"{len(suspect)} of the {len(basis.deciding)} trials behind it {are} SUSPECT: {'; '.join(_most(suspect))}."]
+
+
+def _unjudged(basis: Basis) -> list[str]:
+    words = "These trials were checked for completeness only; they have no verdict."
+    return [words] if basis.of_verdict(UNJUDGED) else []
 
 
 def _left_out(basis: Basis) -> list[str]:
@@ -276,35 +261,18 @@ def _left_out(basis: Basis) -> list[str]:
     return [f"{invalid} of {counted(len(basis.trials), 'trial')} INVALID and left out."] if invalid else []
 
 
-def _reasons(trials: list[TrialRow]) -> list[str]:
-    return [f"{reason}." for reason in _most(trials)]
-
-
 def _most(trials: list[TrialRow], at_most: int = 3) -> list[str]:
     """The reasons that most trials give, with how many do."""
-    numbers: dict[str, int] = {}
-    for trial in trials:
-        for reason in why(trial):
-            numbers[reason] = numbers.get(reason, 0) + 1
-    commonest = sorted(numbers.items(), key=lambda pair: -pair[1])[:at_most]
-    return [reason + (f" (in {number} trials)" if number > 1 else "") for reason, number in commonest]
+    numbers = Counter(reason for trial in trials for reason in why(trial)).most_common(at_most)
+    return [reason + (f" (in {number} trials)" if number > 1 else "") for reason, number in numbers]
 
 
 NOTES = (
-    Note(lambda of: round_trips(of.results, of.panel)),
-    Note(lambda of: each_files_time(of.results, of.panel)),
-    Note(lambda of: amplification_notes(of.results, of.ranked)),
-    Note(lambda of: _along(of.results, of.panel)),
-    Note(lambda of: saturation_notes(of.results, of.panel)),
-    Note(lambda of: _wall_time(of.results, of.ranked), when=lambda of: of.results.rate == RATE),
-)
-DOUBTS = (  # what weakens the answer
-    Note(_strays, when=lambda of: bool(of.x)),
-    Note(lambda of: [f"{of.repeats} repetitions: intervals are wide."], when=lambda of: 1 < of.repeats < FEW),
-    Note(_suspects, when=lambda of: bool(of.of_verdict(SUSPECT))),
-    Note(_left_out),
-    Note(
-        lambda _: ["These trials were checked for completeness only; they have no verdict."],
-        when=lambda of: bool(of.of_verdict(UNJUDGED)),
-    ),
-)
+    lambda of: round_trips(of.results, of.panel),
+    lambda of: each_files_time(of.results, of.panel),
+    lambda of: amplification_notes(of.results, of.ranked),
+    lambda of: _along(of.results, of.panel),
+    lambda of: saturation_notes(of.results, of.panel),
+    lambda of: _wall_time(of.results, of.ranked),
+)  # type: tuple[Callable[[Basis], Iterable[str]], ...]
+DOUBTS = (_strays, _few, _suspects, _left_out, _unjudged)  # what weakens the answer

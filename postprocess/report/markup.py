@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")  # control, and what turns text about
 MANY = 10  # columns: a table of more is printed smaller
@@ -34,6 +37,35 @@ def svg(*children: Any, width: float, height: float, **attributes: Any) -> Marku
     """A drawing of this size, which those who cannot see it do without unless it has a label."""
     said = {"role": "img"} if "aria_label" in attributes else {"aria_hidden": "true"}
     return element("svg", *children, viewBox=f"0 0 {width} {height}", **attributes, **said)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The frame of a drawing of its own: its edges there, and the values that lie at them."""
+
+    left: float
+    right: float
+    top: float
+    base: float
+    first: float
+    last: float
+    low: float
+    high: float
+
+    def x(self, value: Any) -> Any:
+        """Where a value, or an array of them, is along the drawing."""
+        return np.round(self.left + (value - self.first) / (self.last - self.first) * (self.right - self.left), 1)
+
+    def y(self, value: Any) -> Any:
+        share = (np.clip(value, self.low, self.high) - self.low) / (self.high - self.low)
+        return np.round(self.base - share * (self.base - self.top), 1)
+
+    def scale(self, high: str, unit: str, low: str) -> Iterator[Markup]:
+        """The lines above and below, and what they stand for."""
+        edges = f"M{self.left} {self.top}H{self.right}M{self.left} {self.base}H{self.right}"
+        yield element("path", d=edges, class_="frame")
+        for word, y in ((high, self.top), (unit, (self.top + self.base) / 2), (low, self.base)):
+            yield element("text", word, x=self.left - 6, y=y + 4, text_anchor="end")
 
 
 def joined(children: Iterable[Any], between: str = "") -> Markup:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from tierbench.dags.levels import BUILT_IN, WORKLOAD
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries
 from tierbench.postprocess.plots.canvas import Look
-from tierbench.postprocess.report.markup import Markup, element, joined, svg
+from tierbench.postprocess.report.markup import Frame, Markup, element, joined, svg
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.factors import level_of
 from tierbench.postprocess.tables.load_run import Results, why
@@ -56,15 +55,17 @@ SHARES = (
 SPARK = (132, 26)
 CHART = (640, 150)
 LEFT, RIGHT, TOP, BASE = 52, 632, 10, 128  # the chart's frame
-DASHES = (None, "5 3", "1.5 2.5", "8 2 2 2")
+DASHES = ("5 3", "1.5 2.5", "8 2 2 2")
 
 
 def trial_list(results: Results, looks: Mapping[str, Look]) -> Iterator[Markup]:
     """All trials in the order in which they ran."""
-    steps = steps_of(len(results.trials))
-    tops = {workload: _top(results, workload) for workload in results.factors[WORKLOAD].texts}
+    steps, tops = steps_of(len(results.trials)), {}
+    for workload in results.factors[WORKLOAD].texts:
+        tops[workload] = max(values_of(results.trials_at({WORKLOAD: workload}), "peak_mbps"), default=1.0)
     for trial in results.trials:
-        yield _trial(results, trial, looks[level_of(trial, results.layout.lines)], tops[trial.workload], steps)
+        look = looks[level_of(trial, results.layout.lines)]
+        yield _trial(results, trial, f"--c{look.color[1:]}", tops[trial.workload], steps)
 
 
 def steps_of(trials: int) -> int:
@@ -72,45 +73,28 @@ def steps_of(trials: int) -> int:
     return max(FEWEST, min(STEPS, STEPS * FULLY // trials)) if trials else STEPS
 
 
-def anchor(trial: TrialRow) -> str:
-    """Where on the page a trial is."""
-    return f"trial-{trial.trial_id or trial.position}"
-
-
 def badge(word: str) -> Markup:
     """A verdict, told by more than its colour."""
     return element("span", word, class_=f"badge {word.lower().replace(' ', '-')}")
 
 
-def _top(results: Results, workload: str) -> float:
-    return max(values_of(results.trials_at({WORKLOAD: workload}), "peak_mbps"), default=1.0)
-
-
-def _trial(results: Results, trial: TrialRow, look: Look, top: float, steps: int) -> Markup:
-    color = f"--c{look.color[1:]}"
+def _trial(results: Results, trial: TrialRow, color: str, top: float, steps: int) -> Markup:
     course = read_over_time(results.directory, trial.trial_id)
     whole = course.taken_in or course.storage
     short = whole.thinned(min(steps, SPARK_STEPS)) if whole else None
-    word = verdict(trial)
-    reasons = why(trial)
+    word, reasons, limit = verdict(trial), why(trial), trial.limit.bottleneck
     head = element(
         "summary",
         badge(word),
         element("span", trial.trial, class_="name"),
         element("span", figures(trial[results.rate], results.unit), class_="rate"),
         spark(short, top, color) if short and np.isfinite(short.values).any() else element("span", class_="spark"),
-        element("span", trial.limit.bottleneck, class_="bottleneck", title="bottleneck")
-        if trial.limit.bottleneck
-        else None,
+        element("span", limit, class_="bottleneck", title="bottleneck") if limit else None,
         element("span", "; ".join(reasons), class_="reasons") if reasons else None,
     )
-    return element(
-        "details",
-        head,
-        joined(_trial_body(results, trial, course.thinned(steps), color)),
-        id=anchor(trial),
-        class_=f"trial {word.lower()}",
-    )
+    body = joined(_trial_body(results, trial, course.thinned(steps), color))
+    anchor = f"trial-{trial.trial_id or trial.position}"
+    return element("details", head, body, id=anchor, class_=f"trial {word.lower()}")
 
 
 def _trial_body(results: Results, trial: TrialRow, course: OverTime, color: str) -> Iterator[Markup]:
@@ -153,88 +137,49 @@ def spark(rate: TimeSeries, top: float, color: str) -> Markup:
 def chart(course: OverTime, trial: TrialRow, color: str) -> Markup:
     """A trial over time: delivered throughput, what hosts sent, the window, and the steady state."""
     taken = course.taken_in
-    ordered = sorted(course.hosts, key=lambda host: (host.role != "storage", host.host))
-    frame = _Frame.around([*(host.mbps for host in ordered), *([taken] if taken else [])])
-    lines = [_line(host, _dashes(number, host), frame, color) for number, host in enumerate(ordered)]
-    if taken:
-        path = _steps(frame.x(taken.edges), frame.y(taken.values))
-        lines.insert(0, element("path", d=path, style="stroke:var(--ink)"))
-    parts = [*_steady(trial, frame), *_edges(trial, frame), *reversed(lines), *_scales(trial, frame)]
-    drawing = svg(*parts, width=CHART[0], height=CHART[1], class_="chart")
-    return element("figure", drawing, element("figcaption", *_key(ordered, taken is not None, color, trial.direction)))
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """Where a time and a rate are in the chart."""
-
-    begin: float
-    end: float
-    top: float
-
-    @classmethod
-    def around(cls, series: Sequence[TimeSeries]) -> _Frame:
-        highest = max((float(np.nanmax(line.values, initial=0)) for line in series), default=0.0)
-        return cls(float(series[0].edges[0]), float(series[0].edges[-1]), highest or 1.0)
-
-    def x(self, times: Numbers) -> Numbers:
-        inside: Numbers = LEFT + (times - self.begin) / (self.end - self.begin) * (RIGHT - LEFT)
-        return inside
-
-    def at(self, time: float) -> float:
-        return round(float(self.x(np.array([time]))[0]), 1)
-
-    def y(self, rates: Numbers) -> Numbers:
-        inside: Numbers = BASE - rates / self.top * (BASE - TOP)
-        return inside
-
-
-def _line(host: HostSeries, dashes: str | None, frame: _Frame, color: str) -> Markup:
-    path = _steps(frame.x(host.mbps.edges), frame.y(host.mbps.values))
-    return element("path", d=path, style=f"stroke:{_shade(host, color)}", stroke_dasharray=dashes)
-
-
-def _steady(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
+    hosts = sorted(course.hosts, key=lambda host: (host.role != "storage", host.host))
+    series = [*(host.mbps for host in hosts), *([taken] if taken else [])]
+    highest = max((float(np.nanmax(line.values, initial=0)) for line in series), default=0.0) or 1.0
+    edges = series[0].edges
+    frame = Frame(LEFT, RIGHT, TOP, BASE, float(edges[0]), float(edges[-1]), 0.0, highest)
+    parts: list[Markup] = []
     begin, end = trial.slices.steady_begin_s, trial.slices.steady_end_s
     if begin is not None and end is not None:
-        width = round(frame.at(end) - frame.at(begin), 1)
-        yield element("rect", x=frame.at(begin), y=TOP, width=width, height=BASE - TOP, class_="steady")
-
-
-def _edges(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
-    yield element("path", d=f"M{LEFT} {TOP}H{RIGHT}M{LEFT} {BASE}H{RIGHT}", class_="frame")
-    for edge in (0.0, trial.window_s or 0.0):
-        yield element("path", d=f"M{frame.at(edge)} {TOP}V{BASE}", class_="edge")
-
-
-def _scales(trial: TrialRow, frame: _Frame) -> Iterator[Markup]:
-    for word, y in ((figures(frame.top), TOP + 4), ("Mb/s", (TOP + BASE) / 2 + 4), ("0", BASE + 4)):
-        yield element("text", word, x=LEFT - 6, y=y, text_anchor="end")
+        width = round(frame.x(end) - frame.x(begin), 1)
+        parts.append(element("rect", x=frame.x(begin), y=TOP, width=width, height=BASE - TOP, class_="steady"))
+    parts += frame.scale(figures(highest), "Mb/s", "0")
     for word, edge in (("0", 0.0), (figures(trial.window_s, "s"), trial.window_s or 0.0)):
-        yield element("text", word, x=frame.at(edge), y=CHART[1] - 5, text_anchor="middle")
+        parts.append(element("path", d=f"M{frame.x(edge)} {TOP}V{BASE}", class_="edge"))
+        parts.append(element("text", word, x=frame.x(edge), y=CHART[1] - 5, text_anchor="middle"))
+    for number, host in reversed(list(enumerate(hosts))):
+        path = _steps(frame.x(host.mbps.edges), frame.y(host.mbps.values))
+        parts.append(element("path", d=path, **_stroke(number, host, color)))
+    if taken:
+        path = _steps(frame.x(taken.edges), frame.y(taken.values))
+        parts.append(element("path", d=path, style="stroke:var(--ink)"))
+    drawing = svg(*parts, width=CHART[0], height=CHART[1], class_="chart")
+    return element("figure", drawing, element("figcaption", *_key(hosts, taken is not None, color, trial.direction)))
 
 
 def _key(hosts: Sequence[HostSeries], delivered: bool, color: str, direction: str) -> Iterator[Markup]:
     if delivered:
-        yield element("span", _key_line("var(--ink)"), " delivered throughput", class_="item")
+        yield element("span", _key_line(style="stroke:var(--ink)"), " delivered throughput", class_="item")
     yield Markup(worded("Sent by ", [direction]) if all(host.role == "storage" for host in hosts) else "On its way at ")
     for number, host in enumerate(hosts):
-        line = _key_line(_shade(host, color), _dashes(number, host))
+        line = _key_line(**_stroke(number, host, color))
         yield element("span", line, f" {host.host} ({host.role})", class_="item")
     yield Markup("Upright lines: the window’s begin and end.")
 
 
-def _key_line(stroke: str, dashes: str | None = None) -> Markup:
-    line = element("path", d="M0 4H22", style=f"stroke:{stroke}", stroke_dasharray=dashes)
-    return svg(line, width=22, height=8, class_="key")
+def _key_line(**stroke: str | None) -> Markup:
+    return svg(element("path", d="M0 4H22", **stroke), width=22, height=8, class_="key")
 
 
-def _shade(host: HostSeries, color: str) -> str:
-    return f"var({color})" if host.role == "storage" else "var(--muted)"
-
-
-def _dashes(number: int, host: HostSeries) -> str | None:
-    return None if host.role == "storage" else DASHES[1 + (number - 1) % (len(DASHES) - 1)]
+def _stroke(number: int, host: HostSeries, color: str) -> dict[str, str | None]:
+    """The storage in the trial's colour; the others grey, and dashed so that they can be told from each other."""
+    if host.role == "storage":
+        return {"style": f"stroke:var({color})", "stroke_dasharray": None}
+    return {"style": "stroke:var(--muted)", "stroke_dasharray": DASHES[(number - 1) % len(DASHES)]}
 
 
 def _steps(x: Numbers, y: Numbers) -> str:
