@@ -87,13 +87,6 @@ class Series:
     def planned(self) -> Numbers:
         return np.array([night.planned_ns for night in self.nights], dtype=float)
 
-    @property
-    def days(self) -> Numbers:
-        """The nights in the calendar, from the first."""
-        planned = self.planned
-        places: Numbers = (planned - planned[0]) / DAY_NS if len(planned) else planned
-        return places
-
     def __len__(self) -> int:
         return len(self.nights)
 
@@ -140,15 +133,6 @@ def history_of(chronicle: Chronicle, configuration: str, watch: Watch) -> list[F
     ]
 
 
-def _planned(chronicle: Chronicle) -> list[str]:
-    """What the last night was to measure; what is planned no longer is nobody's alarm."""
-    latest = next((night for night in reversed(chronicle.measured) if not night.rerun), None)
-    if latest is None:
-        return []
-    asked = [row.configuration for row in chronicle.verdicts.get(latest.id, [])]
-    return list(dict.fromkeys([*asked, *(row.configuration for row in chronicle.values.get(latest.id, []))]))
-
-
 def _acknowledgements_of(chronicle: Chronicle, *configurations: str) -> list[Acknowledgement]:
     return [ack for ack in chronicle.acknowledgements if ack.configuration in configurations]
 
@@ -182,12 +166,14 @@ class _Nightly:
     """The series of a nightly, and what its control says of the environment."""
 
     def __init__(self, chronicle: Chronicle, watch: Watch) -> None:
-        self.chronicle, self.watch, self.names = chronicle, watch, _planned(chronicle)
+        self.chronicle, self.watch = chronicle, watch
+        # What the last night was to measure; what is planned no longer is nobody's alarm.
+        latest = next((night.id for night in reversed(chronicle.measured) if not night.rerun), 0)
+        judged = [row.configuration for row in chronicle.verdicts.get(latest, [])]
+        self.names = list(dict.fromkeys([*judged, *(row.configuration for row in chronicle.values.get(latest, []))]))
         self.last_ns = chronicle.measured[-1].planned_ns if chronicle.measured else 0
         self.methods = {name: series(chronicle, name) for name in self.names}
-        self.control_name = control_of(chronicle)
-        if self.control_name not in self.methods:
-            self.control_name = ""
+        self.control_name = control_of(chronicle) if control_of(chronicle) in self.methods else ""
         self.control = self.methods.pop(self.control_name, None) or None  # an empty series is none
         self.control_levels = course(self.control.rates if self.control else np.array([]), watch.rule)
         self.shifts = list(self._shifts(self.control)) if self.control else []
@@ -362,13 +348,13 @@ def _present_state(
     last = counting[-1]
     difference, reach = last.level - state.reference.level, levels.reach(state.reference, last)
     whole = replace(last, begin=parts[state.since].begin)
-    found = replace(
+    finding = replace(
         _finding(STEP, rate, rates, difference, reach, state.reference, whole),
         acknowledged=state.seen is not None and last.level > state.seen - size,
         latest=rate.nights[parts[state.latest].begin] if state.latest != state.since else None,
         after=math.exp(float(winsorized(rates[last.begin :]).mean())),
     )
-    return _as_drift(found, rate, rates, rates if values is None else values, state.reference, parts, watch) or found
+    return _as_drift(finding, rate, rates, rates if values is None else values, state.reference, parts, size) or finding
 
 
 def _state_after(
@@ -392,41 +378,37 @@ def _state_after(
 
 
 def _as_drift(
-    found: Finding,
-    rate: Series,
-    rates: Numbers,
-    values: Numbers,
-    reference: Segment,
-    parts: list[Segment],
-    watch: Watch,
+    step: Finding, rate: Series, rates: Numbers, values: Numbers, reference: Segment, parts: list[Segment], size: float
 ) -> Finding | None:
     """The same as a line, where that tells more of it."""
     begin = reference.begin
-    later = [part for part in parts if part.end > begin]
-    later = [replace(part, begin=max(part.begin - begin, 0), end=part.end - begin) for part in later]
-    slow = line(values[begin:], rate.days[begin:], later)
-    if slow is None or slow.slope * math.log(found.ratio[0]) <= 0:
+    later = [
+        replace(part, begin=max(part.begin - begin, 0), end=part.end - begin) for part in parts if part.end > begin
+    ]
+    slow = line(values[begin:], rate.planned[begin:] / DAY_NS, later)
+    if slow is None or slow.slope * math.log(step.ratio[0]) <= 0 or abs(slow.difference) < size:
         return None
-    if abs(slow.difference) < watch.rule.size_of_logarithm:
-        return None
-    span = slow.difference / slow.slope
+    nights, reach = slow.difference / slow.slope, slow.reach
     turn = max(begin + slow.index, 1)
-    bounds = sorted(math.exp(slow.difference + sign * slow.reach * span) for sign in (-1, 1))
-    per_night = sorted(math.exp(slow.slope + sign * slow.reach) for sign in (-1, 1))
     return replace(
-        found,
+        step,
         kind=DRIFT,
         since=rate.nights[turn],
         last=rate.nights[turn - 1],
         before=math.exp(float(winsorized(rates[begin:turn]).mean())),
         after=math.exp(float(winsorized(rates[-LAST:]).mean())),
-        ratio=(math.exp(slow.difference), bounds[0], bounds[1]),
-        per_night=(math.exp(slow.slope), per_night[0], per_night[1]),
+        ratio=_bounded(slow.difference, reach * abs(nights)),
+        per_night=_bounded(slow.slope, reach),
     )
 
 
+def _bounded(difference: float, reach: float) -> tuple[float, float, float]:
+    """A difference of logarithms as a ratio, with its interval."""
+    return math.exp(difference), math.exp(difference - reach), math.exp(difference + reach)
+
+
 def _alone(rate: Series, rates: Numbers, levels: Course, single: Single) -> Finding:
-    """The last night, which stands alrate."""
+    """The last night, which stands alone."""
     last = levels.segments[-1]
     before = replace(last, end=last.end - 1)
     return _finding(SINGLE, rate, rates, single.difference, single.reach, before, replace(last, begin=last.end - 1))
@@ -436,13 +418,11 @@ def _finding(
     kind: str, rate: Series, rates: Numbers, difference: float, reach: float, before: Segment, after: Segment
 ) -> Finding:
     """What is said of the rate, whatever has told it."""
-    ratio = math.exp(difference), math.exp(difference - reach), math.exp(difference + reach)
     levels = [math.exp(float(winsorized(rates[part.begin : part.end]).mean())) for part in (before, after)]
     index = max(after.begin, 1)
     direction = WORSE if difference < 0 else BETTER
-    return Finding(
-        kind, direction, rate.configuration, rate.nights[index], rate.nights[index - 1], levels[0], levels[1], ratio
-    )
+    nights = rate.nights[index], rate.nights[index - 1]
+    return Finding(kind, direction, rate.configuration, *nights, levels[0], levels[1], _bounded(difference, reach))
 
 
 # -- what needs no statistics ------------------------------------------------------------------------------
@@ -477,10 +457,10 @@ def _floor(rate: Series, chronicle: Chronicle, watch: Watch) -> Iterator[Finding
     for ack in _acknowledgements_of(chronicle, rate.configuration):
         until = rate.planned <= max(ack.since_ns, ack.at_ns)
         until[:first] = False
-        seen |= bool(until.any()) and rate.rates[-2:].mean() > np.median(rate.rates[until]) - size
-    after = float(rates.mean())
-    yield Finding(FLOOR, WORSE, rate.configuration, rate.nights[first], rate.nights[max(first - 1, 0)], floor, after,
-                  (after / floor, rates.min() / floor, rates.max() / floor), acknowledged=bool(seen))  # fmt: skip
+        seen |= bool(until.any()) and bool(rate.rates[-2:].mean() > np.median(rate.rates[until]) - size)
+    after, ratio = float(rates.mean()), (float(rates.mean()) / floor, rates.min() / floor, rates.max() / floor)
+    nights = rate.nights[first], rate.nights[max(first - 1, 0)]
+    yield Finding(FLOOR, WORSE, rate.configuration, *nights, floor, after, ratio, acknowledged=seen)
 
 
 def _shared(found: Sequence[Finding], own: Mapping[str, Series]) -> Finding | None:

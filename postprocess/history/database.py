@@ -7,7 +7,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -104,7 +104,6 @@ WAIT_S = 60.0
 
 OF_NIGHT = [field.name for field in fields(Night) if field.name != "id"]
 KEY = ("nightly", "planned_ns", "run")
-SAME_TIME = "nightly = ? AND planned_ns = ?"
 
 
 class DamagedHistory(TierbenchError):
@@ -170,7 +169,7 @@ class History:
             self.database.execute(f"PRAGMA user_version = {VERSION}")
 
     def _version(self) -> int:
-        return int(self.database.execute("PRAGMA user_version").fetchone()[0])
+        return int(self.rows("PRAGMA user_version")[0][0])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -223,61 +222,49 @@ class History:
         return number
 
     def _put(self, night: Night, measured: Measured | None) -> int:
-        if not night.run:
-            ran = self._number(night, "run != ''")
-            if ran:  # so it was not missed
-                return ran
-        else:
-            self.database.execute(f"DELETE FROM night WHERE {SAME_TIME} AND run = ''", _time(night))  # noqa: S608
+        same_time, time = "nightly = ? AND planned_ns = ?", [night.nightly, night.planned_ns]
+
+        def number(which: str, *values: str) -> int:
+            statement = f"SELECT id FROM night WHERE {same_time} AND {which} ORDER BY id LIMIT 1"  # noqa: S608
+            row = self.database.execute(statement, [*time, *values]).fetchone()
+            return int(row[0]) if row else 0
+
+        if night.run:
+            self.database.execute(f"DELETE FROM night WHERE {same_time} AND run = ''", time)  # noqa: S608
+        elif ran := number("run != ''"):  # so it was not missed
+            return ran
         content = {name: getattr(night, name) for name in OF_NIGHT}
-        content["rerun"] = int(night.rerun)
         if measured:
             content["environment"] = digest(measured.environment)
-        kept = [name for name in OF_NIGHT if name not in KEY and (measured or name != "environment")]
-        self.database.execute(
-            f"INSERT INTO night ({', '.join(content)}) VALUES ({', '.join('?' * len(content))})"  # noqa: S608
-            f" ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in kept)}",
-            list(content.values()),
+        new = [name for name in OF_NIGHT if name not in KEY and (measured or name != "environment")]
+        conflict = (
+            f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in new)}"
         )
-        return self._number(night, "run = ?", night.run)
+        self._insert("night", content, conflict)
+        return number("run = ?", night.run)
 
-    def _number(self, night: Night, which: str, *values: str) -> int:
-        statement = f"SELECT id FROM night WHERE {SAME_TIME} AND {which} ORDER BY id LIMIT 1"  # noqa: S608
-        found = self.database.execute(statement, [*_time(night), *values]).fetchone()
-        return int(found[0]) if found else 0
+    def _insert(self, table: str, content: dict[str, Any], conflict: str = "", verb: str = "INSERT") -> None:
+        names, marks = ", ".join(f'"{name}"' for name in content), ", ".join("?" * len(content))
+        statement = f"{verb} INTO {table} ({names}) VALUES ({marks}) {conflict}"
+        self.database.execute(statement, list(content.values()))
 
     def _fill(self, night: int, measured: Measured) -> None:
         for table, rows in (("value", measured.values), ("verdicts", measured.verdicts), ("link", measured.links)):
             self.database.execute(f"DELETE FROM {table} WHERE night = ?", [night])  # noqa: S608
             for row in rows:
-                content = (night, *astuple(row))
-                self.database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(content))})", content)  # noqa: S608
+                self._insert(table, {"night": night, **asdict(row)})
         of = digest(measured.environment)
         for (host, setting), value in measured.environment.items():
-            self.database.execute("INSERT OR IGNORE INTO environment VALUES (?, ?, ?, ?)", [of, host, setting, value])
+            setting_row = {"digest": of, "host": host, "setting": setting, "value": value}
+            self._insert("environment", setting_row, verb="INSERT OR IGNORE")
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
         with self.transaction():
-            self.database.execute(
-                "INSERT OR REPLACE INTO acknowledgement VALUES (?, ?, ?, ?, ?, ?, ?)", astuple(acknowledgement)
-            )
+            self._insert("acknowledgement", asdict(acknowledgement), verb="INSERT OR REPLACE")
 
     def note_message(self, message: Message) -> None:
         with self.transaction():
-            names = [field.name for field in fields(message)]
-            self.database.execute(
-                f"INSERT INTO message ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",  # noqa: S608
-                astuple(message),
-            )
-
-    def forget(self, nightly: str) -> None:
-        """All nights of a nightly; what was acknowledged and sent stays."""
-        with self.transaction():
-            self.database.execute("DELETE FROM night WHERE nightly = ?", [nightly])
-
-
-def _time(night: Night) -> list[str | int]:
-    return [night.nightly, night.planned_ns]
+            self._insert("message", asdict(message))
 
 
 def digest(environment: Environment) -> str:
@@ -315,14 +302,8 @@ class Chronicle:
     @property
     def configurations(self) -> list[str]:
         """Each that was ever measured by what is watched, in the order in which they came."""
-        return list(
-            dict.fromkeys(
-                value.configuration
-                for night in self.measured
-                for value in self.values.get(night.id, [])
-                if value.metric == self.metric
-            )
-        )
+        values = (value for night in self.measured for value in self.values.get(night.id, []))
+        return list(dict.fromkeys(value.configuration for value in values if value.metric == self.metric))
 
     def value(self, night: Night, configuration: str, metric: str = "") -> Value | None:
         """What a night measured of a configuration, by what is watched or another metric."""
@@ -364,11 +345,10 @@ def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicl
 
 def last_values(history: History, nightly: str) -> tuple[str, list[Value]]:
     """What the last night measured of each configuration by its metric, reruns aside, and the unit."""
-    measured = (night for night in reversed(nights(history, nightly)) if night.outcome == MEASURED and not night.rerun)
-    night = next(measured, None)
-    if night is None:
-        return "", []
-    return night.unit, _made(history, Value, "value", "WHERE night = ? AND metric = ?", night.id, night.metric)
+    for night in reversed(nights(history, nightly)):
+        if night.outcome == MEASURED and not night.rerun:
+            return night.unit, _made(history, Value, "value", "WHERE night = ? AND metric = ?", night.id, night.metric)
+    return "", []
 
 
 def acknowledgements(history: History, nightly: str) -> list[Acknowledgement]:
@@ -399,11 +379,11 @@ def _by_night(history: History, kind: type[T], table: str, nightly: str, *only: 
 
 
 def _environments(history: History, nightly: str) -> dict[str, Environment]:
-    found: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
+    settings: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
     statement = (
         "SELECT digest, host, setting, value FROM environment"
         " WHERE digest IN (SELECT environment FROM night WHERE nightly = ?)"
     )
     for of, host, setting, value in history.rows(statement, nightly):
-        found[of][host, setting] = value
-    return dict(found)
+        settings[of][host, setting] = value
+    return dict(settings)

@@ -35,16 +35,20 @@ def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) 
         planned = of.planned_wall_ns or _written_ns(run)
         night = Night(of.nightly or name, planned, FAILED, name, directory, reason, rerun=of.rerun, control=of.control)
         return night, Measured()
-    began = [row.submit_wall_ns or row.go_wall_ns for row in results.trials]
-    started = min(filter(None, began), default=None)
+    started = min(filter(None, (row.submit_wall_ns or row.go_wall_ns for row in results.trials)), default=None)
     counted = verdicts(results)
+    outcome, reason = MEASURED, ""
+    if not any(row.valid for row in counted):
+        reasons = (why for row in results.trials for why in (*row.verdict_reasons, *row.reasons))
+        why = next(reasons, "none has ended")
+        outcome, reason = FAILED, f"none of its {len(results.trials)} trials is VALID: {why}"
     night = Night(
         nightly=of.nightly or str(results.plan.get("experiment") or name),
         planned_ns=of.planned_wall_ns or started or _written_ns(run),
-        outcome=MEASURED if any(row.valid for row in counted) else FAILED,
+        outcome=outcome,
         run=name,
         directory=directory,
-        reason="" if any(row.valid for row in counted) else _why_none(results),
+        reason=reason,
         rerun=of.rerun,
         started_ns=started,
         ended_ns=max(filter(None, (row.end_wall_ns for row in results.trials)), default=None),
@@ -52,7 +56,9 @@ def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) 
         metric=results.rate,
         unit=results.unit,
     )
-    return night, Measured(tuple(values(results)), counted, tuple(links(results)), environment(results))
+    lines = measured_links(results.ceilings).items()
+    links = tuple(Link(line.removeprefix("to "), rates["mbps"], rates["rtt_ms"]) for line, rates in lines)
+    return night, Measured(tuple(values(results)), counted, links, environment(results))
 
 
 def values(results: Results) -> Iterator[Value]:
@@ -60,10 +66,11 @@ def values(results: Results) -> Iterator[Value]:
     for configuration, rows in _by_configuration(results).items():
         good = [row for row in rows if valid(row)]
         for metric in SUMMARISED:
-            found = mean_interval(values_of(good, metric))
-            if found and found.value is not None:
-                low = None if found.low is None else max(found.low, 0.0)  # none of them is ever below
-                yield Value(configuration, metric, found.value, low, found.high, len(values_of(good, metric)))
+            measured = values_of(good, metric)
+            mean = mean_interval(measured)
+            if mean and mean.value is not None:
+                low = None if mean.low is None else max(mean.low, 0.0)  # none of them is ever below
+                yield Value(configuration, metric, mean.value, low, mean.high, len(measured))
 
 
 def verdicts(results: Results) -> tuple[Verdicts, ...]:
@@ -75,22 +82,11 @@ def verdicts(results: Results) -> tuple[Verdicts, ...]:
     return tuple(rows)
 
 
-def links(results: Results) -> Iterator[Link]:
-    for line, found in measured_links(results.ceilings).items():
-        yield Link(line.removeprefix("to "), found["mbps"], found["rtt_ms"])
-
-
 def _by_configuration(results: Results) -> dict[str, list[TrialRow]]:
-    found: dict[str, list[TrialRow]] = {}
+    members: dict[str, list[TrialRow]] = {}
     for row in results.trials:
-        found.setdefault(batch_name(row.levels), []).append(row)
-    return found
-
-
-def _why_none(results: Results) -> str:
-    """Why no trial is VALID: the first reason of the first trial that gives one."""
-    first = next((why for row in results.trials for why in (*row.verdict_reasons, *row.reasons)), "none has ended")
-    return f"none of its {len(results.trials)} trials is VALID: {first}"
+        members.setdefault(batch_name(row.levels), []).append(row)
+    return members
 
 
 def _written_ns(run: Path) -> int:
@@ -110,7 +106,10 @@ def rebuild(place: Path, directories: Sequence[Path], say: Say, nightly: str = "
 
     What only the history knows (missed nights, acknowledgements, what was sent) stays, unless it was damaged.
     """
-    runs = [run for directory in directories for run in _runs(directory)]
+    runs: list[Path] = []
+    for directory in directories:
+        own = (directory / names.PLAN).is_file()
+        runs += [directory] if own else [path.parent for path in directory.glob(f"*/{names.PLAN}")]
     if not runs:
         raise ConfigError(f"{', '.join(map(str, directories))}: no run directory there (none has a {names.PLAN})")
     count = 0
@@ -126,37 +125,25 @@ def rebuild(place: Path, directories: Sequence[Path], say: Say, nightly: str = "
     return count
 
 
-def _runs(directory: Path) -> Iterator[Path]:
-    if (directory / names.PLAN).is_file():
-        yield directory
-    else:
-        yield from (path.parent for path in directory.glob(f"*/{names.PLAN}"))
-
-
 def _opened(place: Path, say: Say) -> History:
+    """The history; in place of a damaged one, which gets another name, a new one."""
     try:
         history = History(place)
         if (said := history.rows("PRAGMA quick_check(1)")) != [("ok",)]:
             history.database.close()
             raise DamagedHistory(f"{place}: {said[0][0]}")
     except DamagedHistory as error:
-        aside = put_aside(place)
+        aside = place.with_name(f"{place.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+        try:
+            place.rename(aside)
+            for suffix in ("-wal", "-shm"):  # what SQLite keeps beside it
+                with suppress(FileNotFoundError):
+                    place.with_name(place.name + suffix).rename(aside.with_name(aside.name + suffix))
+        except OSError as problem:
+            raise TierbenchError(f"{place}: cannot be put aside: {problem.strerror}") from None
         say(f"{error}; it is {aside} now")
         return History(place)
     return history
-
-
-def put_aside(place: Path) -> Path:
-    """Give a damaged database another name, with what SQLite keeps beside it."""
-    aside = place.with_name(f"{place.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
-    try:
-        place.rename(aside)
-        for suffix in ("-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                place.with_name(place.name + suffix).rename(aside.with_name(aside.name + suffix))
-    except OSError as error:
-        raise TierbenchError(f"{place}: cannot be put aside: {error.strerror}") from None
-    return aside
 
 
 LARGE = (f"{names.TRIALS}/*/{names.SAMPLES}/*.samples", f"{names.TRIALS}/*/{names.SAMPLES_CSV}", names.SAMPLES_CSV)

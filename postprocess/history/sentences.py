@@ -35,56 +35,47 @@ def sentence(found: Finding, chronicle: Chronicle) -> str:
     return f"{_head(found, chronicle)}{more}{left}."
 
 
-def _head(found: Finding, chronicle: Chronicle) -> str:
-    nights = chronicle.measured
-    since, unit = day(found.since, nights[-1]), nights[-1].unit
-    if found.kind == LOST:
-        control = ", the control, so that no access method is compared with it" if found.is_control else ""
-        return f"No VALID trial since the night of {since}: of {found.configuration}{control}"
-    level = f"{figures(found.before)} → {figures(found.after)}\N{NO-BREAK SPACE}{unit}"
-    better = found.direction.capitalize()
-    if found.kind == FLOOR:
-        return (
-            f"Below its floor of {figures(found.before, unit)} since the night of {since}: {found.configuration},"
-            f" {figures(found.after, unit)}"
-        )
-    if found.kind == DRIFT and found.per_night:
-        middle, low, high = found.per_night
+def _head(finding: Finding, chronicle: Chronicle) -> str:
+    nights, kind, name = chronicle.measured, finding.kind, finding.configuration
+    since, unit = day(finding.since, nights[-1]), nights[-1].unit
+    if kind == LOST:
+        control = ", the control, so that no access method is compared with it" if finding.is_control else ""
+        return f"No VALID trial since the night of {since}: of {name}{control}"
+    before, after = figures(finding.before, unit), figures(finding.after, unit)
+    if kind == FLOOR:
+        return f"Below its floor of {before} since the night of {since}: {name}, {after}"
+    better = finding.direction.capitalize()
+    change = f"{_what(finding, chronicle)}, {figures(finding.before)} → {after} ({change_percent(finding.ratio[0])}"
+    if kind == DRIFT and finding.per_night:
+        middle, low, high = finding.per_night
         slope = f"{change_percent(middle, 2)} a night, {_bare(low, 2)}…{_bare(high, 2)}"
-        return (
-            f"Slowly {found.direction} since about the night of {since}: {_what(found, chronicle)}, {level}"
-            f" ({change_percent(found.ratio[0])} in all, {slope})"
-        )
-    size = f"{change_percent(found.ratio[0])}, {_bare(found.ratio[1])}…{_bare(found.ratio[2])}"
-    size += " relative to the control" if found.by_control else ""
-    if found.latest:
-        size += f"; the present level since the night of {day(found.latest, nights[-1])}"
-    if found.kind == SINGLE:
-        return (
-            f"{better} in the night of {since} alone, so far: {_what(found, chronicle)}, {level} ({size});"
-            " one night is no change until the next night confirms it"
-        )
-    return f"{better} since the night of {since}: {_what(found, chronicle)}, {level} ({size})"
+        return f"Slowly {finding.direction} since about the night of {since}: {change} in all, {slope})"
+    change += f", {_bare(finding.ratio[1])}…{_bare(finding.ratio[2])}"
+    change += " relative to the control" if finding.by_control else ""
+    if finding.latest:
+        change += f"; the present level since the night of {day(finding.latest, nights[-1])}"
+    if kind != SINGLE:
+        return f"{better} since the night of {since}: {change})"
+    alone = "one night is no change until the next night confirms it"
+    return f"{better} in the night of {since} alone, so far: {change}); {alone}"
 
 
-def _what(found: Finding, chronicle: Chronicle) -> str:
+def _what(finding: Finding, chronicle: Chronicle) -> str:
     """Whose the change is: an access method's, the environment's, or the control's own."""
-    if found.is_control:
-        return f"the control {found.configuration} by itself, so that ratios to it tell nothing across that night"
-    if not found.configuration:
-        control = control_of(chronicle)
-        along, asked = found.along
-        methods = "all access methods" if along == asked else f"{along} of {asked} access methods"
-        beside = f" together with the control ({control})" if control else ""
-        return f"the environment, since {methods} changed{beside}"
-    return found.configuration
+    if finding.is_control:
+        return f"the control {finding.configuration} by itself, so that ratios to it tell nothing across that night"
+    if finding.configuration:
+        return finding.configuration
+    control, (along, asked) = control_of(chronicle), finding.along
+    methods = "all access methods" if along == asked else f"{along} of {asked} access methods"
+    return f"the environment, since {methods} changed{f' together with the control ({control})' if control else ''}"
 
 
 def what_else(chronicle: Chronicle, before: Night, after: Night, beside: int = BESIDE) -> list[str]:
     """What was otherwise in a night than in the one before it, in words, the software first; else a night beside it."""
-    found = list(_otherwise(chronicle, before, after))
-    if found or not beside:
-        return found
+    that_night = list(_otherwise(chronicle, before, after))
+    if that_night or not beside:
+        return that_night
     nights = chronicle.measured
     at, last = nights.index(before), nights.index(after)
     wider = nights[max(at - beside, 0)], nights[min(last + beside, len(nights) - 1)]
