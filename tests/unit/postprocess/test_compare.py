@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.unit.report_page import Page
+from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.changes import changes, run_names
@@ -18,10 +18,6 @@ from tierbench.postprocess.report.write import comparison
 from tierbench.postprocess.tables.load_run import read_results
 
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8))
-
-
-def silent(_words):
-    pass
 
 
 def make(path, **changes_to_shape):
@@ -73,20 +69,13 @@ def edited(run, name, **values):
     return read_results(run.directory, silent)
 
 
-def test_another_site_keeps_from_comparing(tmp_path):
-    assert "site" in parting(read(tmp_path / "a"), read(tmp_path / "b", site="elsewhere"))
-
-
-def test_another_period_keeps_from_comparing(tmp_path):
-    other = edited(read(tmp_path / "b"), "experiment", sample_period_s=5.0)
-    assert "sampling period [s]" in parting(read(tmp_path / "a"), other)
-
-
-def test_other_replicas_keep_from_comparing(tmp_path):
+def test_what_a_run_was_made_of_keeps_from_comparing(tmp_path):
+    one = read(tmp_path / "a")
     replicas = {"name": "tree", "directory": "/synthetic/tree-fedcba", "suffix": ".root", "count": 24,
                 "nominal_bytes": 16_000_000}  # fmt: skip
-    other = edited(read(tmp_path / "b"), "plan", replicas=[replicas])
-    assert parting(read(tmp_path / "a"), other) == ["replicas tree, folder"]
+    assert "site" in parting(one, read(tmp_path / "b", site="elsewhere"))
+    assert "sampling period [s]" in parting(one, edited(read(tmp_path / "c"), "experiment", sample_period_s=5.0))
+    assert parting(one, edited(read(tmp_path / "d"), "plan", replicas=[replicas])) == ["replicas tree, folder"]
 
 
 def test_other_tuning_keeps_from_comparing_and_another_kernel_is_told(tmp_path):
@@ -98,13 +87,9 @@ def test_other_tuning_keeps_from_comparing_and_another_kernel_is_told(tmp_path):
     ]
 
 
-def links(rtt_ms, mbps):
-    line = {"to": "pool private", "role": "worker", "pool": "private", "mbps": mbps, "rtt_ms": rtt_ms, "hosts": {}}
-    return {"format": 1, "measured": [line]}
-
-
 def linked(run, rtt_ms, mbps):
-    (run.directory / "ceilings.json").write_text(json.dumps(links(rtt_ms, mbps)))
+    line = {"to": "pool private", "role": "worker", "pool": "private", "mbps": mbps, "rtt_ms": rtt_ms, "hosts": {}}
+    (run.directory / "ceilings.json").write_text(json.dumps({"format": 1, "measured": [line]}))
     return read_results(run.directory, silent)
 
 

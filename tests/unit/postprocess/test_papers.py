@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.report_page import Page
+from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags.claims import Claim, reference_of
 from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
@@ -25,10 +25,6 @@ BASE: dict[str, object] = {
     "at": {"workload": "root", "jobs": "most", "access": "direct"}, "factor": "access", "against": "lan-xrootd",
     "values": [800.0, 200.0],
 }  # fmt: skip
-
-
-def silent(_words: str) -> None:
-    pass
 
 
 def claiming(run: Path, shape: Shape, *claims: object, **others: object) -> Path:
@@ -200,19 +196,9 @@ def test_what_ships_is_about_what_is_compared_in_its_experiment(name: str) -> No
 
 
 def test_there_are_references_for_the_papers_whose_experiments_ship() -> None:
-    papers = {
-        "chep-2013",
-        "kaganas-2014",
-        "extenci-instances",
-        "extenci-stacked",
-        "extenci-flavours",
-        "extenci-local-input",
-        "extenci-pools",
-        "ani-gridftp",
-        "ani-globus",
-        "ani-srm",
-        "ani-srm-redirector",
-    }
+    extenci = ("instances", "stacked", "flavours", "local-input", "pools")
+    ani = ("gridftp", "globus", "srm", "srm-redirector")
+    papers = {"chep-2013", "kaganas-2014", *(f"extenci-{name}" for name in extenci), *(f"ani-{name}" for name in ani)}
     assert set(REFERENCES) >= papers
 
 

@@ -1,13 +1,14 @@
 """Figures show what the tables say: every trial, its verdict, and bars that are what the caption calls them."""
 
-import dataclasses
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
+from tests.unit.report_page import silent
 from tests.unit.synthetic_report import RATES, Shape, write_run
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.plots import canvas, gallery
@@ -27,17 +28,13 @@ SHAPE = Shape(
 )
 
 
-def silent(_words):
-    pass
-
-
-def read(run):
-    return read_results(run, silent)
+def read(folder, shape):
+    return read_results(write_run(folder / "run", shape), silent)
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    return read(write_run(tmp_path_factory.mktemp("plots") / "run", SHAPE))
+    return read(tmp_path_factory.mktemp("plots"), SHAPE)
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +47,12 @@ def by_name(drawn):
     return {picture.name: picture for picture in drawn if isinstance(picture, canvas.Picture)}
 
 
-def root_of(results):
-    return gallery.plot_of(results, ROOT, looks("access", results.accesses))
+def root_of(results, **of_lines):
+    """The plot of the workload root; `of_lines` makes other summaries, or trials, of those of a line."""
+    plot = gallery.plot_of(results, ROOT, looks("access", results.accesses))
+    changed = [replace(line, **{name: change(getattr(line, name)) for name, change in of_lines.items()})
+               for line in plot.series]  # fmt: skip
+    return replace(plot, series=changed)
 
 
 def axes_of(picture) -> Axes:
@@ -98,9 +99,8 @@ def test_verdicts_show(results, drawn):
 
 def test_however_many_trials_a_line_has_one_set_of_marks_for_each_verdict(results):
     """Or a figure of a thousand trials takes a hundred times as long, and its file as much room."""
-    plot = root_of(results)
-    many = dataclasses.replace(plot, series=[dataclasses.replace(one, trials=one.trials * 20) for one in plot.series])
-    few, more = (len(metric_ladder([of], "mean_mbps", "").axes[0].lines) for of in (plot, many))
+    plots = root_of(results), root_of(results, trials=lambda rows: rows * 20)
+    few, more = (len(metric_ladder([plot], "mean_mbps", "").axes[0].lines) for plot in plots)
     assert few == more
 
 
@@ -131,16 +131,13 @@ def test_workloads_alike_share_a_figure_and_a_scale(drawn):
 
 def test_a_workload_far_slower_than_another_has_a_figure_of_its_own(results):
     plots = [(panel, gallery.plot_of(results, panel, looks("access", results.accesses))) for panel in results.panels]
-    slow = [
-        dataclasses.replace(one, trials=[dataclasses.replace(row, delivered_mbps=9.0) for row in one.trials])
-        for one in plots[1][1].series
-    ]
-    plots[1] = (plots[1][0], dataclasses.replace(plots[1][1], series=slow))
+    slow = root_of(results, trials=lambda rows: [replace(row, delivered_mbps=9.0) for row in rows])
+    plots[1] = (plots[1][0], slow)
     assert [sheet.id for sheet in gallery.sheets_of(plots, "delivered_mbps")] == ["root", "higgs"]
 
 
 def test_what_is_not_drawn_says_why(tmp_path):
-    results = read(write_run(tmp_path / "run", Shape(batches=(4,), plain=True, samples=False)))
+    results = read(tmp_path, Shape(batches=(4,), plain=True, samples=False))
     with canvas.style():
         drawn = list(gallery.pictures(results, looks("access", results.accesses)))
     missing = {one.title: one.why for one in drawn if isinstance(one, canvas.Missing)}
@@ -150,7 +147,7 @@ def test_what_is_not_drawn_says_why(tmp_path):
 
 
 def test_without_a_ladder_each_line_is_a_row_with_its_mean_and_trials(tmp_path):
-    results = read(write_run(tmp_path / "run", Shape(batches=(4,), workloads=("root", "higgs"))))
+    results = read(tmp_path, Shape(batches=(4,), workloads=("root", "higgs")))
     with canvas.style():
         rate = next(gallery.pictures(results, looks("access", results.accesses)))
     root, higgs = rate.figure.axes
@@ -181,48 +178,37 @@ def test_volatility_is_drawn_for_itself_and_leaves_no_axis(results, drawn):
 
 
 def test_without_intervals_bars_are_the_spread_and_are_called_so(tmp_path):
-    results = read(write_run(tmp_path / "run", Shape(plain=True)))
-    plot = root_of(results)
+    plot = root_of(read(tmp_path, Shape(plain=True)))
     assert error_bars([plot], "mean_mbps") == SPREAD
-    (container,) = [
-        bars for bars in metric_ladder([plot], "mean_mbps", "").axes[0].containers if bars.get_label() == "direct"
-    ]
+    containers = metric_ladder([plot], "mean_mbps", "").axes[0].containers
+    (container,) = [bars for bars in containers if bars.get_label() == "direct"]
     for segment, row in zip(container.lines[2][0].get_segments(), plot.series[0].summary, strict=True):
         assert np.ptp(segment[:, 1]) == pytest.approx(2 * row["mean_mbps_sd"])
 
 
 def test_one_repetition_has_no_bars_and_the_caption_says_so(tmp_path):
-    results = read(write_run(tmp_path / "run", Shape(repeats=1, plain=True)))
-    plot = root_of(results)
+    plot = root_of(read(tmp_path, Shape(repeats=1, plain=True)))
     assert error_bars([plot], "mean_mbps") == ""
-    assert (
-        "No error bars"
-        in gallery.ladder_picture(gallery.RATE_FIGURE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps"), "").caption
-    )
-
-
-def with_wide_interval(row):
-    wide = dataclasses.replace(row.means["mean_mbps"], high=50_000.0)
-    return dataclasses.replace(row, means={**row.means, "mean_mbps": wide})
+    (sheet,) = gallery.sheets_of([(ROOT, plot)], "delivered_mbps")
+    assert "No error bars" in gallery.ladder_picture(gallery.RATE_FIGURE, sheet, "").caption
 
 
 def test_a_very_wide_interval_does_not_press_the_data_flat(results):
-    plot = root_of(results)
-    wide = [dataclasses.replace(one, summary=[with_wide_interval(row) for row in one.summary]) for one in plot.series]
+    def wide(row):
+        return replace(row, means={**row.means, "mean_mbps": replace(row.means["mean_mbps"], high=50_000.0)})
+
     highest = max(trial["mean_mbps"] for trial in results.trials_at({"workload": "root"}))
-    assert metric_ladder([dataclasses.replace(plot, series=wide)], "mean_mbps", "").axes[0].get_ylim()[1] < 2 * highest
+    plot = root_of(results, summary=lambda rows: [wide(row) for row in rows])
+    assert metric_ladder([plot], "mean_mbps", "").axes[0].get_ylim()[1] < 2 * highest
 
 
 def test_marks_of_values_alike_have_room_above_them(results):
-    plot = root_of(results)
-    alike = [
-        dataclasses.replace(
-            one, trials=[dataclasses.replace(row, mean_mbps=100 + row.repeat / 10) for row in one.trials], summary=[]
-        )
-        for one in plot.series
-    ]
-    axes = metric_ladder([dataclasses.replace(plot, series=alike)], "mean_mbps", "").axes[0]
-    assert 105 < axes.get_ylim()[1] < 110
+    plot = root_of(
+        results,
+        trials=lambda rows: [replace(row, mean_mbps=100 + row.repeat / 10) for row in rows],
+        summary=lambda _: [],
+    )
+    assert 105 < metric_ladder([plot], "mean_mbps", "").axes[0].get_ylim()[1] < 110
 
 
 def test_no_axis_shows_formulas(drawn):
@@ -301,12 +287,9 @@ def test_batches_far_from_even_are_spaced_evenly(batches, even):
 
 def test_figures_become_files_and_the_same_data_the_same_bytes(results, tmp_path):
     def write(folder):
+        (sheet,) = gallery.sheets_of([(ROOT, root_of(results))], "delivered_mbps")
         with canvas.style():
-            plot = root_of(results)
-            canvas.save(
-                gallery.ladder_picture(gallery.RATE_FIGURE, *gallery.sheets_of([(ROOT, plot)], "delivered_mbps"), ""),
-                folder,
-            )
+            canvas.save(gallery.ladder_picture(gallery.RATE_FIGURE, sheet, ""), folder)
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
     first = write(tmp_path / "one")

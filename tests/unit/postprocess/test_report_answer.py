@@ -1,6 +1,7 @@
 """The answer on a report's page: it claims what the trials can bear, and tells what it rests on."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -14,52 +15,53 @@ from tierbench.postprocess.tables.load_run import read_results
 
 
 def said(run, shape, workload="root"):
-    found = read_results(write_run(run, Shape(**{**vars(shape), "samples": False})), silent)
+    found = read_results(write_run(run, replace(shape, samples=False)), silent)
     return answer(found, Panel({"workload": workload}))
 
 
-def test_a_clear_winner_is_named_with_its_interval(tmp_path):
-    found = said(tmp_path / "run", SMALL)
-    assert found.clear
-    assert found.sentence.startswith("With 8 jobs of root, direct is the fastest access method: ")
-    assert "delivered, 2.00 (95\N{NO-BREAK SPACE}% CI 1.97–2.03) times lan-xrootd." in found.sentence
+NBSP = "\N{NO-BREAK SPACE}"
 
 
-def test_an_interval_that_includes_one_is_no_win(tmp_path):
-    found = said(tmp_path / "run", Shape(rates={"direct": 203.0, "lan-xrootd": 200.0, "slow": 100.0}))
-    assert not found.clear
-    assert "no access method is the fastest: direct has the highest mean" in found.sentence
-    assert "not distinguishable from lan-xrootd (ratio 1.01, 95\N{NO-BREAK SPACE}% CI 0.97–1.06)" in found.sentence
-    assert "It is faster than slow (ratio 2.03, 95\N{NO-BREAK SPACE}% CI " in found.sentence
+@pytest.mark.parametrize(
+    ("shape", "clear", "words"),
+    [
+        (SMALL, True, ["With 8 jobs of root, direct is the fastest access method: ",
+                       f"delivered, 2.00 (95{NBSP}% CI 1.97–2.03) times lan-xrootd."]),
+        (Shape(rates={"direct": 203.0, "lan-xrootd": 200.0, "slow": 100.0}), False,
+         ["no access method is the fastest: direct has the highest mean",
+          f"not distinguishable from lan-xrootd (ratio 1.01, 95{NBSP}% CI 0.97–1.06)",
+          f"It is faster than slow (ratio 2.03, 95{NBSP}% CI "]),
+        (replace(SMALL, repeats=1), False, ["A single repetition gives no interval, so this may be chance"]),
+        (Shape(rates={"direct": 400.0}), False,
+         ["no other access method has usable trials to compare it with"]),
+    ],
+    ids=["a clear winner", "an interval that includes 1", "one repetition", "one access method"],
+)  # fmt: skip
+def test_the_sentence_claims_what_the_intervals_bear(tmp_path, shape, clear, words):
+    found = said(tmp_path / "run", shape)
+    assert found.clear == clear
+    assert [part for part in words if part not in found.sentence] == []
 
 
 def test_ratios_below_a_tenth_keep_their_figures(tmp_path):
     shape = Shape(rates={"direct": 400.0, "slow": 1.0}, batches=(4, 8))
     found = said(tmp_path / "run", shape)
-    assert "400 (95\N{NO-BREAK SPACE}% CI 400–400) times slow" in found.sentence
+    assert f"400 (95{NBSP}% CI 400–400) times slow" in found.sentence
     shape = Shape(rates={"slow": 400.0}, batches=(8,), axes={"rtt_ms": {1: 1, 50: 0.0034}}, interval=0.0001,
                   report={"x": "rtt_ms"})  # fmt: skip
     (note,) = [note for note in said(tmp_path / "small", shape).notes if note.startswith("From rtt_ms=1 to 50")]
-    assert note.endswith("slow 0.0034 (95\N{NO-BREAK SPACE}% CI 0.0033–0.0035).")
-
-
-def test_one_repetition_claims_no_certainty(tmp_path):
-    found = said(tmp_path / "run", Shape(**{**vars(SMALL), "repeats": 1}))
-    assert not found.clear
-    assert "A single repetition gives no interval, so this may be chance" in found.sentence
+    assert note.endswith(f"slow 0.0034 (95{NBSP}% CI 0.0033–0.0035).")
 
 
 def test_few_repetitions_are_told(tmp_path):
-    assert any("3 repetitions: intervals are wide" in note for note in said(tmp_path / "run", SMALL).notes)
-    assert not any(
-        "intervals are wide" in note for note in said(tmp_path / "more", Shape(**{**vars(SMALL), "repeats": 5})).notes
-    )
+    assert "3 repetitions: intervals are wide." in said(tmp_path / "run", SMALL).notes
+    assert "intervals are wide" not in " ".join(said(tmp_path / "more", replace(SMALL, repeats=5)).notes)
 
 
 def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
     verdicts = {f"{access}.root.x00{jobs}.r{n}": ("INVALID", "warm cache")
                 for access in SMALL.rates for jobs in SMALL.batches for n in (1, 2, 3)}  # fmt: skip
-    found = said(tmp_path / "run", Shape(**{**vars(SMALL), "verdicts": verdicts}))
+    found = said(tmp_path / "run", replace(SMALL, verdicts=verdicts))
     assert not found.clear
     assert found.sentence == "No answer for root: all 12 of its trials are INVALID."
     assert [each.sentence for each in answers(read_results(tmp_path / "run", silent))] == [found.sentence]
@@ -68,34 +70,29 @@ def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
 
 def test_suspect_and_invalid_trials_are_told_with_the_answer(tmp_path):
     verdicts = {"direct.root.x008.r1": ("INVALID", "late client"), "lan-xrootd.root.x008.r2": ("SUSPECT", "2 gaps")}
-    notes = " ".join(said(tmp_path / "run", Shape(**{**vars(SMALL), "verdicts": verdicts})).notes)
+    notes = " ".join(said(tmp_path / "run", replace(SMALL, verdicts=verdicts)).notes)
     assert "1 of the 5 trials behind it is SUSPECT: 2 gaps" in notes
     assert "1 of 12 trials INVALID and left out" in notes
-
-
-def test_one_access_is_compared_with_nothing(tmp_path):
-    found = said(tmp_path / "run", Shape(rates={"direct": 400.0}))
-    assert "no other access method has usable trials to compare it with" in found.sentence
 
 
 def test_what_compares_is_said_before_what_has_nothing_to_compare(tmp_path):
     verdicts = {f"direct.cms.x00{jobs}.r{n}": ("INVALID", "warm cache") for jobs in SMALL.batches for n in (1, 2, 3)}
     rates = {access: SMALL.rates[access] for access in ("direct", "lan-xrootd")}
-    shape = {**vars(SMALL), "rates": rates, "workloads": ("cms", "root"), "verdicts": verdicts, "samples": False}
-    _, first, second = answers(read_results(write_run(tmp_path / "run", Shape(**shape)), silent))
+    shape = replace(SMALL, rates=rates, workloads=("cms", "root"), verdicts=verdicts, samples=False)
+    _, first, second = answers(read_results(write_run(tmp_path / "run", shape), silent))
     assert "jobs of root, direct is the fastest" in first.sentence
     assert "jobs of cms, lan-xrootd" in second.sentence
     assert "no other access method has usable trials to compare it with" in second.sentence
 
 
 def test_an_incomplete_trial_is_invalid_even_without_a_verdict(tmp_path):
-    shape = Shape(**{**vars(SMALL), "plain": True, "verdicts": {"direct.root.x008.r1": ("INVALID", "2 clients lost")}})
+    shape = replace(SMALL, plain=True, verdicts={"direct.root.x008.r1": ("INVALID", "2 clients lost")})
     assert any("1 of 12 trials INVALID" in note for note in said(tmp_path / "run", shape).notes)
 
 
 def two_leaders(run):
     """A run in which direct is faster with 8 jobs, and lan-xrootd with 4."""
-    made = write_run(run, Shape(**{**vars(SMALL), "samples": False}))
+    made = write_run(run, replace(SMALL, samples=False))
     ratios = read_csv(made / "ratios.csv")
     for row in ratios:
         if row["jobs"] == "4" and row["factor"] == "access":
@@ -112,7 +109,7 @@ def test_the_first_sentence_is_about_all_points(tmp_path):
     assert "lan-xrootd is the fastest access method at 4 jobs: 2.20 (95" in first.sentence
     assert "direct is the fastest access method at 8 jobs: 2.00 (95" in first.sentence
     assert second.sentence.startswith("With 8 jobs of root, direct")
-    overall, _ = answers(read_results(write_run(tmp_path / "one", Shape(**vars(SMALL))), silent))
+    overall, _ = answers(read_results(write_run(tmp_path / "one", SMALL), silent))
     assert overall.clear
     assert overall.sentence.startswith(
         "direct is the fastest access method at all 2 points: 2.00 to 2.00 times the next."

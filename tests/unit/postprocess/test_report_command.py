@@ -3,15 +3,18 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from tests.unit.report_page import SMALL, Page, silent
-from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tests.unit.synthetic_report import read_csv, write_csv, write_run
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.report.write import run_report
 from tierbench.postprocess.tables.write import tables
 from tierbench.submit import cli
+
+BARE = replace(SMALL, samples=False)
 
 
 def test_the_command_writes_the_page_and_says_where(tmp_path, capsys):
@@ -26,14 +29,11 @@ def test_what_is_no_run_is_told(tmp_path):
 
 
 def test_a_run_that_has_measured_nothing_has_no_page(tmp_path):
-    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
+    run = write_run(tmp_path / "run", BARE)
     rows = read_csv(run / "trials.csv")
     write_csv(run / "trials.csv", [{**row, "mean_mbps": "", "jobs_ok": 0, "state": "incomplete"} for row in rows])
     with pytest.raises(TierbenchError, match="none of its 12 trials has measured anything yet; `tierbench watch"):
         run_report(run, None, silent)
-
-
-BARE = Shape(**{**vars(SMALL), "samples": False})
 
 
 def test_a_folder_of_runs_gets_an_index(tmp_path, capsys):
@@ -76,7 +76,7 @@ def test_whether_claims_hold_is_the_exit_status(tmp_path, capsys, claims, status
 
 
 def test_a_page_goes_into_no_folder_that_is_not_there(tmp_path):
-    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
+    run = write_run(tmp_path / "run", BARE)
     assert cli.main(["report", str(run), "--output", str(tmp_path / "mistyped" / "page.html")]) == 2
     assert not (tmp_path / "mistyped").exists()
 
@@ -124,7 +124,7 @@ def test_a_damaged_table_is_told_with_its_remedy(tmp_path):
 
 
 def test_without_matplotlib_the_command_says_what_to_install(tmp_path):
-    run = write_run(tmp_path / "run", Shape(**{**vars(SMALL), "samples": False}))
+    run = write_run(tmp_path / "run", BARE)
     program = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "from tierbench.submit.cli import main; sys.exit(main(sys.argv[1:]))"

@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from tests.unit.postprocess.test_plots import by_name
-from tests.unit.report_page import Page
+from tests.unit.postprocess.test_plots import by_name, read
+from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.compare.changes import changes
@@ -15,7 +15,6 @@ from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.page_tables import bottleneck_table, summary_table
 from tierbench.postprocess.report.write import comparison, run_report
-from tierbench.postprocess.tables.load_run import read_results
 
 NBSP = "\N{NO-BREAK SPACE}"
 CACHE = Shape(rates={"lan-xrootd": 350.0}, batches=(2, 6), samples=False, axes={"cache_mb": {0: 1, 30: 1.25}})
@@ -27,14 +26,6 @@ LATENCY = Shape(
     axes={"rtt_ms": {47: 0.3, 0.1: 1, 5: 0.9}, "cache_mb": {0: 1, 30: 1.25}},
     report={"x": "rtt_ms", "lines": "access", "counterpart": "ExTENCI paper, Figure 7"},
 )
-
-
-def silent(_words):
-    pass
-
-
-def read(folder, shape):
-    return read_results(write_run(folder / "run", shape), silent)
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +51,9 @@ def test_the_first_sentence_has_the_ratio_of_what_was_asked_about(tmp_path):
 
 
 def test_each_panel_has_its_answer_at_the_largest_number_along_x(latency):
-    first, second = latency.panels
-    assert answer(latency, first).sentence.startswith(
-        "With 6 jobs of root at rtt_ms=47 and cache_mb=0, no access method is the fastest: direct"
-    )
-    assert "at rtt_ms=47 and cache_mb=30, no access method is the fastest: direct" in answer(latency, second).sentence
+    for panel, cache_mb in zip(latency.panels, (0, 30), strict=True):
+        where = f"With 6 jobs of root at rtt_ms=47 and cache_mb={cache_mb}"
+        assert answer(latency, panel).sentence.startswith(f"{where}, no access method is the fastest: direct")
 
 
 def test_along_x_it_is_told_by_which_factor_each_rate_changes(latency):

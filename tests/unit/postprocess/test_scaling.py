@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from tests.unit.postprocess.test_papers import BASE, silent
-from tests.unit.report_page import Page
+from tests.unit.postprocess.test_papers import BASE
+from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags.layout import Scaling, scaling_problems
 from tierbench.dags.levels import Factor

@@ -24,8 +24,37 @@ from tierbench.postprocess.history.rows import Acknowledgement, Verdicts
 from tierbench.postprocess.history.sentences import sentence, unmeasured
 
 
-def told(chronicle, **watch):
-    return [(one.kind, one.direction, one.configuration) for one in findings(chronicle, Watch(**watch))]
+def said(chronicle, **watch):
+    return [(found.kind, found.direction, found.configuration) for found in findings(chronicle, Watch(**watch))]
+
+
+def spike(number):
+    return 0.5 if number == 40 else 1.0
+
+
+NOISELESS = {"noise": 0.003, "factors": {LAN: slower_from(40, 0.03)}}
+ONE_CHANGE = [
+    # nights, what happens, what is watched for, and what is said
+    *((f"a spike, {after} nights later", 41 + after, {"factors": {LAN: spike}}, {}, []) for after in (1, 2, 3, 5, 20)),
+    ("a spike hides no later change", 42,
+     {"factors": {LAN: lambda n: 0.4 if n == 20 else 0.9 if n >= 40 else 1.0}}, {}, [(STEP, WORSE, LAN)]),
+    ("all alike, without a control", 45, {"factors": {"": slower_from(40, 0.2)}, "control": ""}, {},
+     [(STEP, WORSE, "")]),
+    ("it went back", 60, {"factors": {LAN: lambda n: 0.8 if 40 <= n < 46 else 1.0}}, {}, []),
+    ("below its floor", 3, {}, {"floors": {LAN: 160.0}}, [(FLOOR, WORSE, LAN)]),
+    ("above its floor", 3, {}, {"floors": {LAN: 100.0}}, []),
+    ("the control below its floor", 3, {}, {"floors": {CONTROL: 180.0}}, [(FLOOR, WORSE, CONTROL)]),
+    ("certain but small", 80, NOISELESS, {}, []),
+    ("small, and asked for", 80, NOISELESS, {"rule": Rule(size=0.02)}, [(STEP, WORSE, LAN)]),
+    ("few nights", 6, {"factors": {LAN: slower_from(3, 0.5)}}, {}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("nights", "happens", "watch", "expected"), [pytest.param(*row[1:], id=row[0]) for row in ONE_CHANGE]
+)
+def test_one_change(nights, happens, watch, expected):
+    assert said(chronicle_of(nights, **happens), **watch) == expected
 
 
 def test_a_way_that_falls_is_named_after_two_nights_with_what_else_changed():
@@ -46,22 +75,11 @@ def test_a_way_that_falls_is_named_after_two_nights_with_what_else_changed():
 
 def test_one_night_alone_is_suspected_and_no_alarm_though_its_rerun_is_like_it():
     alone = chronicle_of(41, factors={LAN: slower_from(40, 0.12)})
-    assert told(alone) == [(SINGLE, WORSE, LAN)]
+    assert said(alone) == [(SINGLE, WORSE, LAN)]
     assert [one.configuration for one in suspected(alone)] == [LAN]
     assert "no change until the next night confirms it" in sentence(findings(alone)[0], alone)
     again = chronicle_of(41, factors={LAN: slower_from(40, 0.12)}, reruns=(40,))
-    assert told(again) == [(SINGLE, WORSE, LAN)]
-
-
-@pytest.mark.parametrize("after", [1, 2, 3, 5, 20])
-def test_a_spike_is_no_alarm_in_any_night_after_it(after):
-    known = chronicle_of(41 + after, factors={LAN: lambda n: 0.5 if n == 40 else 1.0})
-    assert told(known) == []
-
-
-def test_a_spike_does_not_hide_what_comes_after_it():
-    known = chronicle_of(42, factors={LAN: lambda n: 0.4 if n == 20 else 0.9 if n >= 40 else 1.0})
-    assert told(known) == [(STEP, WORSE, LAN)]
+    assert said(again) == [(SINGLE, WORSE, LAN)]
 
 
 def test_what_all_ways_share_with_the_control_is_the_environments():
@@ -75,18 +93,13 @@ def test_a_slow_night_of_all_is_no_alarm_and_the_next_one_says_nothing():
     factors = {"": lambda n: 0.7 if n == 40 else 1.0}
     (only,) = findings(chronicle_of(41, factors=factors))
     assert (only.kind, only.configuration) == (SINGLE, "")
-    assert told(chronicle_of(42, factors=factors)) == []
-
-
-def test_without_a_control_what_all_ways_share_is_told_once():
-    known = chronicle_of(45, factors={"": slower_from(40, 0.2)}, control="")
-    assert told(known) == [(STEP, WORSE, "")]
+    assert said(chronicle_of(42, factors=factors)) == []
 
 
 def test_without_a_control_what_all_ways_share_can_be_acknowledged():
     known = chronicle_of(45, factors={"": slower_from(40, 0.2)}, control="")
-    (told,) = findings(known)
-    seen = Acknowledgement("n", told.configuration, told.since.planned_ns, "admin", 0)
+    (only,) = findings(known)
+    seen = Acknowledgement("n", only.configuration, only.since.planned_ns, "admin", 0)
     assert [one.acknowledged for one in findings(replace(known, acknowledgements=[seen]))] == [True]
     of_one = replace(seen, configuration=LAN)
     assert [one.acknowledged for one in findings(replace(known, acknowledgements=[of_one]))] == [False]
@@ -115,9 +128,9 @@ def test_a_slow_drift_is_told_as_a_drift():
 
 
 def test_a_gap_hides_nothing_and_alarms_nobody():
-    assert told(chronicle_of(60, missed=(50, 51, 52))) == []
+    assert said(chronicle_of(60, missed=(50, 51, 52))) == []
     late = chronicle_of(54, missed=(50, 51, 52), factors={LAN: slower_from(49, 0.15)})
-    assert told(late) == [(STEP, WORSE, LAN)]
+    assert said(late) == [(STEP, WORSE, LAN)]
     gap = chronicle_of(53, missed=(50, 51, 52))
     assert len(unmeasured(gap)) == 3
 
@@ -125,8 +138,8 @@ def test_a_gap_hides_nothing_and_alarms_nobody():
 def test_what_was_accepted_begins_the_baseline_anew():
     accepted = Acknowledgement("n", LAN, FIRST_NS + 40 * DAY_NS, "admin", 0, accepted=True)
     factors = {LAN: lambda n: 1.0 if n < 40 else 0.85 if n < 60 else 1.0}
-    assert told(chronicle_of(58, factors=factors, acks=[accepted])) == []
-    assert told(chronicle_of(63, factors=factors, acks=[accepted])) == [(STEP, BETTER, LAN)]
+    assert said(chronicle_of(58, factors=factors, acks=[accepted])) == []
+    assert said(chronicle_of(63, factors=factors, acks=[accepted])) == [(STEP, BETTER, LAN)]
 
 
 def test_what_was_acknowledged_stays_so_and_what_comes_later_is_told():
@@ -135,20 +148,6 @@ def test_what_was_acknowledged_stays_so_and_what_comes_later_is_told():
     assert [one.acknowledged for one in fallen] == [True]
     twice = {LAN: lambda n: 1.0 if n < 40 else 0.85 if n < 55 else 0.7}
     assert [one.acknowledged for one in findings(chronicle_of(60, factors=twice, acks=[seen]))] == [False]
-
-
-def test_what_went_back_is_told_no_longer():
-    factors = {LAN: lambda n: 0.8 if 40 <= n < 46 else 1.0}
-    assert told(chronicle_of(60, factors=factors)) == []
-
-
-def test_less_than_the_floor_is_told_in_the_second_night():
-    assert told(chronicle_of(3), floors={LAN: 160.0}) == [(FLOOR, WORSE, LAN)]
-    assert told(chronicle_of(3), floors={LAN: 100.0}) == []
-
-
-def test_the_control_has_a_floor_as_any_other():
-    assert told(chronicle_of(3), floors={CONTROL: 180.0}) == [(FLOOR, WORSE, CONTROL)]
 
 
 def without(known, configuration, gone):
@@ -169,20 +168,20 @@ def from_40(number, _):
 
 def test_a_way_that_falls_while_its_control_is_not_valid_is_told_by_its_rate_and_its_floor():
     fallen = chronicle_of(60, factors={LAN: slower_from(40, 0.5)})
-    assert told(fallen, floors={LAN: 120.0}) == [(FLOOR, WORSE, LAN), (STEP, WORSE, LAN)]
+    assert said(fallen, floors={LAN: 120.0}) == [(FLOOR, WORSE, LAN), (STEP, WORSE, LAN)]
     known = without(fallen, CONTROL, from_40)
-    assert told(known, floors={LAN: 120.0}) == [(LOST, LOST, CONTROL), (FLOOR, WORSE, LAN), (STEP, WORSE, LAN)]
+    assert said(known, floors={LAN: 120.0}) == [(LOST, LOST, CONTROL), (FLOOR, WORSE, LAN), (STEP, WORSE, LAN)]
 
 
 @pytest.mark.parametrize("reruns", [(), (40,)])
 def test_one_night_whose_control_is_not_valid_tells_of_no_way_though_its_rerun_is_like_it(reruns):
     slow = {LAN: slower_from(40, 0.5)}
-    assert told(without(chronicle_of(41, factors=slow, reruns=reruns), CONTROL, from_40)) == []
-    assert (STEP, WORSE, LAN) in told(without(chronicle_of(42, factors=slow, reruns=reruns), CONTROL, from_40))
+    assert said(without(chronicle_of(41, factors=slow, reruns=reruns), CONTROL, from_40)) == []
+    assert (STEP, WORSE, LAN) in said(without(chronicle_of(42, factors=slow, reruns=reruns), CONTROL, from_40))
 
 
 def test_what_has_no_valid_trial_any_more_is_told_from_its_second_night_on():
-    assert told(without(chronicle_of(41), LAN, from_40)) == []
+    assert said(without(chronicle_of(41), LAN, from_40)) == []
     known = without(chronicle_of(42), LAN, from_40)
     (only,) = findings(known)
     assert (only.kind, only.configuration, only.certain) == (LOST, LAN, True)
@@ -190,24 +189,24 @@ def test_what_has_no_valid_trial_any_more_is_told_from_its_second_night_on():
     words = f"No VALID trial since the night of the 6th: of {LAN}; that night of {LAN} 0 of 3 trials were VALID"
     assert sentence(only, known).startswith(words)
     back = without(chronicle_of(60), LAN, lambda number, _: 40 <= number < 59)
-    assert told(back) == []
+    assert said(back) == []
 
 
 def test_what_was_never_valid_is_told_too():
-    assert told(without(chronicle_of(3), WAN, lambda *_: True)) == [(LOST, LOST, WAN)]
+    assert said(without(chronicle_of(3), WAN, lambda *_: True)) == [(LOST, LOST, WAN)]
 
 
 def test_a_night_and_its_rerun_are_one_night_without_a_valid_trial():
-    assert told(without(chronicle_of(41, reruns=(40,)), CONTROL, from_40)) == []
+    assert said(without(chronicle_of(41, reruns=(40,)), CONTROL, from_40)) == []
     known = without(chronicle_of(42, reruns=(41,)), CONTROL, lambda number, rerun: number >= 40 and not rerun)
-    assert told(known) == []
+    assert said(known) == []
 
 
 def test_what_is_planned_no_longer_is_not_lost():
     known = without(chronicle_of(42), LAN, from_40)
     for night in known.measured[40:]:
         known.verdicts[night.id] = [one for one in known.verdicts[night.id] if one.configuration != LAN]
-    assert told(known) == []
+    assert said(known) == []
 
 
 def test_what_is_lost_is_acknowledged_by_itself():
@@ -234,13 +233,8 @@ def test_nights_that_went_by_another_metric_are_held_against_later_ones_by_the_s
         known.nights[place] = replace(night, metric="summed_mbps" if place >= 40 else night.metric)
         own = known.values[night.id]
         known.values[night.id] = own + [replace(one, metric="summed_mbps", mean=5 * one.mean) for one in own]
-    assert told(known) == []
+    assert said(known) == []
     assert np.exp(series(known, LAN).rates) == pytest.approx(5 * 150.0, rel=0.1)
-
-
-def test_a_change_that_is_certain_but_small_is_none():
-    assert told(chronicle_of(80, noise=0.003, factors={LAN: slower_from(40, 0.03)})) == []
-    assert told(chronicle_of(80, noise=0.003, factors={LAN: slower_from(40, 0.03)}), rule=Rule(size=0.02)) != []
 
 
 def test_steps_up_and_down_are_all_found():
@@ -299,7 +293,7 @@ def test_a_way_that_is_planned_no_longer_is_no_alarm():
     known = chronicle_of(60, factors={LAN: slower_from(50, 0.4)})
     for rows in (known.values, known.verdicts):
         rows[known.nights[-1].id] = [one for one in rows[known.nights[-1].id] if one.configuration != LAN]
-    assert told(known) == []
+    assert said(known) == []
 
 
 def test_an_acknowledged_floor_is_told_again_where_the_rate_falls_further():
@@ -319,7 +313,3 @@ def test_a_year_of_noise_changes_its_level_less_than_twice(alike):
             noise[night] += alike * noise[night - 1]
         changes += len(course(noise, Rule()).segments) - 1
     assert changes / years < 2
-
-
-def test_of_few_nights_nothing_is_said():
-    assert told(chronicle_of(6, factors={LAN: slower_from(3, 0.5)})) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.report_page import silent
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.errors import BusyError, ConfigError
 from tierbench.postprocess.compare.differences import altered
@@ -36,10 +37,6 @@ SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), sample
 DAY_NS = 86_400 * 10**9
 FIRST_NS = 1_800_000_000 * 10**9
 LAN = "lan-xrootd/root \N{MULTIPLICATION SIGN}8"
-
-
-def silent(_words):
-    pass
 
 
 def night(number=0, **changes):

@@ -41,17 +41,18 @@ def test_slower_is_certain_and_large_and_equivalent_is_certainly_close(ratio, ex
 
 
 @pytest.mark.parametrize(
-    "metric", ["wall_time_s", "latency_p99_s", "start_skew_ms", "volatility_5s_mbps", "round_trips_per_operation"]
-)
-def test_of_a_time_more_is_worse(metric):
-    assert judgement(1.2, 1.1, 1.3, 0.05, metric) == SLOWER
-    assert judgement(0.8, 0.7, 0.9, 0.05, metric) == FASTER
-
-
-@pytest.mark.parametrize("metric", ["delivered_mbps", "events_per_s", "operations_per_s", "fetches_per_s"])
-def test_of_a_rate_less_is_worse(metric):
-    assert judgement(0.8, 0.7, 0.9, 0.05, metric) == SLOWER
-    assert judgement(1.2, 1.1, 1.3, 0.05, metric) == FASTER
+    ("metrics", "more", "less"),
+    [
+        (("wall_time_s", "latency_p99_s", "start_skew_ms", "volatility_5s_mbps", "round_trips_per_operation"),
+         SLOWER, FASTER),
+        (("delivered_mbps", "events_per_s", "operations_per_s", "fetches_per_s"), FASTER, SLOWER),
+    ],
+    ids=["times", "rates"],
+)  # fmt: skip
+def test_of_a_time_more_is_worse_and_of_a_rate_less(metrics, more, less):
+    for metric in metrics:
+        assert judgement(1.2, 1.1, 1.3, 0.05, metric) == more
+        assert judgement(0.8, 0.7, 0.9, 0.05, metric) == less
 
 
 def test_what_is_slower_has_exit_status_1_and_fails_its_test_of_junit(tmp_path, capsys):
