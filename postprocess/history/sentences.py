@@ -19,8 +19,9 @@ from tierbench.postprocess.history.alarms import (
     findings,
 )
 from tierbench.postprocess.history.database import Chronicle
-from tierbench.postprocess.history.rows import MEASURED, Night, Value
-from tierbench.postprocess.wording import NOTHING, change_percent, counted, figures, listed, moment
+from tierbench.postprocess.history.rows import MEASURED, Night
+from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.wording import NOTHING, change_percent, counted, figures, listed, moment, with_interval
 
 THIS_MONTH = 27  # nights within which a day of the month says it all
 MOST = 3  # of what else changed; the page has the rest
@@ -174,16 +175,10 @@ def night_lines(known: Chronicle, night: Night) -> Iterator[str]:
     counted_as = {row.configuration: row for row in known.verdicts.get(night.id, [])}
     for name, row in counted_as.items():
         value = known.value(night, name, night.metric)
-        yield f"  {name}  {_value(value)} {night.unit}  {row.valid} VALID, {row.suspect} SUSPECT, {row.invalid} INVALID"
+        mean = with_interval(Interval(value.mean, value.low, value.high), write=figures) if value else NOTHING
+        yield f"  {name}  {mean} {night.unit}  {row.valid} VALID, {row.suspect} SUSPECT, {row.invalid} INVALID"
     for link in known.links.get(night.id, []):
         yield f"  link to {link.line}: {figures(link.mbps, 'Mb/s')}, {figures(link.rtt_ms, 'ms')}"
-    before = [one for one in known.measured if one.planned_ns < night.planned_ns]
+    before = [earlier for earlier in known.measured if earlier.planned_ns < night.planned_ns]
     if before and night.outcome == MEASURED:
         yield from (f"  then: {words}" for words in what_else(known, before[-1], night))
-
-
-def _value(value: Value | None) -> str:
-    if value is None:
-        return NOTHING
-    interval = "" if value.low is None else f" ({figures(value.low)}…{figures(value.high)})"
-    return f"{figures(value.mean)}{interval}"

@@ -17,13 +17,10 @@ from tierbench.postprocess.wording import counted, factor, figures, listed, perc
 FASTEST, LEADS, BASELINE, DOUBTED = "fastest", "leads", "baseline", "doubted"
 NO_INTERVAL, NOTHING_USABLE = "no interval", "none"
 MARKS = {
-    FASTEST: "▲", LEADS: "△", BASELINE: "■", FASTER: "▲", SLOWER: "▼", EQUIVALENT: "=", INCONCLUSIVE: "~",
-    DOUBTED: "?", NO_INTERVAL: "·", NOTHING_USABLE: "–",
-}  # fmt: skip
-MEANINGS = {
-    FASTEST: "fastest", LEADS: "highest mean", BASELINE: "baseline", FASTER: "faster", SLOWER: "slower",
-    EQUIVALENT: "equivalent", INCONCLUSIVE: "not distinguishable",
-    DOUBTED: "by SUSPECT trials alone", NO_INTERVAL: "no interval", NOTHING_USABLE: "no usable trial",
+    FASTEST: ("▲", "fastest"), LEADS: ("△", "highest mean"), BASELINE: ("■", "baseline"), FASTER: ("▲", "faster"),
+    SLOWER: ("▼", "slower"), EQUIVALENT: ("=", "equivalent"), INCONCLUSIVE: ("~", "not distinguishable"),
+    DOUBTED: ("?", "by SUSPECT trials alone"), NO_INTERVAL: ("·", "no interval"),
+    NOTHING_USABLE: ("–", "no usable trial"),
 }  # fmt: skip
 NAMED = 3  # places that a sentence names; of more it says how many
 WHAT = {ACCESS: "access method", PAIR: "access method with workload", "jobs": "number of jobs"}
@@ -116,8 +113,9 @@ def _grid(results: Results, points: Sequence[RunPoint]) -> tuple[list[str], list
     lines = [line for line in results.compared.texts if any(line in column for column in cells)]
     names, called = place_names(results, points), [level_name(results.layout.lines, line) for line in lines]
     there = {kind for column in cells for kind, _ in column.values()}
-    meanings = {**MEANINGS, EQUIVALENT: f"equivalent within {percent(within(results))}"}
-    legend = list(dict.fromkeys(f"{MARKS[kind]} {meanings[kind]}" for kind in MARKS if kind in there))
+    near = {EQUIVALENT: f" within {percent(within(results))}"}
+    shown = (f"{mark} {meaning}{near.get(kind, '')}" for kind, (mark, meaning) in MARKS.items() if kind in there)
+    legend = list(dict.fromkeys(shown))
     if len(points) <= len(lines):
         rows = [[name, *(column.get(line) for column in cells)] for name, line in zip(called, lines, strict=True)]
         return ["", *names], rows, legend
@@ -137,7 +135,7 @@ def grid_text(results: Results, points: Sequence[RunPoint]) -> str:
 
 
 def _cell_text(cell: Cell | None) -> str:
-    return f"{MARKS[cell[0]]} {cell[1]}".strip() if cell else ""
+    return f"{MARKS[cell[0]][0]} {cell[1]}".strip() if cell else ""
 
 
 def grid_table(results: Results, points: Sequence[RunPoint]) -> Markup | None:
@@ -157,7 +155,8 @@ def grid_table(results: Results, points: Sequence[RunPoint]) -> Markup | None:
 def _cell_markup(cell: Cell | None) -> Markup | str:
     if cell is None:
         return ""
-    mark = element("b", MARKS[cell[0]], class_="mark", title=MEANINGS[cell[0]])
+    sign, meaning = MARKS[cell[0]]
+    mark = element("b", sign, class_="mark", title=meaning)
     return element("span", joined([mark, unbroken(cell[1])], " "), class_=f"cell {cell[0].replace(' ', '-')}")
 
 

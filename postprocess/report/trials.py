@@ -11,7 +11,7 @@ from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries
 from tierbench.postprocess.plots.canvas import Look
 from tierbench.postprocess.report.markup import Frame, Markup, element, joined, svg
-from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.schema.rows import TrialRow, trial_column
 from tierbench.postprocess.tables.factors import level_of
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.over_time import read_over_time
@@ -20,38 +20,24 @@ from tierbench.postprocess.wording import counted, figures, moment, percent, wor
 
 STEPS, SPARK_STEPS = 160, 66
 FULLY, FEWEST = 200, 32  # so many trials have charts of all these steps; of more each has fewer, so that a page loads
-FACTS = (
-    ("window", "window_s", "s"),
-    ("wall time", "wall_time_s", "s"),
-    ("delivered throughput", "delivered_mbps", "Mb/s"),
-    ("of each job", "client_mbps", "Mb/s"),
-    ("each while at work, summed", "summed_mbps", "Mb/s"),
-    ("storage throughput", "mean_mbps", "Mb/s"),
-    ("its error at most", "mean_error_mbps", "Mb/s"),
-    ("amplification", "amplification", ""),
-    ("volatility of the storage", "volatility_mbps", "Mb/s"),
-    ("peak of the storage", "peak_mbps", "Mb/s"),
-    ("steady, delivered", "steady_delivered_mbps", "Mb/s"),
-    ("steady, storage", "steady_mbps", "Mb/s"),
-    ("all active, delivered", "all_active_delivered_mbps", "Mb/s"),
-    ("all active, storage", "all_active_mbps", "Mb/s"),
-    ("ceiling", "ceiling_mbps", "Mb/s"),
-    ("start skew", "start_skew_ms", "ms"),
-    ("natural skew", "natural_skew_ms", "ms"),
-    ("idle before", "idle_before_mbps", "Mb/s"),
-    ("idle after", "idle_after_mbps", "Mb/s"),
-    ("clock offset", "clock_offset_ms", "ms"),
-    ("read calls", "reads", ""),
-    ("each read call", "bytes_per_read", "B"),
-    ("events", "events_per_s", "1/s"),
-    ("operations", "operations_per_s", "1/s"),
-)
-WRITTEN = (("looked at afterwards", "looked_at"), ("left behind", "left_behind"))
-SHARES = (
-    ("efficiency", "efficiency"),
-    ("all active for", "all_active_share"),
-    ("CPU of the clients", "cpu_efficiency"),
-)
+FACTS = {
+    "window_s": "window", "wall_time_s": "wall time", "delivered_mbps": "delivered throughput",
+    "client_mbps": "of each job", "summed_mbps": "each while at work, summed", "mean_mbps": "storage throughput",
+    "mean_error_mbps": "its error at most", "amplification": "amplification",
+    "volatility_mbps": "volatility of the storage", "peak_mbps": "peak of the storage",
+    "steady_delivered_mbps": "steady, delivered", "steady_mbps": "steady, storage",
+    "all_active_delivered_mbps": "all active, delivered", "all_active_mbps": "all active, storage",
+    "ceiling_mbps": "ceiling", "start_skew_ms": "start skew", "natural_skew_ms": "natural skew",
+    "idle_before_mbps": "idle before", "idle_after_mbps": "idle after", "clock_offset_ms": "clock offset",
+    "reads": "read calls", "bytes_per_read": "each read call", "events_per_s": "events",
+    "operations_per_s": "operations",
+}  # fmt: skip
+SHARES = {
+    "efficiency": "efficiency", "all_active_share": "all active for", "cpu_efficiency": "CPU of the clients",
+}  # fmt: skip
+TEXTS = {
+    "started": "started", "placed": "placed", "looked_at": "looked at afterwards", "left_behind": "left behind",
+}  # fmt: skip
 SPARK = (132, 26)
 CHART = (640, 150)
 LEFT, RIGHT, TOP, BASE = 52, 632, 10, 128  # the chart's frame
@@ -108,13 +94,12 @@ def _trial_body(results: Results, trial: TrialRow, course: OverTime, color: str)
         yield element("p", "No readable samples, so nothing to draw over time.", class_="note")
     facts = [(name, level_of(trial, name)) for name in results.factors if name not in BUILT_IN]
     facts += [
-        (worded(name, [trial.direction]), figures(trial[column], unit))
-        for name, column, unit in FACTS
+        (worded(name, [trial.direction]), figures(trial[column], trial_column(column).unit.removeprefix("1")))
+        for column, name in FACTS.items()
         if trial[column] is not None
     ]
-    facts += [(name, percent(trial[column])) for name, column in SHARES if trial[column] is not None]
-    facts += [(name, trial[name]) for name in ("started", "placed") if trial[name]]
-    facts += [(name, trial[column]) for name, column in WRITTEN if trial[column]]
+    facts += [(name, percent(trial[column])) for column, name in SHARES.items() if trial[column] is not None]
+    facts += [(name, trial[column]) for column, name in TEXTS.items() if trial[column]]
     facts.append(("jobs ok", f"{trial.jobs_ok or 0} of {trial.jobs}"))
     if trial.limit.ceiling_from:
         facts.append(("ceiling from", trial.limit.ceiling_from))
