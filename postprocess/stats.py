@@ -81,10 +81,10 @@ class Compared:
         return replace(self, ratio=self.ratio.inverted)
 
 
-def mean_interval(values: Sequence[float]) -> Interval | None:
+def mean_interval(values: Sequence[float]) -> Interval:
     """The mean of independent values, and its interval by Student's t; of equal values by what trials resolve."""
     if not values:
-        return None
+        return Interval()
     mean = float(np.mean(values))
     scatter = float(np.std(values, ddof=1)) if len(values) > 1 and np.ptp(values) else RESOLUTION * abs(mean)
     if len(values) < 2 or not scatter:

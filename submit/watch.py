@@ -110,7 +110,7 @@ def _half_width(rates: Sequence[float]) -> str:
     except ImportError:  # tables are made elsewhere
         return ""
     mean = mean_interval(list(rates))
-    return f" ± {(mean.interval[1] - mean.interval[0]) / 2:.0f}" if mean and mean.interval else ""
+    return f" ± {(mean.interval[1] - mean.interval[0]) / 2:.0f}" if mean.interval else ""
 
 
 class View:

@@ -85,8 +85,8 @@ def _made(hint: Any, value: Any) -> Any:
         return hint(**{name: _made(kind, value[name]) for name, kind in _fields(hint)[0].items() if name in value})
     if origin in (typing.Union, types.UnionType) and value is not None:
         return _made(arguments[0], value)  # X | None, of records
-    if origin is list and _is_made(arguments[0]):
-        return [_made(arguments[0], item) for item in value]
+    if origin in (list, tuple) and (origin is tuple or _is_made(arguments[0])):
+        return origin(_made(arguments[0], item) for item in value)
     return value
 
 
@@ -98,8 +98,10 @@ def _problems(hint: Any, value: Any, key: str) -> Iterator[str]:
             yield _wrong(arguments[0], value, key)
     elif typing.is_typeddict(hint) or _is_made(hint):
         yield from _record_problems(hint, value, key)
-    elif origin in (list, dict):
-        yield from _item_problems(origin, arguments[-1], value, key)
+    elif origin is dict:
+        yield from _item_problems(dict, arguments[1], value, key)
+    elif origin in (list, tuple):
+        yield from _item_problems(list, arguments[0], value, key)
     elif not (hint is Any or type(value) is hint or (hint is float and type(value) is int)):
         yield _wrong(hint, value, key)
 

@@ -186,7 +186,7 @@ def _means(trials: Sequence[TrialRow], claim: Claim, claims: float) -> tuple[Int
     having = [trial for trial in trials if trial[claim.metric] is not None]
 
     def mean(of: Sequence[TrialRow]) -> Interval:
-        made = mean_interval(values_of(of, claim.metric)) or Interval()
+        made = mean_interval(values_of(of, claim.metric))
         return made.as_of(len(of) - 1, student(len(of) - 1, 2 * claims)) if len(of) > 1 else made
 
     alone = list(filter(valid, having))

@@ -190,8 +190,7 @@ def _of_claims(
             found = _model(usable, claim.metric).ratio(*ends)
         else:
             values = values_of(usable[ends[0]], claim.metric)
-            mean = stats.mean_interval(values) or Interval()
-            found = Compared(mean, len(values) - 1.0 if len(values) > 1 else None)
+            found = Compared(stats.mean_interval(values), len(values) - 1.0 if len(values) > 1 else None)
         factors = [float(dict(end)[claim.factor]) for end in ends] if claim.factor and claim.levels else [1.0, 1.0]
 
         def result(ratio: Interval, claim: Claim = claim, steps: float = factors[0] / factors[1]) -> str:

@@ -68,7 +68,7 @@ def values(results: Results) -> Iterator[Value]:
         for metric in SUMMARISED:
             measured = values_of(good, metric)
             mean = mean_interval(measured)
-            if mean and mean.value is not None:
+            if mean.value is not None:
                 low = None if mean.low is None else max(mean.low, 0.0)  # none of them is ever below
                 yield Value(configuration, metric, mean.value, low, mean.high, len(measured))
 

@@ -14,7 +14,7 @@ from typing import Any, NotRequired, TypedDict
 
 from tierbench import json_files, names
 from tierbench.json_files import Damaged
-from tierbench.postprocess.records.definition import by_role, role_of
+from tierbench.postprocess.records.definition import by_role, read_or_tell, role_of
 
 # A line that carries less than this of what it should is limited by something else: TCP itself takes a few per cent.
 AGREES = 0.85
@@ -119,33 +119,18 @@ class Stated(TypedDict):
 
 def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings:
     """The ceilings for a pool from a run directory; what is not there is not known, what is damaged is told."""
-    stated: dict[str, float | None] = {}
-    samplers: Mapping[str, dict[str, Any]] = {}
-    lines: list[Any] = []
-    measured_from = ""
-    try:
-        site = json_files.read_as(Stated, run / names.SITE, names.SITE)
-        stated, samplers = by_role(site.get("links") or {}), site.get("samplers", {})
-        measured_from = str(site.get("storage", {}).get("sampled") or "")
-        if own_link := site.get("pools", {}).get(pool, {}).get("link"):
-            stated["worker"] = stated.get(role_of(own_link))
-    except FileNotFoundError:
-        pass
-    except Damaged as error:
-        tell(str(error))
-    try:
-        content = json_files.read_as(Lines, run / names.CEILINGS, names.CEILINGS)
-        lines, measured_from = content.get("measured", []), content.get("from", measured_from)
-    except FileNotFoundError:
-        pass
-    except Damaged as error:
-        tell(str(error))
-    of_pool = ceilings(stated, lines, pool)
+    site = read_or_tell(Stated, run / names.SITE, tell) or Stated()
+    content = read_or_tell(Lines, run / names.CEILINGS, tell) or Lines()
+    stated = by_role(site.get("links") or {})
+    if own_link := site.get("pools", {}).get(pool, {}).get("link"):
+        stated["worker"] = stated.get(role_of(own_link))
+    of_pool = ceilings(stated, content.get("measured", []), pool)
     own = {
         str(sampler.get("host")): Ceiling(rate, STATED)
-        for sampler in samplers.values()
+        for sampler in site.get("samplers", {}).values()
         if (rate := stated.get(sampler.get("link") or ""))
     }
+    measured_from = content.get("from", str(site.get("storage", {}).get("sampled") or ""))
     return dataclasses.replace(of_pool, hosts={**own, **of_pool.hosts}, rtt_from=measured_from)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from tierbench.postprocess.records.jobs import Job, Record
 from tierbench.postprocess.records.trial import TrialData
-from tierbench.trials import Clock
 
 Bounds = tuple[int, int]
 
@@ -92,8 +91,10 @@ def steps_ms(data: TrialData) -> dict[str, float]:
             if len(apart) > 2:  # a sampler that was preempted between its two clocks is no step
                 apart = np.median(np.stack([apart[:-2], apart[1:-1], apart[2:]]), axis=0)
             steps[sampled.samples.host] = float(apart.max() - apart.min()) / 1e6
-    for host, moves in _client_moves(data).items():
-        steps[host] = max(steps.get(host, 0.0), *map(abs, moves))
+    for job in data.jobs:
+        if job.start and job.end:
+            moved_ns = job.end.wall_ns - job.start.wall_ns - (job.end.mono_ns - job.start.mono_ns)
+            steps[job.host] = max(steps.get(job.host, 0.0), abs(moved_ns) / 1e6)
     if step_ms := step_of_access_point_ms(data):
         steps["the access point"] = step_ms
     return steps
@@ -116,7 +117,8 @@ def wall_time(data: TrialData) -> tuple[float | None, float | None]:
     if data.submit_wall_ns is None or data.submit_error_s is None or data.window_ns is None or not jobs:
         return None, None
     was_set = step_of_access_point_ms(data) > 0
-    if own is None or not all(job.clock for job in jobs) or (not was_set and _on_access_point(jobs, own)):
+    on_access_point = own and own.boot_id and all(job.start and job.start.boot_id == own.boot_id for job in jobs)
+    if own is None or not all(job.clock for job in jobs) or (on_access_point and not was_set):
         seconds = (data.window_ns[1] - data.submit_wall_ns) / 1e9
         is_possible = not was_set and seconds * 1e9 >= data.window_ns[1] - data.window_ns[0]
         return (seconds, data.submit_error_s) if is_possible else (None, None)
@@ -140,32 +142,8 @@ def _uptime(job: Job, record: Record) -> tuple[float, float]:
     return compared + record.mono_ns - job.clock.mono_ns, (job.clock.high_ns - job.clock.low_ns) / 2
 
 
-def _on_access_point(jobs: Collection[Job], own: Clock) -> bool:
-    """Whether the clients' hosts share the access point's clock."""
-    return bool(own.boot_id) and all(job.start and job.start.boot_id == own.boot_id for job in jobs)
-
-
-def _client_moves(data: TrialData) -> dict[str, list[float]]:
-    moves = defaultdict(list)
-    for job in data.jobs:
-        if job.start and job.end:
-            moved_ns = job.end.wall_ns - job.start.wall_ns - (job.end.mono_ns - job.start.mono_ns)
-            moves[job.host].append(moved_ns / 1e6)
-    return moves
-
-
 def _bounds(data: TrialData) -> dict[str, Bounds]:
     """Between which two times each host's wall clock is ahead of the access point's uptime."""
-    narrowest = {}
-    for host, bounds in _measured(data).items():
-        # All bounds hold at once, unless the clock was set in between; then those of the first moment are taken.
-        low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
-        narrowest[host] = (low, high) if low <= high else bounds[0]
-    return narrowest
-
-
-def _measured(data: TrialData) -> dict[str, list[Bounds]]:
-    """What each host has told of its wall clock against the access point's uptime."""
     bounds: dict[str, list[Bounds]] = defaultdict(list)
     for sampled in data.sampled:
         clocks = sampled.samples.trailer.clocks if sampled.samples.trailer else []
@@ -173,4 +151,9 @@ def _measured(data: TrialData) -> dict[str, list[Bounds]]:
     for job in data.jobs:
         if job.start and job.clock:
             bounds[job.host].append((job.clock.low_ns, job.clock.high_ns))
-    return {host: pairs for host, pairs in bounds.items() if pairs}
+    narrowest = {}
+    for host, pairs in ((host, pairs) for host, pairs in bounds.items() if pairs):
+        # All bounds hold at once, unless the clock was set in between; then those of the first moment are taken.
+        low, high = max(low for low, _ in pairs), min(high for _, high in pairs)
+        narrowest[host] = (low, high) if low <= high else pairs[0]
+    return narrowest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,18 @@ from tierbench.trials import UNLIMITED
 from tierbench.wrappers.client import Client
 
 T = TypeVar("T")
+
+
+def read_or_tell(shape: type[T], path: Path, tell: Callable[[str], None]) -> T | None:
+    """What a file says; None where it is not there, or damaged, which is told."""
+    try:
+        return json_files.read_as(shape, path, path.name)
+    except FileNotFoundError:
+        return None
+    except Damaged as error:
+        tell(str(error))
+        return None
+
 
 FORMERLY = {"xrootd": "door"}  # when no other server was thought of
 
@@ -42,12 +54,6 @@ class Traits:
     at_once: int = 1
 
 
-def declared_now(client: str) -> Traits:
-    """What a client declares now, for trials that were written before they had it."""
-    file = shipped_clients().get(client)
-    return json_files.typed(Traits, (file.client if file else Client).traits(), client)
-
-
 MOST_JOBS = 1_000_000  # as a set has replicas
 NEEDED = (
     "id", "name", "index", "configuration", "access", "workload", "client", "repeat", "pool", "workers", "protocol",
@@ -63,8 +69,9 @@ class Definition(trials.Trial):
 
     @property
     def declared(self) -> Traits:
-        """What its client declares."""
-        return json_files.typed(Traits, self.traits, self.client) if self.traits else declared_now(self.client)
+        """What its client declared, or does now, where the trial was written before clients did."""
+        file = shipped_clients().get(self.client)
+        return json_files.typed(Traits, self.traits or (file.client if file else Client).traits(), self.client)
 
     @property
     def measure(self) -> Measure:

@@ -50,12 +50,10 @@ def _settings(data: TrialData) -> Hosts:
         settings.update({name: value for name, value in (header.get("tuning") or {}).items() if value is not None})
         for kind in ("package", "mount"):
             settings.update({f"{kind} {name}": value for name, value in (header.get(f"{kind}s") or {}).items()})
-    return {host: {name: _plain(value) for name, value in settings.items()} for host, settings in hosts.items()}
-
-
-def _plain(value: Any) -> Any:
-    """A setting that can be counted and compared: what is made of parts as one text."""
-    return value if isinstance(value, (str, int, float)) else _text(value)
+    return {  # that can be counted and compared: what is made of parts as one text
+        host: {name: value if isinstance(value, (int, float)) else _text(value) for name, value in settings.items()}
+        for host, settings in hosts.items()
+    }
 
 
 def digest(hosts: Mapping[str, Settings]) -> str:

@@ -56,13 +56,6 @@ def refresh_distance_s(
     return None if _rests(segments, news, flowing) else distance
 
 
-def with_news(times: Numbers, news: Booleans, resolution_s: float) -> Booleans:
-    """The samples with news, and those of a pause that is too long for a refresh to be awaited."""
-    latest = np.maximum.accumulate(np.where(news, np.arange(len(times)), 0))
-    waited: Booleans = times - times[latest] > SLOWER * resolution_s
-    return news | waited
-
-
 def _rests(segments: Integers | None, news: Booleans, flowing: slice) -> bool:
     """Whether TCP is counted, and rested in most of the samples without news, so that there was none to be had."""
     if segments is None:
@@ -100,7 +93,7 @@ class Intervals:
 def intervals(samples: Samples) -> Intervals:
     """The differences of all the counters of a host, and of one of its interfaces."""
     count = len(samples)
-    seconds = _with_first(np.diff(samples.columns["mono_ns"]) / 1e9) if count else np.empty(0)
+    seconds = np.append(np.nan, np.diff(samples.columns["mono_ns"]) / 1e9)[:count]
     differences: dict[str, Numbers] = {}
     wraps, resets = np.zeros(count, bool), np.zeros(count, bool)
     in_ticks = ticks(samples.header)
@@ -117,8 +110,8 @@ def intervals(samples: Samples) -> Intervals:
     gap = seconds > 1.5 * samples.period_s
     news = {direction: _freshness(samples, differences, direction) for direction in ("rx", "tx")}
     fresh, resolution = (
-        {direction: news[direction][0] for direction in news},
-        {direction: news[direction][1] for direction in news},
+        {direction: of[0] for direction, of in news.items()},
+        {direction: of[1] for direction, of in news.items()},
     )
     return Intervals(seconds, differences, gap, wraps, resets, anew, fresh, resolution, samples.period_s)
 
@@ -142,7 +135,9 @@ def _freshness(samples: Samples, differences: dict[str, Numbers], direction: str
     distance = refresh_distance_s(times, samples.period_s, news, rises, segments)
     if distance is None:
         return every, samples.period_s
-    return with_news(times, news, distance), distance
+    latest = np.maximum.accumulate(np.where(news, np.arange(len(times)), 0))
+    waited: Booleans = times - times[latest] > SLOWER * distance  # a pause too long for a refresh to be awaited
+    return news | waited, distance
 
 
 def _source(
@@ -178,15 +173,6 @@ def _limit(samples: Samples, name: str, seconds: Numbers) -> Numbers:
 
 def _difference(counter: Integers) -> Numbers:
     """Each value less the one before it; NaN where the kernel had no such counter."""
-    if not len(counter):
-        return np.empty(0)
-    difference = _with_first(np.diff(counter))
+    difference = np.append(np.nan, np.diff(counter))[: len(counter)]
     difference[1:][(counter[1:] < 0) | (counter[:-1] < 0)] = np.nan
     return difference
-
-
-def _with_first(values: Integers | Numbers) -> Numbers:
-    result: Numbers = np.empty(len(values) + 1)
-    result[0] = np.nan
-    result[1:] = values
-    return result

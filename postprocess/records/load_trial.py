@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from tierbench.dags.measure import RECEIVED
 from tierbench.dags.records import read_outcome
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.ceilings import Ceilings, read_ceilings
-from tierbench.postprocess.records.definition import Definition, definition, read_definition, role_of
+from tierbench.postprocess.records.definition import Definition, definition, read_definition, read_or_tell, role_of
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
@@ -24,7 +24,6 @@ from tierbench.starts import Go
 from tierbench.trials import SKIPPED, Clock, Outcome, Overlap
 
 T = TypeVar("T")
-Tell = Callable[[str], None]
 
 QUARTER_HOUR_S = 900
 LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
@@ -74,12 +73,12 @@ def read_trial(folder: Path) -> TrialData:
     optional: list[str] = []  # what is missing of samples that enter no mean
 
     def read(shape: type[T], path: Path) -> T | None:
-        return _found(shape, path, troubles.append)
+        return read_or_tell(shape, path, troubles.append)
 
     jobs = read_jobs(folder, trial.jobs)
     troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
     # Clients that were started ahead were submitted in the time of the trial before: that is no part of this one.
-    begin_clock = _found(Clock, folder / names.BEGUN, lambda _: None)
+    begin_clock = read_or_tell(Clock, folder / names.BEGUN, lambda _: None)
     submission = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, begin_clock, optional)
     submitted, submit_error_s = submission
     go = _go(folder / names.GO, troubles)
@@ -87,7 +86,11 @@ def read_trial(folder: Path) -> TrialData:
     outcome = read_outcome(folder)
     conditions = condition_states(folder, trial.conditions) if any(job.starts for job in jobs) else []
     troubles += [trouble for state in conditions if (trouble := state.trouble() or state.unproven())]
+    asked: dict[str, list[str]] = {}
+    for state in conditions:
+        asked.setdefault(state.condition.host, []).append(f"{state.condition.condition}: {state.condition.value}")
     starts = [job.go_wall_ns for job in jobs if job.go_wall_ns]
+    place = read(PlaceReport, folder / names.CLEARED)
     flushes = {host: read(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
     return TrialData(
         trial,
@@ -103,13 +106,13 @@ def read_trial(folder: Path) -> TrialData:
         missing_optional=optional,
         writes=bool(trial.writes),
         left=(outcome or Outcome()).left,
-        verified=_verified(read(PlaceReport, folder / names.CLEARED)),
+        verified=f"{place.check} of {place.checked} files" if place and place.status == "ok" else "",
         other_pools=_other_pools(folder, trial, jobs),
         clock=read(Clock, folder / names.CLOCK),
         begin_clock=begin_clock,
         ceilings=_ceilings(folder, trial, conditions, optional),
         arranged=[f"{state.name}: {state.now} {state.condition.unit}".strip() for state in conditions],
-        arranged_on=_asked_of_hosts(conditions),
+        arranged_on=asked,
         caches=_caches(conditions),
         mounts={host: report.mounts for host, report in flushes.items() if report},
         beside=read(Overlap, folder / names.BESIDE),
@@ -142,16 +145,8 @@ def _unread(folder: Path, damage: Damaged) -> TrialData:
         raise damage from None
     nothing = {"workers": [], "samplers": [], "sample_period_s": 0.0, "flush": {}}
     trial = {**configuration, **planned, **nothing, "configuration": configuration["name"]}
-    return TrialData(
-        definition(trial, str(run / names.PLAN)),
-        [],
-        [],
-        None,
-        None,
-        None,
-        outcome=[str(damage)],
-        troubles=[],
-    )
+    as_planned = definition(trial, str(run / names.PLAN))
+    return TrialData(as_planned, [], [], None, None, None, outcome=[str(damage)], troubles=[])
 
 
 def was_skipped(folder: Path) -> bool:
@@ -167,27 +162,12 @@ def _outcome_reasons(outcome: Outcome) -> list[str]:
     return [reason for place, reason in enumerate(outcome.reasons) if not (place and reason.startswith("client "))]
 
 
-def _found(shape: type[T], path: Path, tell: Tell) -> T | None:
-    """What a file of the trial says; None where it is not there, or damaged, which is reported."""
-    try:
-        return json_files.read_as(shape, path, path.name)
-    except FileNotFoundError:
-        return None
-    except Damaged as error:
-        tell(str(error))
-        return None
-
-
 def _go(path: Path, troubles: list[str]) -> Go | None:
     """When the clients were told to begin; None of a trial that was called off before, too."""
-    go = _found(Go, path, troubles.append)
+    go = read_or_tell(Go, path, troubles.append)
     if go and go.go_wall_ns is None and go.called_off is None:
         troubles.append(f"{path.name} is damaged: it lacks go_wall_ns")
     return go if go and go.go_wall_ns is not None else None
-
-
-def _verified(report: PlaceReport | None) -> str:
-    return f"{report.check} of {report.checked} files" if report and report.status == "ok" else ""
 
 
 def _other_go_times(go: Go | None, jobs: list[Job]) -> list[str]:
@@ -211,13 +191,6 @@ def _other_pools(folder: Path, trial: Definition, jobs: list[Job]) -> dict[str, 
         if pool != trial.pool:
             pools |= dict.fromkeys(strangers & set(workers), pool)
     return pools
-
-
-def _asked_of_hosts(conditions: list[ConditionState]) -> dict[str, list[str]]:
-    asked: dict[str, list[str]] = {}
-    for state in conditions:
-        asked.setdefault(state.condition.host, []).append(f"{state.condition.condition}: {state.condition.value}")
-    return asked
 
 
 def _caches(conditions: Iterable[ConditionState]) -> list[Cache]:
@@ -252,7 +225,9 @@ def _undoing(conditions: list[ConditionState]) -> dict[str, int]:
 
 def pools_of_run(run: Path) -> list[tuple[str, list[str]]]:
     """What a trial may take from the others: each pool’s workers, once, in the order in which they count."""
-    records = (_found(OfPool, path, lambda _: None) for path in sorted((run / names.TRIALS).glob(f"*/{names.TRIAL}")))
+    records = (
+        read_or_tell(OfPool, path, lambda _: None) for path in sorted((run / names.TRIALS).glob(f"*/{names.TRIAL}"))
+    )
     said = [(each.pool, list(each.workers)) for each in records if each]
     return [each for place, each in enumerate(said) if each not in said[place + 1 :]]
 

@@ -13,10 +13,8 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import tierbench
 from tierbench import files, json_files, names
@@ -37,20 +35,13 @@ CODE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Shared:
-    """What all trials' tables are made of beside what is in their own folders."""
-
-    digest: bytes
-
-    @classmethod
-    def of(cls, run: Path, axes: Sequence[Factor], further: Sequence[Column]) -> Shared:
-        pieces = [_code(), *(_file(run / name) for name in OF_RUN)]
-        pieces += [repr(list(axes)).encode(), repr(list(further)).encode(), repr(pools_of_run(run)).encode()]
-        return cls(_digest(pieces))
+def shared_digest(run: Path, axes: Sequence[Factor], further: Sequence[Column]) -> bytes:
+    """Of what all trials' tables are made of beside what is in their own folders."""
+    of_run = [list(axes), list(further), pools_of_run(run)]
+    return _digest([_code(), *(_file(run / name) for name in OF_RUN), *(repr(each).encode() for each in of_run)])
 
 
-def row_as_it_was(folder: Path, shared: Shared) -> TrialRow | None:
+def row_as_it_was(folder: Path, shared: bytes) -> TrialRow | None:
     """The row of a trial whose tables are there already, if nothing that they are made of has changed."""
     try:
         stored = json_files.read_table(folder / names.MADE_OF)
@@ -61,7 +52,7 @@ def row_as_it_was(folder: Path, shared: Shared) -> TrialRow | None:
         return None
 
 
-def keep(folder: Path, shared: Shared, of: str, row: TrialRow) -> None:
+def keep(folder: Path, shared: bytes, of: str, row: TrialRow) -> None:
     """Remember what a trial's tables were made of, unless that has changed in the meantime."""
     path = folder / names.MADE_OF
     if of != made_of(folder, shared):
@@ -70,12 +61,12 @@ def keep(folder: Path, shared: Shared, of: str, row: TrialRow) -> None:
     content = {"of": of, "made": _made(folder), "row": values}
     # It spares work and no more, so a disk that is full, or may not be written, costs nothing but that.
     with contextlib.suppress(OSError):
-        files.replace(path, json.dumps(content, ensure_ascii=False, default=_plain))
+        files.replace(path, json.dumps(content, ensure_ascii=False, default=lambda number: number.item()))  # of numpy's
 
 
-def made_of(folder: Path, shared: Shared) -> str:
+def made_of(folder: Path, shared: bytes) -> str:
     """A digest of all that a trial's tables are made of."""
-    return _digest([shared.digest, *_content(folder)]).hex()
+    return _digest([shared, *_content(folder)]).hex()
 
 
 def _content(folder: Path) -> Iterator[bytes]:
@@ -115,7 +106,10 @@ def _digest(pieces: Sequence[bytes] | Iterator[bytes]) -> bytes:
 
 def _code() -> bytes:
     """The code that makes tables, and what computes for it."""
-    pieces = [sys.version.encode(), *(_version(library) for library in ("numpy", "scipy"))]
+    pieces = [sys.version.encode()]
+    for library in ("numpy", "scipy"):
+        with contextlib.suppress(PackageNotFoundError):
+            pieces.append(version(library).encode())
     for root, path in code_files():
         pieces += [os.fsencode(path.relative_to(root)), _file(path)]
     return _digest(pieces)
@@ -127,15 +121,3 @@ def code_files() -> Iterator[tuple[Path, Path]]:
     for pattern in CODE:
         for path in sorted(root.glob(pattern)):
             yield root, path
-
-
-def _version(library: str) -> bytes:
-    try:
-        return version(library).encode()
-    except PackageNotFoundError:
-        return b""
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy's as one of Python's."""
-    return value.item()

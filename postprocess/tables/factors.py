@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from tierbench import json_files, names
 from tierbench.dags.layout import Layout, Report, layout
@@ -31,36 +31,18 @@ R = TypeVar("R", bound=Row)
 Point = Mapping[str, str]  # levels, as texts, by the names of their factors
 
 
-class PlannedFactor(TypedDict):
-    """A factor as plan.json has it."""
+@dataclass(frozen=True)
+class Planned:
+    """What of plan.json is needed here; plans of older versions have no factors but those that are built in."""
 
-    name: str
-    levels: list[Any]
-    label: NotRequired[str]
-    arranged: NotRequired[bool]
-
-
-class PlannedLayout(TypedDict):
-    """How the report is to be laid out, as plan.json has it."""
-
-    lines: str
-    x: str
-    panels: list[str]
-    counterpart: str
-    baseline: NotRequired[str]
-
-
-class PlannedFactors(TypedDict):
-    """What of plan.json is needed here; plans of older versions knew no factors but those that are built in."""
-
-    factors: NotRequired[list[PlannedFactor]]
-    report: NotRequired[PlannedLayout]
+    factors: list[Factor] = field(default_factory=list)
+    report: Layout | None = None
 
 
 def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[Factor, ...]:
     """The axes of a run's plan; where there is no plan, or a damaged one, those that its trials have levels of."""
     try:
-        plan = json_files.read_as(PlannedFactors, run / names.PLAN)
+        plan = json_files.read_as(Planned, run / names.PLAN)
         return tuple(factor for factor in _planned(plan, run) if factor.name not in BUILT_IN)
     except FileNotFoundError:
         pass
@@ -72,8 +54,8 @@ def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[Factor, ...]:
 def compares_pairs(run: Path) -> bool:
     """Whether the run's plan compares accesses with their workloads."""
     with contextlib.suppress(FileNotFoundError, Damaged):  # which is told where the axes are read
-        planned = json_files.read_as(PlannedFactors, run / names.PLAN).get("report")
-        return planned is not None and planned["lines"] == PAIR
+        report = json_files.read_as(Planned, run / names.PLAN).report
+        return report is not None and report.lines == PAIR
     return False
 
 
@@ -90,7 +72,7 @@ def _axes_of_trials(run: Path) -> Iterator[Factor]:
 
 def run_factors(content: Mapping[str, Any], run: Path, trials: Sequence[Row]) -> list[Factor]:
     """All factors of a run: those of its plan, with whatever other levels its trials have."""
-    planned = {factor.name: factor for factor in _planned(json_files.typed(PlannedFactors, content, str(run)), run)}
+    planned = {factor.name: factor for factor in _planned(json_files.typed(Planned, content, str(run)), run)}
     built_in = {name: planned.pop(name, _of_configurations(content, name)) for name in BUILT_IN}
     built_in[JOBS] = replace(built_in[JOBS], label=built_in[JOBS].label or SIMULTANEOUS)
     factors = []
@@ -110,31 +92,22 @@ def _of_configurations(plan: Mapping[str, Any], name: str) -> Factor:
 
 def layout_of(content: Mapping[str, Any], run: Path, factors: Sequence[Factor]) -> Layout:
     """How a run's report is laid out, by its plan, or as suggests itself for an older one."""
-    planned = json_files.typed(PlannedFactors, content, str(run)).get("report")
-    if planned is None:
+    asked = json_files.typed(Planned, content, str(run)).report
+    if asked is None:
         return layout(Report(), factors)
-    asked = Layout(
-        planned["lines"], planned["x"], tuple(planned["panels"]), planned["counterpart"], planned.get("baseline", "")
-    )
     there, places = {PAIR, *(factor.name for factor in factors)}, (asked.lines, asked.x, *asked.panels)
     if not there >= set(places) or len(set(places)) < len(places):
         raise Damaged(f"{run / names.PLAN} is damaged: its report is of factors that the run does not have")
     return asked
 
 
-def _planned(plan: PlannedFactors, run: Path) -> list[Factor]:
-    factors = []
-    for table in plan.get("factors", []):
-        if not all(map(is_level if table["name"] not in BUILT_IN else _is_text_or_number, table["levels"])):
-            raise Damaged(f"{run / names.PLAN} is damaged: the levels of {table['name']} are none")
-        levels = tuple(table["levels"])
-        factors.append(Factor(table["name"], levels, table.get("label", ""), table.get("arranged", False)))
-    return factors
-
-
-def _is_text_or_number(level: Any) -> bool:
-    """What accesses and workloads are called is whatever another site's files have."""
-    return isinstance(level, (str, int))
+def _planned(plan: Planned, run: Path) -> list[Factor]:
+    for factor in plan.factors:  # what accesses and workloads are called is whatever another site's files have
+        if not all(
+            isinstance(level, (str, int)) if factor.name in BUILT_IN else is_level(level) for level in factor.levels
+        ):
+            raise Damaged(f"{run / names.PLAN} is damaged: the levels of {factor.name} are none")
+    return plan.factors
 
 
 def axis_column(axis: Factor) -> Column:

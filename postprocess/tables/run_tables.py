@@ -7,18 +7,16 @@ the factor found at the point that the experiment names; their interval adds bot
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from tierbench.dags.layout import Scaling
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, Factor, level_text
-from tierbench.postprocess.measures.saturation import FLAT, RISING, Knee, Rung, knee
+from tierbench.postprocess.measures.saturation import FLAT, RISING, Rung, knee
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.rows import COMPARED, RATE, SUMMARISED, TrialRow
 from tierbench.postprocess.schema.run_rows import (
@@ -53,11 +51,13 @@ def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> lis
 
     for members in _grouped(trials, point):
         counting = [row for row in members if counts(row)]
+        rates = values_of(counting, RATE)
+        given = [row.verdict for row in members]
         configuration = members[0].configuration
         gain, growth = Interval(), Interval()
         if rows and rows[-1].configuration == configuration:
             pairs = _pairs(counting, smaller, RATE)
-            gain = mean_interval([a - b for a, b in pairs]) or Interval()
+            gain = mean_interval([a - b for a, b in pairs])
             grown = model.ratio(counting, smaller)
             growth = grown.ratio if grown else Interval()
         rows.append(
@@ -66,10 +66,10 @@ def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> lis
                 levels=members[0].levels,
                 trials=len(counting),
                 trials_left_out=len(members) - len(counting),
-                **_verdicts(members),
-                method=_method(values_of(counting, RATE)),
+                **{word.lower(): given.count(word) if any(given) else None for word in (VALID, SUSPECT, INVALID)},
+                method="" if len(rates) < 2 else "t" if len(set(rates)) > 1 else RESOLVED,
                 means={name: _mean(values_of(counting, name)) for name in SUMMARISED},
-                by_valid=_by_valid(counting),
+                by_valid=Interval() if all(map(valid, counting)) else _mean(values_of(filter(valid, counting), RATE)),
                 gain=gain,
                 growth=growth,
             )
@@ -91,17 +91,17 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
     if not all(map(valid, counting)):
         of_valid = {metric: _Model(filter(valid, counting), metric) for metric in COMPARED}
 
-    def others(factor: str) -> Callable[[Row], list[Any]]:
-        varied = (ACCESS, WORKLOAD) if factor == PAIR else (factor,)
-        return lambda row: [along(row, name) for name in factors if name not in varied]
+    def others(row: Row) -> list[Any]:
+        return [along(row, name) for name in factors if name not in varied]
 
-    def level(factor: str) -> Callable[[Row], Any]:
-        return lambda row: along(row, factor)
+    def level(row: Row) -> Any:
+        return along(row, factor)
 
     rows = []
     for factor in (*factors, PAIR) if pairs else factors:
-        for members in _grouped(counting, others(factor)):
-            levels = list(_grouped(members, level(factor)))
+        varied = (ACCESS, WORKLOAD) if factor == PAIR else (factor,)
+        for members in _grouped(counting, others):
+            levels = list(_grouped(members, level))
             for metric, (these, those) in itertools.product(COMPARED, itertools.permutations(levels, 2)):
                 row = _ratio(factor, these, those, models[metric], of_valid[metric])
                 rows += [row] if row else []
@@ -121,20 +121,17 @@ class _Model:
         having = {(_point(row), row.repeat): row for row in trials if counts(row) and (row[metric] or 0) > 0}
         self._blocks, stray = blocks({at: row[metric] for at, row in having.items()})
         self.strays = [having[at] for at in stray]  # type: ignore[index]
-
-    @functools.cached_property
-    def _known(self) -> dict[tuple[Hashable, Hashable], Compared | None]:
-        return {}
+        self._compared: dict[tuple[Hashable, Hashable], Compared | None] = {}
 
     def ratio(self, these: Sequence[TrialRow], those: Sequence[TrialRow]) -> Compared | None:
         """The one point's over the other's; the one turned round is the inverse of the other."""
         if not these or not those:
             return None
         point, against = _point(these[0]), _point(those[0])
-        if (against, point) in self._known:
-            turned = self._known[against, point]
+        if (against, point) in self._compared:
+            turned = self._compared[against, point]
             return turned.inverted if turned else None
-        return self._known.setdefault((point, against), self._blocks.ratio(point, against))
+        return self._compared.setdefault((point, against), self._blocks.ratio(point, against))
 
 
 def _point(row: Row, without: str = "") -> Point:
@@ -159,7 +156,7 @@ def _ratio(
         against=str(those[0].level(factor)),
         metric=metric,
         ratio=compared.ratio,
-        more=mean_interval([a - b for a, b in pairs]) or Interval(),
+        more=mean_interval([a - b for a, b in pairs]),
         df=compared.df,
         pairs=len(pairs),
         by_valid=by_valid.ratio if by_valid else Interval(),
@@ -173,32 +170,11 @@ def _grouped(trials: Iterable[TrialRow], key: Callable[[TrialRow], Any]) -> Iter
         yield list(group)
 
 
-def _verdicts(trials: list[TrialRow]) -> dict[str, Any]:
-    """How many trials have each verdict; not known where none was given."""
-    given = [trial.verdict for trial in trials]
-    return {word.lower(): given.count(word) if any(given) else None for word in (VALID, SUSPECT, INVALID)}
-
-
-def _method(values: list[float]) -> str:
-    return "" if len(values) < 2 else "t" if len(set(values)) > 1 else RESOLVED
-
-
 def _mean(values: list[float]) -> Mean:
-    bounded = _not_negative(mean_interval(values) or Interval())
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    return Mean(bounded.value, bounded.low, bounded.high, spread)
-
-
-def _by_valid(counting: list[TrialRow]) -> Interval:
-    """The rate by the VALID trials alone, where others count as well: a reader sees what the doubtful ones change."""
-    if all(map(valid, counting)):
-        return Interval()
-    return _not_negative(mean_interval(values_of(filter(valid, counting), RATE)) or Interval())
-
-
-def _not_negative(bounded: Interval) -> Interval:
-    """The interval of what is never below 0."""
-    return bounded if bounded.low is None else replace(bounded, low=max(bounded.low, 0.0))
+    """The mean of what is never below 0, nor is its interval."""
+    mean = mean_interval(values)
+    low = None if mean.low is None else max(mean.low, 0.0)
+    return Mean(mean.value, low, mean.high, statistics.stdev(values) if len(values) > 1 else None)
 
 
 def _pairs(these: list[TrialRow], those: list[TrialRow], metric: str) -> list[tuple[float, float]]:
@@ -230,32 +206,22 @@ def knee_rows(trials: Sequence[TrialRow], summary: Sequence[SummaryRow]) -> list
 def _knee_row(trials: list[TrialRow], summary: list[SummaryRow]) -> KneeRow:
     fit = knee([Rung(trial.repeat, trial.jobs, trial.delivered_mbps or 0.0) for trial in trials])
     top = max(trials, key=lambda trial: trial.jobs)
+    clients = fit.clients or Interval()  # without a value where the ladder bounds it on one side only
+    steps = (after.gain.over(after.jobs - before.jobs) for before, after in pairwise(summary) if after.jobs == top.jobs)
     return KneeRow(
         levels=top.levels,
         state=fit.state,
         why=fit.why,
-        knee=_clients(fit),
+        knee=Interval(None, clients.low, clients.high) if fit.state in (FLAT, RISING) else clients,
         plateau=fit.plateau or Interval(),
         each=fit.each or Interval(),
-        further=_further(summary, top.jobs),
+        further=next(steps, Interval()),
         predicted_jobs=fit.next_clients,
         predicted=fit.predicted or Interval(),
         batches=len({trial.jobs for trial in trials}),
         repeats=len({trial.repeat for trial in trials}),
         method="profile" if fit.clients else "",
     )
-
-
-def _clients(fit: Knee) -> Interval:
-    """Without a value where the ladder bounds it on one side only."""
-    bounded = fit.clients or Interval()
-    return Interval(None, bounded.low, bounded.high) if fit.state in (FLAT, RISING) else bounded
-
-
-def _further(summary: list[SummaryRow], top: int) -> Interval:
-    """The gain of the last step, over the clients that it took."""
-    steps = [after.gain.over(after.jobs - before.jobs) for before, after in pairwise(summary) if after.jobs == top]
-    return steps[0] if steps else Interval()
 
 
 def scaling_rows(
@@ -266,8 +232,7 @@ def scaling_rows(
         return []
     having = [row for row in summary if row.means[RATE].value is not None]
     measured = list(_measured(scaling.along, having, ratios))
-    tried = [row.point for row in summary]  # also what was measured in vain
-    return [*measured, *_extrapolated(scaling, measured, tried)]
+    return [*measured, *_extrapolated(scaling, measured, summary)]
 
 
 def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioRow]) -> Iterator[ScalingRow]:
@@ -296,9 +261,10 @@ def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioR
 
 
 def _extrapolated(
-    scaling: Scaling, measured: Sequence[ScalingRow], tried: Sequence[Mapping[str, str]]
+    scaling: Scaling, measured: Sequence[ScalingRow], summary: Sequence[SummaryRow]
 ) -> Iterator[ScalingRow]:
     """What the other levels of the factor would bring where the least one alone was to be measured."""
+    tried = [row.point for row in summary]  # also what was measured in vain
     along, by = scaling.along, {factor: level_text(level) for factor, level in scaling.by.items()}
     levels: dict[str, Any] = {row.point[along]: row.levels[along] for row in measured}
     for row in measured if by else ():
@@ -328,16 +294,10 @@ def _times(rate: Interval, factor: Interval) -> Interval:
     """A product of two that were found apart: on a scale of ratios their distances add up as squares."""
     if rate.value is None or factor.value is None:
         return Interval()
-    reaches = [_reach(interval) for interval in (rate, factor)]
-    value = rate.value * factor.value
-    if None in reaches:
-        return Interval(value)
-    reach = math.exp(math.hypot(*(interval or 0.0 for interval in reaches)))
+    value, reaches = rate.value * factor.value, []
+    for of in (rate, factor):
+        if not of.value or not of.low or not of.high or of.low <= 0:
+            return Interval(value)
+        reaches.append(math.log(max(of.value / of.low, of.high / of.value)))
+    reach = math.exp(math.hypot(*reaches))
     return Interval(value, value / reach, value * reach)
-
-
-def _reach(bounded: Interval) -> float | None:
-    """How far the farther end of an interval is from its value, as the logarithm of a ratio."""
-    if not bounded.value or not bounded.low or not bounded.high or bounded.low <= 0:
-        return None
-    return max(math.log(bounded.value / bounded.low), math.log(bounded.high / bounded.value))

@@ -27,7 +27,7 @@ from tierbench.postprocess.schema.columns import Column, Row, columns_of
 from tierbench.postprocess.schema.rows import TRIAL_FILES, SampleRow, TrialRow
 from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.schema.tables import FILES, schema
-from tierbench.postprocess.tables.cache import Shared, keep, made_of, row_as_it_was
+from tierbench.postprocess.tables.cache import keep, made_of, row_as_it_was, shared_digest
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, compares_pairs, levels_on_axes
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
 from tierbench.postprocess.tables.over_time import over_time_record
@@ -114,7 +114,7 @@ def _readable(
     """Each trial's row and folder; one whose definition is broken is told and left out, and costs no other one."""
     errors: list[TierbenchError] = []
     made = 0
-    shared = Shared.of(run, axes, further)
+    shared = shared_digest(run, axes, further)
     for folder in folders:
         try:
             row = _row(folder, axes, further, shared)
@@ -128,7 +128,7 @@ def _readable(
         raise errors[0]
 
 
-def _row(folder: Path, axes: Sequence[Factor], further: Sequence[Column], shared: Shared) -> TrialRow:
+def _row(folder: Path, axes: Sequence[Factor], further: Sequence[Column], shared: bytes) -> TrialRow:
     """A trial's row, and its tables in its folder; made only where they are not what they would be anyway."""
     if row := row_as_it_was(folder, shared):
         return row

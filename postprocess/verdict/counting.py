@@ -51,8 +51,7 @@ def enough(trials: Iterable[TrialRow], rule: Repeats, rate: str = RATE) -> bool:
         return False
     from tierbench.postprocess.stats import mean_interval  # here: commands that need no numpy ask for verdicts
 
-    interval = mean_interval(values)
-    width = interval.relative_half_width if interval else None
+    width = mean_interval(values).relative_half_width
     return len(values) >= rule.at_most or (width is not None and 100 * width <= (rule.within_pct or 0.0))
 
 

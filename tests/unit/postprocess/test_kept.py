@@ -217,11 +217,11 @@ def test_a_trials_tables_read_nothing_that_is_not_in_the_digest(run):
 
 def test_the_runs_columns_and_pools_are_in_the_digest(run):
     axes, further = axes_of_run(run, silent), further_columns((run / names.TRIALS).iterdir())
-    shared = cache.Shared.of(run, axes, further)
+    shared = cache.shared_digest(run, axes, further)
     path = sorted(run.glob(f"trials/*/{names.TRIAL}"))[0]
     trial = json.loads(path.read_text())
     path.write_text(json.dumps({**trial, "pool": "another", "workers": ["wn99.test"]}))
-    assert cache.Shared.of(run, axes, further) != shared
+    assert cache.shared_digest(run, axes, further) != shared
     path.write_text(json.dumps(trial))
-    assert cache.Shared.of(run, axes, further) == shared
-    assert cache.Shared.of(run, axes, FILES[names.JOBS_CSV][1].__dataclass_fields__) != shared
+    assert cache.shared_digest(run, axes, further) == shared
+    assert cache.shared_digest(run, axes, FILES[names.JOBS_CSV][1].__dataclass_fields__) != shared
