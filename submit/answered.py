@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,7 +75,8 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
         if not to_come:
             open_ = f"{len(look.open)} of {len(look.comparisons)} comparisons are open {after}"
             return dataclasses.replace(decision, ended=True, sentence=open_)
-    elapsed = time.time() - min((path.stat().st_mtime for path in _begun(run, plan)), default=time.time())
+    marks = (_folder(run, trial) / names.BEGUN for trial in plan["trials"])
+    elapsed = time.time() - min((mark.stat().st_mtime for mark in marks if mark.exists()), default=time.time())
     if measured >= rule.at_least and elapsed + elapsed / measured > rule.budget_s:
         sentence = f"stopped {after}: another one would go beyond the budget of {rule.budget}"
         return dataclasses.replace(decision, spared=[trial["id"] for trial in to_come], ended=True, sentence=sentence)
@@ -99,11 +99,6 @@ def _is_over(trial: Path) -> bool:
         return (trial / names.TRIALS_CSV).stat().st_mtime_ns >= (trial / names.OUTCOME).stat().st_mtime_ns
     except FileNotFoundError:
         return False
-
-
-def _begun(run: Path, plan: dict[str, Any]) -> Iterator[Path]:
-    places = (_folder(run, trial) / names.BEGUN for trial in plan["trials"])
-    return (place for place in places if place.exists())
 
 
 def _folder(run: Path, trial: dict[str, Any]) -> Path:

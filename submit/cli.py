@@ -13,6 +13,7 @@ from tierbench.checked_text import shown
 from tierbench.errors import TierbenchError, UnmetNeed
 from tierbench.spec import suggestion
 from tierbench.submit import output
+from tierbench.submit.arguments import add_command
 
 DESCRIPTION = """\
 Tierbench turns a question about storage access into HTCondor DAGs, runs them so that the numbers
@@ -21,7 +22,6 @@ can be trusted, and hands back tables, plots and a verdict.
 
 RUNS = ("RUN", "A", "B", "FOLDER")  # what arguments are called that are run directories
 COMPLETION = """\
-examples:
   tierbench completion bash > ~/.local/share/bash-completion/completions/tierbench
   tierbench completion zsh > ~/.zsh-completions/_tierbench       a folder of your fpath
 """
@@ -82,21 +82,29 @@ def command_line(word: str = "") -> argparse.ArgumentParser:
 
         nightly.register(subcommands)
     else:
+        from tierbench.submit import clean, commands, doctor, history, init_site, listing, replication, results, watch
+        from tierbench.submit.nightly import cli as nightly
+        from tierbench.testbed import cli as testbed
+
         parser.add_argument("--version", action="version", version=f"tierbench {version()}")
-        _register_all(subcommands)
+        for part in (
+            listing,
+            init_site,
+            doctor,
+            replication,
+            commands,
+            watch,
+            results,
+            clean,
+            nightly,
+            history,
+            testbed,
+        ):
+            part.register(subcommands)
         _register_completion(subcommands, parser)
     for command in leaves(parser):
         command.add_argument("-q", "--quiet", action="store_true", help="tell results and troubles only")
     return parser
-
-
-def _register_all(subcommands: Any) -> None:
-    from tierbench.submit import clean, commands, doctor, history, init_site, listing, replication, results, watch
-    from tierbench.submit.nightly import cli as nightly
-    from tierbench.testbed import cli as testbed
-
-    for part in (listing, init_site, doctor, replication, commands, watch, results, clean, nightly, history, testbed):
-        part.register(subcommands)
 
 
 def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -111,9 +119,7 @@ def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
 
 def _register_completion(subcommands: Any, root: argparse.ArgumentParser) -> None:
     text = "Print a script by which a shell completes commands, options, and the names of experiments, sites and runs"
-    form = argparse.RawDescriptionHelpFormatter
-    parser = subcommands.add_parser("completion", help=text, description=text, epilog=COMPLETION, formatter_class=form)
-    parser.set_defaults(run=partial(_completion, root))
+    parser = add_command(subcommands, "completion", partial(_completion, root), text, examples=COMPLETION)
     parser.add_argument("shell", choices=("bash", "zsh"))
 
 

@@ -22,11 +22,10 @@ from tierbench.spec import NAMED
 from tierbench.submit import pool
 from tierbench.submit.answered import decide
 from tierbench.submit.arguments import add_command, as_json, experiment_at_site, run_directory
-from tierbench.submit.estimates import run_bytes
 from tierbench.submit.links import leave_ceilings
 from tierbench.submit.more import Asked, extension
 from tierbench.submit.output import Quiet, document, say, show, warn
-from tierbench.submit.planning import asked_experiment, expanded, ship_programs
+from tierbench.submit.planning import asked_experiment, expanded, run_bytes, ship_programs
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preflight import Finding, preflight, refuse, stopping
 from tierbench.submit.preview import as_content, preview

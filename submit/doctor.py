@@ -5,28 +5,25 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from tierbench.dags.clients import ClientFile
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.hosts import slot_problems
 from tierbench.dags.plan import expand
-from tierbench.dags.shipping import submission_problems as submission_problems
+from tierbench.dags.shipping import submission_problems
 from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, Submission, find_site
 from tierbench.spec import NAMED
 from tierbench.submit import catalogue, pool, probes
 from tierbench.submit.arguments import add_command, as_json
 from tierbench.submit.catalogue import Catalogue
-from tierbench.submit.estimates import run_bytes, run_s
 from tierbench.submit.links import links
 from tierbench.submit.output import document, say, show
 from tierbench.submit.planning import asked_experiment
 from tierbench.submit.pool import PoolError, Slots
-from tierbench.submit.preflight import MORE_SLOTS, STATES, Finding, credentials, disk_space, samplers_in_time, table
+from tierbench.submit.preflight import STATES, Finding, checks, credentials, table
 from tierbench.submit.probes import Report
-from tierbench.submit.questions import Visit, asked_conditions, contents, pools_of, used_accesses, visits
+from tierbench.submit.questions import Visit, contents, pools_of, used_accesses, visits
 
 SHOWN = ("state", "thing", "seen", "remedy", "host")  # of a finding, as JSON
 COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
@@ -51,17 +48,17 @@ def _doctor(arguments: argparse.Namespace) -> int:
     experiment = asked_experiment(arguments.experiment) if arguments.experiment else None
     if experiment:
         expand(site, experiment, {})  # an experiment that the site cannot serve at all is refused here
-    states: Counter[str] = Counter()
-    found: list[Finding] = []
+    findings: list[Finding] = []
     given = f"{arguments.experiment} --site {arguments.site}"
     for section in _sections(site, experiment, given, arguments.quick, arguments.patience):
-        states.update(finding.state for finding in section)
-        found += section
+        findings += section
         for line in table(section) if not arguments.json else ():
             show(line)
+    states = Counter(finding.state for finding in findings)
     if arguments.json:
-        content = {"findings": [{key: getattr(finding, key) for key in SHOWN} for finding in found]}
-        print(document("doctor", {"site": site.name, **content, "states": {**dict.fromkeys(STATES, 0), **states}}))
+        shown = [{key: getattr(finding, key) for key in SHOWN} for finding in findings]
+        content = {"site": site.name, "findings": shown, "states": {state: states[state] for state in STATES}}
+        print(document("doctor", content))
     else:
         show(f"{states['good']} good, {states['doubtful']} doubtful, {states['bad']} bad")
     return 1 if states["bad"] else 0
@@ -72,38 +69,40 @@ def _sections(
 ) -> Iterator[list[Finding]]:
     """The findings, part by part, each as soon as it is known."""
     yield list(_scheduler())
-    needed_s = 0.0
+    accesses = used_accesses(site, experiment)
+    used = sorted({name for access in accesses for name in pools_of(site, experiment, access)})
+    slots: dict[str, Slots] | str
+    try:
+        slots = {name: pool.matching_slots(site.pools[name].requirements) for name in used}
+        workers = {name: own.machines for name, own in slots.items()}
+    except PoolError as error:
+        slots, workers = str(error), {}
     catalogues = {folder: catalogue.fetched(site, folder) for folder in experiment.used_replicas} if experiment else {}
+    entries = {folder: files.entries for folder, files in catalogues.items() if files}
     if experiment:
         yield list(_replicas(site, experiment, given, catalogues))
-        plan = expand(site, experiment, {})
-        needed_s = run_s(plan, site, experiment)
-        yield [disk_space(run_bytes(plan, site, experiment), Path("runs"))]
-    yield list(_history())
-    yield list(credentials(used_accesses(site, experiment), needed_s))
+        whole = {
+            folder: listed for folder, listed in entries.items()
+            if listed.keys() >= {*experiment.used_replicas[folder].files}
+        }  # fmt: skip
+        yield list(checks(expand(site, experiment, workers, whole), site, experiment, slots))
+    else:
+        yield [Finding("bad", "the site's file", problem) for problem in submission_problems(site)]
+        yield list(credentials(accesses, 0.0))
+    place = default_place()
+    if place.exists() and (doubt := doubt_of_place(place)):
+        yield [Finding("doubtful", "nightly", doubt)]
     yield list(clocks_not_compared(site, experiment))
-    yield [Finding("bad", "the site's file", problem) for problem in submission_problems(site)]
-    yield [
-        Finding("bad", f"condition {name}", "the site does not offer it", "see docs/sites.md, or ask for another")
-        for name in asked_conditions(experiment)
-        if name not in site.conditions
-    ]
-    used = {name for access in used_accesses(site, experiment) for name in pools_of(site, experiment, access)}
-    try:
-        slots = {name: pool.matching_slots(site.pools[name].requirements) for name in sorted(used)}
-    except PoolError as error:
-        yield [Finding("bad", "pool", str(error), f"run this where `condor_status` answers; {LET_IN}")]
+    if isinstance(slots, str):
+        yield [Finding("bad", "pool", slots, f"run this where `condor_status` answers; {LET_IN}")]
         return
-    yield [finding for name in slots for finding in _workers(site, experiment, name, slots[name])]
-    workers = {name: matching.machines for name, matching in slots.items()}
+    yield [finding for name in slots for finding in _workers(site, name, slots[name])]
     asked = visits(site, experiment, workers)
     if experiment and not quick:
-        read = {folder: files.entries for folder, files in catalogues.items() if files}
-        for host, question in contents(site, experiment, read, workers):
+        for host, question in contents(site, experiment, entries, workers):
             asked[host].ask(question)
     there, absent = _present(asked)
-    if absent:
-        yield absent
+    yield absent
     try:
         reports = _ask(there, patience, site.submission, experiment.client_files if experiment else [])
     except PoolError as error:
@@ -112,7 +111,7 @@ def _sections(
     yield [finding for visit in there for finding in findings_of(visit, reports[visit.host])]
     yield list(clocks({host: report.clock for host, report in reports.items() if report.clock}))
     if not quick:
-        yield list(links(site, workers, asked, reports, patience, say))
+        yield list(links(site, workers, asked, reports, patience))
 
 
 def _scheduler() -> Iterator[Finding]:
@@ -129,34 +128,19 @@ def _scheduler() -> Iterator[Finding]:
     yield Finding("good", thing, f"the bindings are {bindings}, the scheduler is {scheduler}{note}")
 
 
-def _history() -> Iterator[Finding]:
-    """Whether the nights' database is where its locks hold, once there is one."""
-    place = default_place()
-    if place.exists() and (doubt := doubt_of_place(place)):
-        yield Finding("doubtful", "nightly", doubt)
-
-
 def _series(version: str) -> int:
-    major = version.partition(".")[0]
-    return int(major) if major.isdigit() else 0
+    return int(version.partition(".")[0])
 
 
-def _workers(site: Site, experiment: Experiment | None, name: str, slots: Slots) -> Iterator[Finding]:
+def _workers(site: Site, name: str, slots: Slots) -> Iterator[Finding]:
     """What the pool has of the workers that the site's file promises."""
     offer, thing = site.pools[name], f"pool {name}"
-    if not slots.total:
-        yield Finding(
-            "bad", thing, f"no slot matches {offer.requirements}",
-            "install site-configs/htcondor/50-tierbench-worker.conf on the workers, or correct pools.requirements",
-        )  # fmt: skip
+    if slots.total:
+        seen = f"{slots.total} cores on {len(slots.machines)} machines match {offer.requirements}"
+        yield Finding("good", thing, seen)
     else:
-        yield Finding(
-            "good", thing, f"{slots.total} cores on {len(slots.machines)} machines match {offer.requirements}"
-        )
-        plan = expand(site, experiment, {name: slots.machines}) if experiment else None
-        problems = slot_problems(site, experiment, plan, {name: slots.cores}) if experiment and plan else ()
-        yield from (Finding("bad", thing, problem, MORE_SLOTS) for problem in problems)
-        yield from samplers_in_time(plan, site, {name: slots}) if plan else ()
+        remedy = "install site-configs/htcondor/50-tierbench-worker.conf on the workers, or correct pools.requirements"
+        yield Finding("bad", thing, f"no slot matches {offer.requirements}", remedy)
     listed: set[str] = set(offer.workers)
     for host in sorted(listed.difference(slots.machines)):
         yield Finding("bad", thing, "in the site's list, but not in the pool", "is its startd up?", host)
@@ -203,9 +187,8 @@ def _present(asked: Mapping[str, Visit]) -> tuple[list[Visit], list[Finding]]:
 def _ask(
     there: Sequence[Visit], patience: float, submission: Submission, clients: Sequence[ClientFile]
 ) -> dict[str, Report]:
-    asked = [(visit, [question.to_json() for question in visit.questions]) for visit in there]
-    by_job = [pair for pair in asked if pair[0].via == "pool"]
-    by_ssh = [pair for pair in asked if pair[0].via == "ssh"]
+    by_job = [visit for visit in there if visit.via == "pool"]
+    by_ssh = [visit for visit in there if visit.via == "ssh"]
     if not by_job:
         return probes.over_ssh(by_ssh, patience, clients)
     with probes.submitted(by_job, submission, clients) as jobs:
@@ -215,14 +198,15 @@ def _ask(
 def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:
     """What a host's answers mean."""
     if report.trouble:
-        if visit.via == "ssh":
-            remedy = "let the user who submits log in there with a key, without a password"
-        else:
-            remedy = (
+        thing, remedy = {
+            "ssh": ("ssh", "let the user who submits log in there with a key, without a password"),
+            "pool": (
+                "slot",
                 "does the START expression there let jobs with TierbenchService = True in, and is a core free?"
-                " Raise --patience on a busy pool"
-            )
-        yield Finding("bad", "ssh" if visit.via == "ssh" else "slot", report.trouble, remedy, visit.host)
+                " Raise --patience on a busy pool",
+            ),
+        }[visit.via]
+        yield Finding("bad", thing, report.trouble, remedy, visit.host)
         return
     if visit.via == "pool":
         yield Finding("good", "slot", "takes service jobs", host=visit.host)

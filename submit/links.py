@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,10 +20,11 @@ from tierbench.errors import TierbenchError
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Sampler, Site, Submission
 from tierbench.submit import probes
+from tierbench.submit.output import say
 from tierbench.submit.pool import PoolError
 from tierbench.submit.preflight import Finding
 from tierbench.submit.probes import Jobs, Report
-from tierbench.submit.questions import Visit, pinned
+from tierbench.submit.questions import Question, Visit, pinned
 
 MEASURED_S = 5  # by the doctor
 AT_ONCE = 16
@@ -37,53 +38,14 @@ HOW = (
 )
 
 
-def links(
-    site: Site,
-    workers: Mapping[str, Sequence[str]],
-    asked: Mapping[str, Visit],
-    reports: Mapping[str, Report],
-    patience: float,
-    say: Callable[[str], None],
-) -> Iterator[Finding]:
-    """One finding for each pool: its workers receive from the storage server, all of them at once."""
-    server = site.server.host
-    for name, machines in workers.items():
-        thing = f"link to pool {name}"
-        able = [host for host in machines if _has_iperf3(asked, reports, host)][:AT_ONCE]
-        if not _has_iperf3(asked, reports, server) or asked[server].via != "pool":
-            yield _unmeasured(thing, f"no job with iperf3 can serve on {server}")
-        elif not able:
-            yield _unmeasured(thing, "no worker of it has iperf3")
-        else:
-            say(f"{thing}: iperf3 from {server} to {len(able)} workers for {MEASURED_S} s")
-            try:
-                rates = _measured(site.submission, asked[server], [asked[host] for host in able], patience, say)
-            except PoolError as error:
-                yield _unmeasured(thing, str(error))
-            else:
-                yield judged(site, thing, rates)
+@dataclass(frozen=True)
+class Line:
+    """Hosts that receive from the storage server at the same time."""
 
-
-def _has_iperf3(asked: Mapping[str, Visit], reports: Mapping[str, Report], host: str) -> bool:
-    if host not in asked or host not in reports:
-        return False
-    answers = zip(asked[host].questions, reports[host].answers, strict=False)
-    return any(question.kind == "iperf3" and answer["state"] == "good" for question, answer in answers)
-
-
-def _unmeasured(thing: str, why: str) -> Finding:
-    return Finding(
-        "doubtful", thing, f"not measured: {why}", "install iperf3 on both, and let them connect; or --quick"
-    )
-
-
-def _measured(
-    submission: Submission, server: Visit, clients: Sequence[Visit], patience: float, say: Callable[[str], None]
-) -> dict[str, float]:
-    """The rate at which each worker received, in Mb/s."""
-    with serving(submission, server, len(clients), patience + 4 * MEASURED_S, patience) as ports:
-        hosts = received(submission, clients, server.host, ports, MEASURED_S, patience, say)
-    return {name: host.mbps for name, host in hosts.items()}
+    to: str
+    role: str
+    pool: str | None
+    visits: list[Visit]
 
 
 @dataclass(frozen=True)
@@ -94,47 +56,41 @@ class Received:
     rtt_ms: float | None
 
 
-@contextmanager
-def serving(submission: Submission, server: Visit, count: int, seconds: float, patience: float) -> Iterator[list[int]]:
-    """The ports of so many iperf3 servers on a host, each for one measurement."""
-    asked = [(server, [{"ask": "serve", "count": count, "seconds": seconds}])]
-    with probes.submitted(asked, submission) as jobs:
-        yield _ports(jobs, patience)
+# -- for the doctor --------------------------------------------------------------------------------------
 
 
-def received(
-    submission: Submission,
-    clients: Sequence[Visit],
-    host: str,
-    ports: Sequence[int],
-    seconds: float,
+def links(
+    site: Site, workers: Mapping[str, Sequence[str]], asked: Mapping[str, Visit], reports: Mapping[str, Report],
     patience: float,
-    say: Callable[[str], None],
-) -> dict[str, Received]:
-    """What each of these hosts received from the server's ports, all of them at once."""
-    questions = [{"ask": "link", "host": host, "port": port, "seconds": seconds} for port in ports]
-    asked = [(visit, [question]) for visit, question in zip(clients, questions, strict=True)]
-    with probes.submitted(asked, submission) as receiving:
-        reports = receiving.wait(patience, say)
-    answers = {name: report.answers[0] for name, report in reports.items() if report.answers}
-    hosts = {name: Received(float(a["mbps"]), a.get("rtt_ms")) for name, a in answers.items() if a.get("mbps")}
-    if not hosts:
-        name, report = next(iter(reports.items()))
-        raise PoolError(f"{name}: {report.trouble or report.answers[0]['seen']}")
-    return hosts
+) -> Iterator[Finding]:  # fmt: skip
+    """One finding for each pool: its workers receive from the storage server, all of them at once."""
+    able = [host for host in asked if _has_iperf3(asked[host], reports.get(host, Report()))]
+    lines = []
+    for name, machines in workers.items():
+        to = f"link to pool {name}"
+        if visits := [asked[host] for host in machines if host in able][:AT_ONCE]:
+            lines.append(Line(to, "worker", name, visits))
+        else:
+            yield _unmeasured(to, "no worker of it has iperf3")
+    if site.server.host not in able:
+        yield from (_unmeasured(line.to, f"no job with iperf3 can serve on {site.server.host}") for line in lines)
+        return
+    for line, hosts in measured(site, lines, MEASURED_S, patience, say):
+        if isinstance(hosts, Exception):
+            yield _unmeasured(line.to, str(hosts))
+        else:
+            yield judged(site, line.to, {name: host.mbps for name, host in hosts.items()})
 
 
-def _ports(serving: Jobs, patience: float) -> list[int]:
-    """Where the server listens, as soon as it does."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        line = json_files.parse_as(dict[str, Any], serving.first_line() or "{}", "the server's first line")
-        if "ports" in line:
-            return [int(port) for port in line["ports"]]
-        if serving.all_ended:
-            break
-        serving.look()
-    raise PoolError("the server's iperf3 did not begin to listen")
+def _has_iperf3(visit: Visit, report: Report) -> bool:
+    answers = zip(visit.questions, report.answers, strict=False)
+    return any(question.kind == "iperf3" and answer["state"] == "good" for question, answer in answers)
+
+
+def _unmeasured(thing: str, why: str) -> Finding:
+    return Finding(
+        "doubtful", thing, f"not measured: {why}", "install iperf3 on both, and let them connect; or --quick"
+    )
 
 
 def judged(site: Site, thing: str, rates: Mapping[str, float]) -> Finding:
@@ -157,14 +113,76 @@ def judged(site: Site, thing: str, rates: Mapping[str, float]) -> Finding:
     return Finding("good", thing, f"{seen}; {expected}")
 
 
-@dataclass(frozen=True)
-class Line:
-    """Hosts that receive from the storage server at the same time."""
+# -- measured by jobs ------------------------------------------------------------------------------------
 
-    to: str
-    role: str
-    pool: str | None
-    visits: list[Visit]
+
+def measured(
+    site: Site, lines: Sequence[Line], seconds: float, patience: float, say: Callable[[str], None],
+    silent: Container[str] = (),
+) -> Iterator[tuple[Line, dict[str, Received] | Exception]]:  # fmt: skip
+    """What the hosts of each line received, one line after the other, or why not; `silent` are waited for less long."""
+    say(f"measuring the links with iperf3, about {len(lines) * (seconds + 3):.0f} s")
+    left = list(lines)
+    try:
+        if site.server.via != "pool":
+            raise TierbenchError(f"{site.server.host} is not in the pool, so no job can serve there")
+        count, lasts_s = sum(len(line.visits) for line in lines), len(lines) * (patience + 4 * seconds)
+        with serving(site.submission, _visit(site.server), count, lasts_s, patience) as ports:
+            for line in lines:
+                mine, ports = ports[: len(line.visits)], ports[len(line.visits) :]
+                waits_s = SILENT_S if line.to in silent else patience
+                hosts: dict[str, Received] | Exception
+                try:
+                    hosts = received(site.submission, line.visits, site.server.host, mine, seconds, waits_s, say)
+                except TierbenchError as error:
+                    hosts = error
+                left.remove(line)
+                yield line, hosts
+    except (TierbenchError, OSError) as error:
+        yield from ((line, error) for line in left)
+
+
+@contextmanager
+def serving(submission: Submission, server: Visit, count: int, seconds: float, patience: float) -> Iterator[list[int]]:
+    """The ports of so many iperf3 servers on a host, each for one measurement."""
+    question = Question("serve", "", {"count": count, "seconds": seconds})
+    with probes.submitted([replace(server, questions=[question])], submission) as jobs:
+        yield _ports(jobs, patience)
+
+
+def received(
+    submission: Submission, clients: Sequence[Visit], host: str, ports: Sequence[int], seconds: float, patience: float,
+    say: Callable[[str], None],
+) -> dict[str, Received]:  # fmt: skip
+    """What each of these hosts received from the server's ports, all of them at once."""
+    visits = [
+        replace(visit, questions=[Question("link", "", {"host": host, "port": port, "seconds": seconds})])
+        for visit, port in zip(clients, ports, strict=True)
+    ]
+    with probes.submitted(visits, submission) as receiving:
+        reports = receiving.wait(patience, say)
+    answers = {name: report.answers[0] for name, report in reports.items() if report.answers}
+    hosts = {name: Received(float(a["mbps"]), a.get("rtt_ms")) for name, a in answers.items() if a.get("mbps")}
+    if not hosts:
+        name, report = next(iter(reports.items()))
+        raise PoolError(f"{name}: {report.trouble or report.answers[0]['seen']}")
+    return hosts
+
+
+def _ports(serving: Jobs, patience: float) -> list[int]:
+    """Where the server listens, as soon as it does."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        line = json_files.parse_as(dict[str, Any], serving.first_line() or "{}", "the server's first line")
+        if "ports" in line:
+            return [int(port) for port in line["ports"]]
+        if serving.all_ended:
+            break
+        serving.look()
+    raise PoolError("the server's iperf3 did not begin to listen")
+
+
+# -- for a run -------------------------------------------------------------------------------------------
 
 
 def leave_ceilings(site: Site, plan: Plan, run: Path, say: Callable[[str], None]) -> None:
@@ -172,51 +190,37 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Callable[[str], None]
 
     What was measured there before is not lost: of several rounds the median counts.
     """
-    began = time.time_ns()
-    lines, measured, missing = list(_lines(site, plan)), [], {}
-    silent = _before(run).get("not_measured", {})
-    try:
-        server = _server(site)
-        count = sum(len(line.visits) for line in lines)
-        say(f"measuring the links with iperf3, about {len(lines) * (ROUND_S + 3)} s; --no-links leaves this out")
-        with serving(site.submission, server, count, len(lines) * PATIENCE_S, PATIENCE_S) as ports:
-            for line in lines:
-                mine, ports = ports[: len(line.visits)], ports[len(line.visits) :]
-                patience = SILENT_S if line.to in silent else PATIENCE_S
-                try:
-                    hosts = received(site.submission, line.visits, server.host, mine, ROUND_S, patience, say)
-                except TierbenchError as error:
-                    missing[line.to] = str(error)
-                    say(f"  to {line.to}: not measured: {error}")
-                else:
-                    measured.append(_record(line, hosts))
-                    say(f"  to {line.to}: {_rates_in_words(hosts)}")
-    except (TierbenchError, OSError) as error:
-        done = {line["to"] for line in measured}
-        missing = {line.to: str(error) for line in lines if line.to not in done} | missing
-        say(f"the links are not measured, the site's own [links] count: {error}")
+    began, before, lines = time.time_ns(), rounds_before(run), list(_lines(site, plan))
+    records, missing = [], {}
+    for line, hosts in measured(site, lines, ROUND_S, PATIENCE_S, say, before.get("not_measured", {})):
+        if isinstance(hosts, Exception):
+            missing[line.to] = str(hosts)
+            say(f"  to {line.to}: not measured, the site's own [links] count: {hosts}")
+            continue
+        mbps = sum(host.mbps for host in hosts.values())
+        rtt_ms = min((host.rtt_ms for host in hosts.values() if host.rtt_ms is not None), default=None)
+        among = f" among {len(hosts)} workers" if len(hosts) > 1 else ""
+        say(f"  to {line.to}: {mbps:.0f} Mb/s{among}" + (f", {rtt_ms:.1f} ms away" if rtt_ms is not None else ""))
+        each = {name: {"mbps": round(host.mbps, 3), "rtt_ms": host.rtt_ms} for name, host in hosts.items()}
+        of_line = {"to": line.to, "role": line.role, "pool": line.pool}
+        records.append({**of_line, "mbps": round(mbps, 3), "rtt_ms": rtt_ms, "hosts": each})
     content = {"format": FORMAT, "began_wall_ns": began, "ended_wall_ns": time.time_ns(), "how": HOW}
-    content |= {"from": site.server.host, "measured": measured, "not_measured": missing}
-    files.replace(run / names.CEILINGS, json.dumps(with_rounds_before(content, run), indent=1) + "\n")
+    content |= {"from": site.server.host, "measured": records, "not_measured": missing}
+    files.replace(run / names.CEILINGS, json.dumps(with_rounds_before(content, before), indent=1) + "\n")
 
 
-def _before(run: Path) -> dict[str, Any]:
+def rounds_before(run: Path) -> dict[str, Any]:
     try:
-        return dict(json_files.read_table(run / names.CEILINGS))
+        return json_files.read_table(run / names.CEILINGS)
     except (FileNotFoundError, Damaged):
         return {}
 
 
-def with_rounds_before(content: dict[str, Any], run: Path) -> dict[str, Any]:
+def with_rounds_before(content: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     """A round's content, on top of that of the rounds that the run has had."""
-    before = _before(run)
-    try:
-        lines = {str(line["to"]): line for line in before.get("measured", [])}
-    except (TypeError, KeyError):
-        return content
+    lines = {line["to"]: line for line in before.get("measured", [])}
     for line in content["measured"]:
-        earlier = lines.get(line["to"], {})
-        rounds = [*earlier.get("rounds", [earlier["mbps"]] if earlier else []), line["mbps"]]
+        rounds = [*lines.get(line["to"], {}).get("rounds", []), line["mbps"]]
         lines[line["to"]] = {**line, "mbps": median(rounds), "rounds": rounds}
     missing = {**before.get("not_measured", {}), **content["not_measured"]}
     unmeasured = {to: why for to, why in missing.items() if to not in lines}
@@ -231,36 +235,9 @@ def _lines(site: Site, plan: Plan) -> Iterator[Line]:
         if sampler.role in ("door", "gateway") and sampler.via == "pool" and sampler.is_of(accesses):
             yield Line(sampler.host, sampler.role, None, [_visit(sampler)])
     for pool, workers in plan.pools.items():
-        visits = [Visit(host, pinned(host)) for host in workers[:AT_ONCE]]
-        if visits:
+        if visits := [Visit(host, pinned(host)) for host in workers[:AT_ONCE]]:
             yield Line(f"pool {pool}", "worker", pool, visits)
-
-
-def _server(site: Site) -> Visit:
-    sampler = site.server
-    if sampler.via != "pool":
-        raise TierbenchError(f"{sampler.host} is not in the pool, so no job can serve there")
-    return _visit(sampler)
 
 
 def _visit(sampler: Sampler) -> Visit:
     return Visit(sampler.host, sampler.requirements or pinned(sampler.host))
-
-
-def _record(line: Line, hosts: dict[str, Received]) -> dict[str, Any]:
-    rtts = [host.rtt_ms for host in hosts.values() if host.rtt_ms is not None]
-    return {
-        "to": line.to,
-        "role": line.role,
-        "pool": line.pool,
-        "mbps": round(sum(host.mbps for host in hosts.values()), 3),
-        "rtt_ms": min(rtts, default=None),
-        "hosts": {name: {"mbps": round(host.mbps, 3), "rtt_ms": host.rtt_ms} for name, host in hosts.items()},
-    }
-
-
-def _rates_in_words(hosts: dict[str, Received]) -> str:
-    total = sum(host.mbps for host in hosts.values())
-    rtts = [host.rtt_ms for host in hosts.values() if host.rtt_ms is not None]
-    among = f" among {len(hosts)} workers" if len(hosts) > 1 else ""
-    return f"{total:.0f} Mb/s{among}" + (f", {min(rtts):.1f} ms away" if rtts else "")

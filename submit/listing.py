@@ -63,32 +63,23 @@ def _shown(experiment: Experiment, asked: str) -> Iterator[str]:
     yield experiment.name
     yield experiment.question
     yield ""
-    for factor, levels in _varied(experiment).items():
-        yield f"  {factor}: {', '.join(map(level_text, levels))}"
-    yield f"  repeated: {experiment.repeats}"
-    for condition, value in experiment.conditions.items():
-        yield f"  arranged for all of it: {condition} {level_text(value)}"
-    yield ""
-    yield f"  sites that offer it: {', '.join(_offering(experiment)) or 'none that is known here'}"
-    for paper in dict.fromkeys(claim.paper for claim in experiment.claims):
-        yield f"  beside it: what was found in {paper}"
-    yield f"  file: {find_definition('experiment', SHIPPED, asked)}"
-
-
-def _varied(experiment: Experiment) -> dict[str, list[Level]]:
     uses = list(experiment.uses())
-    return {
+    factors: dict[str, list[Level]] = {
         "access": list(dict.fromkeys(use.access for use in uses)),
         "workload": list(dict.fromkeys(f"{use.name} ({use.workload.client})" for use in uses)),
         "jobs": sorted({jobs for use in uses for jobs in use.batches}),
         **{axis.name: list(axis.levels) for axis in experiment.axes},
     }
-
-
-def _offering(experiment: Experiment) -> Iterator[str]:
-    """The sites that have each of its ways, and each condition that it arranges."""
-    uses = list(experiment.uses())
-    ways, conditions = {use.access for use in uses}, {name for use in uses for name in use.conditions}
-    for name, site in _sites().items():
-        if ways <= set(site.access) and conditions <= set(site.conditions):
-            yield name
+    for factor, levels in factors.items():
+        yield f"  {factor}: {', '.join(map(level_text, levels))}"
+    yield f"  repeated: {experiment.repeats}"
+    for condition, value in experiment.conditions.items():
+        yield f"  arranged for all of it: {condition} {level_text(value)}"
+    yield ""
+    accesses, conditions = {use.access for use in uses}, {name for use in uses for name in use.conditions}
+    sites = _sites().items()
+    offering = [name for name, site in sites if accesses <= set(site.access) and conditions <= set(site.conditions)]
+    yield f"  sites that offer it: {', '.join(offering) or 'none that is known here'}"
+    for paper in dict.fromkeys(claim.paper for claim in experiment.claims):
+        yield f"  beside it: what was found in {paper}"
+    yield f"  file: {find_definition('experiment', SHIPPED, asked)}"

@@ -76,19 +76,10 @@ def show(text: str) -> None:
     print(coloured(text, sys.stdout), flush=True)
 
 
-def _narrow() -> bool:
-    """Whether JSON has to escape what the standard output has no character for."""
-    return "utf" not in (sys.stdout.encoding or "utf").lower()
-
-
-def document(about: str, content: Mapping[str, Any]) -> str:
-    """A result as JSON; its first keys say what it is."""
-    return json.dumps({"tierbench": about, "format": FORMAT, **content}, indent=1, ensure_ascii=_narrow())
-
-
-def object_line(about: str, content: Mapping[str, Any]) -> str:
-    """One object on a line, of several that come one by one."""
-    return json.dumps({"tierbench": about, "format": FORMAT, **content}, ensure_ascii=_narrow())
+def document(about: str, content: Mapping[str, Any], indent: int | None = 1) -> str:
+    """A result as JSON, on one line if it is not indented; its first keys say what it is."""
+    narrow = "utf" not in (sys.stdout.encoding or "utf").lower()  # and lacks characters, so these are escaped
+    return json.dumps({"tierbench": about, "format": FORMAT, **content}, indent=indent, ensure_ascii=narrow)
 
 
 def coloured(text: str, stream: TextIO) -> str:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sysconfig
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,30 +62,28 @@ class Machine:
 
 def all_machines() -> list[Machine]:
     """The pool's machines, by their names."""
-    networks: dict[str, str] = {}
-    with plain_errors("ask the pool for its machines") as htcondor2:
-        for ad in htcondor2.Collector().query(htcondor2.AdTypes.Startd, "true", ["Machine", "TierbenchNetwork"]):
-            networks[_host(ad["Machine"])] = str(ad.get("TierbenchNetwork", ""))
+    ads = _startds("true", ["Machine", "TierbenchNetwork"])
+    networks = {_host(ad["Machine"]): str(ad.get("TierbenchNetwork", "")) for ad in ads}
     cores = matching_slots("true").cores
     return [Machine(host, cores.get(host, 0), networks[host]) for host in sorted(networks)]
 
 
 def matching_slots(requirements: str) -> Slots:
     """The cores of the pool that a job with these requirements could ever get."""
+    # Dynamic slots are parts of the partitionable ones, which count all cores.
+    attributes = ["Machine", "PartitionableSlot", "TotalSlotCpus", "DetectedCpus"]
+    ads = _startds(f"({requirements}) && DynamicSlot =!= True", attributes)
+    cores: Counter[str] = Counter()
+    for ad in ads:
+        # A slot that cannot be divided takes one job, however many cores it has.
+        cores[_host(ad["Machine"])] += int(ad.get("TotalSlotCpus", 0)) if ad.get("PartitionableSlot") else 1
+    detected = {str(_host(ad["Machine"])): int(ad["DetectedCpus"]) for ad in ads if ad.get("DetectedCpus")}
+    return Slots(dict(cores), detected)
+
+
+def _startds(constraint: str, attributes: list[str]) -> list[Any]:
     with plain_errors("ask the pool for its slots") as htcondor2:
-        # Dynamic slots are parts of the partitionable ones, which count all cores.
-        constraint = f"({requirements}) && DynamicSlot =!= True"
-        ads = htcondor2.Collector().query(
-            htcondor2.AdTypes.Startd, constraint, ["Machine", "PartitionableSlot", "TotalSlotCpus", "DetectedCpus"]
-        )
-        cores: Counter[str] = Counter()
-        for ad in ads:
-            # A slot that cannot be divided takes one job, however many cores it has.
-            cores[_host(ad["Machine"])] += int(ad.get("TotalSlotCpus", 0)) if ad.get("PartitionableSlot") else 1
-        detected: dict[str, int] = {
-            _host(ad["Machine"]): int(ad["DetectedCpus"]) for ad in ads if ad.get("DetectedCpus")
-        }
-        return Slots(dict(cores), detected)
+        return list(htcondor2.Collector().query(htcondor2.AdTypes.Startd, constraint, attributes))
 
 
 def _host(machine: str) -> Host:
@@ -101,7 +99,7 @@ def versions() -> tuple[str, str]:
     with plain_errors("ask the scheduler for its version") as htcondor2:
         schedds = htcondor2.Collector().locateAll(htcondor2.DaemonType.Schedd)
         here = htcondor2.Collector().locate(htcondor2.DaemonType.Schedd)
-        version = here.get("CondorVersion") or schedds[0].get("CondorVersion", "unknown")
+        version = here.get("CondorVersion") or schedds[0]["CondorVersion"]
         return htcondor2.version().split()[1], str(version).split()[1]
 
 
@@ -125,34 +123,43 @@ def have_command_on_path() -> None:
         os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{command.parent}"
 
 
+def jobs(constraint: str, attributes: list[str]) -> list[dict[str, Any]]:
+    """What the queue holds of some jobs."""
+    with plain_errors("ask the scheduler for its queue") as htcondor2:
+        return [dict(ad) for ad in htcondor2.Schedd().query(constraint, attributes)]
+
+
 def in_queue(cluster: int) -> bool:
     """Whether a submitted DAG, or the DAG of a trial that it has started, is still in the queue."""
-    with plain_errors("ask the scheduler for its queue") as htcondor2:
-        constraint = f"ClusterId == {cluster} || DAGManJobId =?= {cluster}"
-        return bool(htcondor2.Schedd().query(constraint, ["ClusterId"]))
+    return bool(jobs(f"ClusterId == {cluster} || DAGManJobId =?= {cluster}", ["ClusterId"]))
+
+
+def act(action: str, constraint: str, reason: str) -> None:
+    """Hold, Release, Remove or RemoveX jobs."""
+    with plain_errors(f"{action.lower()} jobs ({constraint})") as htcondor2:
+        htcondor2.Schedd().act(getattr(htcondor2.JobAction, action), constraint, reason=reason)
 
 
 def remove(cluster: int, reason: str) -> None:
     """Remove a submitted DAG; DAGMan then removes its jobs and runs its final nodes."""
-    with plain_errors(f"remove job {cluster}") as htcondor2:
-        htcondor2.Schedd().act(htcondor2.JobAction.Remove, f"ClusterId == {cluster}", reason=reason)
+    act("Remove", f"ClusterId == {cluster}", reason)
 
 
 def forget(cluster: int) -> list[int]:
     """Take a DAG and all that it has started out of the queue, whether or not they have ended; their clusters."""
-    with plain_errors(f"forget job {cluster}") as htcondor2:
-        schedd = htcondor2.Schedd()
-        family, parents = {cluster}, {cluster}
-        while parents:  # a DAG's jobs name it, and the DAGs of trials are such jobs
-            of_these = " || ".join(f"DAGManJobId =?= {parent}" for parent in sorted(parents))
-            parents = {int(job["ClusterId"]) for job in schedd.query(of_these, ["ClusterId"])} - family
-            family |= parents
-        those = " || ".join(f"ClusterId == {each}" for each in sorted(family))
-        left = sorted({int(job["ClusterId"]) for job in schedd.query(those, ["ClusterId"])})
-        if left:
-            schedd.act(htcondor2.JobAction.Remove, those, reason="tierbench stop")
-            schedd.act(htcondor2.JobAction.RemoveX, those, reason="tierbench stop")
-        return left
+
+    def clusters(constraints: Iterable[str]) -> set[int]:
+        return {int(job["ClusterId"]) for job in jobs(" || ".join(constraints), ["ClusterId"])}
+
+    family, parents = {cluster}, {cluster}
+    while parents:  # a DAG's jobs name it, and the DAGs of trials are such jobs
+        parents = clusters(f"DAGManJobId =?= {parent}" for parent in sorted(parents)) - family
+        family |= parents
+    those = [f"ClusterId == {each}" for each in sorted(family)]
+    left = sorted(clusters(those))
+    for action in ("Remove", "RemoveX") if left else ():
+        act(action, " || ".join(those), "tierbench stop")
+    return left
 
 
 def setting(name: str) -> str:
@@ -165,15 +172,3 @@ def submit(description: str) -> int:
     """Submit the text of a submit file; the number of its cluster."""
     with plain_errors("submit a job") as htcondor2:
         return int(htcondor2.Schedd().submit(htcondor2.Submit(description)).cluster())
-
-
-def jobs(constraint: str, attributes: list[str]) -> list[dict[str, Any]]:
-    """What the queue holds of some jobs."""
-    with plain_errors("ask the scheduler for its queue") as htcondor2:
-        return [dict(ad) for ad in htcondor2.Schedd().query(constraint, attributes)]
-
-
-def act(action: str, constraint: str, reason: str) -> None:
-    """Hold, Release or Remove jobs."""
-    with plain_errors(f"{action.lower()} jobs") as htcondor2:
-        htcondor2.Schedd().act(getattr(htcondor2.JobAction, action), constraint, reason=reason)

@@ -16,7 +16,7 @@ from tierbench.dags.levels import PAIR
 from tierbench.dags.plan import Plan
 from tierbench.errors import UnmetNeed
 from tierbench.site_configs.site import Access, Site
-from tierbench.submit.estimates import OVERHEAD_S, run_bytes, run_s, trial_s
+from tierbench.submit.planning import OVERHEAD_S, run_bytes, run_s, trial_s
 from tierbench.submit.pool import Slots
 from tierbench.submit.questions import REMEDIES, used_accesses
 from tierbench.submit.trial.disk_reserve import free_bytes
@@ -29,7 +29,6 @@ HOSTS_SHOWN = 4
 CLIENTS_PER_CORE = 100  # beside a sampler of the usual priority
 SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")
 JSON_WEB_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.")
-MORE_SLOTS = "make the batches smaller, or have the workers advertise more (NUM_CPUS)"
 
 
 @dataclass(frozen=True)
@@ -67,26 +66,26 @@ def table(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def preflight(
-    plan: Plan,
-    site: Site,
-    experiment: Experiment,
-    slots: dict[str, Slots] | str,
-    given: str,
+    plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, given: str,
     directory: Path = Path("runs"),
-) -> list[Finding]:
+) -> list[Finding]:  # fmt: skip
     """All that is not good; `slots` are the live pool's, or why it was not asked; `given` is what the user typed."""
-    findings = [
-        *enough_slots(plan, site, experiment, slots),
-        *long_enough(plan, site, experiment),
-        *samplers_in_time(plan, site, slots),
-        *comparison(plan),
-        *replicas_there(plan, given),
-        *checksums(plan, experiment),
-        *credentials(used_accesses(site, experiment), run_s(plan, site, experiment)),
-        *open_secrets(site, experiment),
-        disk_space(run_bytes(plan, site, experiment), directory),
-    ]
+    findings = (*replicas_there(plan, given), *checks(plan, site, experiment, slots, directory))
     return [finding for finding in findings if finding.state != "good"]
+
+
+def checks(
+    plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, directory: Path = Path("runs")
+) -> Iterator[Finding]:
+    """What is looked at before a run, and by the doctor."""
+    yield from enough_slots(plan, site, experiment, slots)
+    yield from long_enough(plan, site, experiment)
+    yield from samplers_in_time(plan, site, slots)
+    yield from comparison(plan)
+    yield from checksums(plan, experiment)
+    yield from credentials(used_accesses(site, experiment), run_s(plan, site, experiment))
+    yield from open_secrets(site, experiment)
+    yield disk_space(run_bytes(plan, site, experiment), directory)
 
 
 def stopping(findings: Iterable[Finding], anyway: bool = False) -> list[Finding]:
@@ -108,8 +107,8 @@ def enough_slots(plan: Plan, site: Site, experiment: Experiment, slots: dict[str
         yield Finding("doubtful", "the live pool", f"was not asked: {slots}")
         return
     cores = {name: slots[name].cores for name in plan.pools}
-    for problem in slot_problems(site, experiment, plan, cores):
-        yield Finding("bad", "slots", problem, MORE_SLOTS)
+    remedy = "make the batches smaller, or have the workers advertise more (NUM_CPUS)"
+    yield from (Finding("bad", "slots", problem, remedy) for problem in slot_problems(site, experiment, plan, cores))
 
 
 def samplers_in_time(plan: Plan, site: Site, slots: dict[str, Slots] | str) -> Iterator[Finding]:
@@ -141,13 +140,14 @@ def long_enough(plan: Plan, site: Site, experiment: Experiment) -> Iterator[Find
     # Here and not above: it loads numpy, which takes a while and which other commands do not need.
     from tierbench.postprocess.verdict.sampling_rules import few_samples
 
-    if plan.scale != 1 or experiment.measure == "operations" or few_samples.limits.suspect is None:
+    limit = few_samples.limits.suspect
+    if plan.scale != 1 or experiment.measure == "operations" or limit is None:
         return
     shares = []
     for trial in plan.trials:
         reading_s = trial_s(plan, site, experiment, trial) - OVERHEAD_S
         period_s = experiment.at(trial.configuration.levels).sample_period_s
-        if 0 < reading_s < 100 * period_s / few_samples.limits.suspect:
+        if 0 < reading_s < 100 * period_s / limit:
             shares.append((100 * period_s / reading_s, reading_s, period_s))
     if shares:
         share, reading_s, period_s = max(shares)
@@ -155,8 +155,8 @@ def long_enough(plan: Plan, site: Site, experiment: Experiment) -> Iterator[Find
             "doubtful", "length of trials",
             f"at the links' full rate {len(shares)} trials are too short: the shortest reads for {reading_s:.1f} s,"
             f" of which a sampling period of {period_s:g} s is {share:.0f} %"
-            f" (verdict: {few_samples.name}, {few_samples.limits.suspect:g} %)",
-            f"make size_mb {math.ceil(share / few_samples.limits.suspect)} times as large, or sample_period_s shorter",
+            f" (verdict: {few_samples.name}, {limit:g} %)",
+            f"make size_mb {math.ceil(share / limit)} times as large, or sample_period_s shorter",
         )  # fmt: skip
 
 

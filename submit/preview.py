@@ -10,7 +10,7 @@ from tierbench.dags.levels import level_text
 from tierbench.dags.plan import Plan, Trial
 from tierbench.dags.trial_settings import Until, most_repeats
 from tierbench.site_configs.site import Site
-from tierbench.submit.estimates import run_s, trial_s
+from tierbench.submit.planning import run_s, trial_s
 from tierbench.submit.pool import Slots
 from tierbench.submit.preflight import Finding
 

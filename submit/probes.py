@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,10 +17,12 @@ from typing import Any
 
 from tierbench import json_files
 from tierbench.dags.clients import ClientFile, as_parts
+from tierbench.files import poll
 from tierbench.json_files import Damaged
 from tierbench.single_file_script import single_file
 from tierbench.site_configs.site import Submission
 from tierbench.submit import pool
+from tierbench.submit.output import warn
 from tierbench.submit.pool import PoolError, plain_errors
 from tierbench.submit.questions import Visit
 
@@ -89,25 +90,24 @@ def clock(sent: float, begin: float, end: float, received: float) -> Clock:
 class Jobs:
     """A cluster of probes in the queue, with a directory of its own."""
 
-    def __init__(self, directory: Path, hosts: Sequence[str], cluster: int, log: Any) -> None:
-        self._directory, self.hosts, self._cluster, self._log = directory, hosts, cluster, log
+    def __init__(self, directory: Path, hosts: Sequence[str], log: Any) -> None:
+        self._directory, self.hosts, self._log = directory, hosts, log
         self._ended: dict[int, str] = {}
         self._begun: set[int] = set()
 
     def wait(self, seconds: float, say: Callable[[str], None]) -> dict[str, Report]:
         """The reports of all that come within so many seconds."""
         begin = last = time.monotonic()
-        while len(self._ended) < len(self.hosts) and (elapsed := time.monotonic() - begin) < seconds:
+        while not self.all_ended and (elapsed := time.monotonic() - begin) < seconds:
             before = len(self._ended)
             self.look()
-            news = len(self._ended) != before
-            if elapsed > QUIET_SECONDS and (news or time.monotonic() - last > SAY_EVERY_SECONDS):
+            news = len(self._ended) != before or time.monotonic() - last > SAY_EVERY_SECONDS
+            if elapsed > QUIET_SECONDS and news and not self.all_ended:
                 last = time.monotonic()
                 missing = [host for number, host in enumerate(self.hosts) if number not in self._ended]
-                if missing:
-                    waiting = f"{', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
-                    done = f"{len(self._ended)} of {len(self.hosts)} hosts have answered"
-                    say(f"{done}, waiting for {waiting}; at most {seconds - elapsed:.0f} s more")
+                waiting = f"{', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
+                done = f"{len(self._ended)} of {len(self.hosts)} hosts have answered"
+                say(f"{done}, waiting for {waiting}; at most {seconds - elapsed:.0f} s more")
         return {host: self._report(number, seconds) for number, host in enumerate(self.hosts)}
 
     def look(self) -> None:
@@ -122,7 +122,7 @@ class Jobs:
                 elif event.type in (kind.JOB_HELD, kind.JOB_ABORTED):
                     words = event.get("HoldReason") or event.get("Reason") or "removed"
                     self._ended[event.proc] = f"its probe was put on hold: {words}"
-                if len(self._ended) == len(self.hosts):
+                if self.all_ended:
                     return
 
     @property
@@ -174,9 +174,7 @@ def submit_file(directory: Path, submission: Submission) -> str:
 
 
 @contextmanager
-def submitted(
-    asked: Sequence[tuple[Visit, list[dict[str, Any]]]], submission: Submission, clients: Iterable[ClientFile] = ()
-) -> Iterator[Jobs]:
+def submitted(visits: Sequence[Visit], submission: Submission, clients: Iterable[ClientFile] = ()) -> Iterator[Jobs]:
     """Probes in the queue, one for each host with its questions; afterwards neither they nor their files are left."""
     with tempfile.TemporaryDirectory(prefix="tierbench-doctor-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
@@ -184,52 +182,42 @@ def submitted(
         (directory / "probe.py").write_text(script(clients), encoding="utf-8")
         (directory / "probe.py").chmod(0o755)
         (directory / "jobs.log").touch()
-        for number, (_, questions) in enumerate(asked):
+        items = []
+        for number, visit in enumerate(visits):
             (directory / str(number)).mkdir()
             file = directory / str(number) / "questions.json"
-            file.write_text(json.dumps(questions))
+            file.write_text(json.dumps([question.to_json() for question in visit.questions]))
             # Newer than any access, so that each access is noted: the usual "relatime" notes the first only.
             os.utime(file, (time.time(), time.time() + FORGOTTEN_SECONDS))
+            # Of a file that is not there its probe says so itself; it would be held for it.
+            readable = ", ".join(file for file in visit.files if os.access(file, os.R_OK))
+            items.append({"pinned": visit.requirements, "files": readable})
         with plain_errors("submit the probes") as htcondor2:
             log = htcondor2.JobEventLog(str(directory / "jobs.log"))
             description = htcondor2.Submit(submit_file(directory, submission))
-            items = iter([{"pinned": visit.requirements, "files": _there(visit)} for visit, _ in asked])
-            cluster = int(htcondor2.Schedd().submit(description, itemdata=items).cluster())
+            cluster = int(htcondor2.Schedd().submit(description, itemdata=iter(items)).cluster())
         try:
-            yield Jobs(directory, [visit.host for visit, _ in asked], cluster, log)
+            yield Jobs(directory, [visit.host for visit in visits], log)
         finally:
-            _remove(cluster)
+            try:
+                pool.remove(cluster, "tierbench doctor has ended")
+                poll(lambda: not pool.in_queue(cluster), REMOVAL_SECONDS)  # so that the files can go
+            except PoolError as error:
+                warn(f"tierbench: {error}; `condor_rm {cluster}` removes the probes")
 
 
-def _there(visit: Visit) -> str:
-    """The files that a probe is to show, or it says itself that it has none of them; without them it is not held."""
-    return ", ".join(file for file in visit.files if os.access(file, os.R_OK))
-
-
-def _remove(cluster: int) -> None:
-    """Have nothing left in the queue, so that the files can go."""
-    try:
-        pool.remove(cluster, "tierbench doctor has ended")
-        deadline = time.monotonic() + REMOVAL_SECONDS
-        while pool.in_queue(cluster) and time.monotonic() < deadline:
-            time.sleep(0.2)
-    except PoolError as error:
-        print(f"tierbench: {error}; `condor_rm {cluster}` removes the probes", file=sys.stderr)
-
-
-def over_ssh(
-    asked: Sequence[tuple[Visit, list[dict[str, Any]]]], seconds: float, clients: Iterable[ClientFile] = ()
-) -> dict[str, Report]:
+def over_ssh(visits: Sequence[Visit], seconds: float, clients: Iterable[ClientFile] = ()) -> dict[str, Report]:
     """The reports of hosts that are not in the pool, asked all at once."""
     text = script(clients)
     with ThreadPoolExecutor(16) as threads:
-        reports = threads.map(lambda pair: _over_ssh(pair[0].host, text, pair[1], seconds), asked)
-        return {visit.host: report for (visit, _), report in zip(asked, reports, strict=True)}
+        reports = threads.map(lambda visit: _over_ssh(visit, text, seconds), visits)
+        return {visit.host: report for visit, report in zip(visits, reports, strict=True)}
 
 
-def _over_ssh(host: str, text: str, questions: list[dict[str, Any]], seconds: float) -> Report:
-    remote = f"python3 - {shlex.quote(json.dumps(questions))}"
-    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, remote]
+def _over_ssh(visit: Visit, text: str, seconds: float) -> Report:
+    questions = json.dumps([question.to_json() for question in visit.questions])
+    remote = f"python3 - {shlex.quote(questions)}"
+    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", visit.host, remote]
     sent = time.time()
     try:
         result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=seconds, check=False)

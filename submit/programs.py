@@ -16,6 +16,7 @@ from pathlib import Path
 from tierbench.errors import UnmetNeed
 from tierbench.wrappers.clients.root import find_root_executable
 
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?")  # which C++ takes as it is
 PROGRAM = ".C"  # what a source is called from which a program is made
 LIBRARIES = ("Core", "RIO", "Tree", "TreePlayer", "Net", "Hist", "MathCore", "GenVector", "Thread")
 INTERPRETED = "workers will interpret them, which takes several times the CPU"
@@ -40,7 +41,7 @@ def ship(sources: Sequence[Path], directory: Path) -> str:
         cache = _compiled(sources)
     except NotCompiled as reason:
         return f"ROOT programs are not compiled ({reason}); {INTERPRETED}"
-    built = _programs(sources)
+    built = [source.stem for source in sources if source.suffix == PROGRAM]
     for program in built:
         shutil.copy2(cache / program, directory)
     return f"{' and '.join(built)} compiled for ROOT {find_root().version}"
@@ -51,12 +52,8 @@ def command(source: Path, arguments: Sequence[str | float]) -> list[str]:
     try:
         return [str(_compiled([source]) / source.stem), *map(str, arguments)]
     except NotCompiled:
-        call = ",".join(json.dumps(_number(argument)) for argument in arguments)
+        call = ",".join(text if NUMBER.fullmatch(text) else json.dumps(text) for text in map(str, arguments))
         return [find_root().executable, "-l", "-b", "-q", f"{source}({call})"]
-
-
-def _programs(sources: Iterable[Path]) -> list[str]:
-    return [source.stem for source in sources if source.suffix == PROGRAM]
 
 
 def find_root() -> Root:
@@ -78,18 +75,16 @@ def find_root() -> Root:
 def _wheel(home: Path) -> Root:
     """CERN's wheel: its root-config does not work, and its bundled libraries are found only if told where."""
     library = home / "lib"
+    # ROOT's own version, as it writes it; that of the wheel is another.
+    header = (home / "include/ROOT/RVersion.hxx").read_text(encoding="utf-8")
+    numbers = dict(re.findall(r"#define ROOT_VERSION_(MAJOR|MINOR|PATCH) +(\d+)", header))
+    version = f"{numbers['MAJOR']}.{int(numbers['MINOR']):02d}.{int(numbers['PATCH']):02d}"
     flags = (
         "-O2", "-std=c++17", "-pthread", f"-I{home / 'include'}", f"-L{library}",
         f"-Wl,-rpath,{library}", f"-Wl,-rpath-link,{home.parent / 'root.libs'}",
         *(f"-l{name}" for name in LIBRARIES),
     )  # fmt: skip
-    return Root(str(home / "bin/root.exe"), _version(home / "include/ROOT/RVersion.hxx"), flags)
-
-
-def _version(header: Path) -> str:
-    """ROOT's own version, as it writes it; that of the wheel is another."""
-    numbers = dict(re.findall(r"#define ROOT_VERSION_(MAJOR|MINOR|PATCH) +(\d+)", header.read_text(encoding="utf-8")))
-    return f"{numbers['MAJOR']}.{int(numbers['MINOR']):02d}.{int(numbers['PATCH']):02d}"
+    return Root(str(home / "bin/root.exe"), version, flags)
 
 
 def _installed(configuration: str) -> Root:
@@ -120,8 +115,9 @@ def _compiled(sources: Iterable[Path]) -> Path:
             partial.mkdir()
             for name, text in texts.items():
                 (partial / name).write_text(text, encoding="utf-8")
-            for program in _programs(map(Path, texts)):
-                _compile(partial, program, root)
+            for name in texts:
+                if name.endswith(PROGRAM):
+                    _compile(partial, name, root)
             try:
                 partial.rename(cache)
             except OSError:
@@ -130,18 +126,9 @@ def _compiled(sources: Iterable[Path]) -> Path:
     return cache
 
 
-def _compile(directory: Path, program: str, root: Root) -> None:
-    source = program + PROGRAM
-    command = ["g++", "-x", "c++", source, "-x", "none", "-o", program, *root.flags]
+def _compile(directory: Path, source: str, root: Root) -> None:
+    command = ["g++", "-x", "c++", source, "-x", "none", "-o", source.removesuffix(PROGRAM), *root.flags]
     result = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     if result.returncode:
         complaint = (result.stderr.strip().splitlines() or ["no message"])[0]
         raise NotCompiled(f"{source} does not compile against ROOT {root.version}: {complaint}")
-
-
-def _number(argument: str | float) -> str | float:
-    """An argument as C++ takes it: numbers are not texts there."""
-    try:
-        return float(argument)
-    except ValueError:
-        return argument

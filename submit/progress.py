@@ -28,6 +28,7 @@ from tierbench.submit.trial.dagman import LOCK, at_work, is_held
 from tierbench.trials import SKIPPED, Outcome, Wait
 
 FIRST = 3  # trials that are INVALID for one reason, before there is another one, say that others will be
+EVENT = re.compile(r'"event": "(\w+)"')
 NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
@@ -233,8 +234,9 @@ def _progress(directory: Path, name: str, jobs: int) -> TrialProgress:
     if outcome:
         state, reasons = outcome.state, tuple(outcome.reasons)
         return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, state, reasons, outcome.again)
-    if _waits_ahead(directory):
-        return TrialProgress(directory, name, jobs, Stage.WAITING)
+    ahead = directory.parent.parent / names.AHEAD
+    if ahead.exists() and files.read_text(ahead) == directory.name and not (directory / names.BEGUN).exists():
+        return TrialProgress(directory, name, jobs, Stage.WAITING)  # its jobs are started, and it waits for its turn
     if not (directory / names.CLIENTS_LOG).is_file():
         stage = Stage.FLUSHING if any((directory / names.FLUSH).iterdir()) else Stage.WAITING
         return TrialProgress(directory, name, jobs, stage)
@@ -243,15 +245,6 @@ def _progress(directory: Path, name: str, jobs: int) -> TrialProgress:
     reading = (directory / names.GO).is_file() or any("go" in said for said in events)
     stage = Stage.READING if reading else Stage.GATHERING
     return TrialProgress(directory, name, jobs, stage, ready, done, waiting_for=_waiting_for(directory))
-
-
-def _waits_ahead(directory: Path) -> bool:
-    """Whether its jobs are started, and its turn has not come."""
-    try:
-        waiting = files.read_text(directory.parent.parent / names.AHEAD)
-    except FileNotFoundError:
-        return False
-    return waiting == directory.name and not (directory / names.BEGUN).exists()
 
 
 def _waiting_for(directory: Path) -> str:
@@ -266,13 +259,6 @@ def _waiting_for(directory: Path) -> str:
 def _events(output: Path) -> set[str]:
     """The kinds of records that a client has written so far."""
     try:
-        lines = files.read_text(output).splitlines()
+        return set(EVENT.findall(files.read_text(output)))
     except FileNotFoundError:
         return set()
-    kinds = set()
-    for line in lines:
-        try:
-            kinds.add(str(json_files.parse_as(dict[str, Any], line, "a record").get("event")))
-        except Damaged:  # a line that is still being written
-            continue
-    return kinds

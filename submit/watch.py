@@ -14,9 +14,8 @@ from typing import Any, TextIO
 from tierbench import names
 from tierbench.checked_text import printable
 from tierbench.postprocess.verdict.counting import INVALID, VALID
-from tierbench.submit import output
 from tierbench.submit.arguments import add_command, as_json, run_directory
-from tierbench.submit.output import coloured, fitting, object_line
+from tierbench.submit.output import coloured, document, fitting, show
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Judged, Run, Stage, TrialProgress, hopeless
 from tierbench.submit.trial.trial_monitor import SENT, counted, last_samples
@@ -239,7 +238,7 @@ class ObjectView:
         """Nothing is left on the screen."""
 
     def _put(self, content: dict[str, Any]) -> None:
-        self._out.write(object_line("watch", {"wall_s": round(time.time(), 3), **content}) + "\n")
+        self._out.write(document("watch", {"wall_s": round(time.time(), 3), **content}, indent=None) + "\n")
         self._out.flush()
 
 
@@ -301,9 +300,9 @@ def _status(arguments: argparse.Namespace) -> int:
             "lost": lost(run, trials),
             "trials": [trial.as_record() for trial in trials],
         }
-        print(output.document("status", content))
+        print(document("status", content))
     else:
-        output.show("\n".join([*_lines(trials), *filter(None, [lost(run, trials)])]))
+        show("\n".join([*_lines(trials), *filter(None, [lost(run, trials)])]))
     return 0
 
 

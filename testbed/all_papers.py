@@ -17,7 +17,7 @@ from tierbench.dags.trial_settings import least_repeats, most_repeats
 from tierbench.errors import TierbenchError
 from tierbench.site_configs.site import load_site
 from tierbench.spec import find_definition
-from tierbench.submit.estimates import run_s
+from tierbench.submit.planning import run_s
 from tierbench.submit.preview import MAKE_MBPS
 from tierbench.submit.progress import Run, Stage
 from tierbench.testbed.offered import offered

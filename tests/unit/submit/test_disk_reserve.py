@@ -13,7 +13,7 @@ from tierbench.dags.plan import expand
 from tierbench.errors import UnmetNeed
 from tierbench.site_configs.site import find_site
 from tierbench.submit import preflight
-from tierbench.submit.estimates import run_bytes
+from tierbench.submit.planning import run_bytes
 from tierbench.submit.trial import disk_reserve
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}

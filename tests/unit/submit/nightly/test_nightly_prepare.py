@@ -17,7 +17,7 @@ from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
 from tierbench.submit import links
-from tierbench.submit.links import with_rounds_before
+from tierbench.submit.links import rounds_before, with_rounds_before
 from tierbench.submit.nightly.prepare import of_a_night
 from tierbench.submit.nightly.setup import choose_control, variant
 from tierbench.submit.pool import PoolError
@@ -83,6 +83,6 @@ def test_of_several_looks_at_a_link_the_median_counts(tmp_path: Path) -> None:
     for mbps in (900.0, 100.0, 880.0):
         line = {"to": "pool public", "role": "worker", "pool": "public", "mbps": mbps, "rtt_ms": 14.0, "hosts": {}}
         content = {"began_wall_ns": 1, "measured": [line], "not_measured": {"x": "why"}}
-        (tmp_path / names.CEILINGS).write_text(json.dumps(with_rounds_before(content, tmp_path)))
+        (tmp_path / names.CEILINGS).write_text(json.dumps(with_rounds_before(content, rounds_before(tmp_path))))
     (told,) = json.loads((tmp_path / names.CEILINGS).read_text())["measured"]
     assert (told["mbps"], told["rounds"]) == (880.0, [900.0, 100.0, 880.0])
