@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import bdtrc, stdtrit
 
 from tests.unit.nights_of_chronicle import CONTROL, DAY_NS, FIRST_NS, LAN, WAN, chronicle_of, slower_from
 from tierbench.postprocess.history.alarms import (
@@ -19,7 +20,7 @@ from tierbench.postprocess.history.alarms import (
     series,
     suspected,
 )
-from tierbench.postprocess.history.changepoints import Rule, course
+from tierbench.postprocess.history.changepoints import Rule, at_least, course, student
 from tierbench.postprocess.history.rows import Acknowledgement, Verdicts
 from tierbench.postprocess.history.sentences import sentence, unmeasured
 
@@ -313,3 +314,10 @@ def test_a_year_of_noise_changes_its_level_less_than_twice(alike):
             noise[night] += alike * noise[night - 1]
         changes += len(course(noise, Rule()).segments) - 1
     assert changes / years < 2
+
+
+@pytest.mark.parametrize("beyond", [0.05, 0.01, 3e-5])
+def test_quantiles_and_chances_are_those_of_scipy_without_loading_it(beyond):
+    free = np.array([1, 2.5, 4, 9, 40, 1100])
+    assert [student(beyond, each) for each in free] == pytest.approx(stdtrit(free, 1 - beyond / 2), rel=2e-5)
+    assert at_least(3, 1200, beyond) == pytest.approx(bdtrc(2, 1200, beyond), rel=1e-6)
