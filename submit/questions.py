@@ -146,40 +146,56 @@ def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iter
     return by_host
 
 
+def _on_sampled(site: Site, sampler: Sampler) -> Iterator[Question]:
+    yield from _sampler(sampler.interfaces)
+    if sampler == site.server or sampler.role in ("door", "gateway"):
+        yield Question("iperf3", "iperf3")
+
+
+def _sampler(names: str) -> Iterator[Question]:
+    yield Question("interface", f"sampler's interface {names}", {"name": names})
+    yield Question("priority", "sampler's priority")
+
+
 def _by_access(
     site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, Question]]:
     """What is asked on the workers of an access method, and on the hosts along it."""
+    flushes = site.flush.strategy != "none" and (experiment is None or experiment.flushes)
+    about = {"strategy": site.flush.strategy, "helper": site.flush.helper}
+    flush = [Question("flush", f"flush by {site.flush.strategy}", about)] if flushes else []
     for name, access in used_accesses(site, experiment).items():
+        directories = _directories(site, experiment, name)
         for pool in pools_of(site, experiment, name):
-            for host in workers.get(pool, ()):
-                yield from ((host, question) for question in _on_worker(site, experiment, name, access))
-                if interface := site.pools[pool].interface:
-                    yield from ((host, question) for question in _sampler(together(interface)))
-        if _flushes(site, experiment):
-            for host in access.path:
-                yield from ((host, question) for question in _on_the_way(site, experiment, access))
-
-
-def asked_conditions(experiment: Experiment | None) -> dict[str, list[Level]]:
-    """The conditions that an experiment asks for, and all the values that it wants of them."""
-    asked: dict[str, dict[Level, None]] = {}
-    for point in experiment.points if experiment else ():
-        for name, value in point.experiment.conditions.items():
-            asked.setdefault(name, {})[value] = None
-    return {name: list(values) for name, values in asked.items()}
+            interface = site.pools[pool].interface
+            own = [
+                *_shown_credentials(name, access),
+                *_at_the_door(name, access, directories, flushed=flushes),
+                *flush,
+                *_by_clients(experiment, name, access),
+                Question("iperf3", "iperf3"),
+                *(_sampler(together(interface)) if interface else ()),
+            ]
+            yield from ((host, question) for host in workers.get(pool, ()) for question in own)
+        along = {"paths": [(path, 0) for path, _ in directories], "cache_only": True, "flushed": True}
+        for host in access.path if flushes else ():
+            yield from ((host, question) for question in flush)
+            yield host, Question("files", "its mount, which keeps what is read", along)
 
 
 def _conditions(
     site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, Question]]:
-    """Whether the hosts that have to arrange something can do so, and undo it."""
-    for name, values in asked_conditions(experiment).items():
-        if condition := site.conditions.get(name):
-            wanted = [level_text(value) for value in values]
-            about = {"helper": condition.helper, "word": condition.word, "values": wanted}
-            for host in condition_hosts(condition, workers):
-                yield host, Question("condition", f"condition {name}", about)
+    """Whether the hosts that have to set something can do so, and undo it, for all the values that are asked for."""
+    asked: dict[str, dict[Level, None]] = {}
+    for point in experiment.points if experiment else ():
+        for name, value in point.experiment.conditions.items():
+            asked.setdefault(name, {})[value] = None
+    for name, values in asked.items():
+        condition = site.conditions[name]
+        about = {"helper": condition.helper, "word": condition.word, "values": list(map(level_text, values))}
+        for host in condition_hosts(condition, workers):
+            yield host, Question("condition", f"condition {name}", about)
 
 
 def contents(
@@ -201,42 +217,20 @@ def contents(
         yield hosts[-1], Question("contents", f"replicas {folder}", about, brings=tuple(credentials.files(access)))
 
 
-def _on_sampled(site: Site, sampler: Sampler) -> Iterator[Question]:
-    yield from _sampler(sampler.interfaces)
-    if sampler == site.server or sampler.role in ("door", "gateway"):
-        yield Question("iperf3", "iperf3")
-
-
-def _sampler(names: str) -> Iterator[Question]:
-    yield Question("interface", f"sampler's interface {names}", {"name": names})
-    yield Question("priority", "sampler's priority")
-
-
 def pinned(host: str) -> str:
     return f'Machine == "{host}"'
 
 
-def _flushes(site: Site, experiment: Experiment | None) -> bool:
-    return site.flush.strategy != "none" and (experiment is None or experiment.flushes)
-
-
-def _flush(site: Site) -> Question:
-    return Question(
-        "flush", f"flush by {site.flush.strategy}", {"strategy": site.flush.strategy, "helper": site.flush.helper}
-    )
-
-
-def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Access) -> Iterator[Question]:
+def _shown_credentials(name: str, access: Access) -> Iterator[Question]:
     if access.kerberos:  # first, since what follows shows its ticket
         yield Question("kerberos", "Kerberos ticket", dataclasses.asdict(access.kerberos))
     if not access.x509 and (PROXY in access.environment or access.prefix.startswith(GRID_SCHEMES)):
         yield Question("proxy", "grid proxy", {"path": access.environment.get(PROXY, ""), "needed_s": LEAST_PROXY_S})
     for kind, path in credentials.by_kind(access).items():
         yield Question(kind, f"access {name}, its {kind}", {"path": PurePath(path).name, "needed_s": 0}, brings=(path,))
-    flushed = _flushes(site, experiment)
-    yield from _at_the_door(name, access, _directories(site, experiment, name), flushed=flushed)
-    if flushed:
-        yield _flush(site)
+
+
+def _by_clients(experiment: Experiment | None, name: str, access: Access) -> Iterator[Question]:
     for use in experiment.uses() if experiment else ():
         if use.access == name:
             needs = use.workload
@@ -245,7 +239,6 @@ def _on_worker(site: Site, experiment: Experiment | None, name: str, access: Acc
             if access.writes and use.replicas.is_written:
                 outbox = {"url": access.url(access.writes), **_shown(access)}
                 yield Question("writes", f"access {name}, to write", outbox, brings=tuple(credentials.files(access)))
-    yield Question("iperf3", "iperf3")
 
 
 def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flushed: bool) -> Iterator[Question]:
@@ -269,15 +262,6 @@ def _shown(access: Access) -> dict[str, Any]:
     """By which variables a probe's programs find what they have to show, if there is anything."""
     shown = {variable: PurePath(path).name for variable, path in credentials.variables(access).items()}
     return {"shown": shown} if shown else {}
-
-
-def _on_the_way(site: Site, experiment: Experiment | None, access: Access) -> Iterator[Question]:
-    yield _flush(site)
-    names = [name for name, other in used_accesses(site, experiment).items() if other is access]
-    paths = [(path, 0) for path, _ in _directories(site, experiment, names[0])]
-    yield Question(
-        "files", "its mount, which keeps what is read", {"paths": paths, "cache_only": True, "flushed": True}
-    )
 
 
 def _directories(site: Site, experiment: Experiment | None, access: str) -> list[tuple[str, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import tarfile
 from contextlib import nullcontext
@@ -92,23 +91,18 @@ def test_a_folder_whose_catalogue_lists_nothing_is_no_set(replicas: Path, capsys
     assert (replicas / "random-0001").exists()
 
 
-def test_a_run_in_the_queue_is_refused(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("host", "status", "says"), [("", 4, "tierbench stop"), ("other-ap.example", 2, "do this there")]
+)
+def test_a_run_in_the_queue_or_of_another_access_point_is_refused(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str, status: int, says: str
 ) -> None:
-    submitted = {"cluster": 7, "directory": str(run.resolve()), "host": socket.getfqdn()}
+    """A job's number says nothing where it was not submitted, and its processes cannot be seen from there."""
+    submitted = {"cluster": 7, "directory": str(run.resolve()), "host": host}
     (run / names.SUBMITTED).write_text(json.dumps(submitted))
     monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster == 7)
-    assert cli.main(["clean", str(run), "--yes"]) == 4
-    assert "tierbench stop" in capsys.readouterr().err
-    assert (run / names.PLAN).exists()
-
-
-def test_a_run_of_another_access_point_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its job's number says nothing here, and its processes cannot be seen."""
-    submitted = {"cluster": 7, "directory": str(run.resolve()), "host": "other-ap.example"}
-    (run / names.SUBMITTED).write_text(json.dumps(submitted))
-    monkeypatch.setattr(pool, "in_queue", lambda _: False)
-    assert cli.main(["clean", str(run), "--yes"]) == 2
+    assert cli.main(["clean", str(run), "--yes"]) == status
+    assert says in capsys.readouterr().err
     assert (run / names.PLAN).exists()
 
 

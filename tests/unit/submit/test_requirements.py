@@ -14,28 +14,28 @@ from tierbench.submit import pool
 
 
 @pytest.mark.parametrize(
-    "expression", ["true) || (true", "true // ", "true /* ", "a = 1", "a; b", "a, b", "1 +", "(", ""]
+    ("refused", "because"),
+    [
+        (
+            ["true) || (true", "true // ", "true /* ", "a = 1", "a; b", "a, b", "1 +", "(", ""],
+            "must be one ClassAd expression",
+        ),
+        (
+            [f'Machine == "{macro}"' for macro in ("$(id)", "$$(Name)", "$$([1])", "$ENV(HOME)")],
+            "without HTCondor's macros",
+        ),
+        ([r'"x\\" == ") || (true) || (" ', r'"\"" == "x"', "'odd name' == 1"], "without backslashes"),
+    ],
 )
-def test_requirements_are_one_expression(expression: str) -> None:
-    with pytest.raises(ValueError, match="must be one ClassAd expression"):
-        Requirements(expression)
-
-
-@pytest.mark.parametrize("macro", ["$(id)", "$$(Name)", "$$([1])", "$ENV(HOME)"])
-def test_requirements_hold_no_macros(macro: str) -> None:
-    with pytest.raises(ValueError, match="without HTCondor's macros"):
-        Requirements(f'Machine == "{macro}"')
+def test_requirements_are_one_expression_that_htcondors_parsers_read_alike(refused: list[str], because: str) -> None:
+    for expression in refused:
+        with pytest.raises(ValueError, match=because):
+            Requirements(expression)
 
 
 def test_an_anchored_pattern_is_no_macro() -> None:
     expression = 'regexp("^wn[0-9]+[.]x$", Machine)'
     assert Requirements(expression) == expression
-
-
-@pytest.mark.parametrize("expression", [r'"x\\" == ") || (true) || (" ', r'"\"" == "x"', "'odd name' == 1"])
-def test_requirements_hold_nothing_that_htcondors_parsers_read_differently(expression: str) -> None:
-    with pytest.raises(ValueError, match="without backslashes"):
-        Requirements(expression)
 
 
 @pytest.mark.parametrize("kind", ["clients", "sampler"])

@@ -46,10 +46,11 @@ def end(run: Run, number: int, state: str, *reasons: str, again: bool = False, a
     os.utime(path, (when, when))
 
 
-def shown(run: Run) -> list[str]:
-    out = io.StringIO()
-    watch(run, lambda: False, View(out))
-    return out.getvalue().splitlines()
+def wait(run: Run, what: str) -> None:
+    """Have the first trial's gate wait."""
+    (run.trial_directories[0] / names.CLIENTS_LOG).touch()
+    waiting = {"what": what, "since_wall_s": 0.0}
+    (run.trial_directories[0] / names.WAITING_FOR).write_text(json.dumps(waiting))
 
 
 def show_all(run: Run) -> str:
@@ -63,20 +64,15 @@ def test_what_a_client_says_has_no_power_over_the_terminal(run: Run) -> None:
     assert r"client 1 failed: \u001b[2J × \u202e" in show_all(run)  # noqa: RUF001
 
 
-def test_a_trial_that_is_tried_again_says_so_and_is_not_counted(run: Run) -> None:
-    end(run, 0, "incomplete", "client 1 lost", again=True)
-    assert "INCOMPLETE: client 1 lost; it is tried again" in show_all(run)
-    assert "1/24" not in show_all(run)
-
-
-def test_a_number_is_not_given_twice(run: Run) -> None:
+def test_a_trial_that_is_tried_again_says_so_and_is_counted_once(run: Run) -> None:
     out = io.StringIO()
     view = View(out)
-    for again in (True, False):
+    for again, counted in ((True, 0), (False, 1)):
         end(run, 0, "incomplete", "client 1 lost", again=again)
         view.show(list(run.trials()))
         view.show(list(run.trials()))
-    assert out.getvalue().count("1/24") == 1
+        assert out.getvalue().count("INCOMPLETE: client 1 lost; it is tried again") == 1
+        assert out.getvalue().count("1/24") == counted
 
 
 def test_trials_that_are_not_needed_are_told_of_once(run: Run) -> None:
@@ -93,9 +89,7 @@ def test_trials_that_are_not_needed_are_told_of_once(run: Run) -> None:
 
 
 def test_a_wait_that_lasts_is_told_once(run: Run) -> None:
-    trial = run.trial_directories[0]
-    (trial / names.CLIENTS_LOG).touch()
-    (trial / names.WAITING_FOR).write_text(json.dumps({"what": "client 1, which was lost", "since_wall_s": 0.0}))
+    wait(run, "client 1, which was lost")
     out = io.StringIO()
     view = View(out)
     for _ in range(2):
@@ -138,9 +132,7 @@ class Terminal(io.StringIO):
 
 
 def test_the_live_line_fits_the_terminal(run: Run) -> None:
-    trial = run.trial_directories[0]
-    (trial / names.CLIENTS_LOG).touch()
-    (trial / names.WAITING_FOR).write_text(json.dumps({"what": "client 1, " * 30, "since_wall_s": 0.0}))
+    wait(run, "client 1, " * 30)
     out = Terminal()
     View(out).show(list(run.trials()))
     assert len(out.live) == watching.COLUMNS - 1
@@ -284,7 +276,9 @@ def test_outcomes_from_before_the_submission_are_not_shown(run: Run) -> None:
     end(run, 0, "incomplete", "client 1 lost", age_s=100)
     end(run, 1, "complete", age_s=100)
     run.record_submission(7, (run.trial_directories[0] / names.OUTCOME).stat().st_mtime + 50)
-    assert shown(run) == ["1 of 24 trials are done from before"]
+    out = io.StringIO()
+    watch(run, lambda: False, View(out))
+    assert out.getvalue() == "1 of 24 trials are done from before\n"
 
 
 def test_a_dag_that_stays_when_all_is_done_is_not_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,60 +291,45 @@ def test_a_dag_that_stays_when_all_is_done_is_not_waited_for(run: Run, monkeypat
     assert "`tierbench stop" in out.getvalue().splitlines()[-1]
 
 
-class TestAPoolThatDoesNotAnswer:
-    def test_is_asked_again_with_a_word(self) -> None:
-        said: list[str] = []
-        answers = iter([PoolError("cannot ask the scheduler"), PoolError("cannot ask the scheduler"), True, False])
+def test_a_pool_that_does_not_answer_is_asked_again_with_a_word_and_given_up_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    answers: list[bool | None] = [None, None, True, False, None, None]
 
-        def ask() -> bool:
-            answer = next(answers)
-            if isinstance(answer, PoolError):
-                raise answer
-            return answer
-
-        queue = PatientQueue(ask, said.append)
-        assert [queue.holds() for _ in range(4)] == [True, True, True, False]
-        assert said[0].startswith("cannot ask the scheduler; asking again")
-        assert said[1].startswith("HTCondor answers again")
-        assert len(said) == 2
-
-    def test_is_given_up_in_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def ask() -> bool:
+    def ask() -> bool:
+        answer = answers.pop(0)
+        if answer is None:
             raise PoolError("cannot ask the scheduler")
+        return answer
 
-        queue = PatientQueue(ask, lambda _: None)
-        assert queue.holds()
-        monkeypatch.setattr("tierbench.submit.watch.UNANSWERED_SECONDS", -1)
-        with pytest.raises(PoolError):
-            queue.holds()
+    queue = PatientQueue(ask, said.append)
+    assert [queue.holds() for _ in range(5)] == [True, True, True, False, True]
+    first, second, _ = said
+    assert first.startswith("cannot ask the scheduler; asking again")
+    assert second.startswith("HTCondor answers again")
+    monkeypatch.setattr(watching, "UNANSWERED_SECONDS", -1)
+    with pytest.raises(PoolError):
+        queue.holds()
 
 
-class TestACopy:
-    @pytest.fixture
-    def copy(self, run: Run, tmp_path: Path) -> Run:
-        run.record_submission(7, 0.0)
-        for name in ("experiment.dag.lock", "experiment.dag.nodes.log", names.LOCK_HOLDER):
-            (run.directory / name).write_text("the original's")
-        return Run(Path(shutil.copytree(run.directory, tmp_path / "copy")))
-
-    def test_knows_that_it_is_one(self, run: Run, copy: Run) -> None:
-        assert copy.copy_of == str(run.directory)
-        assert not run.copy_of
-
-    @pytest.mark.parametrize("verb", ["stop", "watch"])
-    def test_leaves_the_original_alone(
-        self, copy: Run, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.setattr(commands.pool, "remove", lambda *_: pytest.fail("the original was removed"))
+def test_a_copy_leaves_the_original_alone_and_does_not_read_on_in_its_logs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.record_submission(7, 0.0)
+    for name in ("experiment.dag.lock", "experiment.dag.nodes.log", names.LOCK_HOLDER):
+        (run.directory / name).write_text("the original's")
+    copy = Run(Path(shutil.copytree(run.directory, tmp_path / "copy")))
+    assert (copy.copy_of, run.copy_of) == (str(run.directory), "")
+    monkeypatch.setattr(commands.pool, "remove", lambda *_: pytest.fail("the original was removed"))
+    for verb in ("stop", "watch"):
         assert main([verb, str(copy.directory)]) == ConfigError.exit_status
         assert "is a copy; job 7 is that of" in capsys.readouterr().err
-
-    def test_does_not_read_on_in_the_originals_logs(self, copy: Run) -> None:
-        copy.become_its_own()
-        assert copy.submission is None
-        assert not list(copy.directory.glob("*.dag.*"))
-        assert not (copy.directory / names.LOCK_HOLDER).exists()
-        assert (copy.directory / names.EXPERIMENT_DAG).exists()
+    copy.become_its_own()
+    assert copy.submission is None
+    assert not list(copy.directory.glob("*.dag.*"))
+    assert not (copy.directory / names.LOCK_HOLDER).exists()
+    assert (copy.directory / names.EXPERIMENT_DAG).exists()
 
 
 WATCHED_INSIDE = """
