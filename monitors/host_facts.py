@@ -4,9 +4,9 @@ import re
 import subprocess
 from pathlib import Path
 
+from tierbench.host import read_text
 from tierbench.monitors.source import first_line
 
-ROUTES_S = 5
 LINK_LOCAL = ("fe80:", "ff00:")
 CONGESTION_CONTROL = re.compile(r" congctl (?:lock )?(\w+)")
 SETTINGS = (
@@ -42,12 +42,8 @@ def tuning(proc: Path, sys_: Path, interface: str) -> "dict[str, str | None]":
 def congestion_control(proc: Path, interface: str) -> "str | None":
     """What TCP sends by through the interface: as each of its routes says, or else as is usual on this machine."""
     usual = first_line(proc / "sys/net/ipv4/tcp_congestion_control")
-    listing = ["ip", "-o", "route", "show", "table", "all", "type", "unicast", "dev", interface]
-    try:
-        asked = subprocess.run(listing, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=ROUTES_S, env=SYSTEM)
-    except (OSError, subprocess.TimeoutExpired):  # no iproute2: nobody has set any by it
-        return usual
-    routes = [route for route in asked.stdout.decode().splitlines() if not route.startswith(LINK_LOCAL)]
+    listing = lines_of("ip", "-o", "route", "show", "table", "all", "type", "unicast", "dev", interface)
+    routes = [route for route in listing if not route.startswith(LINK_LOCAL)]
     said = [CONGESTION_CONTROL.search(route) for route in routes]
     return ", ".join(sorted({match.group(1) if match else str(usual) for match in said})) or usual
 
@@ -55,25 +51,26 @@ def congestion_control(proc: Path, interface: str) -> "str | None":
 def packages() -> "dict[str, str]":
     """The versions of those that are installed; none where neither dpkg nor rpm is there."""
     for query in QUERIES:
-        try:
-            asked = subprocess.run(
-                [*query, *PACKAGES], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=ASKING_S, env=SYSTEM
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        pairs = [line.split() for line in asked.stdout.decode(errors="replace").splitlines()]
+        pairs = [line.split() for line in lines_of(*query, *PACKAGES)]
         settings = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
         if settings:
             return settings
     return {}
 
 
+def lines_of(*command: str) -> "list[str]":
+    """What a program says; nothing where there is no such program, or no answer."""
+    try:
+        asked = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=ASKING_S, env=SYSTEM, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return asked.stdout.decode(errors="replace").splitlines()
+
+
 def mounts(proc: Path) -> "dict[str, str]":
     """File systems that come over a network, or from a program: their type and options, by where they are."""
-    try:
-        text = (proc / "self/mounts").read_text(errors="replace")
-    except OSError:
-        return {}
-    lines = [line.split() for line in text.splitlines()]
+    lines = [line.split() for line in read_text(str(proc / "self/mounts")).splitlines()]
     faraway = [line for line in lines if len(line) >= 4 and line[2].startswith(FARAWAY) and line[2] != "fuse.lxcfs"]
     return {line[1]: line[2] + " " + line[3] for line in faraway}

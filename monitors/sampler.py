@@ -55,9 +55,8 @@ def command_line() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trial", required=True, help="id of the trial, for the header")
     parser.add_argument("--role", required=True, help="what this host is to the trial, e.g. storage, gateway, worker")
-    parser.add_argument(
-        "--interface", required=True, help="eth0, or several: eth0+eth1, or eth%%; auto: the one with the default route"
-    )
+    which = "eth0, or several: eth0+eth1, or eth%%; auto: the one with the default route"
+    parser.add_argument("--interface", required=True, help=which)
     parser.add_argument("--period", type=float, default=1.0, metavar="S", help="between records (default 1.0)")
     parser.add_argument("--stop-file", metavar="NAME", help="end when this exists, beside the job or in this folder")
     parser.add_argument("--max-seconds", type=float, default=86400, metavar="S", help="end after this (default a day)")
@@ -97,11 +96,9 @@ class Watch:
     def run(self) -> None:
         self.sampling.first_written.wait()
         duties = [self._announce, self._stop]
-        while True:
+        while duties:
             duties = [duty for duty in duties if not self._done(duty)]
-            if not duties:
-                return
-            time.sleep(STOP_POLL_S)
+            time.sleep(STOP_POLL_S if duties else 0)
 
     def _announce(self) -> bool:
         if self.access_point:
@@ -119,15 +116,12 @@ class Watch:
             print(f"sampler: the access point's clock cannot be read: {error}", file=sys.stderr)
 
     def _stop(self) -> bool:
-        if self.stop_file and self._is_there(self.stop_file):
+        access_point, name = self.access_point, self.stop_file
+        if name and (access_point.fetch(name) if access_point else Path(name).exists()):
             if self.sampling.clocks:
                 self._compare_clocks()
             self.sampling.end("stop")
         return not self.stop_file or bool(self.sampling.reason)
-
-    def _is_there(self, name: str) -> bool:
-        """Whether there is such a file beside the job on the access point, or here where there is no HTCondor."""
-        return self.access_point.fetch(name) if self.access_point else Path(name).exists()
 
     def _done(self, duty: "Callable[[], bool]") -> bool:
         """Whether the duty is over; a trouble is told once, and the duty tried again next time."""

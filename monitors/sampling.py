@@ -52,19 +52,11 @@ class Sampling:
 
     def write_header(self, options: argparse.Namespace) -> None:
         header = {
-            "tierbench": "samples",
-            "format": FORMAT,
-            "trial": options.trial,
-            "host": host_name(),
-            "role": options.role,
-            "boot_id": first_line(options.proc / "sys/kernel/random/boot_id"),
-            "period_s": options.period,
-            "kernel": os.uname().release,
-            "python": platform.python_version(),
-            "packages": packages(),
-            "mounts": mounts(options.proc),
-        }
-        header.update(self.taking.header())
+            "tierbench": "samples", "format": FORMAT, "trial": options.trial, "host": host_name(),
+            "role": options.role, "boot_id": first_line(options.proc / "sys/kernel/random/boot_id"),
+            "period_s": options.period, "kernel": os.uname().release, "python": platform.python_version(),
+            "packages": packages(), "mounts": mounts(options.proc), **self.taking.header(),
+        }  # fmt: skip
         self.origin_ns = header["clock_mono_ns"] = mono_ns()
         header["clock_wall_ns"] = wall_ns()
         self.output.put(json.dumps(header).encode() + b"\n")
@@ -86,9 +78,10 @@ class Sampling:
         self._pass_over(tick, mono_ns())
         self._look()
         self._write()
-        trailer = {"tierbench": "end", "reason": self.reason, "records": self.records}
-        trailer.update(late_ticks=self.late, missed_ticks=self.missed, wall_ns=wall_ns())
-        trailer["clocks"] = self.clocks
+        trailer = {
+            "tierbench": "end", "reason": self.reason, "records": self.records, "late_ticks": self.late,
+            "missed_ticks": self.missed, "wall_ns": wall_ns(), "clocks": self.clocks,
+        }  # fmt: skip
         self.output.put(json.dumps(trailer).encode() + b"\n")
         self.output.drain()
 
@@ -153,7 +146,9 @@ class Output:
     def _write(self, patience_ms: int) -> None:
         while self.waiting:
             if not self.writable.poll(patience_ms):
-                self._blocked()
+                self.blocked_since = self.blocked_since or time.monotonic()
+                if time.monotonic() - self.blocked_since > self.max_blocked_s:
+                    raise Refusal(6, f"standard output took nothing for {self.max_blocked_s:g} s")
                 return
             try:
                 written = os.write(self.fd, self.waiting[0])
@@ -164,12 +159,6 @@ class Output:
                 self.waiting[0] = self.waiting[0][written:]
             else:
                 self.waiting.popleft()
-
-    def _blocked(self) -> None:
-        if self.blocked_since is None:
-            self.blocked_since = time.monotonic()
-        elif time.monotonic() - self.blocked_since > self.max_blocked_s:
-            raise Refusal(6, f"standard output took nothing for {self.max_blocked_s:g} s")
 
 
 class Records:

@@ -34,8 +34,8 @@ HELPER_S = 90  # the one before may still be restoring; a helper that needs more
 POLL_S = 0.5
 
 
-class Trouble(Exception):
-    """Why the condition is not held."""
+class NotSet(Exception):
+    """Why the condition is not set."""
 
 
 class Stopped(Exception):
@@ -51,18 +51,12 @@ def main() -> int:
         change = Helper(arguments.helper, arguments.word, arguments.value, arguments.replicas)
         with change as helper, contextlib.suppress(Stopped):
             answer = helper.answer()
-            tell("arranged", **about, before=answer.get("before"), now=answer.get("now"), **further_of(answer))
+            tell("arranged", answer, **about, before=answer.get("before"), now=answer.get("now"))
             wait_for(arguments.stop_file, arguments.max_seconds, helper)
-        undone = helper.restored
-        tell(
-            "restored",
-            **about,
-            now=undone.get("restored"),
-            undoing_mono_ns=helper.undoing_mono_ns,
-            **further_of(undone),
-        )
-    except (Trouble, Stopped, OSError, ValueError) as error:
-        tell("failed", **about, message=str(error) or "stopped before anything was changed")
+        now_, undoing = helper.restored.get("restored"), helper.undoing_mono_ns
+        tell("restored", helper.restored, **about, now=now_, undoing_mono_ns=undoing)
+    except (NotSet, Stopped, OSError, ValueError) as error:
+        tell("failed", {}, **about, message=str(error) or "stopped before anything was changed")
     return 0
 
 
@@ -85,16 +79,17 @@ class Helper:
 
     def __init__(self, helper: str, word: str, value: str, replicas: "Path | None" = None) -> None:
         if not Path(helper).exists():
-            raise Trouble(f"there is no {helper} here; site-configs/tierbench-arrange is what an admin installs")
+            raise NotSet(f"there is no {helper} here; site-configs/tierbench-arrange is what an admin installs")
         self.command = [*([] if os.geteuid() == 0 else ["sudo", "-n"]), helper, "hold", word, value]
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
             start_new_session=True,
         )  # fmt: skip
-        pipe: Any = self.process.stdin
+        pipes: Any = (self.process.stdin, self.process.stdout, self.process.stderr)
+        self.stdin, self.stdout, self.stderr = pipes
         with contextlib.suppress(BrokenPipeError):  # it says itself why it has ended
-            pipe.write("".join(f"{path}\n" for path in [*paths_of(replicas), ""]).encode())
+            self.stdin.write("".join(f"{path}\n" for path in [*paths_of(replicas), ""]).encode())
         self.patience_s = HELPER_S
         self.restored = {}  # type: dict[str, Any]
         self.undoing_mono_ns: int | None = None  # since when what was arranged is no more
@@ -108,37 +103,26 @@ class Helper:
             signal.signal(number, signal.SIG_IGN)
         self.undoing_mono_ns = now()[1]
         if self.process.poll() is None:
-            self.restored = self.let_go()
+            try:
+                self.stdin.close()
+                self.restored = self.answer()
+            finally:
+                self.process.wait()
 
     def answer(self) -> "dict[str, Any]":
         """The helper's next line; that it has none is a trouble, in the helper's own words."""
-        pipe: Any = self.process.stdout
-        if not select.select([pipe], [], [], self.patience_s)[0]:
-            raise Trouble(f"{' '.join(self.command)}: no answer within {self.patience_s} s")
-        line = pipe.readline()
+        if not select.select([self.stdout], [], [], self.patience_s)[0]:
+            raise NotSet(f"{' '.join(self.command)}: no answer within {self.patience_s} s")
+        line = self.stdout.readline()
         if line:
             said = dict(json.loads(line.decode()))
             if "within_s" not in said:
                 return said
             self.patience_s = HELPER_S + int(said["within_s"])
             return self.answer()
-        complaints: Any = self.process.stderr
-        complaint = complaints.read().decode(errors="replace").strip()
+        complaint = self.stderr.read().decode(errors="replace").strip()
         status = self.process.wait()
-        raise Trouble(complaint or f"{' '.join(self.command)}: ended with status {status}")
-
-    def let_go(self) -> "dict[str, Any]":
-        """Have it undone; what the value is then."""
-        pipe: Any = self.process.stdin
-        pipe.close()
-        try:
-            return self.answer()
-        finally:
-            self.process.wait()
-
-    @property
-    def gone(self) -> bool:
-        return self.process.poll() is not None
+        raise NotSet(complaint or f"{' '.join(self.command)}: ended with status {status}")
 
 
 def paths_of(replicas: "Path | None") -> "list[str]":
@@ -151,7 +135,7 @@ def wait_for(stop_file: "str | None", seconds: float, helper: Helper) -> None:
     """Return when the trial is over, by the stop file or the time, or our parent is gone."""
     deadline, parent, access_point = time.monotonic() + seconds, os.getppid(), None
     while time.monotonic() < deadline and os.getppid() == parent:
-        if helper.gone:
+        if helper.process.poll() is not None:
             helper.answer()
         if stop_file and not in_job() and Path(stop_file).exists():
             return
@@ -165,12 +149,9 @@ def wait_for(stop_file: "str | None", seconds: float, helper: Helper) -> None:
         time.sleep(POLL_S)
 
 
-def further_of(said: "dict[str, Any]") -> "dict[str, Any]":
-    """What a cache held, and what number each host has, where the helper has said it."""
-    return {kind: said[kind] for kind in ("cache", "each") if kind in said}
-
-
-def tell(event: str, **content: Any) -> None:
+def tell(event: str, said: "dict[str, Any]", **content: Any) -> None:
+    """An event, with what a cache held, and what number each host has, where the helper has said it."""
+    content.update({kind: said[kind] for kind in ("cache", "each") if kind in said})
     wall, mono = now()
     print(json.dumps({"event": event, "wall_ns": wall, "mono_ns": mono, **content}), flush=True)
 

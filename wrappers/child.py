@@ -140,8 +140,8 @@ class Child:
         signal.alarm(0)
         self.interrupts.check()
         if not is_ready:
-            words = self.stderr.read_text(errors="replace").strip().splitlines()
-            raise Failure("failed", f"could not be started (exit status {status}): {words[-1] if words else 'no word'}")
+            words = (self.stderr.read_text(errors="replace").strip() or "no word").splitlines()[-1]
+            raise Failure("failed", f"could not be started (exit status {status}): {words}")
         self.cpu_before, self.io_before = cpu_of(self.pid), io_of(str(self.pid))
 
     def release(self, go_wall_ns: "int | None") -> "tuple[int, int]":
@@ -171,7 +171,8 @@ class Child:
                 record_bytes = record_bytes + tell_more() if record_bytes else tell()
             # A tenth of the time waited until now is precise enough, and many clients cannot look more often.
             pause = min(max(0.01, elapsed / 10), 0.1) if watching else 1.0 if record_bytes else TELL_S
-            has_stdout = has_stdout and self._has_stdout(pause)
+            if has_stdout and select.select([self.stdout], [], [], pause)[0]:
+                has_stdout = bool(self.stdout.read(65536))  # its end comes with the child's own at the latest
             if not has_stdout:
                 time.sleep(0.002)
             if has_begun and watching:
@@ -200,11 +201,6 @@ class Child:
             disk_bytes=_more(end.fetched, own.fetched, self.io_before.fetched),
         )  # fmt: skip
 
-    def _has_stdout(self, seconds: float) -> bool:
-        """Wait for the end of its standard output, which comes with its own end at the latest."""
-        readable, _, _ = select.select([self.stdout], [], [], seconds)
-        return not readable or bool(self.stdout.read(65536))
-
 
 def io_of(pid: str) -> IO:
     """What a process has read and written; nothing if it has ended or the kernel keeps no such counts."""
@@ -221,11 +217,8 @@ def _more(end: "int | None", *before: "int | None") -> "int | None":
 
 def cpu_of(pid: int) -> "tuple[float, float]":
     """User and system CPU seconds of a process and its reaped children."""
-    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    if not fields:
-        return 0.0, 0.0
-    ticks = os.sysconf("SC_CLK_TCK")
-    user, system, child_user, child_system = (int(field) / ticks for field in fields[11:15])
+    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[11:15] or ["0"] * 4
+    user, system, child_user, child_system = (int(field) / os.sysconf("SC_CLK_TCK") for field in fields)
     return user + child_user, system + child_system
 
 

@@ -83,7 +83,8 @@ def lasting(kind: Kind, path: Path, until: float) -> "float | None":
     if path.stat().st_mode & OTHERS:
         raise Unusable("open", f"{path}: others may read it")
     if expires is not None and expires <= until:
-        raise Unusable("expired", f"{path}: expired at {utc(expires)}")
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(expires))
+        raise Unusable("expired", f"{path}: expired at {when}")
     return expires
 
 
@@ -108,10 +109,6 @@ def hours(seconds: float) -> str:
     return f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.0f} minutes"
 
 
-def utc(wall_s: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(wall_s))
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Who a job is to the storage, on its command line."""
     parser.add_argument("--keytab", type=Path, help="get a Kerberos ticket of one's own from this")
@@ -130,7 +127,8 @@ class Credentials:
         if arguments.token:
             self.files["token"] = where / arguments.token
         if arguments.credential:
-            self.files["token"] = condors(arguments.credential, os.environ)
+            folder = os.environ.get(CREDENTIALS, f"/no-{CREDENTIALS}")
+            self.files["token"] = Path(folder, f"{arguments.credential}.use")
         if arguments.x509:
             self.files["proxy"] = where / arguments.x509
 
@@ -139,7 +137,13 @@ class Credentials:
         variables = {}
         if self.keytab:
             variables["KRB5CCNAME"] = f"FILE:{scratch}/krb5cc"
-            get_ticket(self.keytab, self.principal, {**os.environ, **variables})
+            command = ["kinit", "-k", "-t", str(self.keytab), self.principal.replace("{host}", machine()[0])]
+            try:
+                kinit = run_program(*command, env={**os.environ, **variables}, patience_s=TICKET_S)
+            except OSError as error:
+                raise Failure("no-ticket", str(error)) from None
+            if kinit.status != 0:
+                raise Failure("no-ticket", f"{' '.join(command)}: {kinit.last_words}")
         for name, path in self.files.items():
             with contextlib.suppress(OSError):  # as HTCondor has made it is another's at the worst
                 path.chmod(path.stat().st_mode & ~OTHERS)
@@ -156,22 +160,6 @@ class Credentials:
                 raise Failure(f"{'expired' if trouble.why == 'expired' else 'no'}-{name}", str(trouble)) from None
             except OSError as error:
                 raise Failure(f"no-{name}", f"{path}: {error.strerror}") from None
-
-
-def condors(name: str, environment: "Mapping[str, Any]") -> Path:
-    """Where HTCondor keeps a token of its credentials for a job."""
-    return Path(str(environment.get(CREDENTIALS, f"/no-{CREDENTIALS}"))) / f"{name}.use"
-
-
-def get_ticket(keytab: Path, principal: str, environment: "dict[str, str]") -> None:
-    """Put a ticket into this job's own cache, which goes with the scratch directory."""
-    command = ["kinit", "-k", "-t", str(keytab), principal.replace("{host}", machine()[0])]
-    try:
-        kinit = run_program(*command, env=environment, patience_s=TICKET_S)
-    except OSError as error:
-        raise Failure("no-ticket", str(error)) from None
-    if kinit.status != 0:
-        raise Failure("no-ticket", f"{' '.join(command)}: {kinit.last_words}")
 
 
 def variables(declared: "Mapping[str, Any]") -> "dict[str, str]":

@@ -21,13 +21,13 @@ import mmap
 import os
 import socket
 import stat
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tierbench.wrappers.child import Failure, run_program
 from tierbench.wrappers.mounts import mounts
 
 FORMAT = 1
@@ -48,23 +48,11 @@ LIBC.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 MAP_FAILED = ctypes.c_void_p(-1).value
 
 
-class Refusal(Exception):
-    """The caches could not be emptied: a status, and why."""
-
-    def __init__(self, status: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class Pages(NamedTuple):
     """A file, and what of it is in memory, which the kernel does not tell everybody."""
 
     bytes: int
     resident: "int | None"
-    here: bool
-
-
-NOTHING = Pages(0, 0, False)
 
 
 def main() -> int:
@@ -78,12 +66,12 @@ def main() -> int:
     begin = time.monotonic()
     status, message = "ok", ""
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
-        before = list(threads.map(pages_of, paths))
+        before = list(filter(None, threads.map(pages_of, paths)))
         try:
             flush(arguments.strategy, arguments.helper, paths, threads)
-        except Refusal as refusal:
-            status, message = refusal.status, str(refusal)
-        after = list(threads.map(pages_of, paths))
+        except Failure as failure:
+            status, message = failure.status, str(failure)
+        after = list(filter(None, threads.map(pages_of, paths)))
     resident = {"resident_before_bytes": resident_bytes(before), "resident_after_bytes": resident_bytes(after)}
     total, left = sum(file.bytes for file in after), resident["resident_after_bytes"]
     if status == "ok" and left is None:
@@ -92,7 +80,7 @@ def main() -> int:
         status, message = "still-warm", f"{100 * left / total:.1f} % of the files are still in memory"
     report = {
         "format": FORMAT, "host": socket.getfqdn(), "strategy": arguments.strategy,
-        "files": sum(file.here for file in after), "bytes": total,
+        "files": len(after), "bytes": total,
         **{name: value for name, value in resident.items() if value is not None},
         "mounts": mounts(), "wall_ns": int(time.time() * 1e9), "seconds": round(time.monotonic() - begin, 3),
         "status": status, "message": message,
@@ -150,37 +138,34 @@ def forget(path: str) -> None:
 def ask_root(helper: str, strategy: str) -> None:
     """Call the helper, which only root may have written and which sudo lets us call without a password."""
     if not Path(helper).exists():
-        raise Refusal("no-helper", f"there is no {helper} here; site-configs/tierbench-flush is what an admin installs")
+        raise Failure("no-helper", f"there is no {helper} here; site-configs/tierbench-flush is what an admin installs")
     command = [helper, strategy] if os.geteuid() == 0 else ["sudo", "-n", helper, strategy]
     try:
-        result = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=HELPER_TIMEOUT_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Refusal("refused", f"{' '.join(command)}: {error}") from None
-    if result.returncode:
-        raise Refusal("refused", f"{' '.join(command)}: {result.stdout.decode(errors='replace').strip()}")
+        result = run_program(*command, patience_s=HELPER_TIMEOUT_S)
+    except OSError as error:
+        raise Failure("refused", f"{' '.join(command)}: {error}") from None
+    if result.status != 0:
+        raise Failure("refused", f"{' '.join(command)}: {result.output.strip() or result.last_words}")
 
 
-def pages_of(path: str) -> Pages:
-    """A regular file's size and how much of it is in memory; looking does not read any of it."""
+def pages_of(path: str) -> "Pages | None":
+    """A regular file's size and how much of it is in memory, if it is here; looking does not read any of it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
-        return NOTHING
+        return None
     status = os.fstat(descriptor)
     try:
         if not stat.S_ISREG(status.st_mode):
-            return NOTHING
+            return None
         # Of anybody else's file the kernel says that all of it is in memory.
         if os.geteuid() not in (0, status.st_uid) and not os.access(path, os.W_OK):
-            return Pages(status.st_size, None, True)
+            return Pages(status.st_size, None)
         windows = range(0, status.st_size, WINDOW)
         resident = sum(resident_part(descriptor, offset, min(WINDOW, status.st_size - offset)) for offset in windows)
-        return Pages(status.st_size, resident, True)
+        return Pages(status.st_size, resident)
     except OSError:
-        return Pages(status.st_size, None, True)  # its file system has no pages to show
+        return Pages(status.st_size, None)  # its file system has no pages to show
     finally:
         os.close(descriptor)
 

@@ -23,14 +23,13 @@ from typing import Any
 
 from tierbench.host import AccessPoint, NoChirp, in_job, now
 from tierbench.starts import settling
-from tierbench.trials import Work
 from tierbench.wrappers.child import HOLD, Child, Failure, Interrupts, Run, UsageError, core_of, take_core
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.credentials import Credentials, variables
 from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
 from tierbench.wrappers.mounts import places_of
 from tierbench.wrappers.record import Record
-from tierbench.wrappers.work import POOL_FLAG, Replica, command_line, read_definition, replicas
+from tierbench.wrappers.work import POOL_FLAG, command_line, read_definition, replicas
 
 CLOCK_READS = 4
 TO_TELL_S = 2  # what a pool of processes needs to tell how it ended, once its processes have
@@ -55,7 +54,9 @@ def main() -> int:
         return 2
     record, interrupts = Record(), Interrupts()
     interrupts.grace_s = kind.grace_s + TO_TELL_S
-    record.start(arguments.trial, arguments.index, arguments.client, files[0].url, bytes_of(files, work))
+    sizes = [file.bytes if work.for_s is None else None for file in files]
+    size = None if None in sizes else sum(filter(None, sizes))
+    record.start(arguments.trial, arguments.index, arguments.client, files[0].url, size)
     run: Run | None = None
     outcome: dict[str, Any] = {}
     try:
@@ -81,13 +82,6 @@ def main() -> int:
     interrupts.ignore()
     record.end(outcome, run)
     return 1 if arguments.strict and outcome["status"] != "ok" else 0
-
-
-def bytes_of(files: "list[Replica]", work: Work) -> "int | None":
-    """What will be read, if that is known."""
-    sizes = [file.bytes for file in files]
-    stated = [size for size in sizes if size is not None]
-    return sum(stated) if work.for_s is None and len(stated) == len(sizes) else None
 
 
 def perform(client: Client, arguments: argparse.Namespace, record: Record, interrupts: Interrupts) -> Run:

@@ -77,21 +77,14 @@ class Tally:
         """The counts of a record's end, when so many were to begin by the timetable and did not."""
         in_order, cut_after = sorted(self.latencies), sorted(self.cut_after)
         return {
-            "fetches": self.statuses["ok"],
-            "failed": self.failed,
-            "cut": self.statuses["cut"],
-            "overdue": overdue,
-            "failures": dict(self.messages),
-            "files": len(self.whole),
-            "bytes_once": sum(self.most.values()),
+            "fetches": self.statuses["ok"], "failed": self.failed, "cut": self.statuses["cut"], "overdue": overdue,
+            "failures": dict(self.messages), "files": len(self.whole), "bytes_once": sum(self.most.values()),
             "latency_s": {
                 **{name: percentile(in_order, share, overdue, cut_after) for name, share in PERCENTILES.items()},
                 "max": round(in_order[-1], 6) if in_order else None,
             },
-            "latency_step": STEP,
-            "latency_classes": classes_of(in_order),
-            "cut_classes": classes_of(cut_after),
-        }
+            "latency_step": STEP, "latency_classes": classes_of(in_order), "cut_classes": classes_of(cut_after),
+        }  # fmt: skip
 
 
 PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -118,11 +111,8 @@ def rank(share: float, count: int) -> int:
 
 def classes_of(in_order: "Sequence[float]") -> "dict[str, int]":
     """How many of these latencies are in each class."""
-    return {str(number): len(list(own)) for number, own in itertools.groupby(in_order, latency_class)}
-
-
-def latency_class(seconds: float) -> int:
-    return int(math.log(max(seconds, LEAST_S) / LEAST_S, STEP))
+    numbers = (int(math.log(max(seconds, LEAST_S) / LEAST_S, STEP)) for seconds in in_order)
+    return {str(number): len(list(own)) for number, own in itertools.groupby(numbers)}
 
 
 def latency_of(number: int, step: float = STEP) -> float:
@@ -153,7 +143,7 @@ def command_line(description: "str | None") -> argparse.Namespace:
 
 
 class Replica(NamedTuple):
-    """What is to be read, or written, and what is known of it."""
+    """What is to be read, or written."""
 
     url: str
     bytes: "int | None"
@@ -170,14 +160,13 @@ def replicas(path: Path, index: int, each: int) -> "list[Replica]":
     first, last = index * each, (index + 1) * each
     if index < 0 or last > len(lines):
         raise UsageError(f"{path}: has no line for client {index}, only {len(lines)} lines")
-    return [_replica(path, number, lines[number]) for number in range(first, last)]
-
-
-def _replica(path: Path, number: int, line: str) -> Replica:
-    url, size, adler32, offset = [*line.split("\t"), "", "", ""][:4]
-    if not url or not all(text.isdigit() for text in (size, offset) if text):
-        raise UsageError(f"{path}: line {number + 1} is not URL TAB BYTES TAB ADLER32 TAB OFFSET: {line!r}")
-    return Replica(url, int(size) if size else None, adler32 or None, int(offset or 0))
+    own = []
+    for number, line in enumerate(lines[first:last], first + 1):
+        url, size, adler32, offset = [*line.split("\t"), "", "", ""][:4]
+        if not url or not all(text.isdigit() for text in (size, offset) if text):
+            raise UsageError(f"{path}: line {number} is not URL TAB BYTES TAB ADLER32 TAB OFFSET: {line!r}")
+        own.append(Replica(url, int(size) if size else None, adler32 or None, int(offset or 0)))
+    return own
 
 
 def read_definition(text: str) -> "tuple[dict[str, Any], Work]":

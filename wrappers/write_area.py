@@ -135,22 +135,6 @@ def clear(outbox: "Mounted | Served", expected: "dict[str, tuple[int, str]]", ch
     }  # fmt: skip
 
 
-def complaint(
-    outbox: "Mounted | Served", sizes: "dict[str, int]", url: str, whole: "tuple[int, str]", check: str
-) -> str:
-    """What is wrong with a file; nothing is an empty text."""
-    size, adler32 = whole
-    if url not in sizes:
-        return f"{url} is not there"
-    if sizes[url] != size:
-        return f"{url} has {sizes[url]} bytes, not the {size} that were written"
-    if check == "adler32" and adler32:
-        actual = outbox.adler32(url)
-        if actual != adler32:
-            return f"{url} has the adler32 {actual}, not the {adler32} of what was written"
-    return ""
-
-
 class Mounted:
     """A folder of a mount, or of a disk."""
 

@@ -88,34 +88,22 @@ def speed_is_real(link: Path) -> bool:
 
 def find_interfaces(wanted: str, network: bytes, proc: Path) -> "list[str]":
     """The interfaces to sample, of which each is there and counts once: eth0, eth0+eth1, eth%, or auto."""
-    names = [name for part in wanted.split("+") for name in _beginning(part, network) or [part]]
-    names = [find_interface(name, network, proc) for name in names]
-    if len(set(names)) < len(names):
-        raise Refusal(3, f"{wanted} names an interface twice, which would be counted twice")
-    return names
-
-
-def _beginning(wanted: str, network: bytes) -> "list[str]":
-    """The interfaces that eth% means, in the order of their numbers; none of another name."""
-    if not wanted.endswith("%"):
-        return []
-    present = [name.decode() for name in re.findall(rb"^\s*([^\s:|]+):", network, re.M)]
-    named = [name for name in present if name.startswith(wanted[:-1])]
-    return sorted(named, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
-
-
-def find_interface(wanted: str, network: bytes, proc: Path) -> str:
-    """The interface to sample, once it is known to be there."""
     present = [name.decode() for name in re.findall(rb"^\s*([^\s:|]+):", network, re.M)]
     if not present:
         raise Refusal(4, f"{proc}/self/net/dev cannot be read, or lists no interface")
-    if wanted == "auto":
-        wanted = default_interface(proc)
-        if not wanted:
+    by_number = sorted(present, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)])
+    names = []
+    for part in wanted.split("+"):
+        matching = [name for name in by_number if part.endswith("%") and name.startswith(part[:-1])]
+        names += matching or [default_interface(proc) if part == "auto" else part]
+    for name in names:
+        if not name:
             raise Refusal(3, f"no default route to choose an interface by; name one of: {', '.join(present)}")
-    if wanted not in present:
-        raise Refusal(3, f"no interface {wanted} here; there are: {', '.join(present)}")
-    return wanted
+        if name not in present:
+            raise Refusal(3, f"no interface {name} here; there are: {', '.join(present)}")
+    if len(set(names)) < len(names):
+        raise Refusal(3, f"{wanted} names an interface twice, which would be counted twice")
+    return names
 
 
 def default_interface(proc: Path) -> str:
