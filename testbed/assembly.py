@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
@@ -26,7 +25,7 @@ from tierbench.testbed.service import (
     start_delay_line,
     wait_for,
     waves,
-)
+)  # fmt: skip
 from tierbench.testbed.services import SERVICES
 from tierbench.testbed.topology import WAN, Topology
 
@@ -38,7 +37,8 @@ def assemble(hosts: Hosts, topology: Topology, site: str, rootfs: Path, say: Say
     """Bring all hosts and their daemons up; return when each of them answers."""
     say(f"{len(hosts)} hosts")
     _stage(hosts, topology, site)
-    binds = [(path, f"{SOURCE}/parts/{name}") for name, path in _package_parts().items()]
+    parts = {"root": tierbench, **{stage: import_module(f"tierbench.{stage}") for stage in STAGES}}
+    binds = [(Path(part.__file__ or "").parent, f"{SOURCE}/parts/{name}") for name, part in parts.items()]
     for host in hosts.values():
         if host.host.nics:  # not the wan: its delay line needs real-time priority, which only the root group gives
             host.namespaces.cgroup.make()
@@ -49,17 +49,16 @@ def assemble(hosts: Hosts, topology: Topology, site: str, rootfs: Path, say: Say
     say("networks, and the WAN between the sites")
     _wire(hosts, topology)
 
+    def start(service: Service) -> None:
+        service.start(hosts, topology)
+        wait_for(service.questions(hosts, topology))
+
     for wave in waves(SERVICES):
         say(", ".join(service.name for service in wave if service.name))
-        at_once(lambda service: _start(service, hosts, topology), wave)
+        at_once(start, wave)
 
     say("waiting for the pool to be complete")
     at_once(lambda service: service.complete(hosts, topology), SERVICES)
-
-
-def _start(service: Service, hosts: Hosts, topology: Topology) -> None:
-    service.start(hosts, topology)
-    wait_for(service.questions(hosts, topology))
 
 
 def _stage(hosts: Hosts, topology: Topology, site: str) -> None:
@@ -72,14 +71,6 @@ def _stage(hosts: Hosts, topology: Topology, site: str) -> None:
     hosts[WAN].stage(DELAY_LINE, Path(__file__).with_name("delayline.py").read_bytes())
     for service in SERVICES:
         service.stage(hosts, topology)
-
-
-def _package_parts() -> dict[str, Path]:
-    """The folders of this very package, wherever it is installed."""
-    parts = {"root": Path(tierbench.__file__).parent}
-    for stage in STAGES:
-        parts[stage] = Path(import_module(f"tierbench.{stage}").__file__ or "").parent
-    return parts
 
 
 def _stage_tierbench(host: RunningHost) -> None:
@@ -108,19 +99,11 @@ def _wire(hosts: Hosts, topology: Topology) -> None:
 
 def status(hosts: Hosts, topology: Topology) -> list[Reply]:
     """What each host and daemon replies, host by host in the topology's order."""
+    questions = [Question(hosts[WAN], "delay", partial(_delay, hosts[WAN], topology))]
+    questions += [Question(host, "host", partial(_running, host)) for host in hosts.values()]
+    questions += [question for service in SERVICES for question in service.questions(hosts, topology)]
     with ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(Question.put, _questions(hosts, topology)))
-    order = list(hosts)
-    return sorted(replies, key=lambda reply: order.index(reply.host))
-
-
-def _questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
-    wan = hosts[WAN]
-    yield Question(wan, "delay", lambda: _delay(wan, topology))
-    for host in hosts.values():
-        yield Question(host, "host", partial(_running, host))
-    for service in SERVICES:
-        yield from service.questions(hosts, topology)
+        return sorted(pool.map(Question.put, questions), key=lambda reply: list(hosts).index(reply.host))
 
 
 def _running(host: RunningHost) -> str:

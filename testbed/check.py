@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tierbench.errors import HostError
@@ -16,6 +15,16 @@ from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER, Host, Topology
 
 JOBS_SECONDS = 300
+JOBS = """\
+executable = read-and-hash
+arguments = $(url)
+requirements = Machine == "$(worker)"
+output = $(Process).out
+error = $(Process).err
+log = jobs.log
+should_transfer_files = yes
+request_memory = 64
+"""
 THESIS_ACCESS = ("lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct")
 
 
@@ -59,7 +68,7 @@ class Outcome:
 def access_methods(topology: Topology, site: Site) -> list[AccessMethod]:
     """The four access methods of the thesis, as far as the testbed's site file offers them."""
     methods = []
-    for name in (name for name in THESIS_ACCESS if name in site.access):
+    for name in filter(site.access.__contains__, THESIS_ACCESS):
         access = site.access[name]
         workers = tuple(host for host in topology.workers if host.network_kind == access.pool)
         mounts = [host.fqdn for host in workers] if access.protocol == "file" else access.path
@@ -101,53 +110,37 @@ class Check:
     def read(self, method: AccessMethod, paths: dict[str, str], megabytes: int) -> Outcome:
         """Read one of the files in a job on each of the method's workers, all at once."""
         before = self.sent()
-        results = self._run_jobs(
-            [(worker, method.url(path)) for worker, path in zip(method.workers, paths, strict=False)]
-        )
+        jobs = [(worker, method.url(path)) for worker, path in zip(method.workers, paths, strict=False)]
+        results = self._run_jobs(jobs)
         sent = self.sent() - before
-        readings = []
-        for (worker, user, nanoseconds, digest), path in zip(results, paths, strict=False):
-            readings.append(
-                Reading(method.name, worker, user, int(nanoseconds) / 1e9, megabytes << 20, digest == paths[path])
-            )
+        readings = (
+            Reading(method.name, worker, user, int(nanoseconds) / 1e9, megabytes << 20, digest == wanted)
+            for (worker, user, nanoseconds, digest), wanted in zip(results, paths.values(), strict=False)
+        )
         return Outcome(tuple(readings), sent)
 
     def _run_jobs(self, jobs: list[tuple[Host, str]]) -> list[list[str]]:
         ce = self._access_point
         directory = ce.run("mktemp", "-d", user=USER).stdout.strip()
         ce.put(f"{directory}/read-and-hash", verbatim("read-and-hash"), 0o755, USER)
-        ce.put(f"{directory}/jobs.sub", "\n".join(_submit_lines(jobs)) + "\n", user=USER)
+        lines = "".join(f"  {worker.fqdn}, {url}\n" for worker, url in jobs)
+        ce.put(f"{directory}/jobs.sub", f"{JOBS}queue worker, url from (\n{lines})\n", user=USER)
         cluster = ""
         try:
             here = ["env", "-C", directory]
             submitted = ce.run(*here, "condor_submit", "-terse", "jobs.sub", user=USER).stdout
             cluster = submitted.partition(".")[0]
             ce.run(*here, "condor_wait", "-wait", str(JOBS_SECONDS), "jobs.log", user=USER, timeout=JOBS_SECONDS + 60)
-            lines = [ce.read(f"{directory}/{n}.out", USER).decode().split() for n in range(len(jobs))]
-            for number, ((worker, url), line) in enumerate(zip(jobs, lines, strict=True)):
-                if len(line) != 4:
+            results = [ce.read(f"{directory}/{n}.out", USER).decode().split() for n in range(len(jobs))]
+            for number, ((worker, url), result) in enumerate(zip(jobs, results, strict=True)):
+                if len(result) != 4:
                     complaint = ce.read(f"{directory}/{number}.err", USER).decode().strip()
                     raise HostError(f"the job on {worker.fqdn} could not read {url}: {complaint or 'no output'}")
-            return lines
+            return results
         finally:
             if cluster:
                 ce.run("condor_rm", cluster, user=USER, check=False)
             ce.run("rm", "-rf", directory, user=USER)
-
-
-def _submit_lines(jobs: list[tuple[Host, str]]) -> Iterator[str]:
-    yield "executable = read-and-hash"
-    yield "arguments = $(url)"
-    yield 'requirements = Machine == "$(worker)"'
-    yield "output = $(Process).out"
-    yield "error = $(Process).err"
-    yield "log = jobs.log"
-    yield "should_transfer_files = yes"
-    yield "request_memory = 64"
-    yield "queue worker, url from ("
-    for worker, url in jobs:
-        yield f"  {worker.fqdn}, {url}"
-    yield ")"
 
 
 def check(testbed: Testbed, megabytes: int, say: Say) -> list[Outcome]:

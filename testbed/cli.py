@@ -49,79 +49,46 @@ def register(subcommands: Any) -> None:
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
-    def verb(name: str, run: Any, **texts: str) -> argparse.ArgumentParser:
-        sub: argparse.ArgumentParser = verbs.add_parser(name, **texts)
+    def verb(name: str, run: Any, what: str, more: str = "") -> argparse.ArgumentParser:
+        description = f"{what[0].upper()}{what[1:]}. {more}"
+        sub: argparse.ArgumentParser = verbs.add_parser(name, help=what, description=description)
         sub.add_argument("--name", default="default", help="which testbed, if there are several (%(default)s)")
         sub.set_defaults(run=run)
         return sub
 
-    up = verb("up", _up, help="bring it up; finds it running if it is", description="Bring a testbed up.")
-    up.add_argument(
-        "--config",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="a site file with a [testbed] table (default: the testbed.toml that comes with tierbench)",
-    )
-    up.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="override one setting, such as rtt_ms=53 or rates_mbps.wan=500; may be repeated",
-    )
-    check = verb(
-        "check",
-        _check,
-        help="read a file by each access method from a job on each worker",
-        description="Read a file by each access method, caches cold, from a real HTCondor job on each worker. "
-        "Exit status 1 if any file arrived damaged.",
-    )
+    up = verb("up", _up, "bring it up; finds it running if it is")
+    file = "a site file with a [testbed] table (default: the testbed.toml that comes with tierbench)"
+    up.add_argument("--config", type=Path, metavar="FILE", help=file)
+    setting = "override one setting, such as rtt_ms=53 or rates_mbps.wan=500; may be repeated"
+    up.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=setting)
+    reading = "read a file by each access method, caches cold, from an HTCondor job on each worker"
+    check = verb("check", _check, reading, "Exit status 1 if any file arrived damaged.")
     check.add_argument("--mb", type=int, default=32, metavar="N", help="size of each file in MiB (%(default)s)")
-    experiment = verb(
-        "run",
-        _run,
-        help="run an experiment on it, and bring the run directory home",
-        description="Make an experiment's replicas on the testbed's storage, run it on its access point, "
-        "bring the run directory home.",
-    )
+    running = "make an experiment's replicas on its storage, run it on its access point, bring the run directory home"
+    experiment = verb("run", _run, running)
     what = f"{NAMED}; with --more, a run directory"
     experiment.add_argument("experiment", metavar="EXPERIMENT|RUN", nargs="?", help=what)
     experiment.add_argument("--more", type=int, metavar="N", help="N repetitions more of a run that has come home")
-    experiment.add_argument(
-        "--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME, or runs/all-papers)"
-    )
-    experiment.add_argument(
-        "--anyway", action="store_true", help="also where something is missing, or the first trials are INVALID"
-    )
-    experiment.add_argument(
-        "--all-papers",
-        action="store_true",
-        help="every -scaled experiment in turn, each on the testbed that it needs, with a page of all of them; "
-        "called again, it goes on where it stopped",
-    )
+    into = "the run directory (default: runs/EXPERIMENT-TIME, or runs/all-papers)"
+    experiment.add_argument("--into", type=Path, metavar="DIR", help=into)
+    anyway = "also where something is missing, or the first trials are INVALID"
+    experiment.add_argument("--anyway", action="store_true", help=anyway)
+    every = "every -scaled experiment in turn, each on the testbed that it needs, with a page of all of them; "
+    every += "called again, it goes on where it stopped"
+    experiment.add_argument("--all-papers", action="store_true", help=every)
     experiment.add_argument("--list", action="store_true", help="with --all-papers: show its hours, run nothing")
-    again = verb(
-        "attach",
-        _attach,
-        help="watch a run that goes on in it, and bring it home",
-        description="Watch a run whose watching has ended, and bring the run directory home when the run has.",
-    )
+    again = verb("attach", _attach, "watch a run that goes on in it, and bring it home when it has ended")
     again.add_argument("into", type=Path, metavar="DIR", help="the run directory, as it was to be called here")
-    verb("down", _down, help="take it down, whatever state it is in", description="Take a testbed down.")
-    verb(
-        "status",
-        _status,
-        help="ask every host and daemon how it is",
-        description="Ask every host and daemon how it is. Exit status 1 if any is not well, 2 if there is no testbed.",
-    )
-    execute = verb("exec", _exec, help="run a command on one of its hosts", description="Run a command on a host.")
-    execute.add_argument("--user", help="as whom (root); jobs are bench's")
-    execute.add_argument("host", metavar="HOST")
+    verb("down", _down, "take it down, whatever state it is in")
+    states = "Exit status 1 if any is not well, 2 if there is no testbed."
+    verb("status", _status, "ask every host and daemon how it is", states)
+    execute = verb("exec", _exec, "run a command on one of its hosts")
+    shell = verb("shell", _exec, "a shell on one of its hosts")
+    for sub in (execute, shell):
+        sub.add_argument("--user", help="as whom (root); jobs are bench's")
+        sub.add_argument("host", metavar="HOST")
     execute.add_argument("command", nargs="+", metavar="CMD", help="after --, so that its options are its own")
-    shell = verb("shell", _shell, help="a shell on one of its hosts", description="A shell on a host.")
-    shell.add_argument("--user", help="as whom (root); jobs are bench's")
-    shell.add_argument("host", metavar="HOST")
+    shell.set_defaults(command=["bash", "-i"])
 
 
 class Progress:
@@ -210,15 +177,7 @@ def _attach(arguments: argparse.Namespace) -> int:
 
 
 def _exec(arguments: argparse.Namespace) -> int:
-    return _run_on(arguments, arguments.command)
-
-
-def _shell(arguments: argparse.Namespace) -> int:
-    return _run_on(arguments, ["bash", "-i"])
-
-
-def _run_on(arguments: argparse.Namespace, command: list[str]) -> int:
     host = Testbed(arguments.name).host(arguments.host)
     if arguments.user and not host.succeeds("id", arguments.user):
         raise ConfigError(f"{host.name} has no user {arguments.user!r}; jobs and their owner are bench's")
-    return terminal.run(host, command, arguments.user)
+    return terminal.run(host, arguments.command, arguments.user)

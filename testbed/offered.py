@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlsplit
 
-from tierbench.errors import ConfigError
 from tierbench.spec import build
 from tierbench.testbed.services import topology
 from tierbench.testbed.services.xrootd import served
@@ -18,95 +17,44 @@ from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import NETWORKS
 
 INSTALLED = "/etc/tierbench/testbed.toml"  # on each host: there the name `testbed` means this file
-TABLE = re.compile(r"^\s*\[\[?\s*([A-Za-z0-9_.-]+)[^\n]*\]\s*(#.*)?$")
-SCALE = re.compile(r"^(scale\s*=\s*)[0-9.]+", re.MULTILINE)
-HOSTS = re.compile(r"^hosts\s*=\s*(\[.*\])")
-ARRANGED = ("testbed", "links")
 
 
 def offered(site: str, settings: Settings) -> str:
     """A site file's text in which the testbed's settings, and the links that follow from them, are these.
 
-    A way is left out where such a testbed lacks one of the servers that it leads to, and no host that it lacks is told
-    to change anything.
+    An access method is left out where such a testbed lacks one of the servers that it leads to, with what is sampled
+    for it alone, and no host that it lacks is told to change anything. The scale goes with the storage's rate.
     """
-    closed = [*(f"access.{name}" for name in _closed(site, settings)), *_unsampled(site, settings)]
-    kept, left_out, arranged, there = [], False, False, _hosts(settings)
-    for line in site.splitlines():
-        table = TABLE.match(line)
-        if table:
-            left_out = any(table[1] == name or table[1].startswith(f"{name}.") for name in (*ARRANGED, *closed))
-            arranged = table[1].startswith("conditions.")
-        hosts = HOSTS.match(line) if arranged else None
-        kept += [] if left_out else [_those_of(hosts[1], there) if hosts else line]
-    text = "\n".join([*kept, "", *_table("testbed", asdict(settings)), *_table("links", links(settings))]) + "\n"
-    if _rest(text, settings) != _rest(site, settings):
-        raise ConfigError(
-            "the testbed's site file: write [testbed] and [links] as tables, with a line for each setting"
-        )
-    return SCALE.sub(lambda found: f"{found[1]}{scale(site, settings):g}", text, count=1)
-
-
-def scale(site: str, settings: Settings) -> float:
-    """The scale of its rates, which goes with them: the file's own is that of the storage's rate in the file."""
     tables = tomllib.loads(site)
+    hosts = topology(settings).hosts
+    there = {f"{name}.{nic.network.zone}" for host in hosts for nic, name in host.names.items()}
     of_file = build(Settings, tables.get("testbed", {}), "the testbed's site file", "testbed").rates_mbps.storage
-    return float(tables["scale"]) * settings.rates_mbps.storage / of_file
+    tables["scale"] = float(f"{tables['scale'] * settings.rates_mbps.storage / of_file:g}")
+    tables |= {"testbed": asdict(settings), "links": links(settings)}
+    ports, methods, samplers = served(topology(settings)), tables.get("access", {}), tables.get("samplers", {})
+    closed = {name for name, access in methods.items() if not _is_open(access, there, ports)}
+    tables["access"] = {name: access for name, access in methods.items() if name not in closed}
+    sampled_for = {name: set(sampler.get("access", ())) for name, sampler in samplers.items()}
+    tables["samplers"] = {name: samplers[name] for name, own in sampled_for.items() if not own or own - closed}
+    for condition in tables.get("conditions", {}).values():
+        present = [host for host in condition.get("hosts", ()) if _is_there(host, there)]
+        condition.update({"hosts": present} if present else {})  # where none is there, nothing asks for it
+    return "\n".join(_toml(tables)) + "\n"
 
 
-def _closed(site: str, settings: Settings) -> list[str]:
-    """The ways to servers of the testbed's that it has not, with such settings."""
-    there, closed, ports = _hosts(settings), [], served(topology(settings))
-
-    def shut(prefix: str) -> bool:
-        door = urlsplit(prefix)
-        known = ports.get(door.hostname or "") if door.scheme == "root" else None
-        return known is not None and door.port not in known
-
-    for way, access in tomllib.loads(site).get("access", {}).items():
-        doors = {urlsplit(prefix).hostname for prefix in (access.get("prefix", ""), *access.get("further", ()))}
-        proxies = [access.get("proxy", ""), *access.get("further_proxies", ())]
-        doors |= {proxy.partition(":")[0] for proxy in proxies}
-        absent = any(door and _is_ours(door) and door not in there for door in doors)
-        closed += [way] if absent or any(map(shut, (access.get("prefix", ""), *access.get("further", ())))) else []
-    return closed
+def _is_there(host: str, there: set[str]) -> bool:
+    """Whether a host is one of these, or none of the testbed's."""
+    return host in there or not host.endswith(tuple(f".{network.zone}" for network in NETWORKS))
 
 
-def _unsampled(site: str, settings: Settings) -> list[str]:
-    """The tables of what is sampled for such ways alone."""
-    closed, samplers = set(_closed(site, settings)), tomllib.loads(site).get("samplers", {})
-    ways = {name: set(one.get("access", ())) for name, one in samplers.items()}
-    return [f"samplers.{name}" for name, served in ways.items() if served and served <= closed]
-
-
-def _hosts(settings: Settings) -> set[str]:
-    """All interfaces' names."""
-    return {f"{name}.{nic.network.zone}" for host in topology(settings).hosts for nic, name in host.names.items()}
-
-
-def _is_ours(host: str) -> bool:
-    return host.endswith(tuple(f".{network.zone}" for network in NETWORKS))
-
-
-def _those_of(hosts: str, there: set[str]) -> str:
-    """A condition's line of hosts, with those that are there; where none is it stays, for nothing asks for it."""
-    named = tomllib.loads(f"hosts = {hosts}")["hosts"]
-    found = [host for host in named if not _is_ours(host) or host in there] or named
-    return f"hosts = {json.dumps(found)}"
-
-
-def _rest(text: str, settings: Settings) -> dict[str, Any] | None:
-    """All of a site file that a testbed does not arrange; None if it is no TOML."""
-    try:
-        tables = tomllib.loads(text)
-        closed, unsampled = _closed(text, settings), _unsampled(text, settings)
-    except tomllib.TOMLDecodeError:
-        return None
-    ways = {way: access for way, access in tables.get("access", {}).items() if way not in closed}
-    sampled = {name: one for name, one in tables.get("samplers", {}).items() if f"samplers.{name}" not in unsampled}
-    words = {name: {**one, "hosts": None} for name, one in tables.get("conditions", {}).items()}
-    changed = {"access": ways, "samplers": sampled, "conditions": words}
-    return {name: table for name, table in tables.items() if name not in ARRANGED} | changed
+def _is_open(access: Mapping[str, Any], there: set[str], ports: Mapping[str, set[int]]) -> bool:
+    """Whether the testbed has all servers that an access method leads to: hosts of these names, and their ports."""
+    doors = [urlsplit(prefix) for prefix in (access.get("prefix", ""), *access.get("further", ()))]
+    proxies = [proxy.partition(":")[0] for proxy in (access.get("proxy", ""), *access.get("further_proxies", ()))]
+    listening = all(
+        door.port in ports[door.hostname] for door in doors if door.scheme == "root" and door.hostname in ports
+    )
+    return listening and all(_is_there(host, there) for host in (*(door.hostname or "" for door in doors), *proxies))
 
 
 def links(settings: Settings) -> dict[str, Any]:
@@ -118,13 +66,24 @@ def links(settings: Settings) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _table(name: str, values: dict[str, Any]) -> Iterator[str]:
-    """A table of numbers and plain words as TOML, its tables after it."""
-    yield f"[{name}]"
-    for key, value in values.items():
+def _toml(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """The lines of a table, with its tables after it."""
+    for key, value in table.items():
         if not isinstance(value, dict):
-            yield f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
-    yield ""
-    for key, value in values.items():
+            yield f"{_key(key)} = {_value(value)}"
+    for key, value in table.items():
         if isinstance(value, dict):
-            yield from _table(f"{name}.{key}", value)
+            yield from ("", f"[{prefix}{_key(key)}]")
+            yield from _toml(value, f"{prefix}{_key(key)}.")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_key(key)} = {_value(own)}' for key, own in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False)

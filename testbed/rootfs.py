@@ -18,8 +18,8 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
@@ -56,9 +56,8 @@ Say = Callable[[str], None]
 
 def recipe(settings: Settings) -> Recipe:
     """What a testbed with these settings needs."""
-    own = (package for service in SERVICES for package in service.packages)
-    of_some_suites = (package for service in SERVICES for package in service.more_packages(settings))
-    return Recipe(settings.suite, tuple(sorted({*own, *DEBIAN_PACKAGES, *of_some_suites})))
+    own = {package for service in SERVICES for package in (*service.packages, *service.more_packages(settings))}
+    return Recipe(settings.suite, tuple(sorted({*own, *DEBIAN_PACKAGES})))
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,6 @@ class Recipe:
 
     def path(self, cache: Path) -> Path:
         return cache / f"rootfs-{self.suite}-{self.key}"
-
-
-def cached(cache: Path, recipe: Recipe) -> bool:
-    return recipe.path(cache).is_dir()
 
 
 def check_needs(cache: Path) -> None:
@@ -122,7 +117,7 @@ def built(final: Path, build: Callable[[Path, TextIO], None], say: Say) -> Path:
     if final.is_dir():
         return final
     private(cache)
-    with _only_builder(cache, say):
+    with files.locked(cache / "lock", BUILD_SECONDS, lambda: say("waiting for another build of a root file system")):
         if final.is_dir():  # somebody else has built it while we waited
             return final
         for stale in cache.glob("*.partial"):  # only a builder that died leaves one, and we hold the lock
@@ -143,12 +138,6 @@ def private(directory: Path) -> None:
     """Make a directory that only its owner can look into: hosts' secrets lie below, and programs that become root."""
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o700)
-
-
-@contextmanager
-def _only_builder(cache: Path, say: Say) -> Iterator[None]:
-    with files.locked(cache / "lock", BUILD_SECONDS, lambda: say("waiting for another build of a root file system")):
-        yield
 
 
 def _bootstrap(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
@@ -218,14 +207,10 @@ def shift_ids(root: Path) -> None:
             for field in fields:
                 line[field] = str(shifted(int(line[field])))
         file.write_text("".join(":".join(line) + "\n" for line in lines), encoding="utf-8")
-    for path in _below(root):
-        status = path.lstat()
-        if (shifted(status.st_uid), shifted(status.st_gid)) != (status.st_uid, status.st_gid):
-            os.lchown(path, shifted(status.st_uid), shifted(status.st_gid))
-            if not stat.S_ISLNK(status.st_mode):
-                path.chmod(stat.S_IMODE(status.st_mode))  # a new owner takes setuid and setgid away
-
-
-def _below(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
-        yield from (Path(folder) / name for name in (*folders, *names))
+        for path in (Path(folder) / name for name in (*folders, *names)):
+            status = path.lstat()
+            if (shifted(status.st_uid), shifted(status.st_gid)) != (status.st_uid, status.st_gid):
+                os.lchown(path, shifted(status.st_uid), shifted(status.st_gid))
+                if not stat.S_ISLNK(status.st_mode):
+                    path.chmod(stat.S_IMODE(status.st_mode))  # a new owner takes setuid and setgid away

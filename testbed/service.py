@@ -60,12 +60,17 @@ class Service:
     name: str  # for the progress of `up`; empty: not shown
     packages: tuple[str, ...] = ()  # Debian's, for all hosts: they share a root file system
     more_packages: Callable[[Settings], tuple[str, ...]] = lambda _: ()  # that only some suites have
-    machines: Callable[[Settings], tuple[Host, ...]] = lambda _: ()  # that are there for it alone
+    machines: Callable[[Settings], Iterable[Host]] = lambda _: ()  # that are there for it alone
     after: tuple[Service, ...] = ()  # those whose answers it needs when it starts
     stage: Callable[[Hosts, Topology], None] = lambda *_: None  # before the hosts boot: their files
     start: Callable[[Hosts, Topology], None] = lambda *_: None  # its questions with a log are then waited for
     complete: Callable[[Hosts, Topology], None] = lambda *_: None  # when all services have started
     questions: Callable[[Hosts, Topology], Iterable[Question]] = lambda *_: ()  # for `testbed status`
+
+
+def in_pool(hosts: Hosts) -> list[RunningHost]:
+    """The hosts of HTCondor's pool."""
+    return [host for host in hosts.values() if host.host.in_pool]
 
 
 def wait_for(questions: Iterable[Question]) -> None:

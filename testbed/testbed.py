@@ -25,7 +25,7 @@ from tierbench.testbed.rootfs import Say
 from tierbench.testbed.service import Reply
 from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import Host, Topology
+from tierbench.testbed.topology import Topology
 from tierbench.testbed.virtual import VirtualHost, provide_kernel
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -82,13 +82,12 @@ class Testbed:
     @property
     def hosts(self) -> dict[str, RunningHost]:
         """Its hosts, running or not."""
-        return {host.name: self._running(host) for host in self.topology.hosts}
-
-    def _running(self, host: Host) -> RunningHost:
-        directory = self._hosts / host.name
-        if host.is_virtual:
-            return VirtualHost(host, directory, home() / "cache")
-        return UserNetworkHost(host, directory) if host.user_network else RunningHost(host, directory)
+        hosts: dict[str, RunningHost] = {}
+        for host in self.topology.hosts:
+            place = self.directory / "hosts" / host.name
+            kind = UserNetworkHost if host.user_network else RunningHost
+            hosts[host.name] = VirtualHost(host, place, home() / "cache") if host.is_virtual else kind(host, place)
+        return hosts
 
     def host(self, name: str) -> RunningHost:
         """One of its hosts."""
@@ -100,10 +99,6 @@ class Testbed:
     def status(self) -> list[Reply]:
         """What each host and daemon replies when it is asked how it is."""
         return assembly.status(self.hosts, self.topology)
-
-    @property
-    def _hosts(self) -> Path:
-        return self.directory / "hosts"
 
     def _recorded(self) -> dict[str, Any]:
         if not self.exists:
@@ -145,7 +140,7 @@ class Testbed:
                 return False
             recipe, cache = rootfs.recipe(settings), home() / "cache"
             check_kernel()
-            if not rootfs.cached(cache, recipe):
+            if not recipe.path(cache).is_dir():
                 rootfs.check_needs(cache)
             rootfs.check_space(self.directory, settings.storage_gb << 30, "hold the testbed's storage")
 
@@ -160,13 +155,12 @@ class Testbed:
             try:
                 self.site.write_text(offered(site.read_text(encoding="utf-8"), settings), encoding="utf-8")
                 assembly.assemble(self.hosts, self.topology, self.site.read_text(encoding="utf-8"), base, say)
-            except (HostError, OSError, subprocess.SubprocessError) as error:
+            except BaseException as error:
                 say("taking down what was started")
-                logs = self._end(keep_logs=True)
-                raise HostError(f"{error}\n  All logs of this attempt are kept in {logs}") from None
-            except BaseException:
-                say("taking down what was started")
-                self._end()
+                failed = isinstance(error, (HostError, OSError, subprocess.SubprocessError))
+                logs = self._end(keep_logs=failed)
+                if failed:
+                    raise HostError(f"{error}\n  All logs of this attempt are kept in {logs}") from None
                 raise
             self._write_record(settings, complete=True)
             return True
@@ -184,9 +178,9 @@ class Testbed:
     def _end(self, keep_logs: bool = False) -> Path:
         """End its hosts and delete its directory, but for the hosts' logs if they are wanted."""
         ended, logs = self.directory / "ended", self.directory / "logs"
-        if self._hosts.exists():
+        with contextlib.suppress(FileNotFoundError):
             # A host that is just booting records itself in `hosts`, or ends because it no longer can.
-            self._hosts.rename(ended)
+            (self.directory / "hosts").rename(ended)
         for host in ended.glob("*"):
             Namespaces(host).kill()
         for host in ended.glob("*"):

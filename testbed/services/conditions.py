@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from tierbench.testbed.host import RunningHost, verbatim
-from tierbench.testbed.service import Hosts, Service
+from tierbench.testbed.service import Hosts, Service, in_pool
 from tierbench.testbed.topology import USER, WAN, Host, Topology
 
 WORDS = "/etc/tierbench/arrange.d"
@@ -28,14 +28,12 @@ def stage(hosts: Hosts, topology: Topology) -> None:
     shipped = resources.files("tierbench.site_configs")
     helper = (shipped / "tierbench-arrange").read_bytes()
     allowed = (shipped / "sudoers.d/tierbench-arrange").read_text(encoding="utf-8").replace("nobody-yet", USER)
-    for host in topology.hosts:
-        if host.in_pool:
-            running = hosts[host.name]
-            running.stage(HELPER, helper, 0o755)
-            running.stage("/etc/sudoers.d/tierbench-arrange", allowed, 0o440)
-            running.stage(BUCKET, verbatim("bucket.py"), 0o755)
-            for word in words(host, topology):
-                offer(running, word)
+    for host in in_pool(hosts):
+        host.stage(HELPER, helper, 0o755)
+        host.stage("/etc/sudoers.d/tierbench-arrange", allowed, 0o440)
+        host.stage(BUCKET, verbatim("bucket.py"), 0o755)
+        for word in words(host.host, topology):
+            offer(host, word)
 
 
 def offer(host: RunningHost, word: str) -> None:
@@ -43,11 +41,10 @@ def offer(host: RunningHost, word: str) -> None:
     host.stage(f"{WORDS}/{word}", verbatim(f"arrange/{word}"), 0o755)
 
 
-def start(hosts: Hosts, topology: Topology) -> None:
+def start(hosts: Hosts, _: Topology) -> None:
     """Let sudo, and no other program of a host, become root there: its file system is mounted without such programs."""
-    for host in topology.hosts:
-        if host.in_pool:
-            hosts[host.name].script([f"mount --bind {SUDO} {SUDO}", f"mount -o remount,bind,suid {SUDO}"])
+    for host in in_pool(hosts):
+        host.script([f"mount --bind {SUDO} {SUDO}", f"mount -o remount,bind,suid {SUDO}"])
 
 
 CONDITIONS = Service("", stage=stage, start=start)

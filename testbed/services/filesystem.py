@@ -81,9 +81,12 @@ def stage(hosts: Hosts, topology: Topology) -> None:
         server.stage("/etc/mfs/mount.password", password + "\n", 0o600)
         server.stage("/root/.k5login", "".join(admitted), 0o600)
 
-    for host in topology.hosts:
-        if host.mounts:
-            hosts[host.name].stage(MOUNT_COMMAND, mount_script(host, topology), 0o755)
+    for host in mounting(hosts):
+        host.stage(MOUNT_COMMAND, mount_script(host.host, topology), 0o755)
+
+
+def mounting(hosts: Hosts) -> list[RunningHost]:
+    return [host for host in hosts.values() if host.host.mounts]
 
 
 def mount_script(host: Host, topology: Topology, under: str = "") -> str:
@@ -114,7 +117,11 @@ def start_servers(hosts: Hosts, topology: Topology) -> None:
     for oss in objects:
         oss.script([f"mkdir {CHUNKS}", "chown -R mfs:mfs /var/lib/mfs /etc/mfs/mfschunkserver.cfg"])
         oss.daemon("mfschunkserver", "mfschunkserver", "-f", "start")
-    hosts[GATEWAY].script([closed_to_private_workers(hosts[GATEWAY].host)])
+    # The gateway's ticket opens the servers to the gateway, not to those whose address it lends its own.
+    inner = next(nic.device for nic in hosts[GATEWAY].host.nics if nic.network == PRIVATE)
+    ports = f"--dport {FIRST_PORT}:{LAST_PORT}"
+    reject = f"iptables-legacy -A FORWARD -i {inner} -p tcp {ports} -j REJECT --reject-with tcp-reset"
+    hosts[GATEWAY].script([reject])
     known_hosts = ""
     for server in (mds, *objects):
         server.script([
@@ -130,26 +137,16 @@ def start_servers(hosts: Hosts, topology: Topology) -> None:
             host.put("/etc/ssh/ssh_known_hosts", known_hosts)
 
 
-def closed_to_private_workers(gateway: Host) -> str:
-    """The gateway's ticket opens the servers to the gateway, not to those whose address it lends its own."""
-    inner = next(nic.device for nic in gateway.nics if nic.network == PRIVATE)
-    ports = f"--dport {FIRST_PORT}:{LAST_PORT}"
-    return f"iptables-legacy -A FORWARD -i {inner} -p tcp {ports} -j REJECT --reject-with tcp-reset"
-
-
 def mount(host: RunningHost) -> None:
     """Mount the remote file system on one host, by its own ticket."""
     host.daemon("mount", MOUNT_COMMAND)
     mount_question(host).wait()
 
 
-def mounted(host: RunningHost, under: str = "") -> bool:
-    """Whether the mount is there and its metadata server answers."""
-    return host.succeeds("stat", f"{under}{MOUNT_POINT}/.masterinfo", timeout=5)
-
-
 def mount_question(host: RunningHost, under: str = "") -> Question:
-    return Question(host, "mount", partial(mounted, host, under), f"{under}{MOUNT_POINT} answers", "mount.log")
+    """Whether the mount is there and its metadata server answers."""
+    mounted = partial(host.succeeds, "stat", f"{under}{MOUNT_POINT}/.masterinfo", timeout=5)
+    return Question(host, "mount", mounted, f"{under}{MOUNT_POINT} answers", "mount.log")
 
 
 def start_mounts(hosts: Hosts, topology: Topology) -> None:
@@ -166,40 +163,24 @@ def start_mounts(hosts: Hosts, topology: Topology) -> None:
         f"mfssettrashretention 0 {MOUNT_POINT}/{WRITABLE} >/dev/null",  # what is removed there gives its room back
         *(pools() if len(servers(topology)[1]) > 1 else ()),
     ])  # fmt: skip
-    at_once(mount, [hosts[host.name] for host in topology.hosts if host.mounts and host != writer])
+    at_once(mount, [host for host in mounting(hosts) if host.host != writer])
 
 
 def pools() -> Iterator[str]:
     """Shell lines for a folder of each pool, for replicas and for what trials write; no other pool will do instead."""
     for pool, server in POOLS.items():
+        written = f"{MOUNT_POINT}/{WRITABLE}/{pool}"
         yield f"mfscreatesclass -M {MOUNT_POINT} -m S -K {LABELS[server]} {pool} >/dev/null"
-        for folder, mode in ((f"{MOUNT_POINT}/{pool}", f"755 -o {USER} -g {USER}"), (_written(pool), "1777")):
+        for folder, mode in ((f"{MOUNT_POINT}/{pool}", f"755 -o {USER} -g {USER}"), (written, "1777")):
             yield f"install -d -m {mode} {folder}"
             yield f"mfssetsclass {pool} {folder} >/dev/null"
-        yield f"mfssettrashretention 0 {_written(pool)} >/dev/null"
+        yield f"mfssettrashretention 0 {written} >/dev/null"
 
 
-def _written(pool: str) -> str:
-    return f"{MOUNT_POINT}/{WRITABLE}/{pool}"
-
-
-def master_answers(metadata: RunningHost) -> bool:
-    """Whether the metadata server answers its own command-line tool."""
-    return "master version" in _ask_master(metadata, "-SIN")
-
-
-def objects_joined(metadata: RunningHost, count: int = 1) -> bool:
-    """Whether the metadata server lists so many living object servers."""
-    return _ask_master(metadata, "-SCS").count("Normal") >= count
-
-
-def _ask_master(metadata: RunningHost, section: str) -> str:
-    return metadata.run("mfscli", "-p", "-H", metadata.host.fqdn, section, check=False, timeout=5).stdout
-
-
-def gate_answers(server: RunningHost) -> bool:
-    """Whether the gate's ssh daemon says who it is."""
-    return bool(server.run("ssh-keyscan", "-T", "2", server.host.fqdn, check=False, timeout=5).stdout)
+def listed(metadata: RunningHost, section: str, words: str, count: int = 1) -> bool:
+    """Whether the metadata server answers its own command-line tool, and with these words so often."""
+    asked = metadata.run("mfscli", "-p", "-H", metadata.host.fqdn, section, check=False, timeout=5)
+    return asked.stdout.count(words) >= count
 
 
 def admitted_hosts(server: RunningHost) -> int:
@@ -211,22 +192,20 @@ def admitted_hosts(server: RunningHost) -> int:
 def questions_to_servers(hosts: Hosts, topology: Topology) -> Iterator[Question]:
     mds, storages = servers(topology)
     metadata, objects = hosts[mds.name], [hosts[storage.name] for storage in storages]
-    yield Question(metadata, "mfsmaster", partial(master_answers, metadata), log="mfsmaster.log")
+    answers = partial(listed, metadata, "-SIN", "master version")
+    yield Question(metadata, "mfsmaster", answers, log="mfsmaster.log")
     for storage in objects:
-        joined = partial(objects_joined, metadata, len(objects))
+        joined = partial(listed, metadata, "-SCS", "Normal", len(objects))
         yield Question(storage, "mfschunkserver", joined, "has joined the master", "mfschunkserver.log")
     for server in (metadata, *objects):
         yield Question(server, "Kerberos gate", partial(_gate, server), log="sshd.log")
 
 
 def _gate(server: RunningHost) -> str:
-    if not gate_answers(server):
+    """Whether the gate's ssh daemon says who it is."""
+    if not server.run("ssh-keyscan", "-T", "2", server.host.fqdn, check=False, timeout=5).stdout:
         raise HostError("does not answer")
     return f"answers; {admitted_hosts(server)} hosts admitted"
-
-
-def questions_to_mounts(hosts: Hosts, topology: Topology) -> Iterator[Question]:
-    yield from (mount_question(hosts[host.name]) for host in topology.hosts if host.mounts)
 
 
 SERVERS = Service(
@@ -241,5 +220,8 @@ SERVERS = Service(
     questions=questions_to_servers,
 )  # fmt: skip
 MOUNTS = Service(
-    "mounts, by Kerberos ticket", after=(KERBEROS, SERVERS), start=start_mounts, questions=questions_to_mounts
+    "mounts, by Kerberos ticket",
+    after=(KERBEROS, SERVERS),
+    start=start_mounts,
+    questions=lambda hosts, _: map(mount_question, mounting(hosts)),
 )

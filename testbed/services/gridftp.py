@@ -36,41 +36,32 @@ MEMORY_MB = 2048
 FAR_RTT_MS = 150  # the 100G paper: "more than 150 ms"
 FAR_AWAY = ACCESS_POINT  # the host that stands for one far away, as those who steer see it
 FORWARDER = "/usr/local/lib/tierbench/far-away.py"
-ANYBODY = (
-    "-aa", "-anonymous-user", SERVERS_USER, "-anonymous-group", "nogroup", "-auth-level", "0",
-)  # fmt: skip
-CREDENTIALS = {"X509_USER_CERT": CERTIFICATE, "X509_USER_KEY": KEY, "GRIDMAP": MAP}
+ANYBODY = ("-aa", "-anonymous-user", SERVERS_USER, "-anonymous-group", "nogroup", "-auth-level", "0")
+CREDENTIALS = (f"X509_USER_CERT={CERTIFICATE}", f"X509_USER_KEY={KEY}", f"GRIDMAP={MAP}")
 
 
-def certified(topology: Topology) -> list[Host]:
-    """The hosts with a certificate of their own."""
-    return [topology.host(BESIDE_STORAGE), topology.host(GATEWAY)]
-
-
-def users(topology: Topology) -> list[Host]:
+def users(hosts: Hosts) -> list[RunningHost]:
     """The hosts on which jobs show a proxy."""
-    return [host for host in topology.workers if host.mounts]
+    return [host for host in hosts.values() if host.host.is_worker and host.host.mounts]
 
 
-def issue_certificates(hosts: Hosts, topology: Topology) -> None:
+def issue_certificates(hosts: Hosts, _: Topology) -> None:
     """Make the CA and all certificates, and hand them out."""
-    kdc = hosts[KDC]
+    kdc, certified = hosts[KDC], [hosts[BESIDE_STORAGE], hosts[GATEWAY]]
     kdc.put(f"{AUTHORITY}/issue", verbatim("certificates.sh"), 0o700)
-    of_hosts = [host.fqdn for host in certified(topology)]
+    of_hosts = [server.host.fqdn for server in certified]
     days = map(str, (CERTIFICATE_DAYS, PROXY_DAYS))
     kdc.run("sh", "-eu", f"{AUTHORITY}/issue", AUTHORITY, ORGANISATION, USER, *days, *of_hosts)
-    trusted = kdc.run("ls", f"{AUTHORITY}/certificates").stdout.split()
-    for host in {*certified(topology), *users(topology)}:
-        for name in trusted:
-            hosts[host.name].put(f"{TRUSTED}/{name}", kdc.read(f"{AUTHORITY}/certificates/{name}"))
-    for host in certified(topology):
-        server = hosts[host.name]
-        server.put(CERTIFICATE, kdc.read(f"{AUTHORITY}/{host.fqdn}.pem"))
-        server.put(KEY, kdc.read(f"{AUTHORITY}/{host.fqdn}.key"), 0o600)
+    for name in kdc.run("ls", f"{AUTHORITY}/certificates").stdout.split():
+        for host in (*certified, *users(hosts)):
+            host.put(f"{TRUSTED}/{name}", kdc.read(f"{AUTHORITY}/certificates/{name}"))
+    for server in certified:
+        server.put(CERTIFICATE, kdc.read(f"{AUTHORITY}/{server.host.fqdn}.pem"))
+        server.put(KEY, kdc.read(f"{AUTHORITY}/{server.host.fqdn}.key"), 0o600)
         server.put(MAP, f'"{ORGANISATION}/CN={USER}" {SERVERS_USER}\n')
         server.run("chown", SERVERS_USER, CERTIFICATE, KEY)
-    for host in (topology.host(ACCESS_POINT), *users(topology)):
-        hosts[host.name].put(PROXY, kdc.read(f"{AUTHORITY}/proxy.pem"), 0o600, USER)
+    for host in (hosts[ACCESS_POINT], *users(hosts)):
+        host.put(PROXY, kdc.read(f"{AUTHORITY}/proxy.pem"), 0o600, USER)
     kdc.run("sh", "-euc", 'cd "$1"; rm -f -- *.key *.pem', "sh", AUTHORITY)  # the CA has nothing more to sign
 
 
@@ -107,26 +98,19 @@ def stage(hosts: Hosts, _: Topology) -> None:
 
 def start(hosts: Hosts, topology: Topology) -> None:
     """Start them when their mount is there, near by and far away."""
-    _, destination = servers(topology)
     memory = f"mount -t tmpfs -o mode=1777,size={MEMORY_MB}m tmpfs {MEMORY}"
-    hosts[destination.host.name].script([f"mkdir -p {MEMORY}", memory])
+    hosts[GATEWAY].script([f"mkdir -p {MEMORY}", memory])
     for server in servers(topology):
-        _start(hosts[server.host.name], server, "gridftp", PORT, {}, ANYBODY)
-        _start(hosts[server.host.name], server, "gridftp-secured", SECURED_PORT, CREDENTIALS, ())
-    far = hosts[FAR_AWAY]
+        doors = (("gridftp", PORT, (), ANYBODY), ("gridftp-secured", SECURED_PORT, CREDENTIALS, ()))
+        for name, port, credentials, how in doors:
+            hosts[server.host.name].daemon(
+                name, "setpriv", f"--reuid={SERVERS_USER}", "--regid=nogroup", "--clear-groups",
+                "env", f"GLOBUS_HOSTNAME={server.host.fqdn}", *credentials, "globus-gridftp-server", *how,
+                "-allow-disabled-login", "-restrict-paths", f"{server.rights}{server.folder}", "-p", str(port),
+                "-control-interface", server.host.address, "-data-interface", server.host.address,
+            )  # fmt: skip
     forwarded = [f"{server.far_port}={server.host.fqdn}:{PORT}" for server in servers(topology)]
-    far.daemon("far-away", "python3", FORWARDER, str(FAR_RTT_MS), *forwarded)
-
-
-def _start(host: RunningHost, server: Server, name: str, port: int, own: dict[str, str], more: tuple[str, ...]) -> None:
-    environment = {"GLOBUS_HOSTNAME": server.host.fqdn, **own}
-    address = server.host.address
-    host.daemon(
-        name, "setpriv", f"--reuid={SERVERS_USER}", "--regid=nogroup", "--clear-groups",
-        "env", *(f"{variable}={value}" for variable, value in environment.items()), "globus-gridftp-server", *more,
-        "-allow-disabled-login", "-restrict-paths", f"{server.rights}{server.folder}",
-        "-control-interface", address, "-data-interface", address, "-p", str(port),
-    )  # fmt: skip
+    hosts[FAR_AWAY].daemon("far-away", "python3", FORWARDER, str(FAR_RTT_MS), *forwarded)
 
 
 def answers(host: RunningHost, url: str) -> bool:
@@ -141,11 +125,9 @@ def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
     for server in servers(topology):
         host = hosts[server.host.name]
         yield Question(host, "gridftp", partial(answers, host, server.url), f"answers at {server.url}", "gridftp.log")
-        for user in users(topology)[:1]:
-            ask = partial(answers, hosts[user.name], server.secured_url)
-            yield Question(
-                host, "gridftp-secured", ask, f"answers a proxy at {server.secured_url}", "gridftp-secured.log"
-            )
+        for user in users(hosts)[:1]:
+            ask, answer = partial(answers, user, server.secured_url), f"answers a proxy at {server.secured_url}"
+            yield Question(host, "gridftp-secured", ask, answer, "gridftp-secured.log")
         url = f"ftp://{far.host.fqdn}:{server.far_port}{server.folder}/"
         yield Question(far, "far-away", partial(answers, far, url), f"answers at {url}", "far-away.log")
 
@@ -153,16 +135,8 @@ def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
 GRIDFTP = Service(
     "GridFTP",
     packages=(
-        "globus-gridftp-server-progs",
-        "globus-gass-copy-progs",
-        "tcpdump",
-        "gfal2-util-scripts",
-        "gfal2-plugin-gridftp",
-        "gfal2-plugin-xrootd",
-        "gfal2-plugin-file",
+        "globus-gridftp-server-progs", "globus-gass-copy-progs", "tcpdump", "gfal2-util-scripts",
+        "gfal2-plugin-gridftp", "gfal2-plugin-xrootd", "gfal2-plugin-file",
     ),
-    after=(MOUNTS, CERTIFICATES),
-    stage=stage,
-    start=start,
-    questions=questions,
-)
+    after=(MOUNTS, CERTIFICATES), stage=stage, start=start, questions=questions,
+)  # fmt: skip

@@ -8,7 +8,7 @@ from functools import partial
 from importlib import resources
 
 from tierbench.testbed.host import RunningHost, filled
-from tierbench.testbed.service import Hosts, Question, Service
+from tierbench.testbed.service import Hosts, Question, Service, in_pool
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import FIU, PRIVATE, USER, Host, Nic, Topology
 
@@ -30,21 +30,16 @@ def machines(settings: Settings) -> tuple[Host, ...]:
 def stage(hosts: Hosts, topology: Topology) -> None:
     """Configure every host of the pool; workers with the very fragment that an admin would install."""
     access_point = topology.host(ACCESS_POINT)
-    for host in topology.hosts:
-        if not host.in_pool:
-            continue
+    for host in in_pool(hosts):
         common = filled(
-            "condor.conf",
-            central_manager=access_point.fqdn,
-            domain=TRUST_DOMAIN,
-            address=host.own_address,
-            broker="$(COLLECTOR_HOST)" if host.user_network else "",
-            daemons=MANAGER_DAEMONS if host == access_point else EXECUTE_DAEMONS,
+            "condor.conf", central_manager=access_point.fqdn, domain=TRUST_DOMAIN, address=host.host.own_address,
+            broker="$(COLLECTOR_HOST)" if host.host.user_network else "",
+            daemons=MANAGER_DAEMONS if host.name == ACCESS_POINT else EXECUTE_DAEMONS,
             slots=topology.settings.slots_per_worker + 1,  # one for the sampler, which is a job too
-        )
-        hosts[host.name].stage(f"{CONFIG}/10-testbed.conf", common)
-        if host != access_point:
-            hosts[host.name].stage(f"{CONFIG}/50-tierbench.conf", admin_fragment(host))
+        )  # fmt: skip
+        host.stage(f"{CONFIG}/10-testbed.conf", common)
+        if host.name != ACCESS_POINT:
+            host.stage(f"{CONFIG}/50-tierbench.conf", admin_fragment(host.host))
     hosts[ACCESS_POINT].stage("/etc/condor/passwords.d/POOL", secrets.token_bytes(64), 0o600)
 
 
@@ -56,7 +51,7 @@ def admin_fragment(host: Host) -> str:
     return text.replace('TierbenchNetwork = "public"', f'TierbenchNetwork = "{host.network_kind}"')
 
 
-def start(hosts: Hosts, topology: Topology) -> None:
+def start(hosts: Hosts, _: Topology) -> None:
     """Start the central manager, then everybody else with a token; the pool assembles by itself from there.
 
     A startd that finds no collector tries again only at its next update, so the collector comes first.
@@ -68,9 +63,7 @@ def start(hosts: Hosts, topology: Topology) -> None:
     tokens = f"/home/{USER}/.condor/tokens.d"
     manager.run("install", "-d", "-m", "700", f"/home/{USER}/.condor", tokens, user=USER)
     manager.put(f"{tokens}/pool", user_token, 0o600, user=USER)
-    members = [host.name for host in topology.hosts if host.in_pool and host.name != ACCESS_POINT]
-    for name in [manager.name, *members]:
-        host = hosts[name]
+    for host in [manager, *(host for host in in_pool(hosts) if host is not manager)]:
         host.put("/etc/condor/tokens.d/pool", token, 0o600)
         host.script(["install -d -o condor -g condor /run/condor /run/lock/condor"])
         host.daemon("condor_master", "condor_master", "-f")
@@ -79,10 +72,10 @@ def start(hosts: Hosts, topology: Topology) -> None:
             manager.wait_until(collector, "the collector did not answer", COLLECTOR_LOG)
 
 
-def wait_until_complete(hosts: Hosts, topology: Topology) -> None:
+def wait_until_complete(hosts: Hosts, _: Topology) -> None:
     """Return when the scheduler and every worker have reported to the collector."""
     manager = hosts[ACCESS_POINT]
-    expected = {host.fqdn for host in topology.hosts if host.in_pool}
+    expected = {host.host.fqdn for host in in_pool(hosts)}
     manager.wait_until(lambda: expected <= reporting(manager), "the HTCondor pool was not complete", COLLECTOR_LOG)
 
 
@@ -95,24 +88,17 @@ def reporting(manager: RunningHost) -> set[str]:
     return names
 
 
-def in_pool(manager: RunningHost, host: RunningHost) -> bool:
+def answers(manager: RunningHost, host: RunningHost) -> bool:
     """Whether a host's own master is alive and the collector has heard of its daemons."""
     return host.host.fqdn in reporting(manager) and host.succeeds("sh", "-c", "kill -0 $(cat /run/condor_master.pid)")
 
 
-def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
-    manager = hosts[ACCESS_POINT]
-    for host in topology.hosts:
-        if host.in_pool:
-            yield Question(hosts[host.name], "HTCondor", partial(in_pool, manager, hosts[host.name]), "in the pool")
+def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
+    for host in in_pool(hosts):
+        yield Question(host, "HTCondor", partial(answers, hosts[ACCESS_POINT], host), "in the pool")
 
 
 HTCONDOR = Service(
-    "HTCondor",
-    machines=machines,
-    packages=("condor",),
-    stage=stage,
-    start=start,
-    complete=wait_until_complete,
+    "HTCondor", machines=machines, packages=("condor",), stage=stage, start=start, complete=wait_until_complete,
     questions=questions,
-)
+)  # fmt: skip

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
 from functools import partial
 
-from tierbench.testbed.host import RunningHost, filled
+from tierbench.testbed.host import filled
 from tierbench.testbed.service import Hosts, Question, Service
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import GATEWAY, UF, USER, Host, Nic, Topology
@@ -63,20 +62,14 @@ def start(hosts: Hosts, topology: Topology) -> None:
     kdc.run("rm", *keytabs.values())
 
 
-def gives_tickets(asker: RunningHost) -> bool:
+def questions(hosts: Hosts, _: Topology) -> list[Question]:
     """Whether the KDC gives a host with a keytab a ticket, kept nowhere."""
-    return asker.succeeds("env", "KRB5CCNAME=MEMORY:ask", "kinit", "-k", f"host/{asker.host.fqdn}", timeout=5)
-
-
-def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
-    yield Question(hosts[KDC], "krb5kdc", partial(gives_tickets, hosts[GATEWAY]), "gives tickets", "krb5kdc.log")
+    asker = hosts[GATEWAY]
+    ask = partial(asker.succeeds, "env", "KRB5CCNAME=MEMORY:ask", "kinit", "-k", f"host/{asker.host.fqdn}", timeout=5)
+    return [Question(hosts[KDC], "krb5kdc", ask, "gives tickets", "krb5kdc.log")]
 
 
 KERBEROS = Service(
-    "Kerberos realm",
-    machines=machines,
-    packages=("krb5-kdc", "krb5-admin-server", "krb5-user"),
-    stage=stage,
-    start=start,
-    questions=questions,
-)
+    "Kerberos realm", machines=machines, packages=("krb5-kdc", "krb5-admin-server", "krb5-user"), stage=stage,
+    start=start, questions=questions,
+)  # fmt: skip

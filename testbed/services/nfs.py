@@ -37,28 +37,23 @@ def machines(settings: Settings) -> tuple[Host, ...]:
     )
 
 
-def clients(topology: Topology) -> list[Host]:
-    return [host for host in topology.workers if host.is_virtual]
+def clients(hosts: Hosts) -> list[RunningHost]:
+    return [host for host in hosts.values() if host.host.is_virtual]
 
 
 def stage(hosts: Hosts, topology: Topology) -> None:
-    for client in clients(topology):
-        read_ahead = topology.settings.read_ahead_kb
-        script = filled(
-            "mount-nfs", mount_point=MOUNT_POINT, server=topology.host(BESIDE_STORAGE).fqdn, read_ahead_kb=read_ahead
-        )
-        hosts[client.name].stage(MOUNT_COMMAND, script, 0o755)
-        offer(hosts[client.name], "nfs-flavour")
+    server, read_ahead = topology.host(BESIDE_STORAGE).fqdn, topology.settings.read_ahead_kb
+    script = filled("mount-nfs", mount_point=MOUNT_POINT, server=server, read_ahead_kb=read_ahead)
+    for client in clients(hosts):
+        client.stage(MOUNT_COMMAND, script, 0o755)
+        offer(client, "nfs-flavour")
 
 
-def start(hosts: Hosts, topology: Topology) -> None:
+def start(hosts: Hosts, _: Topology) -> None:
     """Start the server, then mount, unless nobody would."""
-    if clients(topology):
-        start_server(hosts[BESIDE_STORAGE])
-        at_once(mount, [hosts[client.name] for client in clients(topology)])
-
-
-def start_server(host: RunningHost) -> None:
+    if not clients(hosts):
+        return
+    host = hosts[BESIDE_STORAGE]
     uid = host.run("id", "-u", USER).stdout.strip()
     host.put(CONFIGURATION, filled("ganesha.conf", port=PORT, mount_point=MOUNT_POINT, user=USER, uid=uid))
     host.script([
@@ -67,6 +62,7 @@ def start_server(host: RunningHost) -> None:
     ])  # fmt: skip
     host.daemon("ganesha", "ganesha.nfsd", "-F", "-f", CONFIGURATION, "-L", "STDOUT", "-p", "/run/ganesha/pid")
     host.wait_until(partial(listens, host), "the NFS server did not start", "ganesha.log")
+    at_once(mount, clients(hosts))
 
 
 def mount(host: RunningHost) -> None:
@@ -82,11 +78,8 @@ def mount(host: RunningHost) -> None:
     host.daemon("gssd", "rpc.gssd", "-f", "-p", PIPES)
     uid = host.run("id", "-u", USER).stdout.strip()
     host.run("kinit", "-k", "-t", JOB_KEYTAB, "-c", f"{TICKETS}{uid}", str(user_principal(host.host)), user=USER)
-    host.wait_until(partial(mounts, host), f"{host.name} did not mount {MOUNT_POINT}", "gssd.log")
-
-
-def mounts(host: RunningHost) -> bool:
-    return host.succeeds(MOUNT_COMMAND, "set", USUAL, timeout=20)
+    mounts = partial(host.succeeds, MOUNT_COMMAND, "set", USUAL, timeout=20)
+    host.wait_until(mounts, f"{host.name} did not mount {MOUNT_POINT}", "gssd.log")
 
 
 def listens(host: RunningHost) -> bool:
@@ -100,10 +93,10 @@ def mounted(host: RunningHost) -> str:
     return f"{MOUNT_POINT} answers, by {host.run(MOUNT_COMMAND, 'get').stdout.strip()}"
 
 
-def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
-    for client in clients(topology):
-        yield Question(hosts[client.name], "mount", partial(mounted, hosts[client.name]))
-    if clients(topology):
+def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
+    for client in clients(hosts):
+        yield Question(client, "mount", partial(mounted, client))
+    if clients(hosts):
         host = hosts[BESIDE_STORAGE]
         yield Question(host, "NFS", partial(listens, host), f"listens on port {PORT}")
 

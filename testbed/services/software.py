@@ -38,27 +38,22 @@ def start_server(hosts: Hosts, _: Topology) -> None:
     hosts[BESIDE_STORAGE].daemon("nginx", "nginx", "-e", "stderr", "-c", CONFIGURATION)
 
 
-def server_answers(host: RunningHost) -> bool:
-    """Whether it serves the mount's own folder, if only to say that it does not list it."""
-    url = f"http://{host.host.fqdn}:{PORT}{DATA_MOUNT}/"
-    request = ("curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", url)
-    return host.run(*request, check=False, timeout=5).stdout == "403"
-
-
 def ask_server(hosts: Hosts, _: Topology) -> list[Question]:
+    """Whether it serves the mount's own folder, if only to say that it does not list it."""
     host = hosts[BESIDE_STORAGE]
-    answer = f"answers at http://{host.host.fqdn}:{PORT}/"
-    return [Question(host, "nginx", partial(server_answers, host), answer, log="nginx.log")]
+    url = f"http://{host.host.fqdn}:{PORT}"
+    ask = ("curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", f"{url}{DATA_MOUNT}/")
+
+    def answers() -> bool:
+        return host.run(*ask, check=False, timeout=5).stdout == "403"
+
+    return [Question(host, "nginx", answers, f"answers at {url}/", "nginx.log")]
 
 
 NGINX = Service(
-    "nginx",
-    packages=("nginx-light", "curl"),
-    after=(MOUNTS,),
-    stage=stage_server,
-    start=start_server,
+    "nginx", packages=("nginx-light", "curl"), after=(MOUNTS,), stage=stage_server, start=start_server,
     questions=ask_server,
-)
+)  # fmt: skip
 
 
 def clients(hosts: Hosts, topology: Topology) -> list[RunningHost]:
@@ -97,10 +92,6 @@ def ask_mounts(hosts: Hosts, topology: Topology) -> Iterator[Question]:
 
 
 SOFTWARE = Service(
-    "software by HTTP",
-    packages=("rclone",),
-    after=(NGINX, squid.SQUID),
-    stage=stage_mounts,
-    start=start_mounts,
+    "software by HTTP", packages=("rclone",), after=(NGINX, squid.SQUID), stage=stage_mounts, start=start_mounts,
     questions=ask_mounts,
-)
+)  # fmt: skip

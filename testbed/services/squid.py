@@ -55,22 +55,12 @@ def start(hosts: Hosts, _: Topology) -> None:
         host.daemon("squid", "squid", "--foreground", "-f", CONFIGURATION)
 
 
-def answers(host: RunningHost) -> bool:
-    """Whether its cache manager shows its counters."""
-    url = f"http://127.0.0.1:{PORT}/squid-internal-mgr/counters"
-    return host.succeeds("curl", "--silent", "--fail", url, timeout=5)
-
-
 def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
+    """Whether its cache manager shows its counters."""
+    ask = ("curl", "--silent", "--fail", f"http://127.0.0.1:{PORT}/squid-internal-mgr/counters")
     for host in proxies(hosts):
-        yield Question(host, "squid", partial(answers, host), f"answers at {host.host.fqdn}:{PORT}", "squid.log")
+        answers = partial(host.succeeds, *ask, timeout=5)
+        yield Question(host, "squid", answers, f"answers at {host.host.fqdn}:{PORT}", "squid.log")
 
 
-SQUID = Service(
-    "Squid",
-    packages=("squid", "curl"),
-    machines=lambda settings: tuple(machines(settings)),
-    stage=stage,
-    start=start,
-    questions=questions,
-)
+SQUID = Service("Squid", packages=("squid", "curl"), machines=machines, stage=stage, start=start, questions=questions)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -55,15 +56,11 @@ def start(hosts: Hosts, topology: Topology) -> None:
     hosts[ACCESS_POINT].put(TOKEN, issued(kdc, claims()), 0o600, USER)
 
 
-def answers(kdc: RunningHost) -> bool:
-    ask = ["curl", "--silent", "--fail", "--output", "/dev/null", "--capath", AUTHORITIES]
-    return kdc.succeeds(*ask, f"{URL}/.well-known/openid-configuration", timeout=5)
-
-
-def questions(hosts: Hosts, topology: Topology) -> list[Question]:
-    if not topology.settings.token_door:
-        return []
-    return [Question(hosts[KDC], "token issuer", partial(answers, hosts[KDC]), f"answers at {URL}", "token-issuer.log")]
+def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
+    ask = ("curl", "--silent", "--fail", "--output", "/dev/null", "--capath", AUTHORITIES)
+    if topology.settings.token_door:
+        answers = partial(hosts[KDC].succeeds, *ask, f"{URL}/.well-known/openid-configuration", timeout=5)
+        yield Question(hosts[KDC], "token issuer", answers, f"answers at {URL}", "token-issuer.log")
 
 
 ISSUER = Service("", packages=("xrootd-scitokens-plugins",), start=start, questions=questions)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from tierbench.errors import UnmetNeed
+from tierbench.testbed.host import RunningHost
 from tierbench.testbed.service import Hosts, Question, Service, delay_line_listens, start_delay_line
 from tierbench.testbed.services.filesystem import (
     FAR_STORAGE,
@@ -20,7 +21,7 @@ from tierbench.testbed.services.filesystem import (
     WRITES,
     mount_question,
     mount_script,
-)
+)  # fmt: skip
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import FNAL, UF, USER, WAN, Host, Nic, Topology
 
@@ -36,16 +37,20 @@ FAR_QUEUES = {"-o": 90, "-i": 91}  # of netfilter: what goes there, and what com
 # -- disks: a part of the one that this machine has, of a rate of its own ----------------------------------
 
 
-def make_folders(hosts: Hosts, topology: Topology) -> None:
-    for worker in topology.workers:
-        hosts[worker.name].script([f"install -d -o {USER} -g {USER} {DISK_FOLDER}"])
+def workers(hosts: Hosts) -> list[RunningHost]:
+    return [host for host in hosts.values() if host.host.is_worker]
+
+
+def make_folders(hosts: Hosts, _: Topology) -> None:
+    for worker in workers(hosts):
+        worker.script([f"install -d -o {USER} -g {USER} {DISK_FOLDER}"])
 
 
 def limit_disks(hosts: Hosts, topology: Topology) -> None:
     """Now that all programs have started once, and are in memory."""
     rate = topology.settings.rates_mbps.disk
-    for worker in topology.workers if rate else ():
-        if not hosts[worker.name].namespaces.cgroup.limit_disk(rate):
+    for worker in workers(hosts) if rate else ():
+        if not worker.namespaces.cgroup.limit_disk(rate):
             raise UnmetNeed(
                 f"rates_mbps.disk = {rate}: this machine's control groups cannot limit what a host reads from its disk;"
                 f" leave it out (0)"
@@ -67,36 +72,30 @@ def near_machines(settings: Settings) -> tuple[Host, ...]:
     )
 
 
-def near_virtual(topology: Topology) -> list[Host]:
+def near_virtual(hosts: Hosts) -> list[RunningHost]:
     """The virtual machine beside the storage, where there are others for it to be compared with."""
-    near = [host for host in topology.workers if host.is_virtual and host.nic_on(UF)]
-    return near if topology.settings.near_workers else []
+    return [host for host in workers(hosts) if host.host.is_virtual and host.host.nic_on(UF) and PLAIN in hosts]
 
 
 def stage_near(hosts: Hosts, topology: Topology) -> None:
-    for host in near_virtual(topology):
-        hosts[host.name].stage(MOUNT_COMMAND, mount_script(host, topology, UNDER), 0o755)
+    for host in near_virtual(hosts):
+        host.stage(MOUNT_COMMAND, mount_script(host.host, topology, UNDER), 0o755)
 
 
-def start_near(hosts: Hosts, topology: Topology) -> None:
-    for host in topology.workers:
-        if host.name in (PLAIN, BEHIND_A_PROCESS):
-            links = [f"ln -sfn {path} {UNDER}{path}" for path in (MOUNT_POINT, WRITES)]
-            hosts[host.name].script([f"mkdir -p {UNDER}", *links])
-    for host in near_virtual(topology):
-        hosts[host.name].script(["modprobe fuse"])
-        hosts[host.name].daemon("mount", MOUNT_COMMAND)
+def start_near(hosts: Hosts, _: Topology) -> None:
+    for name in (PLAIN, BEHIND_A_PROCESS) if PLAIN in hosts else ():
+        links = [f"ln -sfn {path} {UNDER}{path}" for path in (MOUNT_POINT, WRITES)]
+        hosts[name].script([f"mkdir -p {UNDER}", *links])
+    for host in near_virtual(hosts):
+        host.script(["modprobe fuse"])
+        host.daemon("mount", MOUNT_COMMAND)
 
 
 NEARBY = Service(
-    "",
-    machines=near_machines,
+    "", machines=near_machines, after=(MOUNTS,), stage=stage_near, start=start_near,
     more_packages=lambda settings: ("slirp4netns",) if settings.near_workers else (),
-    after=(MOUNTS,),
-    stage=stage_near,
-    start=start_near,
-    questions=lambda hosts, topology: [mount_question(hosts[host.name], UNDER) for host in near_virtual(topology)],
-)
+    questions=lambda hosts, _: [mount_question(host, UNDER) for host in near_virtual(hosts)],
+)  # fmt: skip
 
 # -- at a third site ---------------------------------------------------------------------------------------
 

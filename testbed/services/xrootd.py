@@ -52,6 +52,7 @@ def machines(settings: Settings) -> tuple[Host, ...]:
 class Door:
     """One xrootd server process: where clients reach it and whether they need a ticket, or a token."""
 
+    name: str
     host: Host
     port: int
     kerberized: bool = False
@@ -60,33 +61,24 @@ class Door:
     copies: bool = False  # between two such
 
     @property
-    def name(self) -> str:
-        return (
-            "xrootd-copies"
-            if self.copies
-            else "xrootd-token"
-            if self.tokens
-            else "xrootd-tls"
-            if self.tls
-            else "xrootd-krb5"
-            if self.kerberized
-            else "xrootd"
-        )
-
-    @property
     def url(self) -> str:
         return f"root://{self.host.fqdn}:{self.port}/"
 
 
 def doors(topology: Topology) -> list[Door]:
     """All xrootd servers of the testbed."""
-    lan, wan = topology.host(GATEWAY), topology.host(BESIDE_STORAGE)
-    tls = [Door(wan, TLS_PORT, kerberized=True, tls=True)] if any(host.is_virtual for host in topology.hosts) else []
-    storage = topology.host(STORAGE)
-    own = [Door(storage, PORT)] if len(storage.nics) > 1 else []
-    by_token = [Door(wan, TOKEN_PORT, tls=True, tokens=True)] if topology.settings.token_door else []
-    copying = [Door(host, COPY_PORT, copies=True) for host in (lan, wan) if topology.settings.xrootd_copies]
-    return [Door(lan, PORT), Door(wan, PORT), Door(wan, KRB5_PORT, kerberized=True), *tls, *by_token, *own, *copying]
+    settings, lan, wan, storage = topology.settings, *map(topology.host, (GATEWAY, BESIDE_STORAGE, STORAGE))
+    opened = {
+        Door("xrootd", lan, PORT): True,
+        Door("xrootd", wan, PORT): True,
+        Door("xrootd-krb5", wan, KRB5_PORT, kerberized=True): True,
+        Door("xrootd-tls", wan, TLS_PORT, kerberized=True, tls=True): settings.virtual_workers,
+        Door("xrootd-token", wan, TOKEN_PORT, tls=True, tokens=True): settings.token_door,
+        Door("xrootd", storage, PORT): len(storage.nics) > 1,
+        Door("xrootd-copies", lan, COPY_PORT, copies=True): settings.xrootd_copies,
+        Door("xrootd-copies", wan, COPY_PORT, copies=True): settings.xrootd_copies,
+    }
+    return [door for door, there in opened.items() if there]
 
 
 def served(topology: Topology) -> dict[str, set[int]]:
@@ -100,18 +92,14 @@ def served(topology: Topology) -> dict[str, set[int]]:
 
 def stage(hosts: Hosts, topology: Topology) -> None:
     for door in doors(topology):
-        role = clustered("server") if topology.settings.redirector and is_data_server(door) else ""
+        in_cluster = topology.settings.redirector and (door.host.name, door.port) == (BESIDE_STORAGE, PORT)
+        role = clustered("server") if in_cluster else ""
         hosts[door.host.name].stage(f"/etc/xrootd/{door.name}.cfg", _configuration(door, role))
         if door.tokens:
             accepted = filled("scitokens.cfg", audience=tokens.AUDIENCE, issuer=tokens.URL)
             hosts[door.host.name].stage(SCITOKENS, accepted)
-        if not (door.kerberized or door.tokens or door.copies):
+        if door.name == "xrootd":
             offer(hosts[door.host.name], "xrootd-processes")
-
-
-def is_data_server(door: Door) -> bool:
-    """Whether a redirector sends its clients there."""
-    return (door.host.name, door.port) == (BESIDE_STORAGE, PORT)
 
 
 def clustered(role: str) -> str:
@@ -153,45 +141,37 @@ def certify(hosts: Hosts, door: Door) -> None:
                 host.put(f"{AUTHORITIES}/{name}", server.read(f"{AUTHORITIES}/{name}"))
 
 
-def trust_issuer(server: RunningHost, kdc: RunningHost) -> None:
-    """Have a server believe what the issuer of tokens publishes, and give it a token to be asked with."""
-    authority = kdc.run("sh", "-c", f"cat {tokens.AUTHORITIES}/*.0").stdout
-    server.put(SYSTEMS_AUTHORITIES, server.read(SYSTEMS_AUTHORITIES) + authority.encode())
-    server.put(SHOWN, tokens.issued(kdc, tokens.claims()), 0o600)
-
-
-def start_servers(hosts: Hosts, topology: Topology) -> None:
-    """Start all servers, which need their mounts."""
+def start(hosts: Hosts, topology: Topology) -> None:
+    """Start the servers, which need their mounts, then the private workers' mounts of the LAN xrootd."""
     for door in doors(topology):
         host = hosts[door.host.name]
-        lines = [FOLDERS]
+        host.script([FOLDERS])
         if door.kerberized:
-            lines.append(f"install -o xrootd -m 400 {KEYTAB} {XROOTD_KEYTAB}")
-        host.script(lines)
+            host.script([f"install -o xrootd -m 400 {KEYTAB} {XROOTD_KEYTAB}"])
         if door.copies and host.name == GATEWAY:
             host.script([f"mkdir -p {COPIES}", f"mount -t tmpfs -o mode=1777,size={COPIES_MB}m tmpfs {COPIES}"])
         if door.tls:
             certify(hosts, door)
-        if door.tokens:
-            trust_issuer(host, hosts[KDC])
+        if door.tokens:  # it believes what their issuer publishes, and has one to be asked with
+            authority = hosts[KDC].run("sh", "-c", f"cat {tokens.AUTHORITIES}/*.0").stdout
+            host.put(SYSTEMS_AUTHORITIES, host.read(SYSTEMS_AUTHORITIES) + authority.encode())
+            host.put(SHOWN, tokens.issued(hosts[KDC], tokens.claims()), 0o600)
         daemon(host, door.name, "xrootd", door.name, f"/etc/xrootd/{door.name}.cfg")
+    wait_for(ask_servers(hosts, topology))
+    source = f"root://{GATEWAY}.{PRIVATE.zone}:{PORT}/{MOUNT_POINT}"
+    for worker in xrootdfs_workers(hosts, topology):
+        worker.script([f"mkdir -p {XROOTDFS}"])
+        worker.daemon("xrootdfs", "xrootdfs", XROOTDFS, "-f", "-o", f"rdr={source},allow_other")
+    wait_for(ask_mounts(hosts, topology))
+    read_ahead = f"echo {topology.settings.read_ahead_kb} >/sys/class/bdi/$(mountpoint -d {XROOTDFS})/read_ahead_kb"
+    for worker in xrootdfs_workers(hosts, topology):
+        worker.script([read_ahead])
 
 
 def daemon(host: RunningHost, name: str, program: str, instance: str, configuration: str) -> None:
     """Start one of XRootD's daemons as its own user."""
     become = ("setpriv", "--reuid=xrootd", "--regid=xrootd", "--init-groups")
     host.daemon(name, *become, program, "-n", instance, "-c", configuration, "-k", "fifo")
-
-
-def start(hosts: Hosts, topology: Topology) -> None:
-    """Start the servers, then their mounts."""
-    start_servers(hosts, topology)
-    wait_for(ask_servers(hosts, topology))
-    start_mounts(hosts, topology)
-    wait_for(ask_mounts(hosts, topology))
-    read_ahead = f"echo {topology.settings.read_ahead_kb} >/sys/class/bdi/$(mountpoint -d {XROOTDFS})/read_ahead_kb"
-    for worker in xrootdfs_workers(topology):
-        hosts[worker.name].script([read_ahead])
 
 
 def answers(host: RunningHost, door: Door) -> bool:
@@ -204,17 +184,10 @@ def answers(host: RunningHost, door: Door) -> bool:
     return host.succeeds(*ask, timeout=5)
 
 
-def start_mounts(hosts: Hosts, topology: Topology) -> None:
-    """Mount the LAN xrootd on every private worker, for programs that know only files."""
-    source = f"root://{GATEWAY}.{PRIVATE.zone}:{PORT}/{MOUNT_POINT}"
-    for host in xrootdfs_workers(topology):
-        hosts[host.name].script([f"mkdir -p {XROOTDFS}"])
-        hosts[host.name].daemon("xrootdfs", "xrootdfs", XROOTDFS, "-f", "-o", f"rdr={source},allow_other")
-
-
-def xrootdfs_workers(topology: Topology) -> list[Host]:
-    """The workers that mount the LAN xrootd through FUSE: the private ones, if there is such a client."""
-    return [host for host in topology.workers if host.network_kind == "private" and topology.settings.has_xrootdfs]
+def xrootdfs_workers(hosts: Hosts, topology: Topology) -> list[RunningHost]:
+    """The workers that mount the LAN xrootd through FUSE, for programs that know only files, if there is a client."""
+    workers = topology.workers if topology.settings.has_xrootdfs else ()
+    return [hosts[worker.name] for worker in workers if worker.network_kind == "private"]
 
 
 def xrootdfs_answers(worker: RunningHost) -> bool:
@@ -228,9 +201,8 @@ def ask_servers(hosts: Hosts, topology: Topology) -> Iterator[Question]:
 
 
 def ask_mounts(hosts: Hosts, topology: Topology) -> Iterator[Question]:
-    for worker in xrootdfs_workers(topology):
-        host = hosts[worker.name]
-        yield Question(host, "xrootdfs", partial(xrootdfs_answers, host), f"{XROOTDFS} answers", "xrootdfs.log")
+    for worker in xrootdfs_workers(hosts, topology):
+        yield Question(worker, "xrootdfs", partial(xrootdfs_answers, worker), f"{XROOTDFS} answers", "xrootdfs.log")
 
 
 XROOTD = Service(
@@ -272,17 +244,13 @@ def start_redirector(hosts: Hosts, topology: Topology) -> None:
         daemon(host, program, program, "xrootd", configuration)
 
 
-def sends_on(redirector: RunningHost) -> bool:
-    """Whether it finds the storage's folder at the data server."""
-    ask = f"xrdfs {redirector.host.fqdn}:{PORT} locate -r {MOUNT_POINT} | grep -q ':{PORT} Server '"
-    return redirector.succeeds("sh", "-c", ask, timeout=10)
-
-
 def ask_redirector(hosts: Hosts, topology: Topology) -> Iterator[Question]:
+    """Whether it finds the storage's folder at the data server."""
     if topology.settings.redirector:
         host = hosts[REDIRECTOR]
+        locate = f"xrdfs {host.host.fqdn}:{PORT} locate -r {MOUNT_POINT} | grep -q ':{PORT} Server '"
         answer = f"sends clients on from root://{host.host.fqdn}/"
-        yield Question(host, "redirector", partial(sends_on, host), answer, "cmsd.log")
+        yield Question(host, "redirector", partial(host.succeeds, "sh", "-c", locate), answer, "cmsd.log")
 
 
 REDIRECTION = Service(

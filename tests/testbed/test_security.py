@@ -216,7 +216,7 @@ def test_a_private_worker_does_not_go_in_by_the_gateways_ticket(testbed: Testbed
 
 
 def test_the_gateway_itself_still_does(testbed: Testbed) -> None:
-    assert filesystem.mounted(testbed.host("dgt"))
+    assert filesystem.mount_question(testbed.host("dgt")).ask()
     assert testbed.host("dgt").succeeds("bash", "-c", f": </dev/tcp/mds.uf.test/{LAST_PORT - 1}")
     assert testbed.host("wn03").succeeds("ls", MOUNT_POINT)
 
