@@ -44,27 +44,29 @@ def sampled(rate, length, period, noise=0.0, phase=0.3, seed=1):
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.05])
 @pytest.mark.parametrize(("up", "level", "down"), [(6, 30, 2), (2, 20, 8), (10, 20, 10), (1, 25, 4)])
 def test_known_edges_are_found_within_two_periods(period, noise, up, level, down):
-    found = steady(*sampled(trapezium(up, level, down), up + level + down, period, noise))
-    assert found.begin_s == pytest.approx(up, abs=2 * period)
-    assert found.end_s == pytest.approx(up + level, abs=2 * period)
+    assert_slice(steady(*sampled(trapezium(up, level, down), up + level + down, period, noise)), up, up + level, period)
 
 
-@pytest.mark.parametrize("period", [0.2, 1.0])
-def test_the_rate_of_the_level_is_recovered(period):
-    found = steady(*sampled(trapezium(6, 30, 2), 38, period))
-    assert found.mean_mbps == pytest.approx(LEVEL, rel=0.005)
-    assert found.peak_mbps == pytest.approx(LEVEL, rel=0.005)
+def assert_slice(found, begin_s, end_s, period, rel=0.02):
+    assert (found.begin_s, found.end_s) == pytest.approx((begin_s, end_s), abs=2 * period)
+    assert found.mean_mbps == pytest.approx(LEVEL, rel=rel)
+
+
+@pytest.mark.parametrize(
+    ("up", "level", "down", "period", "noise"),
+    [
+        pytest.param(0.6, 2.0, 0.4, 0.2, 0.02, id="a trial of three seconds"),
+        pytest.param(60, 3500, 40, 0.4, 0.01, id="an hour of fast samples"),
+    ],
+)
+def test_a_trial_may_be_short_or_long(up, level, down, period, noise):
+    assert_slice(steady(*sampled(trapezium(up, level, down), up + level + down, period, noise)), up, up + level, period)
 
 
 def test_noise_is_told_as_volatility():
     found = steady(*sampled(trapezium(6, 60, 6), 72, 0.1, noise=0.1))
-    assert found.mean_mbps == pytest.approx(LEVEL, rel=0.01)
+    assert_slice(found, 6, 66, period=0.5, rel=0.01)
     assert found.volatility_mbps == pytest.approx(0.1 * LEVEL, rel=0.1)
-
-
-def test_a_trial_of_three_seconds_has_a_steady_state():
-    found = steady(*sampled(trapezium(0.6, 2.0, 0.4), 3, 0.2, noise=0.02))
-    assert (found.begin_s, found.end_s) == (pytest.approx(0.6, abs=0.4), pytest.approx(2.6, abs=0.4))
 
 
 def test_without_ramps_nothing_is_cut():
@@ -75,10 +77,7 @@ def test_without_ramps_nothing_is_cut():
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_a_staircase_of_clients_is_cut(noise):
-    found = steady(*sampled(staircase(8, 4, 30, 8), 42, 0.5, noise))
-    assert 3 <= found.begin_s <= 7
-    assert 31 <= found.end_s <= 35
-    assert found.mean_mbps == pytest.approx(LEVEL, rel=0.03)
+    assert_slice(steady(*sampled(staircase(8, 4, 30, 8), 42, 0.5, noise)), 5, 33, period=1, rel=0.03)
 
 
 def test_an_idle_beginning_is_cut():
@@ -89,9 +88,7 @@ def test_an_idle_beginning_is_cut():
 def test_unknown_rates_are_passed_over():
     times, rates = sampled(trapezium(6, 30, 2), 38, 0.5)
     rates[30:36] = np.nan
-    found = steady(times, rates)
-    assert (found.begin_s, found.end_s) == (pytest.approx(6, abs=1), pytest.approx(36, abs=1))
-    assert found.mean_mbps == pytest.approx(LEVEL, rel=0.005)
+    assert_slice(steady(times, rates), 6, 36, period=0.5, rel=0.005)
 
 
 def test_a_gap_weighs_as_much_as_it_lasts():
@@ -118,32 +115,12 @@ def test_too_few_samples_have_no_steady_state(count):
     times = np.arange(count + 1.0)
     assert steady(times, np.full(count, LEVEL)) is None
     assert steady(np.empty(0), np.empty(0)) is None
-
-
-def test_nothing_known_has_no_steady_state():
     assert steady(np.arange(31.0), np.full(30, np.nan)) is None
-
-
-def test_an_hour_of_fast_samples_is_cut_just_as_well():
-    found = steady(*sampled(trapezium(60, 3500, 40), 3600, 0.1, noise=0.01))
-    assert (found.begin_s, found.end_s) == (pytest.approx(60, abs=0.8), pytest.approx(3560, abs=0.8))
 
 
 @pytest.fixture
 def folder(tmp_path):
     return synthetic.write_trial(tmp_path)
-
-
-def test_the_trials_row_has_the_slice_of_the_storage_servers_rates(folder):
-    counter = synthetic.ramps(800, up_s=4, level_s=12, down_s=4)
-    synthetic.write_samples(
-        folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2.3, 22.7, 0.2), counter, period_s=0.2
-    )
-    row = trial_row(read_trial(folder))
-    assert row["steady_begin_s"] == pytest.approx(4, abs=0.2)
-    assert row["steady_end_s"] == pytest.approx(16, abs=0.2)
-    assert row["steady_mbps"] == pytest.approx(800, rel=0.005)
-    assert row["steady_peak_mbps"] == pytest.approx(800, rel=0.005)
 
 
 @pytest.mark.parametrize("background", [0.0, 50.0])
@@ -161,31 +138,18 @@ def test_the_truth_is_recovered_from_counters_with_ramps_gaps_wraps_and_backgrou
     )
     row = trial_row(read_trial(folder))
     assert row["mean_mbps"] == pytest.approx(8000 * 16 / 20 + background, rel=0.005)
-    assert row["steady_mbps"] == pytest.approx(8000 + background, rel=0.005)
+    assert (row["steady_begin_s"], row["steady_end_s"]) == pytest.approx((4, 16), abs=0.2)
+    assert (row["steady_mbps"], row["steady_peak_mbps"]) == pytest.approx((8000 + background,) * 2, rel=0.005)
     assert row["bytes_server"] == pytest.approx((8000 * 16 + background * 20) * 1e6 / 8, rel=0.005)
 
 
 def test_what_no_link_can_carry_is_no_steady_state(folder):
     """It has not reached the clients: a server on the way has read ahead."""
-    counter = synthetic.ramps(800, up_s=4, level_s=12, down_s=4)
-    synthetic.write_samples(
-        folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2.3, 22.7, 0.2), counter, period_s=0.2
-    )
+    synthetic.write_host(folder, begin=-2.3, until=22.7, period=0.2, tx_bytes=synthetic.ramps(800, 4, 12, 4))
     data = read_trial(folder)
     steady_mbps = slices(data, delivered(data)).steady_mbps
     assert slices(data, delivered(data), ceiling_mbps=steady_mbps).steady_mbps == steady_mbps
     assert slices(data, delivered(data), ceiling_mbps=steady_mbps / 1.2).steady_mbps is None
-
-
-def test_noise_takes_nothing_from_the_mean(folder):
-    rng, total, totals = np.random.default_rng(5), 10**9, {}
-    for time in synthetic.ticks(-2, 22, 0.1):
-        totals[time] = total
-        total += round(400e6 / 8 * 0.1 * max(0, 1 + 0.5 * rng.standard_normal()))
-    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", list(totals), totals.__getitem__, period_s=0.1)
-    row, times = trial_row(read_trial(folder)), np.array(list(totals))
-    begin, end = (np.interp(edge, times, list(totals.values())) for edge in (0, 20))
-    assert row["mean_mbps"] == pytest.approx((end - begin) * 8 / 20 / 1e6, rel=0.005)
 
 
 def test_all_clients_are_active_from_the_last_begin_to_the_first_end(folder):
