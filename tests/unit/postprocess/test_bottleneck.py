@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.unit.synthetic_report import read_csv
 from tests.unit.synthetic_run import (
     GATEWAY,
-    OSS,
     during,
-    record,
     steady,
-    ticks,
     write_client,
-    write_samples,
+    write_host,
     write_trial,
 )
 from tierbench import names
@@ -152,18 +149,11 @@ class TestLatency:
     @pytest.mark.parametrize(
         "clients",
         [
-            waiting(rtt_ms=None),
-            waiting(rtt_ms=0.2),
-            waiting(cpu_efficiency=0.6),
-            waiting(mbps=0.025),
-            waiting(mbps=20_000.0),
-        ],
-        ids=[
-            "distance not known",
-            "next door",
-            "clients work",
-            "less than any read on the way",
-            "more than any window",
+            pytest.param(waiting(rtt_ms=None), id="distance not known"),
+            pytest.param(waiting(rtt_ms=0.2), id="next door"),
+            pytest.param(waiting(cpu_efficiency=0.6), id="clients work"),
+            pytest.param(waiting(mbps=0.025), id="less than any read on the way"),
+            pytest.param(waiting(mbps=20_000.0), id="more than any window"),
         ],
     )
     def test_is_not_named_without_its_signs(self, clients: Clients) -> None:
@@ -202,13 +192,12 @@ def measured(known: Ceilings) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        (lines(765, 765, 95, 95), {"storage": 765, "worker0": 95, "worker1": 95}),
-        (lines(765, 29, 14, 15), {"storage": 765, "wan": 29}),
-        (lines(765, 765, 24, 24), {"storage": 765, "worker0": 24, "worker1": 24}),
-        (lines(29, 28, 14, 14), {"storage": 29}),
-        (lines(765, 955, 95, 95), {"door": 765, "storage": 955, "worker0": 95, "worker1": 95}),
+        (lines(765, 765, 95, 95), {"storage": 765, "worker0": 95, "worker1": 95}),  # all as stated
+        (lines(765, 29, 14, 15), {"storage": 765, "wan": 29}),  # slow WAN
+        (lines(765, 765, 24, 24), {"storage": 765, "worker0": 24, "worker1": 24}),  # slow workers
+        (lines(29, 28, 14, 14), {"storage": 29}),  # slow storage
+        (lines(765, 955, 95, 95), {"door": 765, "storage": 955, "worker0": 95, "worker1": 95}),  # faster than stated
     ],
-    ids=["all as stated", "slow WAN", "slow workers", "slow storage", "storage faster than stated"],
 )
 def test_a_measurement_is_the_ceiling_of_the_link_that_limited_it(
     seen: list[dict[str, Any]], expected: dict[str, float]
@@ -216,27 +205,18 @@ def test_a_measurement_is_the_ceiling_of_the_link_that_limited_it(
     assert measured(ceilings(SITE, seen, "private")) == expected
 
 
-def test_without_a_measurement_what_is_stated_counts() -> None:
-    known = ceilings(SITE, [], "private")
-    assert known.links["wan"] == Ceiling(1000.0, STATED)
-    assert (known.rtt_ms, known.rtt_source) == (14.0, "stated")
-
-
-def test_a_measured_distance_goes_before_a_stated_one() -> None:
+def test_what_is_stated_counts_where_nothing_was_measured_to_this_pool() -> None:
+    stated = ceilings(SITE, [], "private")
+    assert stated.links["wan"] == Ceiling(1000.0, STATED)
+    assert (stated.rtt_ms, stated.rtt_source) == (14.0, "stated")
     assert ceilings(SITE, lines(765, 765, 95), "private").rtt_ms == 14.3
-
-
-def test_a_measurement_to_another_pool_says_nothing_of_this_one() -> None:
     assert ceilings(SITE, lines(765, 765, 95), "public").hosts == {}
-
-
-def test_a_cards_own_speed_counts_where_it_is_real() -> None:
-    assert Ceilings().nic("h", "worker", {"link_speed_mbps": 1000, "link_speed_real": True}) == Ceiling(1000.0, DRIVER)
-    assert Ceilings().nic("h", "worker", {"link_speed_mbps": 10000, "link_speed_real": False}) is None
 
 
 def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_measured() -> None:
     card = {"link_speed_mbps": 1000, "link_speed_real": True}
+    assert Ceilings().nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
+    assert Ceilings().nic("h", "worker", {**card, "link_speed_real": False}) is None
     assert Ceilings({"worker": Ceiling(10_000.0, STATED)}).nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
     assert Ceilings({"worker": Ceiling(500.0, STATED)}).nic("h", "worker", card) == Ceiling(500.0, STATED)
     assert Ceilings(hosts={"h": Ceiling(1900.0, MEASURED)}).nic("h", "worker", card) == Ceiling(1900.0, MEASURED)
@@ -245,15 +225,10 @@ def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_mea
 # -- from a trial's files to its rows -----------------------------------------------------------------------
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def tables_of(run: Path, trial: Path, **links: float) -> tuple[dict[str, str], list[dict[str, str]]]:
     (run / names.SITE).write_text(json.dumps({"links": {**SITE, "worker": 2000, **links}}))
     trial_tables(trial)
-    return rows(trial / names.TRIALS_CSV)[0], rows(trial / names.RESOURCES_CSV)
+    return read_csv(trial / names.TRIALS_CSV)[0], read_csv(trial / names.RESOURCES_CSV)
 
 
 def test_a_full_storage_server_is_named_in_the_trials_row(tmp_path: Path) -> None:
@@ -265,10 +240,10 @@ def test_a_full_storage_server_is_named_in_the_trials_row(tmp_path: Path) -> Non
 def test_a_card_that_is_full_is_named_whatever_the_site_states(tmp_path: Path) -> None:
     trial = write_trial(tmp_path, mbps=950)
     card = {"link_speed_mbps": 1000, "link_speed_real": True}
-    write_samples(trial / f"samples/{OSS}.samples", ticks(-2.3, 22.7), steady(950), **card)
+    write_host(trial, begin=-2.3, until=22.7, head=card, tx_bytes=steady(950))
     (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 10_000}}))
     trial_tables(trial)
-    [row] = rows(trial / names.TRIALS_CSV)
+    [row] = read_csv(trial / names.TRIALS_CSV)
     assert row["bottleneck"] == "storage"
     assert row["ceiling_mbps"] == "1000.000"
 
@@ -310,14 +285,13 @@ def test_processes_of_one_job_have_a_core_each(tmp_path: Path) -> None:
     (row,) = tables(tmp_path, say=print).trials
     assert row["bottleneck"] == "latency"
     assert "each receives 10.0 Mb/s" in row["bottleneck_evidence"]
-    with (tmp_path / names.RESOURCES_CSV).open(encoding="utf-8", newline="") as file:
-        (computed,) = (line for line in csv.DictReader(file) if line["role"] == "client")
+    (computed,) = (line for line in read_csv(tmp_path / names.RESOURCES_CSV) if line["role"] == "client")
     assert (float(computed["value"]), float(computed["ceiling"])) == (pytest.approx(100, abs=0.1), 800)
 
 
 def test_what_many_processes_computed_does_not_hide_that_all_of_them_waited(tmp_path: Path) -> None:
     folder = of_eight_processes(tmp_path, moving_s=12)
-    write_samples(folder / f"samples/{OSS}.samples", ticks(-2, 23), lambda time: during(160, 12)(time - 8))
+    write_host(folder, tx_bytes=lambda time: during(160, 12)(time - 8))
     assert "nothing moved for 8.0 s from the go on" in trial_tables(folder)["verdict_reasons"]
 
 
@@ -329,14 +303,7 @@ def test_efficiency_is_the_delivered_rate_over_the_tightest_ceiling(tmp_path: Pa
 
 def test_a_row_for_each_resource_with_its_use(tmp_path: Path) -> None:
     trial = write_trial(tmp_path, mbps=400)
-    write_samples(
-        trial / f"samples/{GATEWAY}.samples",
-        ticks(-2.3, 22.7),
-        steady(390),
-        host=GATEWAY,
-        role="gateway",
-        boot_id="other",
-    )
+    write_host(trial, GATEWAY, "gateway", begin=-2.3, until=22.7, head={"boot_id": "other"}, tx_bytes=steady(390))
     _, found = tables_of(tmp_path, trial)
     use = {(row["role"], row["resource"]): row["utilisation"] for row in found}
     assert use["storage", "NIC sent"] == "0.5000"
@@ -347,7 +314,7 @@ def test_a_row_for_each_resource_with_its_use(tmp_path: Path) -> None:
 
 def test_hosts_of_one_boot_have_no_cpu_of_their_own(tmp_path: Path) -> None:
     trial = write_trial(tmp_path, mbps=400)
-    write_samples(trial / f"samples/{GATEWAY}.samples", ticks(-2.3, 22.7), steady(390), host=GATEWAY, role="gateway")
+    write_host(trial, GATEWAY, "gateway", begin=-2.3, until=22.7, tx_bytes=steady(390))
     _, found = tables_of(tmp_path, trial)
     assert {row["role"] for row in found if row["resource"] == "CPU"} == {"machine"}
 
@@ -362,17 +329,14 @@ def test_hosts_of_one_boot_have_no_cpu_of_their_own(tmp_path: Path) -> None:
     ],
 )
 def test_one_core_is_full_by_its_own_mean(tmp_path: Path, each_pct: float, step: int, label: str, words: str) -> None:
-    trial, path = write_trial(tmp_path, mbps=200), Path(f"samples/{OSS}.samples")
-    head, *_, end = (trial / path).read_bytes().splitlines(keepends=True)
+    trial = write_trial(tmp_path, mbps=200)
     stolen = 55 if each_pct > 90 else 0
-    records = []
-    for number, time in enumerate(ticks(-2, 23)):
-        jiffies = round((time + 100) * 6400)
-        spent = {"cpu_steal": stolen, "cpu_user": each_pct - stolen, "cpu_idle": 100 - each_pct}
-        cpu = {name: round(jiffies * pct / 100) for name, pct in spent.items()}
-        sent = during(200, 20)(time)
-        records.append(record(time, tx_bytes=sent, cpu_busiest=number * step % 64, cpu_busiest_busy_pct=98, **cpu))
-    (trial / path).write_bytes(json.dumps({**json.loads(head), "ncpu": 64}).encode() + b"\n" + b"".join(records) + end)
+    spent = {"cpu_steal": stolen, "cpu_user": each_pct - stolen, "cpu_idle": 100 - each_pct}
+    write_host(
+        trial, head={"ncpu": 64}, tx_bytes=during(200, 20), cpu_busiest=lambda time: round(time + 2) * step % 64,
+        cpu_busiest_busy_pct=lambda _: 98,
+        **{name: lambda time, pct=pct: round(round((time + 100) * 6400) * pct / 100) for name, pct in spent.items()},
+    )  # fmt: skip
     row, _ = tables_of(tmp_path, trial)
     assert row["bottleneck"] == label
     assert words in row["bottleneck_evidence"]
@@ -385,7 +349,7 @@ def test_a_wan_that_is_full_in_bursts_is_named(tmp_path: Path) -> None:
         whole, part = divmod(min(max(time, 0), 20), 5)
         return 10**9 + round((whole * 4 + min(part, 4)) * 400 * 1e6 / 8)
 
-    write_samples(trial / f"samples/{OSS}.samples", ticks(-2, 23), bursts)
+    write_host(trial, tx_bytes=bursts)
     row, _ = tables_of(tmp_path, trial, wan=400)
     assert row["bottleneck"] == "WAN link"
     assert "of the samples at the ceiling" in row["bottleneck_evidence"]
@@ -397,7 +361,7 @@ def test_what_was_full_for_a_third_of_the_window_does_not_explain_it(tmp_path: P
         whole = 980392156
         size, end_s = (round(0.73 * whole), 20) if index == 0 else (round(0.09 * whole), 6.6)
         write_client(trial / f"clients/{index}.jsonl", begin_s=0, end_s=end_s, size=size)
-    write_samples(trial / f"samples/{OSS}.samples", ticks(-2, 23), lambda t: during(567, 6.6)(t) + during(213, 20)(t))
+    write_host(trial, tx_bytes=lambda time: during(567, 6.6)(time) + during(213, 20)(time))
     row, _ = tables_of(tmp_path, trial, wan=800)
     assert row["bottleneck"] == "unexplained"
     assert "of the whole window of 20.0 s; while all clients were at work, 5.9 s of it" in row["bottleneck_evidence"]

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -75,11 +76,20 @@ def test_the_rate_is_that_of_the_servers_that_the_way_names(tmp_path: Path) -> N
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("share", "verdict"), [(0.05, "SUSPECT"), (0.5, "INVALID")])
-def test_bytes_from_another_server_than_the_way_names_are_told(tmp_path: Path, share: float, verdict: str) -> None:
-    row = two_servers(tmp_path, near=share * MBPS, far=MBPS)
+@pytest.mark.parametrize(
+    ("near", "far", "verdict", "words"),
+    [
+        (0.05, 1, "SUSPECT", "far-pool does not lead to oss.uf.test"),
+        (0.5, 1, "INVALID", "far-pool does not lead to oss.uf.test"),
+        (1, 0, "INVALID", "the storage sent 0.00 MB"),
+    ],
+)
+def test_bytes_from_another_server_than_the_way_names_are_told(
+    tmp_path: Path, near: float, far: float, verdict: str, words: str
+) -> None:
+    row = two_servers(tmp_path, near=near * MBPS, far=far * MBPS)
     assert row.verdict == verdict
-    assert about(row, "far-pool does not lead to oss.uf.test")
+    assert about(row, words)
 
 
 def test_a_server_of_some_ways_is_sampled_in_their_trials_alone() -> None:
@@ -89,12 +99,6 @@ def test_a_server_of_some_ways_is_sampled_in_their_trials_alone() -> None:
         for configuration in plan.configurations:
             hosts = {sampler.host for sampler in sampled_hosts(site, plan, configuration)}
             assert ("osf.fnal.test" in hosts, "oss.uf.test" in hosts) == (far, True)
-
-
-def test_a_trial_all_of_whose_bytes_another_server_sent_is_invalid(tmp_path: Path) -> None:
-    row = two_servers(tmp_path, near=MBPS, far=0.0)
-    assert row.verdict == "INVALID"
-    assert about(row, "the storage sent 0.00 MB")
 
 
 def test_what_a_worker_reads_from_its_own_disk_its_disks_counters_prove(tmp_path: Path) -> None:
@@ -123,22 +127,23 @@ def test_a_worker_of_several_interfaces_counts_its_disks_once(tmp_path: Path) ->
     assert (two.mean_mbps, two.bytes_by_server, two.verdict) == (one.mean_mbps, one.bytes_by_server, one.verdict)
 
 
-def test_a_warm_cache_is_seen_though_somebody_else_reads_as_much_from_the_disk(tmp_path: Path) -> None:
-    row = on_disk(tmp_path, fetched=0)
-    assert row.verdict == "INVALID"
-    assert about(row, "the kernel fetched 0.00 MB from disks")
-
-
-def test_a_disk_that_has_read_less_than_the_clients_is_seen(tmp_path: Path) -> None:
-    row = on_disk(tmp_path, disk_read_bytes=synthetic.during(MBPS / 2, SECONDS))
-    assert row.verdict == "INVALID"
-    assert about(row, "the workers' disks sent")
-
-
-def test_a_local_copy_that_is_none_is_seen_by_what_the_storage_sent(tmp_path: Path) -> None:
-    row = on_disk(tmp_path, sent=synthetic.during(MBPS, SECONDS))
-    assert row.verdict == "INVALID"
-    assert about(row, "local-disk does not lead to oss.uf.test")
+@pytest.mark.parametrize(
+    ("changes", "verdict", "words"),
+    [
+        pytest.param({"fetched": 0}, "INVALID", "the kernel fetched 0.00 MB from disks", id="a warm cache"),
+        pytest.param({"disk_read_bytes": synthetic.during(MBPS / 2, SECONDS)}, "INVALID", "the workers' disks sent",
+                     id="a disk that has read less"),
+        pytest.param({"sent": synthetic.during(MBPS, SECONDS)}, "INVALID", "local-disk does not lead to oss.uf.test",
+                     id="no local copy"),
+        pytest.param({"fetched": None}, "SUSPECT", "is not known", id="without the kernel's count"),
+    ],
+)  # fmt: skip
+def test_what_was_not_read_from_the_local_disk_is_seen(
+    tmp_path: Path, changes: dict[str, Any], verdict: str, words: str
+) -> None:
+    row = on_disk(tmp_path, **changes)
+    assert row.verdict == verdict
+    assert about(row, words)
 
 
 def test_a_disks_cache_may_serve_what_is_read_again_for_a_given_time(tmp_path: Path) -> None:
@@ -155,12 +160,6 @@ def test_a_disks_cache_may_serve_what_is_read_again_for_a_given_time(tmp_path: P
     row = trial_tables(folder)
     assert row.verdict != "INVALID", row["verdict_reasons"]
     assert not about(row, "the kernel fetched")
-
-
-def test_without_the_kernels_count_a_local_trial_is_not_valid(tmp_path: Path) -> None:
-    row = on_disk(tmp_path, fetched=None)
-    assert row.verdict == "SUSPECT"
-    assert about(row, "is not known")
 
 
 def test_without_its_workers_samples_a_local_trial_is_invalid(tmp_path: Path) -> None:
