@@ -34,7 +34,6 @@ EXAMPLES = """\
 
 
 def register(subcommands: Any) -> None:
-    """Add `clean` to the command line."""
     text = "Show what runs and sets of replicas take, and with --yes remove them"
     parser = add_command(subcommands, "clean", _clean, text, DESCRIPTION, EXAMPLES)
     parser.add_argument("folders", metavar="FOLDER", nargs="*", type=Path, help="a run directory, or a set of replicas")

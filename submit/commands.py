@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from tierbench.submit.more import Asked, extension
 from tierbench.submit.output import Quiet, document, say, show, warn
 from tierbench.submit.planning import asked_experiment, expanded, run_bytes, ship_programs
 from tierbench.submit.pool import PoolError, have_command_on_path
-from tierbench.submit.preflight import Finding, preflight, refuse, stopping
+from tierbench.submit.preflight import preflight, refuse
 from tierbench.submit.preview import as_content, preview
 from tierbench.submit.progress import FIRST, Run
 from tierbench.submit.results import show_tables
@@ -44,7 +44,6 @@ MANY = 1000  # trials: a product of axes grows faster than one thinks
 
 
 def register(subcommands: Any) -> None:
-    """Add the sub-commands to the command line, in the order in which they are used."""
     command = partial(add_command, subcommands)
 
     def new_directory(parser: argparse.ArgumentParser) -> None:
@@ -103,20 +102,17 @@ def _plan(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def without_tables(run: str) -> list[str]:
+def without_tables(run: str) -> Iterator[str]:
     """That DAGs which are submitted from here make no tables, and how these are made."""
     have_command_on_path()
-    if tierbench():
-        return []
-    return [f"tierbench is not on the PATH here, so DAGs make no tables by themselves: `tierbench tables {run}` does"]
+    if not tierbench():
+        yield f"tierbench is not on the PATH here, so DAGs make no tables by themselves: `tierbench tables {run}` does"
 
 
 def _write(arguments: argparse.Namespace) -> int:
     directory = _written(arguments, incomplete=True).directory
     print(directory)
-    say(
-        f"tables are made where tierbench is on the access point's PATH; else `tierbench tables {directory}` makes them"
-    )
+    say(f"tables are made where tierbench is on the access point's PATH; else by `tierbench tables {directory}`")
     return 0
 
 
@@ -131,20 +127,11 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
         )
     given = f"{arguments.experiment} --site {arguments.site}"
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    _check_needs(preflight(plan, site, experiment, slots, given, directory), incomplete)
+    refuse(preflight(plan, site, experiment, slots, given, directory), incomplete, warn)
     write_run(plan, site, experiment, directory)
     Asked.of(arguments.experiment, arguments.site, arguments.only).leave(directory)
     ship_programs(experiment, directory, say)
     return Run(directory)
-
-
-def _check_needs(findings: Sequence[Finding], incomplete: bool) -> None:
-    """Say what is doubtful; refused, unless an incomplete run will do, where something is missing."""
-    stops = stopping(findings, anyway=incomplete)
-    for finding in findings:
-        if finding not in stops:
-            warn(finding.line)
-    refuse(stops, "" if incomplete else "; nothing was submitted, --anyway does where it can be done")
 
 
 def _confirmed(question: str) -> bool:
@@ -185,7 +172,8 @@ def _extended(arguments: argparse.Namespace) -> tuple[Run, str]:
         )
     more = extension(Run(Path(arguments.experiment)), arguments.more)
     directory, given = more.run.directory, f"{more.asked.experiment} --site {more.asked.site}"
-    _check_needs(preflight(more.added, more.site, more.experiment, more.slots, given, directory), arguments.anyway)
+    findings = preflight(more.added, more.site, more.experiment, more.slots, given, directory)
+    refuse(findings, arguments.anyway, warn)
     more.write()
     more.run.forget_lost_dagman()
     say(f"{directory}: {len(more.added.trials)} trials more")
@@ -222,8 +210,7 @@ def _submit_and_watch(run: Run, stops: Callable[[str], bool] | None = None) -> i
 
 
 def _watch(arguments: argparse.Namespace) -> int:
-    view = ObjectView(sys.stdout) if arguments.json else None
-    return _watch_to_the_end(Run(arguments.directory), view)
+    return _watch_to_the_end(Run(arguments.directory), ObjectView(sys.stdout) if arguments.json else None)
 
 
 def _stops(run: Run, reason: str) -> bool:
@@ -278,10 +265,10 @@ def _submitted(run: Run) -> int:
 def _stop(arguments: argparse.Namespace) -> int:
     run = Run(arguments.directory)
     cluster = _submitted(run)
-    if not pool.in_queue(cluster):
+    if pool.in_queue(cluster):
+        _end(run, cluster)
+    else:
         say(f"{run.directory}: has ended already, so there is nothing to stop")
-        return 0
-    _end(run, cluster)
     return 0
 
 

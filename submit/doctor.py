@@ -31,7 +31,6 @@ LET_IN = "where a pool does not let you in, above all one older than the binding
 
 
 def register(subcommands: Any) -> None:
-    """Add `doctor` to the command line."""
     text = "Check all that a site's file promises, from here and by a small job on each host; changes nothing"
     parser = add_command(subcommands, "doctor", _doctor, text)
     parser.add_argument("--site", required=True, help=NAMED)

@@ -43,7 +43,6 @@ COLUMN = 50  # where comments begin
 
 
 def register(subcommands: Any) -> None:
-    """Add `init-site` to the command line."""
     text = "Write a site file from the pool, the mounts here and some URLs"
     parser = add_command(subcommands, "init-site", _init_site, text, DESCRIPTION, EXAMPLES)
     parser.add_argument("file", metavar="FILE", type=Path, help="the site file, which must not be there yet")

@@ -20,7 +20,6 @@ LEAST_COLUMNS = 30  # for the text beside a name
 
 
 def register(subcommands: Any) -> None:
-    """Add `list` and `show` to the command line."""
     add_command(subcommands, "list", _list, "List the experiments and the sites that there are, and what each is about")
     text = "Show what an experiment asks, varies and needs, at which sites it can run, and where its file is"
     show = add_command(subcommands, "show", _show, text)

@@ -123,11 +123,8 @@ def _changed(recorded: Path, definition: Site | Experiment, kind: str) -> Iterat
 
 def _scripts_changed(site: Site, experiment: Experiment, directory: Path) -> Iterator[str]:
     for place, content in shipped_files(site, experiment):
-        try:
-            same = files.read_bytes(directory / place) == content
-        except FileNotFoundError:
-            same = False
-        if not same:
+        file = directory / place
+        if not file.exists() or files.read_bytes(file) != content:
             yield f"its {place} is not what this tierbench, or the client's file, brings now"
             return
 

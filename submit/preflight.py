@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -88,15 +88,15 @@ def checks(
     yield disk_space(run_bytes(plan, site, experiment), directory)
 
 
-def stopping(findings: Iterable[Finding], anyway: bool = False) -> list[Finding]:
-    """Those for which a run is refused; `anyway`, where it is wanted even if trials fail."""
-    return [finding for finding in findings if finding.state == "bad" and (finding.indispensable or not anyway)]
-
-
-def refuse(findings: Iterable[Finding], hint: str = "") -> None:
-    """UnmetNeed, unless there are none."""
-    if lines := [finding.line for finding in findings]:
-        raise UnmetNeed("; ".join(lines) + hint)
+def refuse(findings: Sequence[Finding], anyway: bool = False, tell: Callable[[str], None] | None = None) -> None:
+    """UnmetNeed where something is missing; `anyway`, where it is indispensable. Who wants it is told of the others."""
+    stops = [finding for finding in findings if finding.state == "bad" and (finding.indispensable or not anyway)]
+    for finding in findings:
+        if tell and finding not in stops:
+            tell(finding.line)
+    if stops:
+        hint = "; nothing was submitted, --anyway does where it can be done" if tell and not anyway else ""
+        raise UnmetNeed("; ".join(finding.line for finding in stops) + hint)
 
 
 # -- the checks --------------------------------------------------------------------------------------------

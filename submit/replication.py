@@ -47,7 +47,6 @@ class Made(TypedDict):
 
 
 def register(subcommands: Any) -> None:
-    """Add `replicas` to the command line."""
     parser = add_command(
         subcommands, "replicas", _replicas, "Make, or verify, the unique files that an experiment's clients read"
     )

@@ -57,7 +57,6 @@ COMPARE_EXAMPLES = """\
 
 
 def register(subcommands: Any) -> None:
-    """Add `tables`, `enough`, `report` and `compare` to the command line."""
     tables = add_command(
         subcommands, "tables", _tables, "Turn samples and job records into CSVs, and show them; can be repeated"
     )

@@ -283,7 +283,6 @@ def current_rate_mbps(files: Sequence[Path]) -> float | None:
 
 
 def register(subcommands: Any) -> None:
-    """Add `status` to the command line."""
     status = add_command(subcommands, "status", _status, "Show how far a run has come, from its directory alone")
     run_directory(status)
     as_json(status)

@@ -21,7 +21,7 @@ from tierbench.submit.nightly.definition import Nightly, Say
 from tierbench.submit.nightly.record import Night
 from tierbench.submit.planning import asked_experiment, expanded, ship_programs
 from tierbench.submit.pool import PoolError
-from tierbench.submit.preflight import preflight, refuse, stopping
+from tierbench.submit.preflight import preflight, refuse
 
 
 class Prepared(NamedTuple):
@@ -40,7 +40,7 @@ def prepare(nightly: Nightly, night: Night, shift: int = 0) -> Prepared:
     if isinstance(slots, str):
         raise PoolError(slots)
     given, folder = f"{nightly.experiment} --site {nightly.terms.site}", record.folder(nightly, night)
-    refuse(stopping(preflight(plan, site, experiment, slots, given, folder)))
+    refuse(preflight(plan, site, experiment, slots, given, folder))
     return Prepared(site, experiment, plan)
 
 
