@@ -28,10 +28,6 @@ def read(path, **changes_to_shape):
     return read_results(make(path, **changes_to_shape), silent)
 
 
-def parting(one, other):
-    return [difference.what for difference in differences(one, other) if difference.parts]
-
-
 def test_a_change_is_found_and_told_with_its_interval(tmp_path):
     before, after = make(tmp_path / "a"), make(tmp_path / "b", rates={"direct": 200.0, "lan-xrootd": 200.0})
     page = Page(comparison([before, after], None, silent).read_text(encoding="utf-8"))
@@ -45,37 +41,81 @@ def test_single_trials_give_a_ratio_without_an_interval(tmp_path):
     assert all(change.low is None and not change.certain for change in changes(one, other, "mean_mbps"))
 
 
-def test_a_point_that_is_left_out_is_named(tmp_path):
-    verdicts = {f"direct.root.x008.r{n}": ("INVALID", "") for n in (1, 2, 3)}
-    page = Page(comparison([make(tmp_path / "a"), make(tmp_path / "b", verdicts=verdicts)], None, silent).read_text())
-    assert "has no trials of it that count: direct/root" in page.text
-
-
-def test_invalid_trials_are_not_compared(tmp_path):
+def test_invalid_trials_are_not_compared_and_their_point_is_named(tmp_path):
     verdicts = {f"direct.root.x008.r{n}": ("INVALID", "") for n in (1, 2, 3)}
     one, other = read(tmp_path / "a"), read(tmp_path / "b", verdicts=verdicts)
     assert {(c.point["access"], int(c.point["jobs"])) for c in changes(one, other, "mean_mbps")} == {
         ("direct", 4), ("lan-xrootd", 4), ("lan-xrootd", 8),
     }  # fmt: skip
+    page = Page(comparison([one.directory, other.directory], None, silent).read_text())
+    assert "has no trials of it that count: direct/root" in page.text
 
 
-def test_like_runs_differ_in_nothing(tmp_path):
-    assert differences(read(tmp_path / "a"), read(tmp_path / "b")) == []
+def edited(run, files):
+    """The run with other values in its files: in the tables of a JSON file, or in a column of trials.csv."""
+    for name, values in files.items():
+        path = run / name
+        if path.suffix == ".csv":
+            write_csv(path, [{**row, **values} for row in read_csv(path)])
+        else:
+            path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **values}))
+    return read_results(run, silent)
 
 
-def edited(run, name, **values):
-    path = run.directory / f"{name}.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
-    return read_results(run.directory, silent)
+def link(rtt_ms, mbps):
+    line = {"to": "pool private", "role": "worker", "pool": "private", "mbps": mbps, "rtt_ms": rtt_ms, "hosts": {}}
+    return {"ceilings.json": {"format": 1, "measured": [line]}}
 
 
-def test_what_a_run_was_made_of_keeps_from_comparing(tmp_path):
-    one = read(tmp_path / "a")
-    replicas = {"name": "tree", "directory": "/synthetic/tree-fedcba", "suffix": ".root", "count": 24,
-                "nominal_bytes": 16_000_000}  # fmt: skip
-    assert "site" in parting(one, read(tmp_path / "b", site="elsewhere"))
-    assert "sampling period [s]" in parting(one, edited(read(tmp_path / "c"), "experiment", sample_period_s=5.0))
-    assert parting(one, edited(read(tmp_path / "d"), "plan", replicas=[replicas])) == ["replicas tree, folder"]
+def client(name, value):
+    return {"conditions.json": {"format": 1, "hosts": {"wn01": {"role": "worker", f"client.{name}": value}}}}
+
+
+def streams(number):
+    return {"experiment.json": {"workloads": {"root": {"client": "root", "environment": {"XRD_STREAMS": number}}}}}
+
+
+def column(name, value):
+    return {"trials.csv": {name: value}}
+
+
+def access(**direct):
+    return {"site.json": {"access": {"direct": direct}}}
+
+
+REPLICAS = {"name": "tree", "directory": "/synthetic/tree-fedcba", "suffix": ".root", "count": 24,
+            "nominal_bytes": 16_000_000}  # fmt: skip
+NEAR = link(14.2, 191)
+DIFFERENCES = [
+    # what the first and the second run have in their files, and what differs: what keeps from comparing, what else
+    ({}, {}, [], []),
+    ({}, {"experiment.json": {"sample_period_s": 5.0}}, ["sampling period [s]"], []),
+    ({}, {"plan.json": {"replicas": [REPLICAS]}}, ["replicas tree, folder"], []),
+    (NEAR, link(14.6, 185), [], []),
+    (NEAR, link(53.0, 190), ["round-trip time [ms] to pool private"], []),
+    (NEAR, link(14.2, 95), ["ceiling [Mb/s] to pool private"], []),
+    (NEAR, {}, [], ["links measured to pool private"]),
+    (client("program", "old"), client("program", "new"), ["ROOT programs"], []),
+    (client("root_version", "old"), client("root_version", "new"), ["ROOT’s version"], []),
+    (client("xrootd_version", "old"), client("xrootd_version", "new"), ["XRootD’s version"], []),
+    (client("condor", "old"), client("condor", "new"), [], ["HTCondor’s version"]),
+    (streams("1"), streams("2"), ["workload root, environment"], []),
+    (column("job_processes", 1), column("job_processes", 8), ["processes of a job"], []),
+    (column("job_files", 1), column("job_files", 10), ["files of a job"], []),
+    (column("job_for_s", ""), column("job_for_s", 60.0), ["time of a job [s]"], []),
+    (column("job_fetch_every_s", ""), column("job_fetch_every_s", 5.0), ["time from one fetch to the next [s]"], []),
+    (column("pool", "private"), column("pool", "public"), ["pool of workers"], []),
+    (access(), access(proxy="", further_proxies=[]), [], []),  # a key that says nothing
+    (access(), access(proxy="squid:3128", further_proxies=["squid2:3128"]),
+     ["proxy of direct", "further_proxies of direct"], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "parting", "others"), DIFFERENCES)
+def test_what_differs_between_runs(tmp_path, before, after, parting, others):
+    one, other = edited(make(tmp_path / "a"), before), edited(make(tmp_path / "b"), after)
+    found = [(difference.what, difference.parts) for difference in differences(one, other)]
+    assert ([what for what, parts in found if parts], [what for what, parts in found if not parts]) == (parting, others)
 
 
 def test_other_tuning_keeps_from_comparing_and_another_kernel_is_told(tmp_path):
@@ -85,81 +125,6 @@ def test_other_tuning_keeps_from_comparing_and_another_kernel_is_told(tmp_path):
         ("net.ipv4.tcp_congestion_control on oss.uf.test", True),
         ("kernel on oss.uf.test", False),
     ]
-
-
-def linked(run, rtt_ms, mbps):
-    line = {"to": "pool private", "role": "worker", "pool": "private", "mbps": mbps, "rtt_ms": rtt_ms, "hosts": {}}
-    (run.directory / "ceilings.json").write_text(json.dumps({"format": 1, "measured": [line]}))
-    return read_results(run.directory, silent)
-
-
-def test_runs_at_other_distances_or_by_other_links_are_not_alike(tmp_path):
-    near, noisy = linked(read(tmp_path / "a"), 14.2, 191), linked(read(tmp_path / "b"), 14.6, 185)
-    far, slow = linked(read(tmp_path / "c"), 53.0, 190), linked(read(tmp_path / "d"), 14.2, 95)
-    assert parting(near, noisy) == []
-    assert parting(near, far) == ["round-trip time [ms] to pool private"]
-    assert parting(near, slow) == ["ceiling [Mb/s] to pool private"]
-
-
-def test_links_that_were_measured_in_one_run_alone_are_told(tmp_path):
-    found = differences(linked(read(tmp_path / "a"), 14.2, 191), read(tmp_path / "b"))
-    assert [(d.what, d.values, d.parts) for d in found] == [("links measured to pool private", ("yes", "no"), False)]
-
-
-def client_of(run, **settings):
-    hosts = {"wn01": {"role": "worker", **{f"client.{name}": value for name, value in settings.items()}}}
-    (run.directory / "conditions.json").write_text(json.dumps({"format": 1, "hosts": hosts}))
-    return read_results(run.directory, silent)
-
-
-@pytest.mark.parametrize(
-    ("name", "what", "parts"),
-    [
-        ("program", "ROOT programs", True),
-        ("root_version", "ROOT’s version", True),
-        ("xrootd_version", "XRootD’s version", True),
-        ("condor", "HTCondor’s version", False),
-    ],
-)
-def test_what_clients_ran_with_is_compared(tmp_path, name, what, parts):
-    one, other = (client_of(read(tmp_path / value), **{name: value}) for value in ("old", "new"))
-    assert [(d.what, d.values, d.parts) for d in differences(one, other)] == [(what, ("old", "new"), parts)]
-
-
-def test_another_environment_keeps_from_comparing(tmp_path):
-    runs = [read(tmp_path / "a"), read(tmp_path / "b")]
-    one, other = (
-        edited(run, "experiment", workloads={"root": {"client": "root", "environment": {"XRD_STREAMS": value}}})
-        for run, value in zip(runs, "12", strict=True)
-    )
-    assert parting(one, other) == ["workload root, environment"]
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "what"),
-    [
-        ("job_processes", (1, 8), "processes of a job"),
-        ("job_files", (1, 10), "files of a job"),
-        ("job_for_s", ("", 60.0), "time of a job [s]"),
-        ("job_fetch_every_s", ("", 5.0), "time from one fetch to the next [s]"),
-        ("pool", ("private", "public"), "pool of workers"),
-    ],
-)
-def test_jobs_that_do_something_else_keep_from_comparing(tmp_path, column, values, what):
-    runs = []
-    for name, value in zip("ab", values, strict=True):
-        path = make(tmp_path / name) / "trials.csv"
-        write_csv(path, [{**row, column: value} for row in read_csv(path)])
-        runs.append(read_results(path.parent, silent))
-    assert parting(*runs) == [what]
-
-
-def test_another_proxy_of_a_way_keeps_from_comparing_and_a_key_that_says_nothing_does_not(tmp_path):
-    runs = [read(tmp_path / name) for name in "abc"]
-    ways = [{}, {"proxy": "", "further_proxies": []}, {"proxy": "squid:3128", "further_proxies": ["squid2:3128"]}]
-    plain, same, cached = (edited(run, "site", access={"direct": way}) for run, way in zip(runs, ways, strict=True))
-    assert parting(plain, same) == []
-    assert parting(plain, cached) == ["proxy of direct", "further_proxies of direct"]
 
 
 def test_what_keeps_from_comparing_is_on_the_page(tmp_path):
