@@ -174,33 +174,34 @@ def test_a_way_that_falls_while_its_control_is_not_valid_is_told_by_its_rate_and
     assert said(known, floors={LAN: 120.0}) == [(LOST, LOST, CONTROL), (FLOOR, WORSE, LAN), (STEP, WORSE, LAN)]
 
 
-@pytest.mark.parametrize("reruns", [(), (40,)])
-def test_one_night_whose_control_is_not_valid_tells_of_no_way_though_its_rerun_is_like_it(reruns):
-    slow = {LAN: slower_from(40, 0.5)}
-    assert said(without(chronicle_of(41, factors=slow, reruns=reruns), CONTROL, from_40)) == []
-    assert (STEP, WORSE, LAN) in said(without(chronicle_of(42, factors=slow, reruns=reruns), CONTROL, from_40))
+SLOW = {"factors": {LAN: slower_from(40, 0.5)}}
+DOUBTFUL = [
+    # nights, what happens, what has no VALID trial and when, and what is said
+    ("one night", 41, {}, LAN, from_40, []),
+    ("a night and its rerun", 41, {"reruns": (40,)}, CONTROL, from_40, []),
+    ("its rerun is valid", 42, {"reruns": (41,)}, CONTROL, lambda number, rerun: number >= 40 and not rerun, []),
+    ("valid again", 60, {}, LAN, lambda number, _: 40 <= number < 59, []),
+    ("never valid", 3, {}, WAN, lambda *_: True, [(LOST, LOST, WAN)]),
+    ("the control, while another is slow", 41, SLOW, CONTROL, from_40, []),
+    ("the control and its rerun", 41, {**SLOW, "reruns": (40,)}, CONTROL, from_40, []),
+    ("the control, two nights", 42, SLOW, CONTROL, from_40, [(LOST, LOST, CONTROL), (STEP, WORSE, LAN)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("nights", "happens", "name", "gone", "expected"), [pytest.param(*row[1:], id=row[0]) for row in DOUBTFUL]
+)
+def test_nights_without_a_valid_trial(nights, happens, name, gone, expected):
+    assert said(without(chronicle_of(nights, **happens), name, gone)) == expected
 
 
 def test_what_has_no_valid_trial_any_more_is_told_from_its_second_night_on():
-    assert said(without(chronicle_of(41), LAN, from_40)) == []
     known = without(chronicle_of(42), LAN, from_40)
     (only,) = findings(known)
     assert (only.kind, only.configuration, only.certain) == (LOST, LAN, True)
     assert (only.since.planned_ns - FIRST_NS) // DAY_NS == 40
     words = f"No VALID trial since the night of the 6th: of {LAN}; that night of {LAN} 0 of 3 trials were VALID"
     assert sentence(only, known).startswith(words)
-    back = without(chronicle_of(60), LAN, lambda number, _: 40 <= number < 59)
-    assert said(back) == []
-
-
-def test_what_was_never_valid_is_told_too():
-    assert said(without(chronicle_of(3), WAN, lambda *_: True)) == [(LOST, LOST, WAN)]
-
-
-def test_a_night_and_its_rerun_are_one_night_without_a_valid_trial():
-    assert said(without(chronicle_of(41, reruns=(40,)), CONTROL, from_40)) == []
-    known = without(chronicle_of(42, reruns=(41,)), CONTROL, lambda number, rerun: number >= 40 and not rerun)
-    assert said(known) == []
 
 
 def test_what_is_planned_no_longer_is_not_lost():
@@ -285,7 +286,7 @@ def test_several_changes_one_after_another(factors, acks, expected):
 
     def alarming(nights):
         found = findings(replace(known, nights=known.nights[:nights]))
-        return {one.configuration for one in found if one.certain and one.direction != BETTER and not one.acknowledged}
+        return {by.configuration for by in found if by.certain and by.direction != BETTER and not by.acknowledged}
 
     assert {nights: alarming(nights) for nights in expected} == expected
 
