@@ -24,21 +24,23 @@ from tierbench.postprocess.wording import change_percent, listed
 LEAST_NIGHTS = 3
 
 
-def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say, anyway: bool = False) -> Comparison:
+def compare_with_baseline(
+    run: Results, chronicle: Chronicle, size: float, say: Say, anyway: bool = False
+) -> Comparison:
     """From a baseline's nights to a run: a night is one draw, so the interval is that of one more night."""
-    nights = [night for night in known.measured if Path(night.directory) != run.directory.resolve()]
+    nights = [night for night in chronicle.measured if Path(night.directory) != run.directory.resolve()]
     metric, unit = run.rate, run.unit
     latest = next((night for night in reversed(nights) if not night.rerun), None)  # which has measured all of it
     if latest is None or latest.metric != metric:
-        raise ConfigError(f"{known.nightly}: has no nights measured by {metric}, so nothing to compare with")
-    differing = _differences_from(latest, known.nightly, run, say, anyway)
+        raise ConfigError(f"{chronicle.nightly}: has no nights measured by {metric}, so nothing to compare with")
+    differing = _differences_from(latest, chronicle.nightly, run, say, anyway)
     judged = []
     together = max(sum(value.metric == metric for value in values(run)), 1)
     far = strays(run.trials, metric)
     rest = replace(run, trials=[row for row in run.trials if row not in far])
     without = {value.configuration: value.mean for value in values(rest) if value.metric == metric}
     for value in values(run):
-        own = baseline(known, value.configuration)
+        own = baseline(chronicle, value.configuration)
         logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
         if value.metric != metric or not len(logs):
             continue
@@ -52,12 +54,12 @@ def compare_with_baseline(run: Results, known: Chronicle, size: float, say: Say,
         judged.append(Judged(value.configuration, level, value.mean, (len(logs), value.n), *ratio, result, words))
     if not judged:
         raise ConfigError(
-            f"{run.directory} and {known.nightly}: have no configuration in common whose trials are VALID"
+            f"{run.directory} and {chronicle.nightly}: have no configuration in common whose trials are VALID"
         )
     there = {one.configuration for one in judged}
-    planned = [row.configuration for row in known.verdicts.get(latest.id, [])]
-    lost = [name for name in planned if name not in there and len(baseline(known, name))]
-    return Comparison(known.nightly, run.name, metric, unit, judged, differing, lost)
+    planned = [row.configuration for row in chronicle.verdicts.get(latest.id, [])]
+    lost = [name for name in planned if name not in there and len(baseline(chronicle, name))]
+    return Comparison(chronicle.nightly, run.name, metric, unit, judged, differing, lost)
 
 
 def _of_one_more(logs: Numbers, value: float, together: int) -> tuple[float, float | None, float | None]:

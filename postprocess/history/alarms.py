@@ -179,15 +179,15 @@ class _Nightly:
         self.shifts = list(self._shifts(self.control)) if self.control else []
 
     def findings(self) -> list[Finding]:
-        found = [*self._of_control(self.control)] if self.control else []
-        found += self._lost()
+        all_of = [*self._of_control(self.control)] if self.control else []
+        all_of += self._lost()
         for rate in filter(None, [self.control, *self.methods.values()]):
-            found += _floor(rate, self.chronicle, self.watch)
+            all_of += _floor(rate, self.chronicle, self.watch)
             if rate is not self.control:
-                found += self._of_method(rate)
-        if not self.control_name and (shared := _shared(found, self.methods)):
-            found = [shared, *(finding for finding in found if finding.kind in (FLOOR, LOST))]
-        return found
+                all_of += self._of_method(rate)
+        if not self.control_name and (shared := _shared(all_of, self.methods)):
+            return [shared, *(finding for finding in all_of if finding.kind in (FLOOR, LOST))]
+        return all_of
 
     def _shifts(self, control: Series) -> Iterator[Shift]:
         for at, (before, after) in enumerate(itertools.pairwise(self.control_levels.segments), 1):
@@ -210,21 +210,21 @@ class _Nightly:
                 return (at not in shared) == of_control
 
             acknowledgements = _acknowledgements_of(self.chronicle, name)
-            found = _present_state(control, control.rates, levels, counts, acknowledgements, self.watch)
-            if found:
-                alarm |= not found.acknowledged
+            finding = _present_state(control, control.rates, levels, counts, acknowledgements, self.watch)
+            if finding:
+                alarm |= not finding.acknowledged
                 last = [*shared.values()][-1:] if not name else []
                 along = (len(last[0].along), last[0].asked) if last else (0, 0)
-                yield replace(found, configuration=name, is_control=bool(name), along=along)
+                yield replace(finding, configuration=name, is_control=bool(name), along=along)
         if single and not alarm and control.nights[-1].planned_ns == self.last_ns:
-            found = _alone(control, control.rates, levels, single)
+            finding = _alone(control, control.rates, levels, single)
             with_nights = [own for own in self.methods.values() if len(own)]
             moved = [_moved(own.planned, own.rates, own.planned[0], self.last_ns, self.last_ns) for own in with_nights]
             asked = [by / single.difference >= ALONG for by in moved if by is not None]
             if 2 * sum(asked) > len(asked):
-                yield replace(found, configuration="", along=(sum(asked), len(asked)))
+                yield replace(finding, configuration="", along=(sum(asked), len(asked)))
             else:
-                yield replace(found, is_control=True)
+                yield replace(finding, is_control=True)
 
     def _of_method(self, rate: Series) -> Iterator[Finding]:
         """What has become of an access method by itself."""
@@ -248,10 +248,10 @@ class _Nightly:
         # Without a control a change of all is told by what each is, and acknowledged for all.
         names = [rate.configuration] if self.control_name else [rate.configuration, ""]
         acknowledgements = _acknowledgements_of(self.chronicle, *names)
-        found = _present_state(rate, now, levels, its_own, acknowledgements, self.watch, values)
-        if found:
-            yield replace(found, by_control=by_control)
-        if (found is None or found.acknowledged) and levels.single and planned[-1] == self.last_ns:
+        finding = _present_state(rate, now, levels, its_own, acknowledgements, self.watch, values)
+        if finding:
+            yield replace(finding, by_control=by_control)
+        if (finding is None or finding.acknowledged) and levels.single and planned[-1] == self.last_ns:
             if beside.any() and not beside[-1]:  # whatever made the control doubtful may have slowed the method as well
                 return
             asked = [rates, rates - control_off] if beside.any() else [rates]
@@ -463,9 +463,9 @@ def _floor(rate: Series, chronicle: Chronicle, watch: Watch) -> Iterator[Finding
     yield Finding(FLOOR, WORSE, rate.configuration, *nights, floor, after, ratio, acknowledged=seen)
 
 
-def _shared(found: Sequence[Finding], own: Mapping[str, Series]) -> Finding | None:
+def _shared(findings: Sequence[Finding], own: Mapping[str, Series]) -> Finding | None:
     """Without a control: all methods, three at least, that changed at one time in one direction."""
-    moved = [finding for finding in found if finding.kind in (STEP, SINGLE)]
+    moved = [finding for finding in findings if finding.kind in (STEP, SINGLE)]
     if len(moved) < max(len(own), 3) or len({finding.direction for finding in moved}) > 1:
         return None
     begins = [finding.since.planned_ns for finding in moved]

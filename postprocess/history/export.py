@@ -21,13 +21,13 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def rows(known: Chronicle) -> Iterator[tuple[Any, ...]]:
+def rows(chronicle: Chronicle) -> Iterator[tuple[Any, ...]]:
     """The table's rows, in the order of the nights."""
-    for night in known.nights:
+    for night in chronicle.nights:
         own_words = (night.outcome, night.reason, night.control)
-        lead = (known.nightly, night.day, night.planned_ns, night.run, night.rerun, *own_words)
-        verdicts = {row.configuration: row for row in known.verdicts.get(night.id, [])}
-        values = known.values.get(night.id, [])
+        lead = (chronicle.nightly, night.day, night.planned_ns, night.run, night.rerun, *own_words)
+        verdicts = {row.configuration: row for row in chronicle.verdicts.get(night.id, [])}
+        values = chronicle.values.get(night.id, [])
         for value in values:
             of = verdicts.get(value.configuration)
             counts = (of.valid, of.suspect, of.invalid) if of else (None, None, None)
@@ -42,19 +42,19 @@ def rows(known: Chronicle) -> Iterator[tuple[Any, ...]]:
             yield (*lead, "", "", *(None,) * 7, night.environment)
 
 
-def as_csv(known: Chronicle) -> str:
+def as_csv(chronicle: Chronicle) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([no_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows(known))
+    writer.writerows([no_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows(chronicle))
     return text.getvalue()
 
 
-def write_parquet(known: Chronicle, path: Path) -> None:
+def write_parquet(chronicle: Chronicle, path: Path) -> None:
     """The same as Parquet, where pyarrow is installed; each column is of its type, also where nothing was measured."""
     pyarrow = arrow("--csv")
     types = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in COLUMNS.items()])
-    content = [dict(zip(COLUMNS, row, strict=True)) for row in rows(known)]
+    content = [dict(zip(COLUMNS, row, strict=True)) for row in rows(chronicle)]
     try:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(content, schema=types), path)
     except OSError as error:

@@ -24,83 +24,85 @@ from tierbench.postprocess.wording import NOTHING, counted, figures
 LISTED = 60  # nights in the table; the export has all
 
 
-def write_page(known: Chronicle, page: Path, watch: Watch) -> None:
+def write_page(chronicle: Chronicle, page: Path, watch: Watch) -> None:
     """Write the page, whole or not at all."""
     with writing(page):
-        files.replace(page, history_page(known, watch))
+        files.replace(page, history_page(chronicle, watch))
 
 
-def history_page(known: Chronicle, watch: Watch) -> str:
-    nights = known.nights
+def history_page(chronicle: Chronicle, watch: Watch) -> str:
+    nights = chronicle.nights
     outcomes = Counter(night.outcome for night in nights).most_common()
     head = [
         element("p", f"history of nights · {nights[0].day} to {nights[-1].day}", class_="kicker"),
-        element("h1", known.nightly),
+        element("h1", chronicle.nightly),
         element("p", ", ".join(f"{number} {outcome}" for outcome, number in outcomes), class_="verdicts"),
     ]
-    return document(f"{known.nightly}, night by night", [element("header", *head), *sections(_sections(known, watch))])
+    return document(
+        f"{chronicle.nightly}, night by night", [element("header", *head), *sections(_sections(chronicle, watch))]
+    )
 
 
-def _sections(known: Chronicle, watch: Watch) -> Iterator[tuple[str, str, list[Markup | None]]]:
-    yield "now", "As it stands", list(_standing(known, watch))
-    drawn = [_drawing(known, name, watch) for name in known.configurations] if known.measured else []
+def _sections(chronicle: Chronicle, watch: Watch) -> Iterator[tuple[str, str, list[Markup | None]]]:
+    yield "now", "As it stands", list(_standing(chronicle, watch))
+    drawn = [_drawing(chronicle, name, watch) for name in chronicle.configurations] if chronicle.measured else []
     legend = (
         "Each night’s mean of VALID trials with its 95 % interval; grey and dashed, that night’s control, brought to"
         " the same mean before the first change; upright lines, changes, numbered as below; shaded, nights without a"
         " value; crosses, nights whose trials were not all VALID."
     )
     yield "nights", "Night by night", [element("p", legend, class_="note"), *drawn]
-    yield "table", "The nights", [_table(known)]
+    yield "table", "The nights", [_table(chronicle)]
 
 
-def _standing(known: Chronicle, watch: Watch) -> Iterator[Markup]:
-    for words in unmeasured(known):
+def _standing(chronicle: Chronicle, watch: Watch) -> Iterator[Markup]:
+    for words in unmeasured(chronicle):
         yield element("div", element("p", words, class_="sentence"), class_="warning")
-    if not known.measured:
+    if not chronicle.measured:
         return
-    found = findings(known, watch)
-    for one in found:
-        note = element("ul", element("li", "acknowledged")) if one.acknowledged else None
-        clear = " clear" if one.certain and not one.acknowledged else ""
-        said = element("p", unbroken(sentence(one, known)), class_="sentence")
+    changes = findings(chronicle, watch)
+    for change in changes:
+        note = element("ul", element("li", "acknowledged")) if change.acknowledged else None
+        clear = " clear" if change.certain and not change.acknowledged else ""
+        said = element("p", unbroken(sentence(change, chronicle)), class_="sentence")
         yield element("div", said, note, class_=f"answer{clear}")
-    if not found:
-        few = len(known.measured) < LEAST_IN_ALL
+    if not changes:
+        few = len(chronicle.measured) < LEAST_IN_ALL
         words = (
-            f"Nothing can be said yet: that takes {LEAST_IN_ALL} nights, and there are {len(known.measured)}."
+            f"Nothing can be said yet: that takes {LEAST_IN_ALL} nights, and there are {len(chronicle.measured)}."
             if few
-            else f"Nothing has changed by the night of {known.measured[-1].day}."
+            else f"Nothing has changed by the night of {chronicle.measured[-1].day}."
         )
         yield element("div", element("p", words, class_="sentence"), class_="answer")
 
 
-def _drawing(known: Chronicle, configuration: str, watch: Watch) -> Markup:
-    accesses = [name.split("/", 1)[0] for name in known.configurations]
+def _drawing(chronicle: Chronicle, configuration: str, watch: Watch) -> Markup:
+    accesses = [name.split("/", 1)[0] for name in chronicle.configurations]
     color = page_colors()[looks(ACCESS, accesses)[configuration.split("/", 1)[0]].color]
-    changes = history_of(known, configuration, watch)
-    of = " (the control)" if configuration == control_of(known) else ""
-    items = [element("li", unbroken(sentence(found, known))) for found in changes]
+    changes = history_of(chronicle, configuration, watch)
+    of = " (the control)" if configuration == control_of(chronicle) else ""
+    items = [element("li", unbroken(sentence(change, chronicle))) for change in changes]
     return element(
         "figure",
         element("h3", f"{configuration}{of}"),
-        chart(known, configuration, color, changes),
+        chart(chronicle, configuration, color, changes),
         element("figcaption", element("ol", *items)) if items else None,
     )
 
 
-def _table(known: Chronicle) -> Markup:
-    configurations, rows = known.configurations, []
-    for night in known.nights[-LISTED:][::-1]:
+def _table(chronicle: Chronicle) -> Markup:
+    configurations, rows = chronicle.configurations, []
+    for night in chronicle.nights[-LISTED:][::-1]:
         outcome = f"{night.outcome}{', a rerun' if night.rerun else ''}"
-        values = (known.value(night, name) for name in configurations)
+        values = (chronicle.value(night, name) for name in configurations)
         rates = [figures(value.mean) if value else NOTHING for value in values]
-        before = [earlier for earlier in known.measured if earlier.planned_ns < night.planned_ns]
-        otherwise = what_else(known, before[-1], night, beside=0) if night.outcome == MEASURED and before else []
+        before = [earlier for earlier in chronicle.measured if earlier.planned_ns < night.planned_ns]
+        otherwise = what_else(chronicle, before[-1], night, beside=0) if night.outcome == MEASURED and before else []
         outcome += f": {night.reason}" if night.reason else ""
         rows.append([night.day, outcome, *rates, "; ".join(otherwise)])
-    unit = known.measured[-1].unit if known.measured else ""
-    more = f"; {counted(len(known.nights) - LISTED, 'earlier night')} by `tierbench history export`"
-    caption = f"Means of VALID trials, {unit}" + (more if len(known.nights) > LISTED else "")
+    unit = chronicle.measured[-1].unit if chronicle.measured else ""
+    more = f"; {counted(len(chronicle.nights) - LISTED, 'earlier night')} by `tierbench history export`"
+    caption = f"Means of VALID trials, {unit}" + (more if len(chronicle.nights) > LISTED else "")
     return table(["night", "outcome", *configurations, "what was otherwise"], rows, words=2, caption=caption)
 
 
@@ -124,32 +126,34 @@ class Dot:
     control: float | None
 
 
-def chart(known: Chronicle, configuration: str, color: str, changes: Sequence[Finding]) -> Markup:
+def chart(chronicle: Chronicle, configuration: str, color: str, changes: Sequence[Finding]) -> Markup:
     """The drawing; `changes` are numbered as they stand in the list below it."""
-    dots = _dots(known, configuration, changes[0].since.planned_ns if changes else None)
+    dots = _dots(chronicle, configuration, changes[0].since.planned_ns if changes else None)
     # All rates have room, intervals of few trials as far as they are no larger than that twice over.
     rates = [rate for dot in dots for rate in (dot.rate, dot.control) if rate] or [0.0, 1.0]
     span = max(max(rates) - min(rates), 0.1 * max(rates))
     low, high = max(min(rates) - 0.5 * span, 0.0), max(rates) + (0.5 + ROOM) * span
-    first, last = known.nights[0].planned_ns, known.nights[-1].planned_ns
+    first, last = chronicle.nights[0].planned_ns, chronicle.nights[-1].planned_ns
     frame = Frame(LEFT + 8, RIGHT - 8, TOP, BASE, first, max(last, first + DAY_NS), low, high)
     parts = [
-        *_scales(known, frame),
-        *_gaps(known, configuration, frame),
+        *_scales(chronicle, frame),
+        *_gaps(chronicle, configuration, frame),
         *_changes(changes, frame),
         *_line([(dot.night, dot.control) for dot in dots if dot.control], frame, "var(--muted)", "4 3"),
         *_intervals(dots, frame, color),
         *_line([(dot.night, dot.rate) for dot in dots], frame, f"var({color})", None),
-        *(_dot(dot, frame, color, known.measured[-1].unit) for dot in dots if len(dots) <= FEW),
+        *(_dot(dot, frame, color, chronicle.measured[-1].unit) for dot in dots if len(dots) <= FEW),
     ]
     label = f"{configuration} over the nights"
     return svg(*parts, width=WIDTH, height=HEIGHT, class_="chart nights", aria_label=label)
 
 
-def _dots(known: Chronicle, configuration: str, until_ns: int | None) -> list[Dot]:
+def _dots(chronicle: Chronicle, configuration: str, until_ns: int | None) -> list[Dot]:
     """The nights; the control is brought to the mean of those before the first change."""
-    control = control_of(known)
-    pairs = [(night, known.value(night, configuration), known.value(night, control)) for night in known.measured]
+    control = control_of(chronicle)
+    pairs = [
+        (night, chronicle.value(night, configuration), chronicle.value(night, control)) for night in chronicle.measured
+    ]
     there = [(night, value, reference) for night, value, reference in pairs if value]
     of_both = [
         (value.mean, reference.mean)
@@ -165,26 +169,28 @@ def _dots(known: Chronicle, configuration: str, until_ns: int | None) -> list[Do
     return dots
 
 
-def _scales(known: Chronicle, frame: Frame) -> Iterator[Markup]:
+def _scales(chronicle: Chronicle, frame: Frame) -> Iterator[Markup]:
     outer = replace(frame, left=LEFT, right=RIGHT)
-    yield from outer.scale(figures(frame.high), known.measured[-1].unit, figures(frame.low))
-    nights = known.nights
+    yield from outer.scale(figures(frame.high), chronicle.measured[-1].unit, figures(frame.low))
+    nights = chronicle.nights
     for mark in sorted({0, len(nights) // 3, 2 * len(nights) // 3, len(nights) - 1}):
         anchor = "start" if mark == 0 else "end" if mark == len(nights) - 1 else "middle"
         night = nights[mark]
         yield element("text", night.day, x=frame.x(night.planned_ns), y=HEIGHT - 6, text_anchor=anchor)
 
 
-def _gaps(known: Chronicle, configuration: str, frame: Frame) -> Iterator[Markup]:
+def _gaps(chronicle: Chronicle, configuration: str, frame: Frame) -> Iterator[Markup]:
     """A night without a rate is a shaded stripe; one whose trials were not all VALID has a mark below."""
     width = max(round(frame.x(frame.first + DAY_NS) - frame.left, 1), 1.5)
-    for night in known.nights:
+    for night in chronicle.nights:
         title = element("title", f"{night.day}: {night.outcome}{f', {night.reason}' if night.reason else ''}")
         x = frame.x(night.planned_ns)
-        if night.outcome != MEASURED or known.value(night, configuration) is None:
+        if night.outcome != MEASURED or chronicle.value(night, configuration) is None:
             stripe = {"x": round(x - width / 2, 1), "y": TOP, "width": width, "height": BASE - TOP}
             yield element("rect", title, **stripe, class_="steady")
-        counted = next((row for row in known.verdicts.get(night.id, []) if row.configuration == configuration), None)
+        counted = next(
+            (row for row in chronicle.verdicts.get(night.id, []) if row.configuration == configuration), None
+        )
         if counted and counted.valid < counted.trials:
             words = f"{night.day}: {counted.valid} of {counted.trials} trials VALID"
             mark = f"M{x - 2.5} {STRIP}L{x + 2.5} {STRIP + 5}M{x + 2.5} {STRIP}L{x - 2.5} {STRIP + 5}"

@@ -28,12 +28,12 @@ MOST = 3  # of what else changed; the page has the rest
 BESIDE = 1  # nights by which what else changed may lie beside the night that is named
 
 
-def sentence(found: Finding, chronicle: Chronicle) -> str:
+def sentence(finding: Finding, chronicle: Chronicle) -> str:
     """A finding in words, with what else changed."""
-    beside = what_else(chronicle, found.last, found.since)
-    more = f"; {'that night' if found.kind != DRIFT else 'when it began,'} {listed(beside[:MOST])}" if beside else ""
+    beside = what_else(chronicle, finding.last, finding.since)
+    more = f"; {'that night' if finding.kind != DRIFT else 'when it began,'} {listed(beside[:MOST])}" if beside else ""
     left = f", and {counted(len(beside) - MOST, 'more thing')} changed" if len(beside) > MOST else ""
-    return f"{_head(found, chronicle)}{more}{left}."
+    return f"{_head(finding, chronicle)}{more}{left}."
 
 
 def _head(finding: Finding, chronicle: Chronicle) -> str:
@@ -138,47 +138,49 @@ def spark(values: Sequence[float | None]) -> str:
     return "".join(map(bar, values))
 
 
-def overview(known: Chronicle, watch: Watch, pattern: str = "*", metric: str = "", last: int = MOST) -> Iterator[str]:
+def overview(
+    chronicle: Chronicle, watch: Watch, pattern: str = "*", metric: str = "", last: int = MOST
+) -> Iterator[str]:
     """A nightly's configurations over its last nights, and what is to be said of them now."""
-    nights = known.nights[-last:]
-    control = control_of(known)
-    measured = sum(night.outcome == MEASURED for night in known.nights)
-    days = f"{known.nights[0].day} to {known.nights[-1].day}"
-    yield f"{known.nightly}: {counted(len(known.nights), 'night')}, {measured} measured, {days}"
-    names = [name for name in known.configurations if fnmatchcase(name, pattern)]
+    nights = chronicle.nights[-last:]
+    control = control_of(chronicle)
+    measured = sum(night.outcome == MEASURED for night in chronicle.nights)
+    days = f"{chronicle.nights[0].day} to {chronicle.nights[-1].day}"
+    yield f"{chronicle.nightly}: {counted(len(chronicle.nights), 'night')}, {measured} measured, {days}"
+    names = [name for name in chronicle.configurations if fnmatchcase(name, pattern)]
     width = max(map(len, names), default=0)
     for name in names:
-        values = [known.value(night, name, metric) for night in nights]
+        values = [chronicle.value(night, name, metric) for night in nights]
         there = [value.mean for value in values if value]
         middle = f"{figures(min(there))}…{figures(max(there))}" if there else NOTHING
         newest = next((value for value in reversed(values) if value), None)
         drawn = spark([value.mean if value else None for value in values])
-        unit = known.measured[-1].unit if known.measured and not metric else ""
+        unit = chronicle.measured[-1].unit if chronicle.measured and not metric else ""
         mark = "  control" if name == control else ""
         yield f"  {name:<{width}}  {drawn}  {figures(newest.mean if newest else None):>6} {unit}  of {middle}{mark}"
-    yield from (f"  {words}" for words in unmeasured(known))
+    yield from (f"  {words}" for words in unmeasured(chronicle))
     yield from (
-        f"  {'(acknowledged) ' if found.acknowledged else ''}{sentence(found, known)}"
-        for found in findings(known, watch)
+        f"  {'(acknowledged) ' if finding.acknowledged else ''}{sentence(finding, chronicle)}"
+        for finding in findings(chronicle, watch)
     )
 
 
-def night_lines(known: Chronicle, night: Night) -> Iterator[str]:
+def night_lines(chronicle: Chronicle, night: Night) -> Iterator[str]:
     """One night: what became of it, what it measured, and what was otherwise than in the night before."""
     rerun = ", a rerun" if night.rerun else ""
-    yield f"{known.nightly}, night of {night.day}{rerun}: {night.outcome}" + (
+    yield f"{chronicle.nightly}, night of {night.day}{rerun}: {night.outcome}" + (
         f", {night.reason}" if night.reason else ""
     )
     yield f"  planned {moment(night.planned_ns)}" + (f", began {moment(night.started_ns)}" if night.started_ns else "")
     if night.directory:
         yield f"  {night.directory}"
-    counted_as = {row.configuration: row for row in known.verdicts.get(night.id, [])}
+    counted_as = {row.configuration: row for row in chronicle.verdicts.get(night.id, [])}
     for name, row in counted_as.items():
-        value = known.value(night, name, night.metric)
+        value = chronicle.value(night, name, night.metric)
         mean = with_interval(Interval(value.mean, value.low, value.high), write=figures) if value else NOTHING
         yield f"  {name}  {mean} {night.unit}  {row.valid} VALID, {row.suspect} SUSPECT, {row.invalid} INVALID"
-    for link in known.links.get(night.id, []):
+    for link in chronicle.links.get(night.id, []):
         yield f"  link to {link.line}: {figures(link.mbps, 'Mb/s')}, {figures(link.rtt_ms, 'ms')}"
-    before = [earlier for earlier in known.measured if earlier.planned_ns < night.planned_ns]
+    before = [earlier for earlier in chronicle.measured if earlier.planned_ns < night.planned_ns]
     if before and night.outcome == MEASURED:
-        yield from (f"  then: {words}" for words in what_else(known, before[-1], night))
+        yield from (f"  then: {words}" for words in what_else(chronicle, before[-1], night))

@@ -26,8 +26,9 @@ from tierbench.postprocess.plots.canvas import (
     trial_marks,
     verdict_handles,
 )  # fmt: skip
-from tierbench.postprocess.plots.ladder import Plot, Series, ladder_of
+from tierbench.postprocess.plots.ladder import Plot, Series, draw_line, ladder_of
 from tierbench.postprocess.schema.rows import ResourceRow, TrialRow
+from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import level_name, level_of
 from tierbench.postprocess.verdict.counting import counts
 from tierbench.postprocess.wording import worded
@@ -95,12 +96,11 @@ def timelines(courses: Sequence[Course]) -> Figure:
 
 @dataclass(frozen=True)
 class Use:
-    """How much of a resource the trials of one line used: the mean over them (of the busiest host), and each."""
+    """How much of a resource a line's trials used: their mean (of the busiest host), and from the least to the most."""
 
     place: str
     line: str
-    mean: float
-    trials: tuple[float, ...]
+    share: Interval
 
 
 def uses(resources: Sequence[ResourceRow], lines: str) -> list[Use]:
@@ -115,13 +115,13 @@ def uses(resources: Sequence[ResourceRow], lines: str) -> list[Use]:
             continue
         trials = busiest.setdefault((f"{row.role}: {row.resource}", level_of(row, lines)), {})
         trials[row.trial] = max(row.utilisation, trials.get(row.trial, 0.0))
-    top: dict[str, float] = {}
+    most: dict[str, float] = {}
     for (place, _), trials in busiest.items():
-        top[place] = max(top.get(place, 0.0), *trials.values())
+        most[place] = max(most.get(place, 0.0), *trials.values())
     return [
-        Use(place, line, float(np.mean(list(trials.values()))), tuple(trials.values()))
+        Use(place, line, Interval(float(np.mean(shares)), min(shares), max(shares)))
         for (place, line), trials in busiest.items()
-        if top[place] > IDLE
+        if most[place] > IDLE and (shares := list(trials.values()))
     ]
 
 
@@ -132,16 +132,14 @@ def bottleneck_chart(resources: Sequence[ResourceRow], lines: str, looks: Mappin
     levels = [level for level in looks if any(use.line == level for use in used)]
     figure, (axes,) = canvas(0.6 + RESOURCE_IN * max(len(places), 2))
     axes.axvline(100, color=INK, linewidth=0.9)
-    for use in used:
-        look = looks[use.line]
-        aside = (levels.index(use.line) - (len(levels) - 1) / 2) * min(DODGE, ROOM / len(levels))
-        row = places.index(use.place) + aside
-        spread = [100 * trial for trial in use.trials]
-        axes.plot([min(spread), max(spread)], [row, row], color=look.color, linewidth=1.2)
-        axes.plot([100 * use.mean], [row], linestyle="none", color=look.color, marker=look.marker, markersize=MEAN - 1)
+    for number, level in enumerate(levels):
+        aside = (number - (len(levels) - 1) / 2) * min(DODGE, ROOM / len(levels))
+        marks = [(places.index(use.place) + aside, use.share.over(0.01)) for use in used if use.line == level]
+        line = Series("", looks[level], [], [], "none")
+        draw_line(axes, line, marks, sideways=True, markersize=MEAN - 1, capsize=0)
     axes.set_yticks(range(len(places)), places)
     axes.set_ylim(len(places) - 0.4, -0.6)
-    highest = max((100 * trial for use in used for trial in use.trials), default=100)
+    highest = 100 * max((use.share.high or 0.0 for use in used), default=1.0)
     axes.set_xlim(0, max(104, 1.05 * highest))
     axes.set_xlabel("in use [% of its ceiling]")
     axes.grid(axis="y", visible=False)

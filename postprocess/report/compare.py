@@ -90,7 +90,7 @@ def _sections(
     first, others = called[0], list(zip(called[1:], runs[1:], differing, strict=True))
     boxes = [_box(first, name, list(changes(runs[0], run, runs[0].rate)), differ) for name, run, differ in others]
     yield "answer", "Answer", list(boxes)
-    yield "figures", "Figures", [gallery(drawn, page, plots)]
+    yield "figures", "Figures", [gallery(drawn, relative(plots, page))]
     metrics = (runs[0].rate, "Rate", runs[0].unit), (WALL_TIME_FIGURE.column, "Wall time", "s")
     tables = [
         _change_table(first, name, list(changes(runs[0], run, metric)), what, unit, differ)

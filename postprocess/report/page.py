@@ -55,11 +55,11 @@ def run_page(results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Pa
     pictures = [picture for picture in drawn if isinstance(picture, Picture)]
     lead = next((picture for picture in pictures if picture.place == SHOWN), None)
     said_by_run = answers(results)
-    rest = [picture for picture in drawn if picture is not lead]
+    rest, folder = [picture for picture in drawn if picture is not lead], relative(plots, page)
     body = [
         element("header", *_head(results, question)),
-        first_screen(said_by_run, grid_table(results, points(results)), lead, relative(plots, page)),
-        *sections(_sections(results, said_by_run, looks, rest, page, plots)),
+        first_screen(said_by_run, grid_table(results, points(results)), lead, folder),
+        *sections(_sections(results, said_by_run, looks, rest, page, folder)),
     ]
     return document(question or results.name, body)
 
@@ -77,20 +77,19 @@ def first_screen(said_by_run: Sequence[Answer], grid: Markup | None, lead: Pictu
 
 
 def _sections(
-    results: Results, said_by_run: Sequence[Answer], looks: Mapping[str, Look], drawn: Drawn, page: Path, plots: Path
+    results: Results, said_by_run: Sequence[Answer], looks: Mapping[str, Look], drawn: Drawn, page: Path, folder: str
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
     """The page's further parts: anchor, heading, content."""
     notes = [_answer_notes(said, alone=len(said_by_run) == 1) for said in said_by_run]
     named = results.layout.counterpart
     counterpart = element("p", element("b", "Counterpart: "), named, class_="note") if named else None
     yield "notes", "Caveats", [*notes, *site_notes(results), counterpart]
-    yield "figures", "Figures", [gallery(drawn, page, plots)]
+    yield "figures", "Figures", [gallery(drawn, folder)]
     ratios = [ratio_table(results, panel) for panel in results.panels]
     first, last = (saturation_table, summary_table), (bottleneck_table, volatility_table, link_table)
     tables = [*(made(results) for made in first), *ratios, *(made(results) for made in last)]
     yield "tables", "Tables", [*scaling_table(results), *tables]
-    of_papers = [picture for picture in drawn if isinstance(picture, Picture) and picture.place == PAPERS]
-    yield "papers", "Against the papers", [_figures(of_papers, relative(plots, page)), *papers_table(results)]
+    yield "papers", "Against the papers", [_figures(_at_place(drawn, PAPERS), folder), *papers_table(results)]
     yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results, looks)]
     yield "provenance", "Provenance", list(provenance(results))
     yield "files", "Files", [_files(results.directory, page)]
@@ -99,8 +98,7 @@ def _sections(
 def _head(results: Results, question: str) -> Iterator[Markup]:
     plan, began = results.plan, began_at(results)
     facts = [f"{plan.get('experiment')} at {plan.get('site')}", counted(len(results.trials), "trial"), began[:10]]
-    facts = list(filter(None, facts))
-    yield element("p", " · ".join(facts), class_="kicker")
+    yield element("p", " · ".join(filter(None, facts)), class_="kicker")
     yield element("h1", question or results.name)
     yield element("p", *verdicts_of(results), class_="verdicts")
 
@@ -149,15 +147,10 @@ def _answer_notes(said: Answer, alone: bool) -> Markup | None:
     return element("div", begins, element("ul", *items), class_="notes")
 
 
-def gallery(drawn: Drawn, page: Path, plots: Path) -> Markup | None:
+def gallery(drawn: Drawn, folder: str) -> Markup | None:
     """The figures that explain the answer, side by side where there is room; the others folded; what is not there."""
-    folder = relative(plots, page)
-    of_place = {
-        place: [picture for picture in drawn if isinstance(picture, Picture) and picture.place == place]
-        for place in (SHOWN, FOLDED)
-    }
-    parts = [_figures(of_place[SHOWN], folder)]
-    if folded := of_place[FOLDED]:
+    parts = [_figures(_at_place(drawn, SHOWN), folder)]
+    if folded := _at_place(drawn, FOLDED):
         titles = ", ".join(dict.fromkeys(picture.title.partition(",")[0].lower() for picture in folded))
         summary = element("summary", element("b", counted(len(folded), "more figure")), f": {titles}")
         parts.append(element("details", summary, _figures(folded, folder), class_="fold"))
@@ -165,6 +158,10 @@ def gallery(drawn: Drawn, page: Path, plots: Path) -> Markup | None:
     lines = [element("li", element("b", picture.title), f": {picture.why}.") for picture in missing]
     parts.append(element("div", "Not drawn:", element("ul", *lines), class_="note") if lines else None)
     return joined(parts, "\n") if any(parts) else None
+
+
+def _at_place(drawn: Drawn, place: str) -> list[Picture]:
+    return [picture for picture in drawn if isinstance(picture, Picture) and picture.place == place]
 
 
 def _figures(pictures: Sequence[Picture], folder: str) -> Markup | None:

@@ -267,7 +267,7 @@ def used(role, **more):
 
 def test_use_is_that_of_the_busiest_host_alike():
     rows = [used("worker", host=host, utilisation=use) for host, use in (("a", 0.2), ("b", 0.9))]
-    assert [(use.place, use.mean) for use in uses(rows, "access")] == [("worker: CPU", 0.9)]
+    assert [(use.place, use.share.value) for use in uses(rows, "access")] == [("worker: CPU", 0.9)]
 
 
 def test_resources_come_in_the_order_of_the_data_and_without_those_off_the_way():
