@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tierbench.errors import ConfigError, UnmetNeed
+from tierbench.errors import ConfigError
 
 DESCRIPTION = """\
 What the nights of a nightly have measured: each configuration with a mark for each night, what has
@@ -39,9 +39,7 @@ def register(subcommands: Any) -> None:
     listed.add_argument("--configuration", default="*", metavar="PATTERN", help="only these, such as 'lan-*'")
     listed.add_argument("--metric", default="", help="a column of summary.csv (default: the rate that is watched)")
     listed.add_argument("--last", type=int, default=60, metavar="N", help="nights (%(default)s)")
-    show = verb(
-        "show", _show, "Tell a night: its values, verdicts, links, and what was otherwise than the night before"
-    )
+    show = verb("show", _show, "Show a night: its values, verdicts, links, and what differs from the night before")
     show.add_argument("nightly", metavar="NAME")
     show.add_argument("night", metavar="DAY", nargs="?", help="such as 2026-11-14 (default: the last one)")
     page = verb("page", _page, "Write a page with figures of each configuration over the nights")
@@ -61,18 +59,10 @@ def register(subcommands: Any) -> None:
     collect.add_argument("--dry-run", action="store_true", help="only tell what would be removed")
 
 
-def _opened(arguments: argparse.Namespace) -> Any:
-    try:
-        from tierbench.postprocess.history.database import History
-    except ImportError as error:
-        raise UnmetNeed(f"the history needs numpy and scipy: {error}") from None
-    return History(arguments.history)
-
-
 def _chronicle(arguments: argparse.Namespace, nightly: str) -> Any:
-    from tierbench.postprocess.history.database import chronicle
+    from tierbench.postprocess.history.database import History, chronicle
 
-    with _opened(arguments) as history:
+    with History(arguments.history) as history:
         return chronicle(history, nightly)
 
 
@@ -86,32 +76,29 @@ def _watch(name: str) -> Any:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history.database import nightlies
+    from tierbench.postprocess.history.database import History, nightlies
     from tierbench.postprocess.history.sentences import overview
 
-    with _opened(arguments) as history:
-        there = nightlies(history)
-    names = [arguments.nightly] if arguments.nightly else there
+    with History(arguments.history) as history:
+        names = [arguments.nightly] if arguments.nightly else nightlies(history)
     if not names:
-        raise ConfigError("no nights yet; `tierbench nightly add` has them measured, `history rebuild` takes runs in")
+        raise ConfigError("no nights yet; `tierbench nightly add` has them measured, `history rebuild` adds runs")
     for name in names:
-        known, shown = _chronicle(arguments, name), max(arguments.last, 1)
-        print("\n".join(overview(known, _watch(name), arguments.configuration, arguments.metric, shown)))
+        drawn = arguments.configuration, arguments.metric, max(arguments.last, 1)
+        print("\n".join(overview(_chronicle(arguments, name), _watch(name), *drawn)))
     return 0
 
 
 def _show(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history.sentences import night_lines
 
-    known = _chronicle(arguments, arguments.nightly)
-    wanted = arguments.night or known.nights[-1].day
-    nights = [night for night in known.nights if night.day == wanted]
+    chronicle = _chronicle(arguments, arguments.nightly)
+    first, last = chronicle.nights[0].day, chronicle.nights[-1].day
+    nights = [night for night in chronicle.nights if night.day == (arguments.night or last)]
     if not nights:
-        raise ConfigError(
-            f"{arguments.nightly}: has no night of {wanted}; it has {known.nights[0].day} to {known.nights[-1].day}"
-        )
+        raise ConfigError(f"{arguments.nightly}: has no night of {arguments.night}; it has {first} to {last}")
     for night in nights:
-        print("\n".join(night_lines(known, night)))
+        print("\n".join(night_lines(chronicle, night)))
     return 0
 
 
@@ -131,24 +118,24 @@ def _rebuild(arguments: argparse.Namespace) -> int:
 
     place = arguments.history or default_place()
     count = rebuild(place, arguments.directories, say, arguments.nightly, arguments.control)
-    print(f"{place}: {count} runs taken in")
+    print(f"{place}: {count} runs added")
     return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history.export import as_csv, write_parquet
 
-    known = _chronicle(arguments, arguments.nightly)
+    chronicle = _chronicle(arguments, arguments.nightly)
     if arguments.csv:
-        print(as_csv(known), end="")
+        print(as_csv(chronicle), end="")
     else:
-        write_parquet(known, arguments.parquet)
+        write_parquet(chronicle, arguments.parquet)
         print(arguments.parquet)
     return 0
 
 
 def _gc(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history.database import nightlies, nights
+    from tierbench.postprocess.history.database import History, nightlies, nights
     from tierbench.postprocess.history.runs import nights_with_samples, remove_samples
 
     age = AGE.fullmatch(arguments.keep_samples)
@@ -156,9 +143,9 @@ def _gc(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--keep-samples {arguments.keep_samples}: must be days, such as 14d")
     before = time.time_ns() - int(age[1]) * DAY_NS
     total = 0
-    with _opened(arguments) as history:
-        known = [night for name in nightlies(history) for night in nights(history, name)]
-    for old in nights_with_samples(known, before):
+    with History(arguments.history) as history:
+        measured = [night for name in nightlies(history) for night in nights(history, name)]
+    for old in nights_with_samples(measured, before):
         total += old.bytes
         print(f"{old.night.directory}: {len(old.files)} files, {old.bytes / 1e6:.1f} MB")
         if not arguments.dry_run:

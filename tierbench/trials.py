@@ -6,13 +6,14 @@ Stdlib only, Python 3.6 or newer: it is shipped with them.
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from tierbench import names
 from tierbench.starts import EVERY, IN_TURN, NATURAL, TOGETHER
 
 ALREADY_COMPLETE = 3  # exit status of reset_trial.py, by which DAGMan skips the trial
 FORMAT = 1
+T = TypeVar("T")
 COMPLETE, SKIPPED = "complete", "skipped"  # states of an outcome; else incomplete
 UNLIMITED = 10**9  # seconds, for what runs of earlier versions do not limit
 
@@ -280,6 +281,14 @@ def read_record(kind: Any, path: Path) -> Any:
         return _record(kind, content)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("it lacks or misstates " + str(error)) from None
+
+
+def record_or(default: T, path: Path) -> T:
+    """The record in a file, or another one of its kind where there is none, or a damaged one."""
+    try:
+        return cast(T, read_record(type(default), path))
+    except (OSError, ValueError):
+        return default
 
 
 def read_trial(folder: Path) -> Trial:

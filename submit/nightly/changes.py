@@ -5,40 +5,37 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tierbench.errors import TierbenchError
+from tierbench.postprocess.history import alarms, database
+from tierbench.postprocess.history.alarms import Finding, Watch
+from tierbench.postprocess.history.changepoints import Rule
+from tierbench.postprocess.history.database import Chronicle, History
+from tierbench.postprocess.history.rows import FAILED, MISSED, Acknowledgement, Message, Value
+from tierbench.postprocess.history.rows import Night as NightRow
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.definition import Nightly, Say
 from tierbench.submit.nightly.record import Change, Night
 
-if TYPE_CHECKING:  # numpy and scipy are loaded where they are needed, which takes a second
-    from tierbench.postprocess.history.alarms import Finding, Watch
-    from tierbench.postprocess.history.database import Chronicle, History
-    from tierbench.postprocess.history.rows import Value
-
 CRITICAL_RATIO = 0.75  # of what an access method had
+UNMEASURED = {"failed": FAILED, "missed": MISSED, "still-running": MISSED}
 
 
 def record_in_history(nightly: Nightly, night: Night, measured: list[Path], say: Say) -> None:
     """Put a night into the history, with its runs; and the nights without a run that it does not have yet."""
-    from tierbench.postprocess.history import rows, runs
-
-    outcomes = {"failed": rows.FAILED, "missed": rows.MISSED, "still-running": rows.MISSED}
+    from tierbench.postprocess.history.runs import night_of  # which loads much
 
     with _history(nightly) as history:
         for run in measured:
-            history.record(*runs.night_of(run, say=say))
+            history.record(*night_of(run, say=say))
         for each in [*record.nights(nightly), night]:
-            if each.outcome in outcomes and not record.run_directories(record.folder(nightly, each)):
+            if each.outcome in UNMEASURED and not record.run_directories(record.folder(nightly, each)):
                 planned = int(each.planned_wall_s * 1e9)
-                history.record(rows.Night(nightly.name, planned, outcomes[each.outcome], reason=each.reason))
+                history.record(NightRow(nightly.name, planned, UNMEASURED[each.outcome], reason=each.reason))
 
 
 def note_message(nightly: Nightly, night: Night, state: str, text: str, deliveries: dict[str, bool]) -> None:
     """Keep in the history what was said of a night by which channel, and whether it arrived."""
-    from tierbench.postprocess.history.rows import Message
-
     with _history(nightly) as history:
         for channel, delivered in deliveries.items():
             planned = round(night.planned_wall_s * 1e9)
@@ -47,30 +44,28 @@ def note_message(nightly: Nightly, night: Night, state: str, text: str, deliveri
 
 def _history(nightly: Nightly) -> History:
     """Where its nights are, whoever asks: a monitoring system is another user, with a home of its own."""
-    from tierbench.postprocess.history.database import History
-
     return History(Path(nightly.terms.history) if nightly.terms.history else None)
+
+
+def watch_of(nightly: Nightly) -> Watch:
+    """What its admin wants to hear of."""
+    return Watch(Rule(size=nightly.terms.size_pct / 100), nightly.terms.floors)
 
 
 def suspected(nightly: Nightly) -> list[str]:
     """The configurations that only the last night says have changed; "" stands for all of them."""
-    from tierbench.postprocess.history import alarms
-
-    known = _chronicle(nightly, watched=True)
-    return [found.configuration for found in alarms.suspected(known, watch_of(nightly))] if known else []
+    return [finding.configuration for finding in _findings(nightly) if not finding.certain]
 
 
 def changes(nightly: Nightly) -> list[Change]:
     """What has changed for certain, and is so still."""
-    from tierbench.postprocess.history import alarms
-
-    known, watch = _chronicle(nightly, watched=True), watch_of(nightly)
-    found = [finding for finding in alarms.findings(known, watch) if finding.certain] if known else []
-    known = _chronicle(nightly) if found else None  # with all that was otherwise in those nights
-    if known is None:
+    findings = [finding for finding in _findings(nightly) if finding.certain]
+    chronicle = _chronicle(nightly) if findings else None  # with all that was otherwise in those nights
+    if chronicle is None:
         return []
     from tierbench.postprocess.history.sentences import sentence  # which loads much, and mostly nothing has changed
 
+    watch = watch_of(nightly)
     return [
         Change(
             finding.direction,
@@ -78,43 +73,38 @@ def changes(nightly: Nightly) -> list[Change]:
             finding.since.planned_ns,
             _level(finding, watch),
             0.0 if math.isnan(finding.ratio[0]) else finding.ratio[0],
-            sentence(finding, known),
+            sentence(finding, chronicle),
             (finding.latest or finding.since).planned_ns,
             finding.acknowledged,
         )
-        for finding in found
+        for finding in findings
     ]
 
 
-def watch_of(nightly: Nightly) -> Watch:
-    """What its admin wants to hear of."""
-    from tierbench.postprocess.history.alarms import Watch
-    from tierbench.postprocess.history.changepoints import Rule
-
-    return Watch(Rule(size=nightly.terms.size_pct / 100), nightly.terms.floors)
+def _findings(nightly: Nightly) -> list[Finding]:
+    chronicle = _chronicle(nightly, watched=True)
+    return alarms.findings(chronicle, watch_of(nightly)) if chronicle else []
 
 
-def _level(found: Finding, watch: Watch) -> str:
+def _level(finding: Finding, watch: Watch) -> str:
     """What is better is reported, and is no alarm; what has a floor and measures nothing is below it."""
-    if found.direction == "better":
+    if finding.direction == "better":
         return "OK"
-    below = found.kind == "floor" or (found.kind == "lost" and found.configuration in watch.floors)
-    return "CRITICAL" if below or found.ratio[0] < CRITICAL_RATIO else "WARNING"
+    below = finding.kind == "floor" or (finding.kind == "lost" and finding.configuration in watch.floors)
+    return "CRITICAL" if below or finding.ratio[0] < CRITICAL_RATIO else "WARNING"
 
 
 def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
-    """What the history knows of a nightly, once it has measured anything."""
-    from tierbench.postprocess.history.database import chronicle, nightlies
-
+    """What the history has of a nightly, once it has measured anything."""
     with _history(nightly) as history:
-        known = chronicle(history, nightly.name, watched) if nightly.name in nightlies(history) else None
-    return known if known and known.measured else None
+        if nightly.name not in database.nightlies(history):
+            return None
+        chronicle = database.chronicle(history, nightly.name, watched)
+    return chronicle if chronicle.measured else None
 
 
 def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: bool) -> None:
     """A change is reported no more; if it was accepted, the baseline begins anew there."""
-    from tierbench.postprocess.history.rows import Acknowledgement
-
     with _history(nightly) as history:
         of = nightly.name, change.configuration, change.since_ns
         history.acknowledge(Acknowledgement(*of, by, time.time_ns(), note, accepted))
@@ -122,10 +112,8 @@ def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: 
 
 def rates(nightly: Nightly) -> tuple[str, list[Value]]:
     """What the last night measured, and its unit; nothing where the history cannot be read."""
-    from tierbench.postprocess.history.database import last_values
-
     try:
         with _history(nightly) as history:
-            return last_values(history, nightly.name)
+            return database.last_values(history, nightly.name)
     except TierbenchError:
         return "", []

@@ -22,9 +22,7 @@ from tierbench.checked_text import printable, shown
 from tierbench.errors import TierbenchError
 from tierbench.spec import NAMED
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.changes import acknowledge, changes
 from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly, home, locked
-from tierbench.submit.nightly.monitoring import STATUS, Health, plugin_line
 from tierbench.submit.nightly.record import finish_dead_nights, record_missed
 from tierbench.submit.nightly.schedule import SCHEDULERS, local_zone
 
@@ -189,6 +187,9 @@ def _change(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     """One line on the standard output and a status, whatever happens; anything unforeseen is UNKNOWN."""
+    from tierbench.submit.nightly.changes import changes
+    from tierbench.submit.nightly.monitoring import STATUS, Health, plugin_line
+
     now = datetime.now(UTC)
     try:
         nightly = find_nightly(arguments.nightly)
@@ -207,6 +208,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _ack(arguments: argparse.Namespace) -> int:
+    from tierbench.submit.nightly.changes import acknowledge, changes
+
     nightly = find_nightly(arguments.nightly)
     asked = [change for change in changes(nightly) if arguments.configuration in ("", change.configuration)]
     for change in asked:

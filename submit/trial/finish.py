@@ -37,8 +37,8 @@ from tierbench.trials import (
     Clock,
     Outcome,
     Trial,
-    read_record,
     read_trial,
+    record_or,
     record_text,
 )
 
@@ -78,13 +78,16 @@ def main(dag_status: str, failed_nodes: str) -> int:
         Path(names.CLOCK).write_text(record_text(Clock(**clock_bounds())))
 
     reasons = ["the trial was removed"] if dag_status == REMOVED else []
-    reasons += called_off() + client_reasons(trial.jobs) + stuck + wrong
+    if Path(names.CALLED_OFF).exists():
+        reasons.append(record_or(CalledOff("the gate has called it off"), Path(names.CALLED_OFF)).reason)
+    reasons += client_reasons(trial.jobs) + stuck + wrong
     # Without another host's samples the mean stands; the tables say whether they cover the window.
     storage = {sampler.host for sampler in trial.samplers if sampler.of_storage}
     reasons += [f"the sampler on {host} did not end in order" for host in unfinished if host in storage]
     if failed_nodes != "0" and not reasons:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
-    again = bool(reasons) and dag_status != REMOVED and tries_left() > 0
+    attempt = record_or(Attempt(), Path(names.ATTEMPT))
+    again = bool(reasons) and dag_status != REMOVED and attempt.left > 0
     replace(names.OUTCOME, record_text(Outcome("incomplete" if reasons else COMPLETE, reasons, again, left)))
     os.nice(19)  # the next trial begins meanwhile, perhaps on these cores
     no_tables = make_tables()
@@ -122,24 +125,6 @@ def see_out(seconds: float) -> "list[str]":
         then = "were forgotten by HTCondor" if forgotten else f"are in the queue still; `{' '.join(command)}` helps"
         stuck.append(f"jobs {numbers} did not end within {seconds:g} s of being removed and {then}")
     return stuck
-
-
-def called_off() -> "list[str]":
-    """Why the gate has ended the trial, if it has."""
-    try:
-        return [read_record(CalledOff, Path(names.CALLED_OFF)).reason]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError):
-        return ["the gate has called it off"]
-
-
-def tries_left() -> int:
-    """How often DAGMan will start the trial again if it fails."""
-    try:
-        return int(read_record(Attempt, Path(names.ATTEMPT)).left)
-    except (OSError, ValueError, TypeError):
-        return 0
 
 
 def wait_for_samplers(trial: Trial) -> "list[str]":

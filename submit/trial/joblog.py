@@ -39,25 +39,6 @@ class Event(NamedTuple):
         return self.line(1) or "no reason given"
 
 
-class EventLog:
-    """The events of a log file, of which each look gives those that have been added."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.offset = 0
-
-    def read_on(self) -> "list[Event]":
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.offset)
-                text = file.read()
-        except FileNotFoundError:
-            return []
-        text = text[: text.rfind(b"\n...\n") + 5] if b"\n...\n" in text else b""  # one being written is read next time
-        self.offset += len(text)
-        return [event for event in map(parsed, text.split(b"\n...\n")) if event]
-
-
 def parsed(text: bytes) -> "Event | None":
     """The event of a log's lines up to its three dots; what is before its header is of one that was torn."""
     lines = text.split(b"\n")
@@ -82,7 +63,7 @@ class Cluster:
     """What has become of each job of a cluster; of several in one log, for a trial was tried again, the last one."""
 
     def __init__(self, path: Path) -> None:
-        self.log = EventLog(path)
+        self.path, self.offset = path, 0
         self._begin(0)
 
     def _begin(self, number: int) -> None:
@@ -98,7 +79,16 @@ class Cluster:
         self.slots = {}  # type: dict[int, str]
 
     def read_on(self) -> None:
-        for event in self.log.read_on():
+        """Learn of the events that have been added."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                text = file.read()
+        except FileNotFoundError:
+            return
+        text = text[: text.rfind(b"\n...\n") + 5] if b"\n...\n" in text else b""  # one being written is read next time
+        self.offset += len(text)
+        for event in filter(None, map(parsed, text.split(b"\n...\n"))):
             if event.cluster > self.number:
                 self._begin(event.cluster)
             if event.cluster == self.number:

@@ -26,7 +26,7 @@ from tierbench.submit.trial.dagman import at_work, claim
 from tierbench.submit.trial.disk_reserve import give_up_reserve, wait_for_room
 from tierbench.submit.trial.lock import release_lock
 from tierbench.submit.trial.skip_repeats import is_spared
-from tierbench.trials import ALREADY_COMPLETE, SKIPPED, Attempt, Outcome, read_record, record_text
+from tierbench.trials import ALREADY_COMPLETE, SKIPPED, Attempt, Outcome, record_or, record_text
 
 POLL_SECONDS = 1.0
 # What is not of an earlier try.
@@ -54,7 +54,7 @@ def main(arguments: "list[str]") -> int:
                         return reset(trial, arguments)
                     # It is not needed; a DAG of its own would take seconds to find it out.
                     replace(trial / names.OUTCOME, record_text(Outcome(SKIPPED)))
-                if is_done(trial):
+                if outcome_of(trial).is_final:
                     return ALREADY_COMPLETE
             time.sleep(POLL_SECONDS)
     except OSError as error:
@@ -85,25 +85,14 @@ def reset(trial: Path, arguments: "list[str]") -> int:
 
 def may_run(trial: Path) -> bool:
     """Whether the DAG that has called this may run the trial: no other DAG of the run has it, or is at it still."""
-    if is_done(trial):
-        return False
     outcome = outcome_of(trial)
-    given_up = outcome is not None and not outcome.again and not at_work(trial)
-    return claim(trial, os.getppid(), given_up)
+    given_up = bool(outcome.state) and not outcome.again and not at_work(trial)
+    return not outcome.is_final and claim(trial, os.getppid(), given_up)
 
 
-def is_done(trial: Path) -> bool:
-    outcome = outcome_of(trial)
-    return outcome is not None and outcome.is_final
-
-
-def outcome_of(trial: Path) -> "Outcome | None":
+def outcome_of(trial: Path) -> Outcome:
     """What the trial's last step has written, or nothing."""
-    try:
-        outcome = read_record(Outcome, trial / names.OUTCOME)  # type: Outcome
-    except (OSError, ValueError):
-        return None
-    return outcome
+    return record_or(Outcome(""), trial / names.OUTCOME)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from tierbench.starts import Go
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.lock import release_lock
 from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, watch
-from tierbench.trials import Overlap, read_record, record_text
+from tierbench.trials import Overlap, record_or, record_text
 
 # The storage is seen idle for so long before the go and after the last end, by whole sampling intervals.
 IDLE_SECONDS = 1.0
@@ -121,10 +121,7 @@ class OverlapLog:
         before, self.count = self.count, self._started()
         if self.count > before:
             now, path = round(time.time(), 3), self.trial / names.BESIDE
-            try:
-                earlier = read_record(Overlap, path)
-            except (OSError, ValueError):
-                earlier = Overlap(0, now, now)
+            earlier = record_or(Overlap(0, now, now), path)
             jobs = earlier.jobs + self.count - before
             replace(path, record_text(Overlap(jobs, earlier.first_wall_s, now)))
 
