@@ -143,8 +143,8 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
         yield step(purpose, begin(_flush(site, experiment, trial), *arranged))
     writes = ["outbox"] if experiment.replicas_of(trial.configuration.workload).is_written else []
     if writes:
-        purpose = "outbox: the trial gets a folder of its own to write in, which its last step removes"
-        yield step(purpose, _in_turn(_outbox(site, experiment, trial)))
+        purpose = "write area: the trial gets a folder of its own to write in, which its last step removes"
+        yield step(purpose, _in_turn(_write_area(site, experiment, trial)))
     # What is arranged may start a service anew, whose counters a sampler that was there before would see fall.
     samplers = [text for node in _samplers(site, experiment, trial) for text in begin(node, *arranged)]
     yield step("sampling: counters are read along the way, until the stop", samplers)
@@ -208,7 +208,7 @@ def _flush(site: Site, experiment: Experiment, trial: Trial) -> Job:
     return Job("flush", _submit("flush"), {**how, **_waits(experiment, trial)})
 
 
-def _outbox(site: Site, experiment: Experiment, trial: Trial) -> Job:
+def _write_area(site: Site, experiment: Experiment, trial: Trial) -> Job:
     access = site.access[trial.configuration.access]
     macros = {
         "step": "make",

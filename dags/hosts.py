@@ -128,7 +128,7 @@ def crowded(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> boo
     workers, beside = plan.pools[trial.configuration.pool], beside_clients(site, experiment, plan, trial.configuration)
     at_once = trials_in_slots(experiment)
     clients = trial.jobs + (_largest(plan, trial.configuration.pool) if at_once > 1 else 0)
-    before = 2  # the flush, and who makes the outbox
+    before = 2  # the flush, and who makes the write area
     return any(plan.cores.get(host, 0) < clients + at_once * beside[host] + before for host in workers or [""])
 
 

@@ -82,19 +82,19 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         },
         bytes=trial.bytes,
         work=trial.work,
-        writes=_outbox(access, plan, trial, run),
+        writes=_write_area(access, plan, trial, run),
         conditions=arranged_hosts(site, experiment, plan),
     )
     return record.to_record()
 
 
-def _outbox(access: Access, plan: Plan, trial: Trial, run: str) -> dict[str, Any] | None:
+def _write_area(access: Access, plan: Plan, trial: Trial, run: str) -> dict[str, Any] | None:
     """Where a trial writes, as its clients name it, how much, and what is looked at afterwards; None if it reads."""
     written = plan.replicas[trial.replicas].written
     if written is None or access.writes is None:
         return None
-    outbox = names.outbox(access.writes, run, trial.id)
-    return {"under": access.url(access.writes), "url": access.url(outbox), "bytes": trial.bytes, "check": written.check}
+    area = names.write_area(access.writes, run, trial.id)
+    return {"under": access.url(access.writes), "url": access.url(area), "bytes": trial.bytes, "check": written.check}
 
 
 def _traits(access: Access, workload: Workload) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class ReplicaLists:
         """What each client is to write: where, how much, and from which byte on."""
         files, access = self._plan.replicas[trial.replicas], self._site.access[trial.configuration.access]
         assert files.written is not None and access.writes is not None  # noqa: S101 - or there were no such trial
-        where = access.url(names.outbox(access.writes, self._run, trial.id))
+        where = access.url(names.write_area(access.writes, self._run, trial.id))
         size, everything, pattern = files.nominal_bytes, trial.jobs * files.nominal_bytes, files.written.pattern
         if pattern == "multifile":
             return rows([f"{where}/{file}" for file in files.first(trial.files)], [str(size)] * trial.files)

@@ -237,8 +237,8 @@ def _by_clients(experiment: Experiment | None, name: str, access: Access) -> Ite
             client = {"client": needs.client, "options": dataclasses.asdict(needs.options), "protocol": access.protocol}
             yield Question("program", f"client {needs.client}", client, needs.declared.remedy)
             if access.writes and use.replicas.is_written:
-                outbox = {"url": access.url(access.writes), **_shown(access)}
-                yield Question("writes", f"access {name}, to write", outbox, brings=tuple(credentials.files(access)))
+                area = {"url": access.url(access.writes), **_shown(access)}
+                yield Question("writes", f"access {name}, to write", area, brings=tuple(credentials.files(access)))
 
 
 def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flushed: bool) -> Iterator[Question]:

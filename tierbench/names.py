@@ -47,14 +47,14 @@ CLIENTS = "clients"
 SAMPLES = "samples"
 FLUSH = "flush"
 ARRANGED = "arranged"  # what each host that changes something for the trial says of it
-OUTBOX = "outbox"  # what is said of the folder on the storage where the trial writes
+WRITE_AREA = "outbox"  # what is said of the folder on the storage where the trial writes
 MADE, CLEARED = "outbox/make.json", "outbox/clear.json"
 WRITTEN = (TRIAL_DAG, TRIAL, REPLICAS)
-FILLED = (CLIENTS, SAMPLES, FLUSH, ARRANGED, OUTBOX)  # the folders that the trial's jobs write to
+FILLED = (CLIENTS, SAMPLES, FLUSH, ARRANGED, WRITE_AREA)  # the folders that the trial's jobs write to
 
 # and what running it adds
 DAGMAN_LOCK = "trial.dag.lock"  # DAGMan's, while it is at work
-CLIENTS_LOG, FLUSH_LOG, OUTBOX_LOG = "clients.log", "flush.log", "outbox.log"  # HTCondor's events of those jobs
+CLIENTS_LOG, FLUSH_LOG, WRITE_AREA_LOG = "clients.log", "flush.log", "outbox.log"  # HTCondor's events of those jobs
 SAMPLERS_LOG, SAMPLERS_SSH_LOG, ARRANGE_LOG = "samplers.log", "samplers-ssh.log", "arrange.log"
 GO = "go.json"
 STOP = "stop"
@@ -146,7 +146,7 @@ def option_file(workload: str, path: str) -> str:
     return f"{workload}.{PurePath(path).name}"
 
 
-def outbox(writes: str, run: str, trial_id: str) -> str:
+def write_area(writes: str, run: str, trial_id: str) -> str:
     """Where a trial writes: in a folder of its run, below where its access lets trials write."""
     return f"{writes}/{run}/{trial_id}"
 

@@ -10,7 +10,6 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from tierbench import files, names
@@ -39,9 +38,9 @@ class Problems:
         self.lines: list[str] = []
         self.say = say
 
-    def attempt(self, what: str, step: Callable[[], object]) -> None:
+    def attempt(self, what: str, step: Callable[..., object], *given: object) -> None:
         try:
-            step()
+            step(*given)
         except (TierbenchError, OSError, sqlite3.Error, ValueError) as error:
             self.lines.append(f"{what}: {error}")
             self.say(self.lines[-1])
@@ -86,7 +85,7 @@ def finish(nightly: Nightly, folder: Path, say: Say, died: str = "") -> Night:
     night, runs, problems = record.read(folder), record.run_directories(folder), Problems(say)
     if night.outcome == "running":
         for run in runs:
-            problems.attempt("tables", partial(_make_tables, run, say))
+            problems.attempt("tables", _make_tables, run, say)
         night = record.write(nightly, _with_outcome(night, runs[0] if runs else None, died))
     return night if night.deliveries else _conclude(nightly, night, runs, problems)
 
@@ -96,15 +95,15 @@ def finish_unmeasured(nightly: Nightly, night: Night, say: Say) -> Night:
     problems = Problems(say)
     night = night.now(ended_wall_s=time.time())
     say(f"the night of {night.label}: {night.outcome}: {night.reason}")
-    problems.attempt("the night's record", lambda: record.write(nightly, night))
+    problems.attempt("the night's record", record.write, nightly, night)
     return _conclude(nightly, night, [], problems)
 
 
 def _conclude(nightly: Nightly, night: Night, runs: list[Path], problems: Problems) -> Night:
     """History, reports, what has changed, one message, the text file for Prometheus; in this order."""
-    problems.attempt("the history", partial(record_in_history, nightly, night, runs, problems.say))
+    problems.attempt("the history", record_in_history, nightly, night, runs, problems.say)
     for run in runs if night.outcome == "measured" else ():
-        problems.attempt("the report", partial(_make_report, run))
+        problems.attempt("the report", _make_report, run)
     changed: list[Change] = []
     problems.attempt("what has changed", lambda: changed.extend(changes(nightly)))
     message = Message.of(nightly, night, changed, problems.lines)
@@ -114,10 +113,10 @@ def _conclude(nightly: Nightly, night: Night, runs: list[Path], problems: Proble
     if message.sentences:
         arrived = {channel: how == DELIVERED for channel, how in deliveries.items() if channel != NOBODY}
         text = "\n".join(message.sentences)
-        problems.attempt("the history", partial(note_message, nightly, night, message.state, text, arrived))
+        problems.attempt("the history", note_message, nightly, night, message.state, text, arrived)
     night = night.now(sentences=message.sentences, reported=message.changes, deliveries=deliveries)
-    problems.attempt("the night's record", lambda: record.write(nightly, night))
-    problems.attempt("the text file", partial(write_textfile, nightly, changed))
+    problems.attempt("the night's record", record.write, nightly, night)
+    problems.attempt("the text file", write_textfile, nightly, changed)
     return night
 
 
@@ -130,10 +129,8 @@ def _with_outcome(night: Night, run: Path | None, died: str) -> Night:
     common = [reason for reason, _ in reasons.most_common(1)]
     if not counts["VALID"]:
         unmeasured = [*_unfinished(run), *common] if run else []
-        why = (
-            "; ".join(filter(None, [died, night.reason, *dict.fromkeys(unmeasured[:2])])) or "no trial of it has ended"
-        )
-        return ended.now(outcome="failed", reason=why)
+        why = "; ".join(filter(None, [died, night.reason, *dict.fromkeys(unmeasured[:2])]))
+        return ended.now(outcome="failed", reason=why or "no trial of it has ended")
     few = counts["VALID"] < ENOUGH * counts.total()
     why = f"{counts['VALID']} of {counts.total()} trials are VALID: {common[0]}" if few and common else ""
     return ended.now(outcome="measured", reason=died or night.reason or why)

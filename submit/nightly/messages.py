@@ -113,18 +113,16 @@ def _was_reported(change: Change, nights: list[Night], size: float) -> bool:
     As more nights come the first that differs may turn out another one.
     """
     planned = [round(night.planned_wall_s * 1e9) for night in nights]
-
-    def covers(earlier: Change, at_ns: int) -> bool:
-        first, last = sorted((earlier.since_ns, change.since_ns))
-        near = sum(first <= at < last for at in planned)
-        same = at_ns >= change.since_ns or near <= SAME_CHANGE
-        further = change.latest_ns > at_ns and 0 < change.ratio < earlier.ratio * (1 - size)
-        more = (earlier.level, change.level) == ("WARNING", "CRITICAL") or further
-        return (
-            (earlier.direction, earlier.configuration) == (change.direction, change.configuration) and same and not more
-        )
-
-    return any(covers(earlier, at) for night, at in zip(nights, planned, strict=True) for earlier in night.reported)
+    for at_ns, night in zip(planned, nights, strict=True):
+        for earlier in night.reported:
+            first, last = sorted((earlier.since_ns, change.since_ns))
+            near = sum(first <= at < last for at in planned) <= SAME_CHANGE
+            of_same = (earlier.direction, earlier.configuration) == (change.direction, change.configuration)
+            further = change.latest_ns > at_ns and 0 < change.ratio < earlier.ratio * (1 - size)
+            worse = further or (earlier.level, change.level) == ("WARNING", "CRITICAL")
+            if of_same and (near or at_ns >= change.since_ns) and not worse:
+                return True
+    return False
 
 
 def _undelivered(nights: list[Night]) -> Iterator[str]:

@@ -103,7 +103,7 @@ def see_out(seconds: float) -> "list[str]":
 
     All but those of a trial that was removed or called off have left it before.
     """
-    clusters = [Cluster(Path(log)) for log in (names.CLIENTS_LOG, names.FLUSH_LOG, names.OUTBOX_LOG)]
+    clusters = [Cluster(Path(log)) for log in (names.CLIENTS_LOG, names.FLUSH_LOG, names.WRITE_AREA_LOG)]
 
     def left() -> "list[Cluster]":
         for cluster in clusters:
@@ -163,7 +163,7 @@ def clear(trial: Trial) -> "tuple[list[str], list[str]]":
 
     In words what of its files was not as it was written, and what could not be removed.
     """
-    if not trial.writes or not Path(names.OUTBOX_LOG).exists():
+    if not trial.writes or not Path(names.WRITE_AREA_LOG).exists():
         return [], []
     whole = expected(trial.jobs) if trial.does == "writes" else []
     Path(EXPECTED).write_text("".join(whole), encoding="utf-8")
@@ -240,7 +240,7 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
     if not submitted:
         return {}, f"no job could be submitted: {said}", ""
     number = int(submitted.group(1))
-    cluster, deadline = Cluster(Path(names.OUTBOX_LOG)), time.monotonic() + SLOT_SECONDS + RUN_SECONDS
+    cluster, deadline = Cluster(Path(names.WRITE_AREA_LOG)), time.monotonic() + SLOT_SECONDS + RUN_SECONDS
     while not (cluster.number == number and cluster.ended):
         cluster.read_on()
         away = [job.since for job in cluster.away.values() if time.monotonic() - job.since > POLL_SECONDS]

@@ -109,7 +109,7 @@ def wait_for_slots(trial: Path, planned: Trial) -> None:
     """Return when the jobs without which there is no go have slots, or will not get any."""
     clusters = [
         (Cluster(trial / names.FLUSH_LOG), len(planned.flushed)),
-        (Cluster(trial / names.OUTBOX_LOG), bool(planned.writes)),
+        (Cluster(trial / names.WRITE_AREA_LOG), bool(planned.writes)),
         (Cluster(trial / names.SAMPLERS_LOG), sum(sampler.via == "pool" for sampler in planned.samplers)),
     ]
     deadline = math.inf

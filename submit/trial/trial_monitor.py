@@ -116,7 +116,7 @@ class TrialMonitor:
                 "flush.log and flush/*.err",
             ),
             Jobs(
-                Cluster(Path(names.OUTBOX_LOG)),
+                Cluster(Path(names.WRITE_AREA_LOG)),
                 ["the job of its write area"],
                 lambda _: None if report(names.MADE).get("status") == "ok" else report(names.MADE).get("message", ""),
                 "outbox.log and outbox/make.err",

@@ -1,10 +1,13 @@
 """Start gate and stop, run as HTCondor runs them: in a trial's directory, beside lock.py, without any environment."""
 
+from __future__ import annotations
+
 import json
 import subprocess
-import time
+from pathlib import Path
+from typing import Any
 
-from tests.unit.shipped import PYTHON, ship
+from tests.unit.shipped import PYTHON, ship, wait_until
 from tierbench import names
 from tierbench.dags.graphs import CALLED_OFF
 
@@ -17,65 +20,60 @@ LIMITS = {"ready_s": 60, "end_s": 60, "read_s": 50, "stall_s": 60, "away_s": 60,
 class Gate:
     """Gate and stop at work on a trial of two clients, a flushed host and a sampler."""
 
-    def __init__(self, run, start=TOGETHER, *, at_work=True, **limits):
-        scripts = run / names.SCRIPTS
-        scripts.mkdir()
-        ship(scripts)
-        self.run = run
+    def __init__(
+        self, run: Path, *, at_work: bool = True, definition: dict[str, Any] | None = None, **limits: float
+    ) -> None:
+        self.scripts = ship(run / names.SCRIPTS)
         self.trial = run / names.TRIALS / "one"
         self.trial.mkdir(parents=True)
         for folder in names.FILLED:
             (self.trial / folder).mkdir()
         sampler = {"host": "oss", "role": "storage", "via": "pool"}
-        definition = {
-            "jobs": 2, "flush": {"hosts": ["wn01"]}, "samplers": [sampler], "start": start, "sample_period_s": 0.2,
-            "conditions": [],
-            "limits": {**LIMITS, **limits},
+        self.definition = {
+            "jobs": 2, "flush": {"hosts": ["wn01"]}, "samplers": [sampler], "start": TOGETHER, "sample_period_s": 0.2,
+            "conditions": [], "limits": {**LIMITS, **limits}, **(definition or {}),
         }  # fmt: skip
         (self.trial / names.REPLICAS).write_text("file:///data/1\t1\nfile:///data/2\t1\n")
-        (self.trial / names.TRIAL).write_text(json.dumps(definition))
+        (self.trial / names.TRIAL).write_text(json.dumps(self.definition))
         (run / names.LOCK_HOLDER).write_text("one")
-        self.scripts = scripts
-        self.processes = []
+        self.processes: list[subprocess.Popen[bytes]] = []
         if at_work:
             self.start()
 
-    def start(self):
+    def start(self) -> None:
         # As HTCondor's local universe does it: no environment at all.
         self.processes = [
             subprocess.Popen([PYTHON, self.scripts / name], cwd=self.trial, env={}) for name in ("gate.py", "stop.py")
         ]
         self.gate, self.stop = self.processes
 
-    def kill(self):
+    def kill(self) -> None:
         for process in self.processes:
             process.kill()
             process.wait()
 
-    def log(self, name, *lines):
+    def restart(self, **changes: Any) -> None:
+        """Another trial, which those that read it begin with."""
+        self.kill()
+        (self.trial / names.TRIAL).write_text(json.dumps({**self.definition, **changes}))
+        self.start()
+
+    def log(self, name: str, *lines: str) -> None:
         with (self.trial / name).open("a") as file:
             file.writelines(f"{line}\n...\n" for line in lines)
 
-    def add_sampler(self, host, role):
-        """Those that read this begin with it."""
-        self.kill()
-        trial = json.loads((self.trial / names.TRIAL).read_text())
-        trial["samplers"].append({"host": host, "role": role, "via": "pool"})
-        (self.trial / names.TRIAL).write_text(json.dumps(trial))
-        self.start()
-
     @property
-    def waits_for(self):
+    def waits_for(self) -> str:
         """What it tells of waiting for."""
         try:
             return str(json.loads((self.trial / names.WAITING_FOR).read_text())["what"])
         except FileNotFoundError:
             return ""
 
-    def flushed(self):
+    def flushed(self) -> None:
         (self.trial / names.flush_report("wn01")).write_text('{"status": "ok"}')
 
-    def sampling(self, *bytes_sent):
+    def sampling(self, *bytes_sent: int) -> None:
         """A header and the records so far."""
         columns = [{"name": name} for name in ("mono_ns", "rx_bytes", "tx_bytes")]
         header = json.dumps({"tierbench": "samples", "columns": columns, "record_bytes": 40})
@@ -83,44 +81,50 @@ class Gate:
         (self.trial / names.sample_file("oss")).write_text("\n".join([header, *records]) + "\n")
 
     @property
-    def why(self):
+    def why(self) -> str:
         """Why the trial was called off; DAGMan then removes its jobs."""
         wait_until((self.trial / names.CALLED_OFF).exists)
         assert sorted((self.gate.wait(120), self.stop.wait(120))) == [0, CALLED_OFF]  # one of them has
         return str(json.loads((self.trial / names.CALLED_OFF).read_text())["reason"])
 
-    def tells(self, client, **record):
+    def tells(self, client: int, **record: Any) -> None:
         with (self.trial / names.client_output(client)).open("a") as file:
             file.write(json.dumps(record) + "\n")
 
-    def begun(self, *clients):
+    def begun(self, *clients: int) -> None:
         for n in clients:
             self.log(names.CLIENTS_LOG, f"000 (7.00{n}.000) {WHEN} Job submitted from host: <198.18.2.11:9618>")
             self.log(
                 names.CLIENTS_LOG, f"001 (7.00{n}.000) {WHEN} Job executing on host: <>\n\tSlotName: slot1_{n}@wn0{n}"
             )
 
-    def terminated(self, *clients):
+    def says_end(self, *clients: int) -> None:
+        for n in clients:
+            self.tells(n, event="end")
+
+    def terminated(self, *clients: int) -> None:
         how = "Job terminated.\n\t(1) Normal termination (return value 0)"
         self.log(names.CLIENTS_LOG, *(f"005 (7.00{n}.000) {WHEN} {how}" for n in clients))
 
-    def ready(self, *clients):
+    def ready(self, *clients: int) -> None:
         self.begun(*clients)
         self.log(names.CLIENTS_LOG, *(f"008 (7.00{n}.000) {WHEN} TIERBENCH READY {n}" for n in clients))
 
-    def said(self):
+    def said(self) -> dict[str, Any]:
         wait_until((self.trial / names.GO).exists)
-        return json.loads((self.trial / names.GO).read_text())
+        said: dict[str, Any] = json.loads((self.trial / names.GO).read_text())
+        return said
 
-    def open(self):
+    def open(self, *ready: int, wait: bool = True) -> None:
+        """All that the gate waits for is there; of the clients, these."""
         self.flushed()
         self.sampling()
-        self.ready(0, 1)
-        self.said()
+        self.ready(*(ready or (0, 1)))
+        if wait:
+            self.said()
 
+    def has(self, name: str) -> bool:
+        return (self.trial / name).exists()
 
-def wait_until(ready):
-    deadline = time.monotonic() + 120
-    while not ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    def has_soon(self, name: str) -> None:
+        wait_until((self.trial / name).exists)

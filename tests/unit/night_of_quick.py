@@ -1,13 +1,15 @@
 """A nightly named quick, and its nights: what tests of a nightly define, measure and close."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
-from tierbench.submit.nightly import finish_night, messages, record
-from tierbench.submit.nightly.definition import Nightly, Terms
+from tierbench.submit.nightly import finish_night, record
+from tierbench.submit.nightly.definition import Nightly
 from tierbench.submit.nightly.record import Change, Night
 from tierbench.submit.pool import PoolError
 
@@ -20,33 +22,11 @@ WORSE = Change("worse", "lan", SINCE_NS, "WARNING", sentence=SENTENCE)
 Define = Callable[..., Nightly]
 
 
-def in_utc(monkeypatch, tmp_path):
-    """For an autouse fixture: nights and their history lie in a folder of the test's own."""
-    monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / "nights"))
-    monkeypatch.setenv("TIERBENCH_HISTORY", str(tmp_path / "history.sqlite"))
-    monkeypatch.setattr(messages, "PATIENCE_S", 120.0)  # a busy machine takes its time to answer
-    monkeypatch.setattr(finish_night, "_make_report", lambda _: None)  # which takes many seconds
-
-
-def definer(tmp_path):
-    """Defines a nightly of two days ago, at 02:30 unless told otherwise."""
-
-    def define(since=NOW - timedelta(days=2), **terms):
-        nightly = Nightly(tmp_path / "nights" / "quick")
-        nightly.directory.mkdir(parents=True)
-        asked = {"site": "testbed", "at": "02:30", "days": "", "by": "condor", "control": "", **terms}
-        nightly.change(Terms(**asked, since_wall_s=since.timestamp()))
-        return nightly
-
-    return define
-
-
-def silent(_):
+def silent(_: str) -> None:
     pass
 
 
-def measured(nightly, planned=LAST, run=True, **changes):
+def measured(nightly: Nightly, planned: datetime = LAST, run: bool = True, **changes: object) -> Night:
     """A night that has ended well, and of which nobody was told yet."""
     night = Night(planned.timestamp(), "measured", counts={"VALID": 6}, ended_wall_s=planned.timestamp() + 600)
     night = record.write(nightly, night.now(**changes))
@@ -56,12 +36,12 @@ def measured(nightly, planned=LAST, run=True, **changes):
     return night
 
 
-def close(nightly, night):
+def close(nightly: Nightly, night: Night) -> Night:
     return finish_night.finish(nightly, record.folder(nightly, night), silent)
 
 
-def fails(why):
-    def fail(*_, **__):
+def fails(why: str) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
         raise PoolError(why)
 
     return fail

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -27,3 +29,10 @@ def ship(folder: Path, *only: str) -> Path:
         copy.write_bytes(texts()[name])
         copy.chmod(0o755)
     return folder / only[0] if len(only) == 1 else folder
+
+
+def wait_until(ready: Callable[[], object], patience_s: float = 120) -> None:
+    deadline = time.monotonic() + patience_s
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

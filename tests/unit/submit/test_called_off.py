@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
-from tests.unit.gate_process import LIMITS, WHEN, Gate, wait_until
-from tests.unit.shipped import PYTHON
+from tests.unit.gate_process import LIMITS, WHEN, Gate
+from tests.unit.shipped import wait_until
 from tierbench import names
 from tierbench.dags.graphs import CALLED_OFF
 from tierbench.submit.trial import trial_monitor
 
-
-@pytest.fixture
-def trial(tmp_path: Path) -> Iterator[Gate]:
-    trial = Gate(tmp_path)
-    yield trial
-    trial.kill()
+AWAY = f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed"
 
 
-@pytest.fixture
-def impatient(tmp_path: Path) -> Iterator[Callable[..., Gate]]:
-    """Makes a gate with limits of its own; one that is not at work yet finds all that the test has laid out for it."""
-    gates: list[Gate] = []
-
-    def make(*, at_work: bool = True, **limits: float) -> Gate:
-        run = tmp_path / str(len(gates))
-        run.mkdir()
-        gates.append(Gate(run, at_work=at_work, **limits))
-        return gates[-1]
-
-    yield make
-    for made in gates:
-        made.kill()
-
-
-def test_clients_that_get_no_slot_are_not_waited_for_without_end(impatient: Callable[..., Gate]) -> None:
-    trial = impatient(at_work=False, ready_s=1)
+@pytest.mark.parametrize(
+    ("ready", "sampled", "why"), [((0,), True, "client 1 without a slot"), ((0, 1), False, "samples of oss")]
+)
+def test_what_does_not_come_is_not_waited_for_without_end(
+    gate: Callable[..., Gate], ready: tuple[int, ...], sampled: bool, why: str
+) -> None:
+    trial = gate(at_work=False, ready_s=1)
     trial.flushed()
-    trial.sampling()
-    trial.ready(0)
+    if sampled:
+        trial.sampling()
+    trial.ready(*ready)
     trial.start()
-    assert "client 1 without a slot" in trial.why
-
-
-def test_a_storage_server_that_is_not_sampled_is_not_waited_for_without_end(impatient: Callable[..., Gate]) -> None:
-    trial = impatient(at_work=False, ready_s=1)
-    trial.flushed()
-    trial.ready(0, 1)
-    trial.start()
-    assert "samples of oss" in trial.why
+    assert why in trial.why
+    assert trial.said()["called_off"] == trial.why  # which clients that wait for the go are told
 
 
 def test_the_sampler_of_a_storage_server_that_was_held_calls_the_trial_off(trial: Gate) -> None:
@@ -64,61 +39,44 @@ def test_the_sampler_of_a_storage_server_that_was_held_calls_the_trial_off(trial
     assert "the sampler on oss failed: it was held: no such interface" in trial.why
 
 
-def test_clients_that_wait_for_the_go_are_told_that_it_is_called_off(impatient: Callable[..., Gate]) -> None:
-    trial = impatient(at_work=False, ready_s=1)
-    trial.ready(0)
-    trial.start()
-    assert trial.said()["called_off"] == trial.why
-
-
-def test_another_hosts_sampler_is_waited_for_a_while_and_then_done_without(impatient: Callable[..., Gate]) -> None:
-    trial = impatient(samplers_s=0.5)
-    trial.add_sampler("wn01", "worker")
-    trial.flushed()
-    trial.sampling()
-    trial.ready(0, 1)
+def test_another_hosts_sampler_is_waited_for_a_while_and_then_done_without(gate: Callable[..., Gate]) -> None:
+    trial = gate(samplers_s=0.5)
+    worker = {"host": "wn01", "role": "worker", "via": "pool"}
+    trial.restart(samplers=[*trial.definition["samplers"], worker])
+    trial.open(wait=False)
     assert "go_wall_ns" in trial.said()
 
 
-def test_who_does_not_end_is_not_waited_for_without_end(impatient: Callable[..., Gate]) -> None:
+def test_who_does_not_end_is_not_waited_for_without_end(gate: Callable[..., Gate]) -> None:
     """Whatever the client does: stopped, or in a read that cannot be killed."""
-    trial = impatient(at_work=False, end_s=1, read_s=0)
-    trial.flushed()
-    trial.sampling()
-    trial.ready(0, 1)
+    trial = gate(at_work=False, end_s=1, read_s=0)
+    trial.open(wait=False)
     trial.terminated(0)
     trial.start()
     assert trial.why.startswith("client 1 had not ended 1 s after the go")
 
 
-def test_a_worker_that_does_not_answer_ends_the_trial(impatient: Callable[..., Gate]) -> None:
-    trial = impatient(away_s=1)
+def test_a_worker_that_does_not_answer_ends_the_trial(gate: Callable[..., Gate]) -> None:
+    trial = gate(away_s=1)
     trial.open()
-    trial.log(names.CLIENTS_LOG, f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed")
+    trial.log(names.CLIENTS_LOG, AWAY)
     wait_until(lambda: "client 1" in trial.waits_for)
     assert trial.why == "client 1 was lost: its slot slot1_1@wn01 does not answer (Socket closed)"
 
 
-def test_a_worker_that_answers_again_in_time_is_no_matter(impatient: Callable[..., Gate]) -> None:
-    trial = impatient(away_s=1.5)
+def test_a_worker_that_answers_again_in_time_is_no_matter(gate: Callable[..., Gate]) -> None:
+    trial = gate(away_s=1.5)
     trial.open()
-    away = f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed"
-    trial.log(names.CLIENTS_LOG, away, f"023 (7.001.000) {WHEN} Job reconnected to slot1_1@wn01")
+    trial.log(names.CLIENTS_LOG, AWAY, f"023 (7.001.000) {WHEN} Job reconnected to slot1_1@wn01")
     time.sleep(2)
     assert trial.stop.poll() is None
-    assert not (trial.trial / names.CALLED_OFF).exists()
+    assert not trial.has(names.CALLED_OFF)
 
 
-def test_a_client_that_begins_anew_ends_the_trial(trial: Gate) -> None:
+@pytest.mark.parametrize("ended", [(), (1,)])  # as by a schedd that was killed before it had noted the end
+def test_a_client_that_begins_anew_ends_the_trial(trial: Gate, ended: tuple[int, ...]) -> None:
     trial.open()
-    trial.begun(1)
-    assert trial.why == "client 1 began anew, on slot1_1@wn01"
-
-
-def test_a_client_that_is_started_again_after_its_end_ends_the_trial(trial: Gate) -> None:
-    """As a schedd does that was killed before it had noted the end."""
-    trial.open()
-    trial.terminated(1)
+    trial.terminated(*ended)
     trial.begun(1)
     assert trial.why == "client 1 began anew, on slot1_1@wn01"
 
@@ -151,29 +109,27 @@ def test_a_client_that_is_held_ends_the_trial_at_once(trial: Gate, before_the_go
     assert trial.why == "client 1 was held: no such file"
 
 
-def test_storage_that_moves_nothing_ends_the_trial(impatient: Callable[..., Gate]) -> None:
-    trial = impatient(stall_s=3)
+def test_storage_that_moves_nothing_ends_the_trial(gate: Callable[..., Gate]) -> None:
+    trial = gate(stall_s=3)
     trial.open()
     trial.sampling(0, 10**9)
     assert "the storage has moved nothing for" in trial.why
 
 
-def test_a_worker_lost_before_the_storage_stood_still_is_told_first(impatient: Callable[..., Gate]) -> None:
-    trial = impatient(at_work=False, stall_s=4)
-    trial.flushed()
-    trial.sampling()
-    trial.ready(0, 1)
-    trial.log(names.CLIENTS_LOG, f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed")
+def test_a_worker_lost_before_the_storage_stood_still_is_told_first(gate: Callable[..., Gate]) -> None:
+    trial = gate(at_work=False, stall_s=4)
+    trial.open(wait=False)
+    trial.log(names.CLIENTS_LOG, AWAY)
     trial.start()
     assert trial.why.startswith(
         "client 1, which was lost: its slot slot1_1@wn01 does not answer (Socket closed); since"
     )
 
 
-def goes_on(impatient: Callable[..., Gate], while_it_does: Callable[[Gate, int], None]) -> Gate:
+def goes_on(gate: Callable[..., Gate], while_it_does: Callable[[Gate, int], None]) -> Gate:
     """A trial that has its limit behind it, as it does so ten times a second; anew if this machine stood still."""
     for _ in range(10):
-        trial = impatient(stall_s=4)
+        trial = gate(stall_s=4)
         trial.open()
         done = [(trial.trial / names.GO).stat().st_mtime]
         for number in range(60):
@@ -188,23 +144,19 @@ def goes_on(impatient: Callable[..., Gate], while_it_does: Callable[[Gate, int],
     pytest.skip("this machine stood still each time")
 
 
-def test_storage_that_moves_something_does_not(impatient: Callable[..., Gate]) -> None:
-    goes_on(impatient, lambda trial, number: trial.sampling(0, 10**6 * number))
+def test_storage_that_moves_something_does_not(gate: Callable[..., Gate]) -> None:
+    goes_on(gate, lambda trial, number: trial.sampling(0, 10**6 * number))
 
 
-def test_clients_that_come_on_without_it_are_not_called_off(impatient: Callable[..., Gate]) -> None:
+def test_clients_that_come_on_without_it_are_not_called_off(gate: Callable[..., Gate]) -> None:
     """Metadata's few bytes go to another server, and what is done on a worker's own disk goes nowhere."""
-    trial = goes_on(impatient, lambda trial, number: trial.tells(1, event="progress", done=number))
+    trial = goes_on(gate, lambda trial, number: trial.tells(1, event="progress", done=number))
     assert "the storage has moved nothing for" in trial.why
 
 
 def test_without_a_gate_the_stop_watches_how_the_clients_begin(trial: Gate) -> None:
-    trial.kill()
-    definition = json.loads((trial.trial / names.TRIAL).read_text())
-    limits = {**LIMITS, "ready_s": 1}
-    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "start": {"kind": "natural"}, "limits": limits}))
-    trial.stop = subprocess.Popen([PYTHON, trial.scripts / "stop.py"], cwd=trial.trial, env={})
-    trial.processes.append(trial.stop)
+    trial.restart(start={"kind": "natural"}, limits={**LIMITS, "ready_s": 1})
+    trial.gate.kill()
     trial.flushed()
     assert trial.stop.wait(120) == CALLED_OFF
     assert "clients 0, 1 without a slot" in (trial.trial / names.CALLED_OFF).read_text()

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.gate_process import CLOSED_S, WHEN, Gate, wait_until
+from tests.unit.gate_process import CLOSED_S, WHEN, Gate
+from tests.unit.shipped import wait_until
 from tierbench import names
 from tierbench.submit.trial import stop
 
 
-@pytest.fixture
-def trial(tmp_path: Path) -> Iterator[Gate]:
-    trial = Gate(tmp_path)
-    yield trial
-    trial.kill()
-
-
 def test_a_gate_that_was_started_ahead_waits_for_its_turn(trial: Gate) -> None:
-    trial.kill()
-    definition = json.loads((trial.trial / names.TRIAL).read_text())
-    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "ahead": True}))
-    trial.start()
-    trial.flushed()
-    trial.sampling()
-    trial.ready(0, 1)
+    trial.restart(ahead=True)
+    trial.open(wait=False)
     time.sleep(CLOSED_S)
-    assert not (trial.trial / names.GO).exists()
+    assert not trial.has(names.GO)
     (trial.trial / names.BEGUN).write_text("begun\n")
     assert trial.said()["go_wall_ns"]
 
@@ -44,33 +31,22 @@ def test_it_opens_when_all_are_ready_flushed_and_sampled(trial: Gate) -> None:
 
 @pytest.mark.parametrize("lacking", ["ready", "flushed", "sampling"])
 def test_it_stays_closed_while_anything_is_lacking(trial: Gate, lacking: str) -> None:
-    for name, does in (
-        ("ready", lambda: trial.ready(0, 1)),
-        ("flushed", trial.flushed),
-        ("sampling", trial.sampling),
-    ):
-        if name == lacking:
-            trial.ready(0)
-        else:
-            does()
+    for name in {"flushed", "sampling"} - {lacking}:
+        getattr(trial, name)()
+    trial.ready(0, *([1] if lacking != "ready" else []))
     time.sleep(CLOSED_S)
-    assert not (trial.trial / names.GO).exists()
+    assert not trial.has(names.GO)
 
 
 def test_it_does_not_wait_for_a_client_that_has_ended(trial: Gate) -> None:
-    trial.flushed()
-    trial.sampling()
-    trial.ready(0)
+    trial.open(0, wait=False)
     trial.terminated(1)
     assert "go_wall_ns" in trial.said()
 
 
 def test_who_watches_many_clients_leaves_the_cores_to_them(trial: Gate) -> None:
     """A look at 10,000 takes a tenth of a second and would be taken ten times in one."""
-    trial.kill()
-    definition = json.loads((trial.trial / names.TRIAL).read_text())
-    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "jobs": 10_000}))
-    trial.start()
+    trial.restart(jobs=10_000)
     trial.begun(0)
     wait_until(lambda: trial.waits_for)  # it has looked once
     since, before = time.monotonic(), cpu_seconds(trial.gate.pid)
@@ -91,23 +67,22 @@ def test_without_a_flush_the_trial_is_called_off(trial: Gate) -> None:
 
 def test_the_turn_is_passed_on_when_the_last_client_has_said_its_end(trial: Gate) -> None:
     trial.open()
-    (trial.trial / names.client_output(0)).write_text('{"event": "end"}\n')
+    trial.says_end(0)
     time.sleep(CLOSED_S)
-    assert not (trial.trial / names.SERVED).exists()
-    (trial.trial / names.client_output(1)).write_text('{"event": "end"}\n')
-    wait_until((trial.trial / names.SERVED).exists)
+    assert not trial.has(names.SERVED)
+    trial.says_end(1)
+    trial.has_soon(names.SERVED)
 
 
 def test_a_client_that_died_without_a_word_is_not_waited_for(trial: Gate) -> None:
     trial.open()
     trial.terminated(0, 1)
-    wait_until((trial.trial / names.SERVED).exists)
+    trial.has_soon(names.SERVED)
 
 
 def test_samplers_see_the_idle_storage_before_they_are_stopped(trial: Gate) -> None:
     trial.open()
-    for number in (0, 1):
-        (trial.trial / names.client_output(number)).write_text('{"event": "end"}\n')
+    trial.says_end(0, 1)
     assert trial.stop.wait(120) == 0
     idle = (trial.trial / names.STOP).stat().st_mtime - (trial.trial / names.SERVED).stat().st_mtime
     assert idle >= stop.IDLE_SECONDS - 0.01  # the stamps of files are some ms old
@@ -116,7 +91,7 @@ def test_samplers_see_the_idle_storage_before_they_are_stopped(trial: Gate) -> N
 def test_it_ends_when_no_client_is_left_to_wait_for_the_samplers(trial: Gate) -> None:
     trial.terminated(0, 1)
     assert trial.stop.wait(120) == 0
-    assert not (trial.trial / names.GO).exists()
+    assert not trial.has(names.GO)
 
 
 def test_a_gate_that_died_finds_its_go_and_goes_on(trial: Gate) -> None:
@@ -136,7 +111,7 @@ def test_a_stop_that_died_goes_on_where_it_was(trial: Gate) -> None:
     assert trial.gate.wait(120) == 0
     trial.terminated(0, 1)
     assert trial.stop.wait(120) == 0
-    assert not (trial.trial / names.CALLED_OFF).exists()
+    assert not trial.has(names.CALLED_OFF)
 
 
 def test_an_earlier_trys_clients_are_not_taken_for_this_ones(trial: Gate) -> None:
@@ -145,7 +120,7 @@ def test_an_earlier_trys_clients_are_not_taken_for_this_ones(trial: Gate) -> Non
     trial.begun(0, 1)
     trial.log(names.CLIENTS_LOG, *aborted)
     time.sleep(CLOSED_S)
-    assert not (trial.trial / names.SERVED).exists()
+    assert not trial.has(names.SERVED)
 
 
 def test_storage_is_seen_at_rest_for_a_whole_interval_before_the_go(trial: Gate) -> None:
@@ -154,6 +129,6 @@ def test_storage_is_seen_at_rest_for_a_whole_interval_before_the_go(trial: Gate)
     trial.sampling(0)
     trial.ready(0, 1)
     time.sleep(CLOSED_S)
-    assert not (trial.trial / names.GO).exists()
+    assert not trial.has(names.GO)
     trial.sampling(0, 0)
     assert "go_wall_ns" in trial.said()

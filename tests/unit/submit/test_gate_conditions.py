@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.unit.gate_process import CLOSED_S, WHEN, Gate, wait_until
+from tests.unit.gate_process import CLOSED_S, WHEN, Gate
 from tierbench import names
 
 RTT = {
@@ -19,22 +17,10 @@ RTT = {
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Iterator[Gate]:
-    trial = Gate(tmp_path)
-    yield trial
-    trial.kill()
-
-
-@pytest.fixture
 def arranged(trial: Gate) -> Gate:
     """A trial for which the WAN is to be 47 ms long."""
-    trial.kill()
-    definition = json.loads((trial.trial / names.TRIAL).read_text())
-    (trial.trial / names.TRIAL).write_text(json.dumps({**definition, "conditions": [RTT]}))
-    trial.start()
-    trial.flushed()
-    trial.sampling()
-    trial.ready(0, 1)
+    trial.restart(conditions=[RTT])
+    trial.open(wait=False)
     return trial
 
 
@@ -45,7 +31,7 @@ def says(trial: Gate, event: str, **content: str) -> None:
 
 def test_it_opens_when_the_condition_is_what_was_asked_for(arranged: Gate) -> None:
     time.sleep(CLOSED_S)
-    assert not (arranged.trial / names.GO).exists()
+    assert not arranged.has(names.GO)
     says(arranged, "arranged", before="14", now="47.2")
     assert "go_wall_ns" in arranged.said()
 
@@ -71,25 +57,26 @@ def test_a_condition_that_is_undone_too_early_calls_the_trial_off(arranged: Gate
     assert arranged.why == "wan-rtt on wan was restored before the trial was over"
 
 
-def test_a_condition_whose_job_ends_without_a_word_calls_the_trial_off(arranged: Gate) -> None:
-    arranged.log("arrange.log", f"009 (6.000.000) {WHEN} Job was aborted.\n\tvia condor_rm (by user bench)")
-    assert arranged.why.startswith("the job that arranges wan-rtt on wan failed: it ")
-
-
-def test_a_condition_whose_job_is_killed_calls_the_trial_off(arranged: Gate) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        f"009 (6.000.000) {WHEN} Job was aborted.\n\tvia condor_rm (by user bench)",
+        f"005 (6.000.000) {WHEN} Job terminated.\n\t(0) Abnormal termination (signal 9)",
+    ],
+)
+def test_a_condition_whose_job_ends_calls_the_trial_off(arranged: Gate, end: str) -> None:
     """Root's helper restores it then, and nobody is left to say so."""
     says(arranged, "arranged", before="14", now="47")
     arranged.said()
-    arranged.log("arrange.log", f"005 (6.000.000) {WHEN} Job terminated.\n\t(0) Abnormal termination (signal 9)")
+    arranged.log("arrange.log", end)
     assert arranged.why.startswith("the job that arranges wan-rtt on wan failed: it ")
 
 
 def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged: Gate) -> None:
     says(arranged, "arranged", before="14", now="47")
     arranged.said()
-    for number in (0, 1):
-        (arranged.trial / names.client_output(number)).write_text('{"event": "end"}\n')
-    wait_until((arranged.trial / names.STOP).exists)
-    assert not (arranged.trial / names.SERVED).exists()
+    arranged.says_end(0, 1)
+    arranged.has_soon(names.STOP)
+    assert not arranged.has(names.SERVED)
     says(arranged, "restored", now="14")
-    wait_until((arranged.trial / names.SERVED).exists)
+    arranged.has_soon(names.SERVED)

@@ -4,41 +4,34 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from tests.unit.gate_process import CLOSED_S, LIMITS, Gate, wait_until
+from tests.unit.gate_process import CLOSED_S, LIMITS, Gate
+from tests.unit.shipped import wait_until
 from tierbench import names
 from tierbench.starts import read_go
 
-IN_TURN = {"kind": "in-turn", "every_s": 0.0}
-
 
 @pytest.fixture
-def in_turn(tmp_path: Path) -> Iterator[Gate]:
-    trial = Gate(tmp_path, start=IN_TURN)
-    yield trial
-    trial.kill()
+def in_turn(gate: Callable[..., Gate]) -> Gate:
+    return gate(definition={"start": {"kind": "in-turn", "every_s": 0.0}})
 
 
-def test_clients_that_begin_one_by_one_have_one_go_and_a_step(tmp_path: Path) -> None:
-    trial = Gate(tmp_path, start={"kind": "every", "every_s": 2.5})
+def test_clients_that_begin_one_by_one_have_one_go_and_a_step(gate: Callable[..., Gate]) -> None:
+    trial = gate(definition={"start": {"kind": "every", "every_s": 2.5}})
     trial.open()
     go = read_go(json.dumps(trial.said()))
-    trial.kill()
     assert [go.begin(client) - go.go_wall_ns for client in (0, 1)] == [0, 2_500_000_000]  # type: ignore[operator]
 
 
-def test_nothing_has_to_move_while_the_next_client_does_not_read_yet(tmp_path: Path) -> None:
-    trial = Gate(tmp_path, start={"kind": "every", "every_s": 600}, stall_s=1)
+def test_nothing_has_to_move_while_the_next_client_does_not_read_yet(gate: Callable[..., Gate]) -> None:
+    trial = gate(definition={"start": {"kind": "every", "every_s": 600}}, stall_s=1)
     trial.open()
     trial.terminated(0)
     time.sleep(3)  # beyond the limit, and the time that it takes to be seen
-    called_off = (trial.trial / names.CALLED_OFF).exists()
-    trial.kill()
-    assert not called_off
+    assert not trial.has(names.CALLED_OFF)
 
 
 def test_a_clients_turn_comes_when_the_one_before_has_ended(in_turn: Gate) -> None:
@@ -65,13 +58,8 @@ def test_a_gate_that_died_between_two_turns_goes_on(in_turn: Gate) -> None:
 
 
 def test_who_waits_for_its_turn_learns_that_the_trial_is_called_off(in_turn: Gate) -> None:
-    in_turn.kill()
-    definition = json.loads((in_turn.trial / names.TRIAL).read_text())
-    limits = {**LIMITS, "stall_s": 2}
-    (in_turn.trial / names.TRIAL).write_text(json.dumps({**definition, "limits": limits}))
-    in_turn.start()
+    in_turn.restart(limits={**LIMITS, "stall_s": 2})
     in_turn.open()
-    wait_until((in_turn.trial / names.CALLED_OFF).exists)
     reason = in_turn.why
     assert "while client 0 read" in reason
     assert in_turn.said()["called_off"] == reason

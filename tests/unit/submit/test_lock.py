@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.shipped import PYTHON, ship
+from tests.unit.shipped import PYTHON, ship, wait_until
 from tierbench import json_files, names
 from tierbench.submit.trial import lock
 from tierbench.trials import Clock, read_trial
@@ -310,10 +310,3 @@ class Monotonic:
 
     def __call__(self) -> float:
         return self.now
-
-
-def wait_until(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

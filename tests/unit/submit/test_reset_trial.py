@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.unit.quick_plan import POOL
-from tests.unit.shipped import PYTHON
+from tests.unit.shipped import PYTHON, wait_until
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
@@ -138,13 +137,6 @@ def test_a_trial_that_another_dag_has_given_up_is_tried(tried: Path) -> None:
     reset(tried, "0", "1")  # by this process, which lives on
     (tried / names.OUTCOME).write_text('{"state": "incomplete", "again": false}')
     assert dagman.claim(tried, 1, given_up=True)
-
-
-def wait_until(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.shipped import PYTHON, ship
-from tests.unit.submit.test_lock import PATIENCE_S, wait_until, waits
+from tests.unit.shipped import PYTHON, ship, wait_until
+from tests.unit.submit.test_lock import PATIENCE_S, waits
 from tierbench import names
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.submit import pool

@@ -9,16 +9,15 @@ import shutil
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.night_of_quick import LAST, NOW, SHAPE, Define, close, definer, fails, in_utc, measured, silent
+from tests.unit.night_of_quick import LAST, NOW, SHAPE, Define, close, fails, measured, silent
 from tests.unit.synthetic_report import write_run
-from tests.unit.webhook_receiver import Receiver, receiving
+from tests.unit.webhook_receiver import Receiver
 from tierbench import names
 from tierbench.dags.graphs import NOTHING_TO_DO
 from tierbench.errors import BusyError
@@ -31,22 +30,6 @@ from tierbench.submit.nightly.definition import Nightly, locked
 from tierbench.submit.nightly.record import Night
 
 LATE, LATE_WHY = "direct.root.x008.r1", ("SUSPECT", "the sampler was late")
-
-
-@pytest.fixture(autouse=True)
-def alone_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    in_utc(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def define(tmp_path: Path) -> Define:
-    return definer(tmp_path)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from pathlib import Path
 import htcondor2
 import pytest
 
-from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, Define, close, definer, fails, in_utc, measured
-from tests.unit.webhook_receiver import Receiver, receiving
+from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, Define, close, fails, measured
+from tests.unit.webhook_receiver import Receiver
 from tierbench import names
 from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.database import messages as messages_of
@@ -22,30 +22,6 @@ from tierbench.submit.nightly import finish_night, messages, record
 from tierbench.submit.nightly.definition import Terms
 from tierbench.submit.nightly.monitoring import Health
 from tierbench.submit.nightly.record import Change, Night
-
-
-@pytest.fixture(autouse=True)
-def alone_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    in_utc(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def define(tmp_path: Path) -> Define:
-    return definer(tmp_path)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
-
-
-@pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Change]:
-    """What the history says has changed."""
-    those: list[Change] = []
-    monkeypatch.setattr(finish_night, "changes", lambda _: those)
-    return those
 
 
 @pytest.fixture

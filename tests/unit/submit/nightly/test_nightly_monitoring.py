@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.night_of_quick import LAST, NOW, WORSE, Define, close, definer, in_utc, measured
+from tests.unit.night_of_quick import LAST, NOW, WORSE, Define, close, measured
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
 from tierbench import names
 from tierbench.postprocess.history import database
@@ -28,16 +28,6 @@ from tierbench.submit.nightly import monitoring, record
 from tierbench.submit.nightly.changes import changes, suspected
 from tierbench.submit.nightly.monitoring import Health, write_textfile
 from tierbench.submit.nightly.record import Change, Night
-
-
-@pytest.fixture(autouse=True)
-def alone_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    in_utc(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def define(tmp_path: Path) -> Define:
-    return definer(tmp_path)
 
 
 def feed(nights: int, slower_from_night: int) -> None:

@@ -14,11 +14,6 @@ from tierbench.submit.nightly import messages, setup
 from tierbench.submit.nightly.definition import Nightly, Terms
 
 
-@pytest.fixture(autouse=True)
-def of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / "nights"))
-
-
 def terms(**asked: object) -> Terms:
     return Terms(site="testbed", at="02:30", days="", by="condor", control="", since_wall_s=0.0, **asked)  # type: ignore[arg-type]
 

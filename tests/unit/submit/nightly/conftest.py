@@ -1,0 +1,53 @@
+"""A nightly named quick, a webhook that receives, and what the history says has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.night_of_quick import NOW, Define
+from tests.unit.webhook_receiver import Receiver, receiving
+from tierbench.submit.nightly import finish_night, messages
+from tierbench.submit.nightly.definition import Nightly, Terms
+from tierbench.submit.nightly.record import Change
+
+
+@pytest.fixture(autouse=True)
+def _alone_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nights and their history lie in a folder of the test's own."""
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / "nights"))
+    monkeypatch.setenv("TIERBENCH_HISTORY", str(tmp_path / "history.sqlite"))
+    monkeypatch.setattr(messages, "PATIENCE_S", 120.0)  # a busy machine takes its time to answer
+    monkeypatch.setattr(finish_night, "_make_report", lambda _: None)  # which takes many seconds
+
+
+@pytest.fixture
+def define(tmp_path: Path) -> Define:
+    """Defines a nightly of two days ago, at 02:30 unless told otherwise."""
+
+    def define(since: datetime = NOW - timedelta(days=2), **terms: object) -> Nightly:
+        nightly = Nightly(tmp_path / "nights" / "quick")
+        nightly.directory.mkdir(parents=True)
+        asked = {"site": "testbed", "at": "02:30", "days": "", "by": "condor", "control": "", **terms}
+        nightly.change(Terms(**asked, since_wall_s=since.timestamp()))  # type: ignore[arg-type]
+        return nightly
+
+    return define
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Change]:
+    """What the history says has changed."""
+    those: list[Change] = []
+    monkeypatch.setattr(finish_night, "changes", lambda _: those)
+    return those
