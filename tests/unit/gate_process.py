@@ -1,11 +1,7 @@
 """Start gate and stop, run as HTCondor runs them: in a trial's directory, beside lock.py, without any environment."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from pathlib import Path
-from typing import Any
 
 from tests.unit.shipped import PYTHON, ship, wait_until
 from tierbench import names
@@ -20,9 +16,7 @@ LIMITS = {"ready_s": 60, "end_s": 60, "read_s": 50, "stall_s": 60, "away_s": 60,
 class Gate:
     """Gate and stop at work on a trial of two clients, a flushed host and a sampler."""
 
-    def __init__(
-        self, run: Path, *, at_work: bool = True, definition: dict[str, Any] | None = None, **limits: float
-    ) -> None:
+    def __init__(self, run, *, at_work=True, definition=None, **limits):
         self.scripts = ship(run / names.SCRIPTS)
         self.trial = run / names.TRIALS / "one"
         self.trial.mkdir(parents=True)
@@ -36,44 +30,44 @@ class Gate:
         (self.trial / names.REPLICAS).write_text("file:///data/1\t1\nfile:///data/2\t1\n")
         (self.trial / names.TRIAL).write_text(json.dumps(self.definition))
         (run / names.LOCK_HOLDER).write_text("one")
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes = []
         if at_work:
             self.start()
 
-    def start(self) -> None:
+    def start(self):
         # As HTCondor's local universe does it: no environment at all.
         self.processes = [
             subprocess.Popen([PYTHON, self.scripts / name], cwd=self.trial, env={}) for name in ("gate.py", "stop.py")
         ]
         self.gate, self.stop = self.processes
 
-    def kill(self) -> None:
+    def kill(self):
         for process in self.processes:
             process.kill()
             process.wait()
 
-    def restart(self, **changes: Any) -> None:
+    def restart(self, **changes):
         """Another trial, which those that read it begin with."""
         self.kill()
         (self.trial / names.TRIAL).write_text(json.dumps({**self.definition, **changes}))
         self.start()
 
-    def log(self, name: str, *lines: str) -> None:
+    def log(self, name, *lines):
         with (self.trial / name).open("a") as file:
             file.writelines(f"{line}\n...\n" for line in lines)
 
     @property
-    def waits_for(self) -> str:
+    def waits_for(self):
         """What it tells of waiting for."""
         try:
             return str(json.loads((self.trial / names.WAITING_FOR).read_text())["what"])
         except FileNotFoundError:
             return ""
 
-    def flushed(self) -> None:
+    def flushed(self):
         (self.trial / names.flush_report("wn01")).write_text('{"status": "ok"}')
 
-    def sampling(self, *bytes_sent: int) -> None:
+    def sampling(self, *bytes_sent):
         """A header and the records so far."""
         columns = [{"name": name} for name in ("mono_ns", "rx_bytes", "tx_bytes")]
         header = json.dumps({"tierbench": "samples", "columns": columns, "record_bytes": 40})
@@ -81,41 +75,40 @@ class Gate:
         (self.trial / names.sample_file("oss")).write_text("\n".join([header, *records]) + "\n")
 
     @property
-    def why(self) -> str:
+    def why(self):
         """Why the trial was called off; DAGMan then removes its jobs."""
         wait_until((self.trial / names.CALLED_OFF).exists)
         assert sorted((self.gate.wait(120), self.stop.wait(120))) == [0, CALLED_OFF]  # one of them has
         return str(json.loads((self.trial / names.CALLED_OFF).read_text())["reason"])
 
-    def tells(self, client: int, **record: Any) -> None:
+    def tells(self, client, **record):
         with (self.trial / names.client_output(client)).open("a") as file:
             file.write(json.dumps(record) + "\n")
 
-    def begun(self, *clients: int) -> None:
+    def begun(self, *clients):
         for n in clients:
             self.log(names.CLIENTS_LOG, f"000 (7.00{n}.000) {WHEN} Job submitted from host: <198.18.2.11:9618>")
             self.log(
                 names.CLIENTS_LOG, f"001 (7.00{n}.000) {WHEN} Job executing on host: <>\n\tSlotName: slot1_{n}@wn0{n}"
             )
 
-    def says_end(self, *clients: int) -> None:
+    def says_end(self, *clients):
         for n in clients:
             self.tells(n, event="end")
 
-    def terminated(self, *clients: int) -> None:
+    def terminated(self, *clients):
         how = "Job terminated.\n\t(1) Normal termination (return value 0)"
         self.log(names.CLIENTS_LOG, *(f"005 (7.00{n}.000) {WHEN} {how}" for n in clients))
 
-    def ready(self, *clients: int) -> None:
+    def ready(self, *clients):
         self.begun(*clients)
         self.log(names.CLIENTS_LOG, *(f"008 (7.00{n}.000) {WHEN} TIERBENCH READY {n}" for n in clients))
 
-    def said(self) -> dict[str, Any]:
+    def said(self):
         wait_until((self.trial / names.GO).exists)
-        said: dict[str, Any] = json.loads((self.trial / names.GO).read_text())
-        return said
+        return json.loads((self.trial / names.GO).read_text())
 
-    def open(self, *ready: int, wait: bool = True) -> None:
+    def open(self, *ready, wait=True):
         """All that the gate waits for is there; of the clients, these."""
         self.flushed()
         self.sampling()
@@ -123,8 +116,8 @@ class Gate:
         if wait:
             self.said()
 
-    def has(self, name: str) -> bool:
+    def has(self, name):
         return (self.trial / name).exists()
 
-    def has_soon(self, name: str) -> None:
+    def has_soon(self, name):
         wait_until((self.trial / name).exists)

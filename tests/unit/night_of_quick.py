@@ -1,7 +1,5 @@
 """A nightly named quick, and its nights: what tests of a nightly define, measure and close."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -22,11 +20,11 @@ WORSE = Change("worse", "lan", SINCE_NS, "WARNING", sentence=SENTENCE)
 Define = Callable[..., Nightly]
 
 
-def silent(_: str) -> None:
+def silent(_):
     pass
 
 
-def measured(nightly: Nightly, planned: datetime = LAST, run: bool = True, **changes: object) -> Night:
+def measured(nightly, planned=LAST, run=True, **changes):
     """A night that has ended well, and of which nobody was told yet."""
     night = Night(planned.timestamp(), "measured", counts={"VALID": 6}, ended_wall_s=planned.timestamp() + 600)
     night = record.write(nightly, night.now(**changes))
@@ -36,12 +34,12 @@ def measured(nightly: Nightly, planned: datetime = LAST, run: bool = True, **cha
     return night
 
 
-def close(nightly: Nightly, night: Night) -> Night:
+def close(nightly, night):
     return finish_night.finish(nightly, record.folder(nightly, night), silent)
 
 
-def fails(why: str) -> Callable[..., None]:
-    def fail(*_: object, **__: object) -> None:
+def fails(why):
+    def fail(*_, **__):
         raise PoolError(why)
 
     return fail

@@ -1,11 +1,8 @@
 """The scripts of a run directory, as they are shipped; `make unit` has an old Python run them."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -16,12 +13,12 @@ PYTHON = os.environ.get("TIERBENCH_OLD_PYTHON", sys.executable)
 
 
 @cache
-def texts() -> dict[str, bytes]:
+def texts():
     """All of them, by their names."""
     return {str(Path(target).relative_to(names.SCRIPTS)): content for target, content in shipped_scripts()}
 
 
-def ship(folder: Path, *only: str) -> Path:
+def ship(folder, *only):
     """Lay them out, or only some; the folder, or the script that was asked for alone."""
     for name in only or texts():
         copy = folder / name
@@ -31,7 +28,7 @@ def ship(folder: Path, *only: str) -> Path:
     return folder / only[0] if len(only) == 1 else folder
 
 
-def wait_until(ready: Callable[[], object], patience_s: float = 120) -> None:
+def wait_until(ready, patience_s=120):
     deadline = time.monotonic() + patience_s
     while not ready():
         assert time.monotonic() < deadline

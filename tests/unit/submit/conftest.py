@@ -1,24 +1,19 @@
 """A trial with its gate and its stop at work."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.unit.gate_process import Gate
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Callable[..., Gate]]:
+def gate(tmp_path):
     """Makes trials; one that is not at work yet finds all that the test has laid out for it."""
-    gates: list[Gate] = []
+    gates = []
 
-    def make(**asked: object) -> Gate:
+    def make(**asked):
         run = tmp_path / f"run-{len(gates)}"
         run.mkdir()
-        gates.append(Gate(run, **asked))  # type: ignore[arg-type]
+        gates.append(Gate(run, **asked))
         return gates[-1]
 
     yield make
@@ -27,5 +22,5 @@ def gate(tmp_path: Path) -> Iterator[Callable[..., Gate]]:
 
 
 @pytest.fixture
-def trial(gate: Callable[..., Gate]) -> Gate:
+def trial(gate):
     return gate()

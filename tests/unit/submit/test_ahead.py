@@ -1,13 +1,9 @@
 """Trials whose jobs are started while the one before measures: what is written, who waits where, what is told."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,13 +12,13 @@ from tests.unit.monitors.test_sampler_chirp import AccessPoint
 from tests.unit.shipped import PYTHON, ship
 from tests.unit.submit.test_lock import PATIENCE_S, Trials
 from tierbench import names
-from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
+from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import trial_dag
-from tierbench.dags.plan import Plan, expand
+from tierbench.dags.plan import expand
 from tierbench.dags.records import trial_record
 from tierbench.errors import ConfigError
 from tierbench.postprocess.records.load_trial import read_trial
-from tierbench.site_configs.site import Site, find_site
+from tierbench.site_configs.site import find_site
 from tierbench.submit.pool import Slots
 from tierbench.submit.preflight import enough_slots
 from tierbench.submit.progress import Stage, progress
@@ -33,17 +29,17 @@ POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 
 
 @pytest.fixture(scope="module")
-def site() -> Site:
+def site():
     return find_site("testbed")
 
 
 @pytest.fixture(scope="module")
-def ahead() -> Experiment:
+def ahead():
     return dataclasses.replace(find_experiment("quick"), repeats=3, ahead=True)
 
 
 @pytest.fixture(scope="module")
-def plan(site: Site, ahead: Experiment) -> Plan:
+def plan(site, ahead):
     return expand(site, ahead, POOL)
 
 
@@ -64,7 +60,7 @@ def plan(site: Site, ahead: Experiment) -> Plan:
         ),
     ],
 )
-def test_where_it_cannot_be_honest_it_is_refused_by_the_plan(tmp_path: Path, site: Site, text: str, told: str) -> None:
+def test_where_it_cannot_be_honest_it_is_refused_by_the_plan(tmp_path, site, text, told):
     path = tmp_path / "early.toml"
     repeats = "" if "repeats" in text else "repeats = 3\n"
     path.write_text(f'extends = "quick"\nname = "early"\nahead = true\n{repeats}{text}\n')
@@ -72,7 +68,7 @@ def test_where_it_cannot_be_honest_it_is_refused_by_the_plan(tmp_path: Path, sit
         expand(site, load_experiment(path), POOL)
 
 
-def test_an_axis_compares_trials_with_and_without_it(tmp_path: Path, site: Site) -> None:
+def test_an_axis_compares_trials_with_and_without_it(tmp_path, site):
     path = tmp_path / "both.toml"
     path.write_text(
         'extends = "quick"\nname = "both"\nrepeats = 3\n[axes.ahead]\nvalues = [false, true]\nsets = "ahead"\n'
@@ -86,9 +82,7 @@ def test_an_axis_compares_trials_with_and_without_it(tmp_path: Path, site: Site)
     assert waits == {False: False, True: True}
 
 
-def test_its_jobs_and_gate_wait_for_the_turn_themselves_and_one_node_takes_it(
-    site: Site, ahead: Experiment, plan: Plan
-) -> None:
+def test_its_jobs_and_gate_wait_for_the_turn_themselves_and_one_node_takes_it(site, ahead, plan):
     text = trial_dag(site, ahead, plan.trials[0]).text()
     scripts = {line.split()[2]: line.split()[4:] for line in text.splitlines() if line.startswith("SCRIPT PRE")}
     assert scripts.pop("stop") == ["take", "waking"]
@@ -97,7 +91,7 @@ def test_its_jobs_and_gate_wait_for_the_turn_themselves_and_one_node_takes_it(
     assert 'held="../../scripts/htchirp.py, ../../scripts/flush.py" chirp="True"' in text
 
 
-def test_htcondor_lets_them_wait_for_all_tries_of_the_trial_before(site: Site, ahead: Experiment, plan: Plan) -> None:
+def test_htcondor_lets_them_wait_for_all_tries_of_the_trial_before(site, ahead, plan):
     record = trial_record(site, ahead, plan, plan.trials[0])
     limits = record["limits"]
     awaited = 2 * limits["turn_s"]
@@ -107,8 +101,8 @@ def test_htcondor_lets_them_wait_for_all_tries_of_the_trial_before(site: Site, a
     assert record["ahead"]
 
 
-def test_the_plan_says_that_slots_for_two_trials_are_missing(site: Site, ahead: Experiment, plan: Plan) -> None:
-    def told(experiment: Experiment, cores: int) -> str:
+def test_the_plan_says_that_slots_for_two_trials_are_missing(site, ahead, plan):
+    def told(experiment, cores):
         slots = {name: Slots(dict.fromkeys(POOL[name], cores)) for name in plan.pools}
         return "\n".join(
             found.seen for found in enough_slots(plan, site, experiment, slots) if "pool private" in found.seen
@@ -123,13 +117,13 @@ def test_the_plan_says_that_slots_for_two_trials_are_missing(site: Site, ahead: 
 
 
 @pytest.fixture
-def trials(tmp_path: Path) -> Iterator[Trials]:
+def trials(tmp_path):
     with Trials(tmp_path) as trials:
         yield trials
 
 
 @pytest.fixture
-def gone(trials: Trials) -> Trials:
+def gone(trials):
     """The first one measures, and has all that it needs."""
     assert MeasurementLock(trials["first"]).acquire()
     assert MeasurementLock(trials["first"]).begin()
@@ -137,24 +131,24 @@ def gone(trials: Trials) -> Trials:
     return trials
 
 
-def may_start(trials: Trials, name: str) -> bool:
+def may_start(trials, name):
     return MeasurementLock(trials[name]).may_wait_in_slots()
 
 
-def may_take(trials: Trials, name: str) -> bool:
+def may_take(trials, name):
     lock = MeasurementLock(trials[name])
     return lock.is_next() and lock.acquire()
 
 
 @pytest.mark.parametrize("go", [None, "{", '{"called_off": "a client was lost"}'])
-def test_nobody_is_started_before_the_one_that_measures_has_its_slots(trials: Trials, go: str | None) -> None:
+def test_nobody_is_started_before_the_one_that_measures_has_its_slots(trials, go):
     assert MeasurementLock(trials["first"]).acquire()
     if go:
         (trials["first"] / names.GO).write_text(go)
     assert not may_start(trials, "second")
 
 
-def test_the_next_one_is_started_then_and_has_not_begun(gone: Trials) -> None:
+def test_the_next_one_is_started_then_and_has_not_begun(gone):
     assert may_start(gone, "second")
     assert may_start(gone, "second")  # for its other nodes
     assert all((gone["second"] / folder).is_dir() for folder in names.FILLED)
@@ -162,7 +156,7 @@ def test_the_next_one_is_started_then_and_has_not_begun(gone: Trials) -> None:
     assert (gone.run / names.AHEAD).read_text() == "second"
 
 
-def test_no_other_one_is(gone: Trials) -> None:
+def test_no_other_one_is(gone):
     assert may_start(gone, "second")
     (gone["third"] / names.AFTER).write_text("first")  # of another DAG of the run
     assert not may_start(gone, "third")
@@ -170,7 +164,7 @@ def test_no_other_one_is(gone: Trials) -> None:
     assert not may_start(gone, "third")
 
 
-def test_the_next_but_one_is_started_when_the_next_one_measures(gone: Trials) -> None:
+def test_the_next_but_one_is_started_when_the_next_one_measures(gone):
     assert may_start(gone, "second")
     MeasurementLock(gone["first"]).release()
     assert may_take(gone, "second")
@@ -181,13 +175,13 @@ def test_the_next_but_one_is_started_when_the_next_one_measures(gone: Trials) ->
     assert may_start(gone, "third")
 
 
-def test_jobs_are_started_when_their_turn_is_next_whatever_went_before(trials: Trials) -> None:
+def test_jobs_are_started_when_their_turn_is_next_whatever_went_before(trials):
     assert not may_start(trials, "first")
     assert trials.take("first").wait(PATIENCE_S) == 0
     assert may_start(trials, "first")
 
 
-def test_who_holds_slots_goes_first(gone: Trials) -> None:
+def test_who_holds_slots_goes_first(gone):
     """Even before the one that was tried again, for that one may need those slots."""
     assert may_start(gone, "second")
     MeasurementLock(gone["first"]).release()
@@ -196,7 +190,7 @@ def test_who_holds_slots_goes_first(gone: Trials) -> None:
     assert may_take(gone, "second")
 
 
-def test_who_comes_late_is_the_next_one(gone: Trials) -> None:
+def test_who_comes_late_is_the_next_one(gone):
     """Its DAGMan was started when others had been, and had its place; there is always one that is started ahead."""
     (gone["third"] / names.AFTER).write_text("")
     assert may_start(gone, "second")
@@ -216,27 +210,27 @@ def test_who_comes_late_is_the_next_one(gone: Trials) -> None:
     assert may_take(gone, "third")
 
 
-def test_where_nobody_is_started_ahead_nothing_is_noted_of_lines(trials: Trials) -> None:
+def test_where_nobody_is_started_ahead_nothing_is_noted_of_lines(trials):
     assert MeasurementLock(trials["first"]).acquire()
     assert not MeasurementLock(trials["second"]).acquire()
     assert not (trials.run / names.AHEAD).exists()
 
 
-def test_who_has_failed_before_its_turn_is_in_nobodys_way(gone: Trials) -> None:
+def test_who_has_failed_before_its_turn_is_in_nobodys_way(gone):
     assert may_start(gone, "second")
     (gone["second"] / names.OUTCOME).touch()
     MeasurementLock(gone["first"]).release()
     assert may_take(gone, "third")
 
 
-def test_who_is_removed_before_its_turn_leaves_no_word_of_it(gone: Trials) -> None:
+def test_who_is_removed_before_its_turn_leaves_no_word_of_it(gone):
     assert may_start(gone, "second")
     MeasurementLock(gone["second"]).release()
     assert (gone.run / names.AHEAD).read_text() == ""
     assert (gone.run / names.LOCK_HOLDER).read_text() == "first"
 
 
-def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path: Path) -> None:
+def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path):
     script = ship(tmp_path, names.PRESTART, "htchirp.py") / names.PRESTART
     (tmp_path / "work.py").write_text("#!/bin/sh\necho begins with $*\n")
     (tmp_path / "work.py").chmod(0o755)
@@ -259,8 +253,8 @@ def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path: Path) -> No
 STARTED = "001 (7.00{}.000) 2026-01-01 12:00:00 Job executing on host: <>\n\tSlotName: slot1\n...\n"
 
 
-def test_a_trial_notes_which_jobs_were_started_in_its_window(gone: Trials) -> None:
-    def started(job: int) -> None:
+def test_a_trial_notes_which_jobs_were_started_in_its_window(gone):
+    def started(job):
         with (gone["second"] / names.CLIENTS_LOG).open("a") as log:
             log.write(STARTED.format(job))
 
@@ -280,7 +274,7 @@ def test_a_trial_notes_which_jobs_were_started_in_its_window(gone: Trials) -> No
     assert noted["first_wall_s"] == first["first_wall_s"] <= noted["last_wall_s"]
 
 
-def test_a_trial_that_waits_in_slots_is_shown_as_waiting(gone: Trials) -> None:
+def test_a_trial_that_waits_in_slots_is_shown_as_waiting(gone):
     assert may_start(gone, "second")
     (gone["second"] / names.CLIENTS_LOG).touch()
     assert progress(gone["second"], "second", 1).stage is Stage.WAITING
@@ -288,7 +282,7 @@ def test_a_trial_that_waits_in_slots_is_shown_as_waiting(gone: Trials) -> None:
     assert progress(gone["second"], "second", 1).stage is Stage.GATHERING
 
 
-def test_the_time_before_its_turn_is_no_part_of_a_trial(tmp_path: Path) -> None:
+def test_the_time_before_its_turn_is_no_part_of_a_trial(tmp_path):
     when = "2027-01-15 08:00:00"
     log = f"000 (7.000.000) {when} Job submitted\n...\n001 (7.000.000) {when} Job executing\n...\n"
     told = {}

@@ -1,14 +1,11 @@
 """A trial that comes to nothing is called off, by gate or stop: nobody is waited for without end, and all hear why."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 
-from tests.unit.gate_process import LIMITS, WHEN, Gate
+from tests.unit.gate_process import LIMITS, WHEN
 from tests.unit.shipped import wait_until
 from tierbench import names
 from tierbench.dags.graphs import CALLED_OFF
@@ -20,9 +17,7 @@ AWAY = f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    S
 @pytest.mark.parametrize(
     ("ready", "sampled", "why"), [((0,), True, "client 1 without a slot"), ((0, 1), False, "samples of oss")]
 )
-def test_what_does_not_come_is_not_waited_for_without_end(
-    gate: Callable[..., Gate], ready: tuple[int, ...], sampled: bool, why: str
-) -> None:
+def test_what_does_not_come_is_not_waited_for_without_end(gate, ready, sampled, why):
     trial = gate(at_work=False, ready_s=1)
     trial.flushed()
     if sampled:
@@ -33,13 +28,13 @@ def test_what_does_not_come_is_not_waited_for_without_end(
     assert trial.said()["called_off"] == trial.why  # which clients that wait for the go are told
 
 
-def test_the_sampler_of_a_storage_server_that_was_held_calls_the_trial_off(trial: Gate) -> None:
+def test_the_sampler_of_a_storage_server_that_was_held_calls_the_trial_off(trial):
     trial.log("samplers.log", f"000 (5.000.000) {WHEN} Job submitted from host: <>")
     trial.log("samplers.log", f"012 (5.000.000) {WHEN} Job was held.\n\tno such interface\n\tCode 1 Subcode 0")
     assert "the sampler on oss failed: it was held: no such interface" in trial.why
 
 
-def test_another_hosts_sampler_is_waited_for_a_while_and_then_done_without(gate: Callable[..., Gate]) -> None:
+def test_another_hosts_sampler_is_waited_for_a_while_and_then_done_without(gate):
     trial = gate(samplers_s=0.5)
     worker = {"host": "wn01", "role": "worker", "via": "pool"}
     trial.restart(samplers=[*trial.definition["samplers"], worker])
@@ -47,7 +42,7 @@ def test_another_hosts_sampler_is_waited_for_a_while_and_then_done_without(gate:
     assert "go_wall_ns" in trial.said()
 
 
-def test_who_does_not_end_is_not_waited_for_without_end(gate: Callable[..., Gate]) -> None:
+def test_who_does_not_end_is_not_waited_for_without_end(gate):
     """Whatever the client does: stopped, or in a read that cannot be killed."""
     trial = gate(at_work=False, end_s=1, read_s=0)
     trial.open(wait=False)
@@ -56,7 +51,7 @@ def test_who_does_not_end_is_not_waited_for_without_end(gate: Callable[..., Gate
     assert trial.why.startswith("client 1 had not ended 1 s after the go")
 
 
-def test_a_worker_that_does_not_answer_ends_the_trial(gate: Callable[..., Gate]) -> None:
+def test_a_worker_that_does_not_answer_ends_the_trial(gate):
     trial = gate(away_s=1)
     trial.open()
     trial.log(names.CLIENTS_LOG, AWAY)
@@ -64,7 +59,7 @@ def test_a_worker_that_does_not_answer_ends_the_trial(gate: Callable[..., Gate])
     assert trial.why == "client 1 was lost: its slot slot1_1@wn01 does not answer (Socket closed)"
 
 
-def test_a_worker_that_answers_again_in_time_is_no_matter(gate: Callable[..., Gate]) -> None:
+def test_a_worker_that_answers_again_in_time_is_no_matter(gate):
     trial = gate(away_s=1.5)
     trial.open()
     trial.log(names.CLIENTS_LOG, AWAY, f"023 (7.001.000) {WHEN} Job reconnected to slot1_1@wn01")
@@ -74,7 +69,7 @@ def test_a_worker_that_answers_again_in_time_is_no_matter(gate: Callable[..., Ga
 
 
 @pytest.mark.parametrize("ended", [(), (1,)])  # as by a schedd that was killed before it had noted the end
-def test_a_client_that_begins_anew_ends_the_trial(trial: Gate, ended: tuple[int, ...]) -> None:
+def test_a_client_that_begins_anew_ends_the_trial(trial, ended):
     trial.open()
     trial.terminated(*ended)
     trial.begun(1)
@@ -85,13 +80,13 @@ def test_a_client_that_begins_anew_ends_the_trial(trial: Gate, ended: tuple[int,
     ("log", "who"),
     [("flush.log", "the flush on wn01"), (names.CLIENTS_LOG, "client 0"), ("samplers.log", "the sampler on oss")],
 )
-def test_a_job_that_falls_out_of_each_slot_ends_the_trial(trial: Gate, log: str, who: str) -> None:
+def test_a_job_that_falls_out_of_each_slot_ends_the_trial(trial, log, who):
     lost = f"024 (9.000.000) {WHEN} Job reconnection failed\n    Job not found at execution machine"
     trial.log(log, lost, f"004 (9.000.000) {WHEN} Job was evicted.", lost, f"007 (9.000.000) {WHEN} Shadow exception!")
     assert trial.why.startswith(f"{who} was lost: its slot does not answer (Job not found at execution machine)")
 
 
-def test_what_a_slot_says_of_a_flush_is_told_at_once_and_ends_the_trial_the_third_time(trial: Gate) -> None:
+def test_what_a_slot_says_of_a_flush_is_told_at_once_and_ends_the_trial_the_third_time(trial):
     error = f"021 (9.000.000) {WHEN} Error from starter on slot1_1@wn01:\n\tCould not initiate file transfer"
     said = "the flush on wn01, which fell out of its slot: Error from starter on slot1_1@wn01: Could not initiate"
     trial.log("flush.log", error, f"004 (9.000.000) {WHEN} Job was evicted.")
@@ -101,7 +96,7 @@ def test_what_a_slot_says_of_a_flush_is_told_at_once_and_ends_the_trial_the_thir
 
 
 @pytest.mark.parametrize(("before_the_go", "says"), [(True, False), (False, False), (False, True)])
-def test_a_client_that_is_held_ends_the_trial_at_once(trial: Gate, before_the_go: bool, says: bool) -> None:
+def test_a_client_that_is_held_ends_the_trial_at_once(trial, before_the_go, says):
     trial.begun(0, 1) if before_the_go else trial.open()
     if says:
         trial.tells(1, event="end", status="killed")
@@ -109,14 +104,14 @@ def test_a_client_that_is_held_ends_the_trial_at_once(trial: Gate, before_the_go
     assert trial.why == "client 1 was held: no such file"
 
 
-def test_storage_that_moves_nothing_ends_the_trial(gate: Callable[..., Gate]) -> None:
+def test_storage_that_moves_nothing_ends_the_trial(gate):
     trial = gate(stall_s=3)
     trial.open()
     trial.sampling(0, 10**9)
     assert "the storage has moved nothing for" in trial.why
 
 
-def test_a_worker_lost_before_the_storage_stood_still_is_told_first(gate: Callable[..., Gate]) -> None:
+def test_a_worker_lost_before_the_storage_stood_still_is_told_first(gate):
     trial = gate(at_work=False, stall_s=4)
     trial.open(wait=False)
     trial.log(names.CLIENTS_LOG, AWAY)
@@ -126,7 +121,7 @@ def test_a_worker_lost_before_the_storage_stood_still_is_told_first(gate: Callab
     )
 
 
-def goes_on(gate: Callable[..., Gate], while_it_does: Callable[[Gate, int], None]) -> Gate:
+def goes_on(gate, while_it_does):
     """A trial that has its limit behind it, as it does so ten times a second; anew if this machine stood still."""
     for _ in range(10):
         trial = gate(stall_s=4)
@@ -144,17 +139,17 @@ def goes_on(gate: Callable[..., Gate], while_it_does: Callable[[Gate, int], None
     pytest.skip("this machine stood still each time")
 
 
-def test_storage_that_moves_something_does_not(gate: Callable[..., Gate]) -> None:
+def test_storage_that_moves_something_does_not(gate):
     goes_on(gate, lambda trial, number: trial.sampling(0, 10**6 * number))
 
 
-def test_clients_that_come_on_without_it_are_not_called_off(gate: Callable[..., Gate]) -> None:
+def test_clients_that_come_on_without_it_are_not_called_off(gate):
     """Metadata's few bytes go to another server, and what is done on a worker's own disk goes nowhere."""
     trial = goes_on(gate, lambda trial, number: trial.tells(1, event="progress", done=number))
     assert "the storage has moved nothing for" in trial.why
 
 
-def test_without_a_gate_the_stop_watches_how_the_clients_begin(trial: Gate) -> None:
+def test_without_a_gate_the_stop_watches_how_the_clients_begin(trial):
     trial.restart(start={"kind": "natural"}, limits={**LIMITS, "ready_s": 1})
     trial.gate.kill()
     trial.flushed()
@@ -162,5 +157,5 @@ def test_without_a_gate_the_stop_watches_how_the_clients_begin(trial: Gate) -> N
     assert "clients 0, 1 without a slot" in (trial.trial / names.CALLED_OFF).read_text()
 
 
-def test_those_who_watch_have_the_exit_status_that_dagman_looks_for() -> None:
+def test_those_who_watch_have_the_exit_status_that_dagman_looks_for():
     assert trial_monitor.CALLED_OFF == CALLED_OFF

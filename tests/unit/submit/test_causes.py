@@ -1,9 +1,6 @@
 """Why clients have failed, told in the order of what befell them."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +14,7 @@ WHOLE, FRACTIONS, ISO, OLD = (
 
 
 @pytest.fixture(params=[WHOLE, FRACTIONS, ISO, OLD])
-def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+def trial(tmp_path, monkeypatch, request):
     """Client 1 was removed by somebody while all four were reading, so DAGMan has removed the others."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / names.CLIENTS).mkdir()
@@ -34,33 +31,33 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     return tmp_path
 
 
-def end(status: str, message: str = "") -> str:
+def end(status, message=""):
     return json.dumps({"event": "end", "status": status, "message": message}) + "\n"
 
 
-def add(trial: Path, *events: str) -> None:
+def add(trial, *events):
     with (trial / names.CLIENTS_LOG).open("a") as log:
         log.writelines(f"{event}\n...\n" for event in events)
 
 
-def test_who_was_removed_by_somebody_comes_before_those_removed_for_it(trial: Path) -> None:
+def test_who_was_removed_by_somebody_comes_before_those_removed_for_it(trial):
     assert trial
     assert client_reasons(4)[0] == "client 1 lost: it was removed: via condor_rm (by user somebody)"
     assert len(client_reasons(4)) == 4
 
 
-def test_who_failed_by_himself_comes_with_his_reason(trial: Path) -> None:
+def test_who_failed_by_himself_comes_with_his_reason(trial):
     (trial / names.client_output(3)).write_text(end("open-failed", "no such file"))
     assert client_reasons(4)[0].startswith("client 1")
     assert "client 3 open-failed: no such file" in client_reasons(4)
 
 
-def test_who_has_read_his_file_is_not_among_them(trial: Path) -> None:
+def test_who_has_read_his_file_is_not_among_them(trial):
     (trial / names.client_output(2)).write_text(end("ok"))
     assert not any(reason.startswith("client 2") for reason in client_reasons(4))
 
 
-def test_a_held_clients_reason_is_that_of_its_being_held(trial: Path) -> None:
+def test_a_held_clients_reason_is_that_of_its_being_held(trial):
     add(
         trial,
         f"000 (008.000.000) {WHOLE} Job submitted from host: <>",
@@ -71,7 +68,7 @@ def test_a_held_clients_reason_is_that_of_its_being_held(trial: Path) -> None:
     assert client_reasons(1) == ["client 0 never started: it was held: cannot open replicas.txt"]
 
 
-def test_who_found_no_slot_is_told_so_and_not_in_an_expression(trial: Path) -> None:
+def test_who_found_no_slot_is_told_so_and_not_in_an_expression(trial):
     why = "The job attribute PeriodicRemove expression 'JobStatus == 5 || (JobStatus == 1 && …)' evaluated to TRUE"
     add(
         trial,
@@ -82,7 +79,7 @@ def test_who_found_no_slot_is_told_so_and_not_in_an_expression(trial: Path) -> N
     assert client_reasons(1) == ["client 0 never started: it was removed: it found no slot in time"]
 
 
-def test_a_lost_workers_client_was_lost_and_not_removed(trial: Path) -> None:
+def test_a_lost_workers_client_was_lost_and_not_removed(trial):
     add(
         trial,
         f"000 (008.000.000) {WHOLE} Job submitted from host: <>",
@@ -94,7 +91,7 @@ def test_a_lost_workers_client_was_lost_and_not_removed(trial: Path) -> None:
     assert client_reasons(1) == ["client 0 lost: it was lost: its slot slot1_1@wn03 does not answer (Socket closed)"]
 
 
-def test_an_event_that_is_being_written_is_read_when_it_is_whole(trial: Path) -> None:
+def test_an_event_that_is_being_written_is_read_when_it_is_whole(trial):
     log = Cluster(trial / names.CLIENTS_LOG)
     with (trial / names.CLIENTS_LOG).open("a") as file:
         file.write(f"000 (009.000.000) {WHOLE} Job submi")

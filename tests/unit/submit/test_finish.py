@@ -1,10 +1,7 @@
 """The last step of a trial, run as DAGMan runs it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,7 @@ from tierbench.submit.trial import finish
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Path:
+def trial(tmp_path):
     """A trial of two clients, the first of which has read its file; no sampler to wait for."""
     scripts = tmp_path / names.SCRIPTS
     scripts.mkdir()
@@ -36,31 +33,31 @@ def trial(tmp_path: Path) -> Path:
     return trial
 
 
-def finished(trial: Path, dag_status: str = "0") -> int:
+def finished(trial, dag_status="0"):
     script = trial.parent.parent / names.SCRIPTS / names.FINISH
     # Without tierbench on the PATH, as on an access point that has none.
     command = [PYTHON, str(script), dag_status, "0"]
     return subprocess.run(command, cwd=trial, env={"PATH": "/usr/bin"}, capture_output=True, check=False).returncode
 
 
-def test_a_client_that_never_started_makes_the_trial_incomplete(trial: Path) -> None:
+def test_a_client_that_never_started_makes_the_trial_incomplete(trial):
     assert finished(trial) == 1
     outcome = json.loads((trial / "outcome.json").read_text())
     assert (outcome["state"], outcome["reasons"]) == ("incomplete", ["client 1 never started"])
 
 
-def test_all_clients_done_make_it_complete(trial: Path) -> None:
+def test_all_clients_done_make_it_complete(trial):
     (trial / "clients/1.jsonl").write_text('{"event": "end", "status": "ok", "message": ""}\n')
     assert finished(trial) == 0
 
 
-def test_a_trial_without_tables_says_how_they_are_made(trial: Path) -> None:
+def test_a_trial_without_tables_says_how_they_are_made(trial):
     run = trial.parent.parent
     assert f"`tierbench tables {run}`, where it is installed, makes them" in last_words(trial, "/usr/bin")
     assert "there is no tierbench on the PATH of" in (run / names.NO_TABLES).read_text()
 
 
-def test_a_tierbench_that_fails_is_told_of(trial: Path) -> None:
+def test_a_tierbench_that_fails_is_told_of(trial):
     broken = trial / "tierbench"
     broken.write_text("#!/bin/sh\nexit 2\n")
     broken.chmod(0o755)
@@ -71,36 +68,36 @@ def test_a_tierbench_that_fails_is_told_of(trial: Path) -> None:
     assert not (trial.parent.parent / names.NO_TABLES).exists()
 
 
-def last_words(trial: Path, path: str) -> str:
+def last_words(trial, path):
     script = trial.parent.parent / names.SCRIPTS / names.FINISH
     command = [PYTHON, str(script), "0", "0"]
     return subprocess.run(command, cwd=trial, env={"PATH": path}, capture_output=True, text=True, check=False).stdout
 
 
-def test_the_stop_file_is_not_empty_since_htcondor_25_delivers_no_empty_files(trial: Path) -> None:
+def test_the_stop_file_is_not_empty_since_htcondor_25_delivers_no_empty_files(trial):
     finished(trial)
     assert (trial / "stop").stat().st_size > 0
 
 
-def test_the_turn_is_passed_on_whatever_has_happened(trial: Path) -> None:
+def test_the_turn_is_passed_on_whatever_has_happened(trial):
     finished(trial)
     assert not (trial.parent.parent / names.LOCK_HOLDER).exists()
 
 
-def test_a_trial_that_is_removed_while_it_waits_for_its_turn_has_no_outcome(trial: Path) -> None:
+def test_a_trial_that_is_removed_while_it_waits_for_its_turn_has_no_outcome(trial):
     (trial / names.CLIENTS_LOG).unlink()
     assert finished(trial, finish.REMOVED) == 1
     assert not (trial / names.OUTCOME).exists()
 
 
-def test_a_trial_that_is_not_needed_is_skipped_and_no_failure(trial: Path) -> None:
+def test_a_trial_that_is_not_needed_is_skipped_and_no_failure(trial):
     (trial / names.NOT_NEEDED).touch()
     assert finished(trial) == 0
     assert json.loads((trial / names.OUTCOME).read_text())["state"] == "skipped"
 
 
 @pytest.mark.parametrize(("role", "status"), [("storage", 1), ("worker", 0)])
-def test_only_the_storages_samplers_make_a_trial_complete(trial: Path, role: str, status: int) -> None:
+def test_only_the_storages_samplers_make_a_trial_complete(trial, role, status):
     definition = json.loads((trial / names.TRIAL).read_text())
     sampler = {"host": "wn01.test", "role": role, "via": "pool"}
     (trial / names.TRIAL).write_text(json.dumps({**definition, "jobs": 1, "samplers": [sampler]}))

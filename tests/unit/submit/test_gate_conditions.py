@@ -1,13 +1,11 @@
 """Gate and stop where the site arranges a condition: the trial runs under it from go to end, or is called off."""
 
-from __future__ import annotations
-
 import json
 import time
 
 import pytest
 
-from tests.unit.gate_process import CLOSED_S, WHEN, Gate
+from tests.unit.gate_process import CLOSED_S, WHEN
 from tierbench import names
 
 RTT = {
@@ -17,19 +15,19 @@ RTT = {
 
 
 @pytest.fixture
-def arranged(trial: Gate) -> Gate:
+def arranged(trial):
     """A trial for which the WAN is to be 47 ms long."""
     trial.restart(conditions=[RTT])
     trial.open(wait=False)
     return trial
 
 
-def says(trial: Gate, event: str, **content: str) -> None:
+def says(trial, event, **content):
     with (trial.trial / names.ARRANGED / "wan-rtt.wan.jsonl").open("a") as file:
         file.write(json.dumps({"event": event, **content}) + "\n")
 
 
-def test_it_opens_when_the_condition_is_what_was_asked_for(arranged: Gate) -> None:
+def test_it_opens_when_the_condition_is_what_was_asked_for(arranged):
     time.sleep(CLOSED_S)
     assert not arranged.has(names.GO)
     says(arranged, "arranged", before="14", now="47.2")
@@ -43,14 +41,12 @@ def test_it_opens_when_the_condition_is_what_was_asked_for(arranged: Gate) -> No
         ("failed", {"message": "no such word"}, "wan-rtt on wan could not be arranged: no such word"),
     ],
 )
-def test_a_condition_that_did_not_take_calls_the_trial_off(
-    arranged: Gate, event: str, content: dict[str, str], why: str
-) -> None:
+def test_a_condition_that_did_not_take_calls_the_trial_off(arranged, event, content, why):
     says(arranged, event, **content)
     assert arranged.why == why
 
 
-def test_a_condition_that_is_undone_too_early_calls_the_trial_off(arranged: Gate) -> None:
+def test_a_condition_that_is_undone_too_early_calls_the_trial_off(arranged):
     says(arranged, "arranged", before="14", now="47")
     arranged.said()
     says(arranged, "restored", now="14")
@@ -64,7 +60,7 @@ def test_a_condition_that_is_undone_too_early_calls_the_trial_off(arranged: Gate
         f"005 (6.000.000) {WHEN} Job terminated.\n\t(0) Abnormal termination (signal 9)",
     ],
 )
-def test_a_condition_whose_job_ends_calls_the_trial_off(arranged: Gate, end: str) -> None:
+def test_a_condition_whose_job_ends_calls_the_trial_off(arranged, end):
     """Root's helper restores it then, and nobody is left to say so."""
     says(arranged, "arranged", before="14", now="47")
     arranged.said()
@@ -72,7 +68,7 @@ def test_a_condition_whose_job_ends_calls_the_trial_off(arranged: Gate, end: str
     assert arranged.why.startswith("the job that arranges wan-rtt on wan failed: it ")
 
 
-def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged: Gate) -> None:
+def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged):
     says(arranged, "arranged", before="14", now="47")
     arranged.said()
     arranged.says_end(0, 1)

@@ -1,12 +1,8 @@
 """The measurement lock of a run: lock.py, run as DAGMan runs it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -24,10 +20,10 @@ WAITING_S = 0.5  # who has not got the lock by then is waiting: one that may tak
 class Trials:
     """The trials of a run, with a DAGMan at work on each unless it is told to be gone."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run):
         self.run = run
-        self.waiting: list[subprocess.Popen[bytes]] = []
-        self.dagmans: list[subprocess.Popen[bytes]] = []
+        self.waiting = []
+        self.dagmans = []
         ship(run / names.SCRIPTS)
         before = ""
         for name in ("first", "second", "third"):
@@ -38,47 +34,47 @@ class Trials:
             self.start_dagman(name)
             before = name
 
-    def __enter__(self) -> Trials:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         for process in self.waiting + self.dagmans:
             process.kill()
             process.wait()
 
-    def start_dagman(self, name: str, pid: int | None = None) -> None:
+    def start_dagman(self, name, pid=None):
         """A process that works in the trial's directory, until it is told to be another one."""
         if pid is None:
             self.dagmans.append(subprocess.Popen(["sleep", "600"], cwd=self[name]))
             pid = self.dagmans[-1].pid
         (self[name] / "trial.dag.lock").write_text(f"PPID = 1\nPID = {pid}\n")
 
-    def __getitem__(self, name: str) -> Path:
+    def __getitem__(self, name):
         return self.run / names.TRIALS / name
 
-    def take(self, name: str, *more: str) -> subprocess.Popen[bytes]:
+    def take(self, name, *more):
         self.waiting.append(subprocess.Popen([PYTHON, self.script, "take", *more], cwd=self[name]))
         return self.waiting[-1]
 
-    def release(self, name: str) -> None:
+    def release(self, name):
         lock.release_lock(self[name])
 
     @property
-    def script(self) -> Path:
+    def script(self):
         return self.run / names.SCRIPTS / names.LOCK_SCRIPT
 
     @property
-    def holder(self) -> str:
+    def holder(self):
         return (self.run / names.LOCK_HOLDER).read_text()
 
 
 @pytest.fixture
-def trials(tmp_path: Path) -> Iterator[Trials]:
+def trials(tmp_path):
     with Trials(tmp_path) as trials:
         yield trials
 
 
-def waits(process: subprocess.Popen[bytes]) -> bool:
+def waits(process):
     try:
         process.wait(WAITING_S)
     except subprocess.TimeoutExpired:
@@ -86,17 +82,17 @@ def waits(process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def test_the_first_trial_takes_the_lock_at_once(trials: Trials) -> None:
+def test_the_first_trial_takes_the_lock_at_once(trials):
     assert trials.take("first").wait(PATIENCE_S) == 0
     assert trials.holder == "first"
 
 
-def test_a_trial_that_has_the_lock_has_the_folders_that_its_jobs_write_to(trials: Trials) -> None:
+def test_a_trial_that_has_the_lock_has_the_folders_that_its_jobs_write_to(trials):
     trials.take("first").wait(PATIENCE_S)
     assert {path.name for path in trials["first"].iterdir() if path.is_dir()} == set(names.FILLED)
 
 
-def test_a_trial_after_a_look_begins_when_those_before_have_been_looked_at(trials: Trials) -> None:
+def test_a_trial_after_a_look_begins_when_those_before_have_been_looked_at(trials):
     for number, name in enumerate(("first", "second"), 1):
         trials[name].rename(trials[name].with_name(f"{name}.r{number}"))
     second = trials["second.r2"]
@@ -110,15 +106,15 @@ def test_a_trial_after_a_look_begins_when_those_before_have_been_looked_at(trial
     assert waiting.wait(PATIENCE_S) == 0
 
 
-def test_a_script_that_wakes_dagman_ends_when_a_second_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_script_that_wakes_dagman_ends_when_a_second_begins(monkeypatch, tmp_path):
     monkeypatch.setattr(lock.time, "time", lambda: 1000.25)
-    slept: list[float] = []
+    slept = []
     monkeypatch.setattr(lock.time, "sleep", slept.append)
     lock.wait_for(["waking"], tmp_path, Mock())
     assert [1000.25 + seconds for seconds in slept] == [pytest.approx(1001 + lock.SECOND_BEGUN)]
 
 
-def test_clients_without_a_gate_wait_for_the_samplers(trials: Trials) -> None:
+def test_clients_without_a_gate_wait_for_the_samplers(trials):
     (trials["first"] / names.TRIAL).write_text(
         '{"jobs": 1, "limits": {}, "samplers": [{"host": "oss", "role": "storage", "via": "pool"}]}'
     )
@@ -129,14 +125,14 @@ def test_clients_without_a_gate_wait_for_the_samplers(trials: Trials) -> None:
     assert clients.wait(PATIENCE_S) == 0
 
 
-def test_clients_that_might_take_every_slot_wait_until_flush_and_samplers_have_theirs(trials: Trials) -> None:
+def test_clients_that_might_take_every_slot_wait_until_flush_and_samplers_have_theirs(trials):
     (trials["first"] / names.TRIAL).write_text(
         '{"jobs": 1, "limits": {}, "samplers": [{"host": "wn1", "role": "worker", "via": "pool"}],'
         ' "flush": {"hosts": ["wn1", "wn2"]}}'
     )
     clients = trials.take("first", "slots")
 
-    def tell(log: str, *events: tuple[str, int]) -> None:
+    def tell(log, *events):
         with (trials["first"] / log).open("a") as file:
             file.write("".join(f"{kind} (7.{job}.0) 2026-01-31 10:00:00 event\n...\n" for kind, job in events))
 
@@ -148,11 +144,11 @@ def test_clients_that_might_take_every_slot_wait_until_flush_and_samplers_have_t
     assert clients.wait(PATIENCE_S) == 0
 
 
-def test_all_nodes_of_a_trial_have_its_lock(trials: Trials) -> None:
+def test_all_nodes_of_a_trial_have_its_lock(trials):
     assert [trials.take("first").wait(PATIENCE_S) for _ in range(3)] == [0, 0, 0]
 
 
-def test_the_second_waits_until_the_first_releases_the_lock(trials: Trials) -> None:
+def test_the_second_waits_until_the_first_releases_the_lock(trials):
     trials.take("first").wait(PATIENCE_S)
     second = trials.take("second")
     assert waits(second)
@@ -161,18 +157,16 @@ def test_the_second_waits_until_the_first_releases_the_lock(trials: Trials) -> N
     assert trials.holder == "second"
 
 
-def test_the_second_lets_the_first_go_first(trials: Trials) -> None:
+def test_the_second_lets_the_first_go_first(trials):
     assert waits(trials.take("second"))
 
 
-def test_a_trial_that_has_failed_is_not_waited_for(trials: Trials) -> None:
+def test_a_trial_that_has_failed_is_not_waited_for(trials):
     (trials["first"] / names.OUTCOME).touch()
     assert trials.take("second").wait(PATIENCE_S) == 0
 
 
-def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(
-    trials: Trials, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(trials, monkeypatch):
     (trials["first"] / "trial.dag.lock").unlink()
     clock = Monotonic()
     monkeypatch.setattr(lock, "time", Mock(wraps=time, monotonic=clock))
@@ -184,7 +178,7 @@ def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(
     assert second.is_next()
 
 
-def test_of_two_dags_at_once_only_one_trial_has_the_lock(trials: Trials) -> None:
+def test_of_two_dags_at_once_only_one_trial_has_the_lock(trials):
     for name in ("first", "second"):
         (trials[name] / names.AFTER).write_text("")
     waiting = {name: trials.take(name) for name in ("first", "second")}
@@ -192,7 +186,7 @@ def test_of_two_dags_at_once_only_one_trial_has_the_lock(trials: Trials) -> None
     assert waits(waiting["first" if trials.holder == "second" else "second"])
 
 
-def test_a_lock_whose_trial_is_gone_for_good_is_free(trials: Trials) -> None:
+def test_a_lock_whose_trial_is_gone_for_good_is_free(trials):
     trials.take("first").wait(PATIENCE_S)
     (trials["first"] / "trial.dag.lock").unlink()
     (trials["first"] / names.OUTCOME).touch()
@@ -200,20 +194,20 @@ def test_a_lock_whose_trial_is_gone_for_good_is_free(trials: Trials) -> None:
     assert trials.holder == "second"
 
 
-def test_a_trial_that_is_not_needed_releases_the_lock_and_runs_no_node(trials: Trials) -> None:
+def test_a_trial_that_is_not_needed_releases_the_lock_and_runs_no_node(trials):
     (trials["first"] / names.NOT_NEEDED).touch()
     assert [trials.take("first").wait(PATIENCE_S) for _ in range(2)] == [1, 1]
     assert trials.take("second").wait(PATIENCE_S) == 0
 
 
-def test_only_who_has_the_lock_releases_it(trials: Trials) -> None:
+def test_only_who_has_the_lock_releases_it(trials):
     trials.take("first").wait(PATIENCE_S)
     trials.release("second")
     assert trials.holder == "first"
     assert not (trials["second"] / names.SERVED).exists()
 
 
-def test_a_dagman_that_died_does_not_keep_the_lock(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dagman_that_died_does_not_keep_the_lock(trials, monkeypatch):
     trials.take("first").wait(PATIENCE_S)
     trials.start_dagman("first", pid=DEAD)
     (trials["second"] / names.AFTER).write_text("")
@@ -225,20 +219,18 @@ def test_a_dagman_that_died_does_not_keep_the_lock(trials: Trials, monkeypatch: 
     assert second.acquire()
 
 
-def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(
-    trials: Trials, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(trials, monkeypatch):
     limited(trials, "first", "second")
     first, second = (lock.MeasurementLock(trials[name]) for name in ("first", "second"))
 
-    def is_taken_by_another(_: Path) -> bool:
+    def is_taken_by_another(_):
         if not (trials["second"] / names.BEGUN).exists():
             make_old(trials)
             assert second.acquire()
             assert second.begin()
         return True
 
-    def the_other_ends(_: float) -> None:
+    def the_other_ends(_):
         assert not (trials["first"] / names.BEGUN).exists()
         second.release()
 
@@ -249,7 +241,7 @@ def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(
     assert trials.holder == "first"
 
 
-def test_the_time_that_a_trial_may_keep_the_lock_counts_from_its_beginning(trials: Trials) -> None:
+def test_the_time_that_a_trial_may_keep_the_lock_counts_from_its_beginning(trials):
     limited(trials, "first", "second")
     first, second = (lock.MeasurementLock(trials[name]) for name in ("first", "second"))
     assert first.acquire()
@@ -261,19 +253,19 @@ def test_the_time_that_a_trial_may_keep_the_lock_counts_from_its_beginning(trial
     assert second.acquire()
 
 
-def limited(trials: Trials, *several: str) -> None:
+def limited(trials, *several):
     """Trials of several DAGs, which may keep the lock for a limited time."""
     for name in several:
         (trials[name] / names.TRIAL).write_text('{"jobs": 1, "limits": {"turn_s": 600}, "samplers": []}')
         (trials[name] / names.AFTER).write_text("")
 
 
-def make_old(trials: Trials) -> None:
+def make_old(trials):
     """As if the lock had been taken an hour ago."""
     os.utime(trials.run / names.LOCK_HOLDER, (time.time() - 3600,) * 2)
 
 
-def test_releasing_it_twice_is_releasing_it(trials: Trials) -> None:
+def test_releasing_it_twice_is_releasing_it(trials):
     trials.take("first").wait(PATIENCE_S)
     trials.release("first")
     trials.take("second").wait(PATIENCE_S)
@@ -281,7 +273,7 @@ def test_releasing_it_twice_is_releasing_it(trials: Trials) -> None:
     assert trials.holder == "second"
 
 
-def test_nothing_is_left_of_the_lock(trials: Trials) -> None:
+def test_nothing_is_left_of_the_lock(trials):
     trials.take("first").wait(PATIENCE_S)
     trials.release("first")
     assert not (trials.run / names.LOCK_HOLDER).exists()
@@ -298,7 +290,7 @@ def test_nothing_is_left_of_the_lock(trials: Trials) -> None:
     }
 
 
-def test_elsewhere_than_in_a_trial_it_says_so(tmp_path: Path) -> None:
+def test_elsewhere_than_in_a_trial_it_says_so(tmp_path):
     ship(tmp_path / names.SCRIPTS)
     command = [PYTHON, tmp_path / names.SCRIPTS / names.LOCK_SCRIPT, "take"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -308,5 +300,5 @@ def test_elsewhere_than_in_a_trial_it_says_so(tmp_path: Path) -> None:
 class Monotonic:
     now = 1000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now

@@ -1,10 +1,7 @@
 """A trial before each try: reset_trial.py, run as DAGMan runs it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +19,7 @@ from tierbench.trials import ALREADY_COMPLETE
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     site, quick = find_site("testbed"), find_experiment("quick")
     directory = tmp_path_factory.mktemp("runs") / "quick"
     write_run(expand(site, quick, POOL), site, quick, directory)
@@ -30,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def tried(run: Path, tmp_path: Path) -> Path:
+def tried(run, tmp_path):
     """A trial's directory after a try."""
     directory = tmp_path / "run/trials/trial"
     directory.parent.mkdir(parents=True)
@@ -44,78 +41,78 @@ def tried(run: Path, tmp_path: Path) -> Path:
     return directory
 
 
-def reset(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def reset(directory, *arguments):
     script = directory.parent.parent / names.SCRIPTS / names.RESET_TRIAL
     return subprocess.run([PYTHON, script, *arguments], cwd=directory, capture_output=True, text=True, check=False)
 
 
-def test_a_trial_is_made_as_it_was_written(tried: Path) -> None:
+def test_a_trial_is_made_as_it_was_written(tried):
     assert reset(tried).returncode == 0
     assert {path.name for path in tried.iterdir()} == {*names.WRITTEN, names.TRIES, names.AFTER}
 
 
-def test_what_an_earlier_try_has_measured_is_kept(tried: Path) -> None:
+def test_what_an_earlier_try_has_measured_is_kept(tried):
     reset(tried)
     assert (tried / names.TRIES / "1" / names.client_output(0)).read_text() == "{}"
 
 
-def test_every_try_has_a_folder_of_its_own(tried: Path) -> None:
+def test_every_try_has_a_folder_of_its_own(tried):
     reset(tried)
     (tried / names.OUTCOME).write_text("{}")
     reset(tried)
     assert {path.name for path in (tried / names.TRIES).iterdir()} == {"1", "2"}
 
 
-def test_a_trial_that_is_not_needed_gets_no_dag_of_its_own(tried: Path) -> None:
+def test_a_trial_that_is_not_needed_gets_no_dag_of_its_own(tried):
     (tried / names.NOT_NEEDED).touch()
     assert reset(tried, "0", "1").returncode == 3
     assert json.loads((tried / names.OUTCOME).read_text())["state"] == "skipped"
 
 
-def test_a_trial_that_has_not_run_stays_as_it_is(tried: Path) -> None:
+def test_a_trial_that_has_not_run_stays_as_it_is(tried):
     reset(tried)
     before = sorted(str(path) for path in tried.rglob("*"))
     reset(tried)
     assert sorted(str(path) for path in tried.rglob("*")) == before
 
 
-def test_a_trial_that_a_dagman_runs_is_left_alone(tried: Path) -> None:
+def test_a_trial_that_a_dagman_runs_is_left_alone(tried):
     with dagman_at_work(tried):
         assert reset(tried).returncode == 1
     assert (tried / names.client_output(0)).exists()
 
 
-def test_a_trial_whose_dagmans_number_is_another_process_now_is_reset(tried: Path) -> None:
+def test_a_trial_whose_dagmans_number_is_another_process_now_is_reset(tried):
     with dagman_at_work(tried, begun=1):
         assert reset(tried).returncode == 0
 
 
-def test_a_copy_of_a_trial_at_work_is_reset(tried: Path, tmp_path: Path) -> None:
+def test_a_copy_of_a_trial_at_work_is_reset(tried, tmp_path):
     with dagman_at_work(tried):
         copy = tmp_path / "copy"
         subprocess.run(["cp", "-r", tmp_path / "run", copy], check=True)
         assert reset(copy / tried.relative_to(tmp_path / "run")).returncode == 0
 
 
-def test_a_trial_that_is_complete_is_not_done_again_by_another_dag(tried: Path) -> None:
+def test_a_trial_that_is_complete_is_not_done_again_by_another_dag(tried):
     (tried / names.OUTCOME).write_text('{"state": "complete"}')
     assert reset(tried, "0", "1").returncode == ALREADY_COMPLETE
     assert (tried / names.client_output(0)).exists()
 
 
-def test_by_hand_a_complete_trial_can_be_done_again(tried: Path) -> None:
+def test_by_hand_a_complete_trial_can_be_done_again(tried):
     (tried / names.OUTCOME).write_text('{"state": "complete"}')
     assert reset(tried).returncode == 0
     assert not (tried / names.OUTCOME).exists()
 
 
-def test_a_trial_knows_which_try_it_is(tried: Path) -> None:
+def test_a_trial_knows_which_try_it_is(tried):
     reset(tried, "1", "2", "another")
     attempt = json.loads((tried / names.ATTEMPT).read_text())
     assert (attempt["retry"], attempt["retries"], (tried / names.AFTER).read_text()) == (1, 2, "another")
 
 
-def test_a_dag_waits_for_a_trial_that_another_dag_has_and_takes_its_outcome(tried: Path) -> None:
+def test_a_dag_waits_for_a_trial_that_another_dag_has_and_takes_its_outcome(tried):
     """The other DAG's DAGMan has it from its script before the trial until its outcome, also before its own begins."""
     command = [PYTHON, str(tried.parent.parent / names.SCRIPTS / names.RESET_TRIAL), "0", "1"]
     held = subprocess.Popen(  # a DAGMan, whose script has run and which goes on
@@ -133,14 +130,14 @@ def test_a_dag_waits_for_a_trial_that_another_dag_has_and_takes_its_outcome(trie
         held.communicate(b"\n")
 
 
-def test_a_trial_that_another_dag_has_given_up_is_tried(tried: Path) -> None:
+def test_a_trial_that_another_dag_has_given_up_is_tried(tried):
     reset(tried, "0", "1")  # by this process, which lives on
     (tried / names.OUTCOME).write_text('{"state": "incomplete", "again": false}')
     assert dagman.claim(tried, 1, given_up=True)
 
 
 @contextmanager
-def dagman_at_work(trial: Path, begun: int | None = None) -> Iterator[None]:
+def dagman_at_work(trial, begun=None):
     """A process that works in a trial's directory, and its lock file."""
     with subprocess.Popen(["sleep", "60"], cwd=trial) as process:
         stat = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -152,20 +149,20 @@ def dagman_at_work(trial: Path, begun: int | None = None) -> Iterator[None]:
             process.kill()
 
 
-def test_no_other_directory_is_tidied(tmp_path: Path) -> None:
+def test_no_other_directory_is_tidied(tmp_path):
     (tmp_path / "thesis.tex").touch()
     assert reset(tmp_path).returncode == 2
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_an_earlier_trys_turn_is_given_up(tried: Path) -> None:
+def test_an_earlier_trys_turn_is_given_up(tried):
     turn = tried.parent.parent / names.LOCK_HOLDER
     turn.write_text(tried.name)
     reset(tried)
     assert not turn.exists()
 
 
-def test_another_trials_turn_is_left_alone(tried: Path) -> None:
+def test_another_trials_turn_is_left_alone(tried):
     turn = tried.parent.parent / names.LOCK_HOLDER
     turn.write_text("another")
     reset(tried)

@@ -1,14 +1,10 @@
 """Repetitions that are spared as enough is known, but for what a trial at work shows; scripts as DAGMan runs them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +22,7 @@ WITHOUT = "/usr/bin:/bin"
 class Batch:
     """Six repetitions of one batch, of which three are measured and close, and a fourth has begun."""
 
-    def __init__(self, run: Path, fourth_mbps: float, counted: int) -> None:
+    def __init__(self, run, fourth_mbps, counted):
         ship(run / names.SCRIPTS)
         self.run, self.processes = run, list[subprocess.Popen[bytes]]()
         planned = []
@@ -49,29 +45,29 @@ class Batch:
         rule = {"within_pct": 5.0, "at_least": 3, "at_most": 6}
         (run / names.EXPERIMENT).write_text(json.dumps({"repeats": rule}))
 
-    def __getitem__(self, repeat: int) -> Path:
+    def __getitem__(self, repeat):
         return self.run / names.trial_directory(f"lan-xrootd.root.x004.r{repeat}")
 
-    def start(self, *command: str, cwd: Path, path: str = WITH_TIERBENCH) -> subprocess.Popen[bytes]:
+    def start(self, *command, cwd, path=WITH_TIERBENCH):
         self.processes.append(subprocess.Popen(command, cwd=cwd, env={**os.environ, "PATH": path}))
         return self.processes[-1]
 
-    def finish(self, repeat: int, path: str = WITH_TIERBENCH) -> None:
+    def finish(self, repeat, path=WITH_TIERBENCH):
         script = str(self.run / names.SCRIPTS / names.FINISH)
         assert self.start(PYTHON, script, "0", "0", cwd=self[repeat], path=path).wait(PATIENCE_S) == 0
 
-    def take(self, repeat: int) -> subprocess.Popen[bytes]:
+    def take(self, repeat):
         return self.start(PYTHON, str(self.run / names.SCRIPTS / names.LOCK_SCRIPT), "take", cwd=self[repeat])
 
-    def marked(self) -> list[int]:
+    def marked(self):
         return [repeat for repeat in range(1, 7) if (self[repeat] / names.NOT_NEEDED).exists()]
 
 
 @pytest.fixture
-def batch(tmp_path: Path) -> Iterator[Callable[[float, int], Batch]]:
-    made: list[Batch] = []
+def batch(tmp_path):
+    made = []
 
-    def batch(fourth_mbps: float, counted: int) -> Batch:
+    def batch(fourth_mbps, counted):
         made.append(Batch(tmp_path, fourth_mbps, counted))
         return made[-1]
 
@@ -81,7 +77,7 @@ def batch(tmp_path: Path) -> Iterator[Callable[[float, int], Batch]]:
         process.wait()
 
 
-def test_a_trial_at_work_counts_before_others_are_skipped(batch: Callable[[float, int], Batch]) -> None:
+def test_a_trial_at_work_counts_before_others_are_skipped(batch):
     """Three close ones seem to be enough, until the fourth, which has begun meanwhile, lies far from them."""
     trials = batch(700.0, 2)
     trials.finish(3)
@@ -94,7 +90,7 @@ def test_a_trial_at_work_counts_before_others_are_skipped(batch: Callable[[float
     assert trials.marked() == []
 
 
-def test_one_that_bears_them_out_has_the_others_skipped(batch: Callable[[float, int], Batch]) -> None:
+def test_one_that_bears_them_out_has_the_others_skipped(batch):
     trials = batch(400.0, 3)
     for repeat in (5, 6):
         (trials[repeat] / names.NOT_NEEDED).touch()
@@ -105,14 +101,14 @@ def test_one_that_bears_them_out_has_the_others_skipped(batch: Callable[[float, 
     assert trials.marked() == [5, 6]
 
 
-def test_one_whose_dagman_is_gone_is_not_waited_for(batch: Callable[[float, int], Batch]) -> None:
+def test_one_whose_dagman_is_gone_is_not_waited_for(batch):
     trials = batch(400.0, 3)
     (trials[5] / names.NOT_NEEDED).touch()
     (trials[4] / names.DAGMAN_LOCK).unlink()
     assert trials.take(5).wait(PATIENCE_S) == 1
 
 
-def test_without_tierbench_each_is_run(batch: Callable[[float, int], Batch]) -> None:
+def test_without_tierbench_each_is_run(batch):
     trials = batch(400.0, 3)
     trials.finish(4, path=WITHOUT)
     assert trials.marked() == []
@@ -120,9 +116,7 @@ def test_without_tierbench_each_is_run(batch: Callable[[float, int], Batch]) -> 
     assert trials.take(5).wait(PATIENCE_S) == 0
 
 
-def test_trials_find_the_command_that_submits_them_though_no_path_leads_there(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_trials_find_the_command_that_submits_them_though_no_path_leads_there(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", WITHOUT)
     assert not shutil.which("tierbench")
     with pytest.raises(pool.PoolError):  # there is no pool here

@@ -1,7 +1,5 @@
 """What those who watch a trial share: its storage's stillness, and files that several of them write."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 from pathlib import Path
@@ -27,7 +25,7 @@ MB = 10**6
         ([100, 200, 0, 0], 2),
     ],
 )
-def test_counters_that_fall_are_no_stillness(course: list[int], still_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counters_that_fall_are_no_stillness(course, still_s, monkeypatch):
     clock = Mock(return_value=0.0)
     monkeypatch.setattr(trial_monitor, "time", Mock(wraps=trial_monitor.time, monotonic=clock))
     moving = Moving(["oss.uf.test"], OF_INTERFACES)
@@ -38,11 +36,11 @@ def test_counters_that_fall_are_no_stillness(course: list[int], still_s: int, mo
     assert moving.still_s() == still_s
 
 
-def test_time_that_reading_the_samples_takes_is_no_stillness(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_that_reading_the_samples_takes_is_no_stillness(monkeypatch):
     clock = Mock(return_value=0.0)
     monkeypatch.setattr(trial_monitor, "time", Mock(wraps=trial_monitor.time, monotonic=clock))
 
-    def read_for_a_minute(*_: object) -> list[dict[str, int]]:
+    def read_for_a_minute(*_):
         clock.return_value += 60
         return []
 
@@ -54,14 +52,12 @@ def test_time_that_reading_the_samples_takes_is_no_stillness(monkeypatch: pytest
     assert moving.still_s() == 1
 
 
-def write_often(number: int) -> None:
+def write_often(number):
     for _ in range(OFTEN):
         replace("waiting-for.json", json.dumps([number] * 100))
 
 
-def test_the_gate_and_who_stops_the_trial_may_write_the_same_file_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_gate_and_who_stops_the_trial_may_write_the_same_file_at_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spawn = multiprocessing.get_context("spawn")
     writers = [spawn.Process(target=write_often, args=(number,)) for number in range(2)]

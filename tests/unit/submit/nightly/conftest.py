@@ -1,22 +1,17 @@
 """A nightly named quick, a webhook that receives, and what the history says has changed."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 
 import pytest
 
-from tests.unit.night_of_quick import NOW, Define
-from tests.unit.webhook_receiver import Receiver, receiving
+from tests.unit.night_of_quick import NOW
+from tests.unit.webhook_receiver import receiving
 from tierbench.submit.nightly import finish_night, messages
 from tierbench.submit.nightly.definition import Nightly, Terms
-from tierbench.submit.nightly.record import Change
 
 
 @pytest.fixture(autouse=True)
-def _alone_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _alone_here(monkeypatch, tmp_path):
     """Nights and their history lie in a folder of the test's own."""
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / "nights"))
@@ -26,28 +21,28 @@ def _alone_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def define(tmp_path: Path) -> Define:
+def define(tmp_path):
     """Defines a nightly of two days ago, at 02:30 unless told otherwise."""
 
-    def define(since: datetime = NOW - timedelta(days=2), **terms: object) -> Nightly:
+    def define(since=NOW - timedelta(days=2), **terms):
         nightly = Nightly(tmp_path / "nights" / "quick")
         nightly.directory.mkdir(parents=True)
         asked = {"site": "testbed", "at": "02:30", "days": "", "by": "condor", "control": "", **terms}
-        nightly.change(Terms(**asked, since_wall_s=since.timestamp()))  # type: ignore[arg-type]
+        nightly.change(Terms(**asked, since_wall_s=since.timestamp()))
         return nightly
 
     return define
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
+def receiver():
     with receiving() as receiver:
         yield receiver
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Change]:
+def found(monkeypatch):
     """What the history says has changed."""
-    those: list[Change] = []
+    those = []
     monkeypatch.setattr(finish_night, "changes", lambda _: those)
     return those

@@ -1,7 +1,5 @@
 """What begins nights, and what becomes of them: one record each and at most one message, whatever goes wrong."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import os
@@ -10,14 +8,12 @@ import sqlite3
 import subprocess
 import time
 from datetime import timedelta
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.night_of_quick import LAST, NOW, SHAPE, Define, close, fails, measured, silent
+from tests.unit.night_of_quick import LAST, NOW, SHAPE, close, fails, measured, silent
 from tests.unit.synthetic_report import write_run
-from tests.unit.webhook_receiver import Receiver
 from tierbench import names
 from tierbench.dags.graphs import NOTHING_TO_DO
 from tierbench.errors import BusyError
@@ -37,11 +33,11 @@ LATE, LATE_WHY = "direct.root.x008.r1", ("SUSPECT", "the sampler was late")
     [(1, "", ""), (13, "", "more than 12 h"), (1, "the flush on vmuf found no slot in time", "the flush on vmuf")],
 )
 def test_a_night_of_which_nothing_is_to_be_expected_begins_no_further_repetition(
-    define: Define, monkeypatch: pytest.MonkeyPatch, hours: int, hopeless: str, why: str
-) -> None:
+    define, monkeypatch, hours, hopeless, why
+):
     nightly = define()
     night = measured(nightly, outcome="running", begun_wall_s=time.time() - 3600 * hours)
-    looked: list[str] = []
+    looked = []
     monkeypatch.setattr(finish_night, "Run", lambda _: Mock(trials=list))
     monkeypatch.setattr(finish_night, "from_json", Mock())
     monkeypatch.setattr(finish_night, "hopeless", lambda _: hopeless)
@@ -54,7 +50,7 @@ def test_a_night_of_which_nothing_is_to_be_expected_begins_no_further_repetition
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze here")
-def test_systemd_accepts_the_units(define: Define, tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(define, tmp_path):
     nightly = define(by="systemd")
     nightly.starter.write_text("#!/bin/sh\n")
     nightly.starter.chmod(0o755)
@@ -65,7 +61,7 @@ def test_systemd_accepts_the_units(define: Define, tmp_path: Path) -> None:
     assert "Persistent=true" in (tmp_path / "units/tierbench-nightly-quick.timer").read_text()
 
 
-def test_nights_that_nothing_began_are_on_record_as_missed_once(define: Define) -> None:
+def test_nights_that_nothing_began_are_on_record_as_missed_once(define):
     nightly = define()
     new = record.record_missed(nightly, NOW)
     assert [(night.label, night.outcome) for night in new] == [
@@ -75,7 +71,7 @@ def test_nights_that_nothing_began_are_on_record_as_missed_once(define: Define) 
     assert record.record_missed(nightly, NOW) == []
 
 
-def test_a_gap_is_in_the_history_as_soon_as_a_night_is_measured(define: Define) -> None:
+def test_a_gap_is_in_the_history_as_soon_as_a_night_is_measured(define):
     nightly = define()
     record.record_missed(nightly, LAST)
     close(nightly, measured(nightly))
@@ -83,13 +79,11 @@ def test_a_gap_is_in_the_history_as_soon_as_a_night_is_measured(define: Define) 
         assert [night.outcome for night in chronicle(history, "quick").nights] == ["missed", "measured"]
 
 
-def test_no_night_is_expected_while_it_is_paused(define: Define) -> None:
+def test_no_night_is_expected_while_it_is_paused(define):
     assert record.record_missed(define(paused=True), NOW) == []
 
 
-def test_a_night_begins_once_though_the_scheduler_means_it_twice(
-    define: Define, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_night_begins_once_though_the_scheduler_means_it_twice(define, monkeypatch):
     nightly = define(patience_s=0.0)
     monkeypatch.setattr(start_night, "prepare", fails("the storage cannot be reached"))
     began = [start_night.start(nightly, False, silent) for _ in range(2)]
@@ -97,7 +91,7 @@ def test_a_night_begins_once_though_the_scheduler_means_it_twice(
     assert len([night for night in record.nights(nightly) if night.outcome == "failed"]) == 1
 
 
-def test_two_begin_nights_in_turn_and_who_dies_keeps_no_lock(define: Define) -> None:
+def test_two_begin_nights_in_turn_and_who_dies_keeps_no_lock(define):
     nightly = define()
     held = subprocess.Popen(
         ["flock", str(nightly.directory / names.NIGHTLY_LOCK), "sh", "-c", "echo held; exec sleep 60"],
@@ -113,9 +107,7 @@ def test_two_begin_nights_in_turn_and_who_dies_keeps_no_lock(define: Define) -> 
         pass
 
 
-def test_the_night_before_still_at_work_is_a_record_and_no_second_night(
-    define: Define, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_night_before_still_at_work_is_a_record_and_no_second_night(define, monkeypatch):
     nightly = define()
     record.write(nightly, Night((LAST - timedelta(days=1)).timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster == 7)
@@ -134,8 +126,8 @@ def test_the_night_before_still_at_work_is_a_record_and_no_second_night(
     ],
 )
 def test_no_night_begins_while_another_nightly_measures_at_its_site(
-    define: Define, monkeypatch: pytest.MonkeyPatch, site: str, cluster: int | None, queued: bool, outcome: str
-) -> None:
+    define, monkeypatch, site, cluster, queued, outcome
+):
     nightly = define(patience_s=0.0)
     other = Nightly(nightly.directory.with_name("other"))
     other.directory.mkdir()
@@ -149,16 +141,16 @@ def test_no_night_begins_while_another_nightly_measures_at_its_site(
     assert outcome == "running" or "the nightly other measures at the same site" in night.reason
 
 
-def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define: Define, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define, monkeypatch):
     nightly = define()
-    monkeypatch.setattr(locked.__wrapped__, "__defaults__", (0.0,))  # type: ignore[attr-defined]
+    monkeypatch.setattr(locked.__wrapped__, "__defaults__", (0.0,))
     with locked(nightly.directory):
         night = start_night.start(nightly, False, silent)
     assert night and night.outcome == "still-running"
     assert "another `tierbench nightly`" in night.sentences[0]
 
 
-def test_who_looks_while_a_night_begins_does_not_take_it_for_dead(define: Define) -> None:
+def test_who_looks_while_a_night_begins_does_not_take_it_for_dead(define):
     nightly = define()
     night = record.write(nightly, Night(LAST.timestamp(), "running"))  # not submitted yet
     with locked(nightly.directory):
@@ -166,22 +158,18 @@ def test_who_looks_while_a_night_begins_does_not_take_it_for_dead(define: Define
     assert record.read(record.folder(nightly, night)).outcome == "running"
 
 
-def test_a_night_without_room_for_its_record_is_told_all_the_same(
-    define: Define, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
-) -> None:
+def test_a_night_without_room_for_its_record_is_told_all_the_same(define, monkeypatch, receiver):
     nightly = define(webhook=receiver.url)
     monkeypatch.setattr(record, "write", _full)
     start_night.start(nightly, False, silent)
     assert "No space left on device" in str(receiver.bodies[0]["text"])
 
 
-def _full(*_: object) -> None:
+def _full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(
-    define: Define, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(define, monkeypatch):
     nightly = define()
     record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda _: False)
@@ -190,12 +178,10 @@ def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(
     assert (night.outcome, night.reason.split(" before")[0]) == ("failed", "its DAG was gone from the queue")
 
 
-def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(
-    define: Define, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(define, monkeypatch):
     """As that of DAGMan 23.9.6 does when the scheduler was killed while it was at work."""
     nightly = define()
-    removed: list[int] = []
+    removed = []
     monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster not in removed)
     monkeypatch.setattr(pool, "forget", removed.append)
     measured(nightly, run=False, cluster=7, deliveries={"nobody": ""})
@@ -204,9 +190,7 @@ def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(
     assert removed == [7]
 
 
-def test_a_pool_that_is_down_is_one_record_and_one_message(
-    define: Define, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
-) -> None:
+def test_a_pool_that_is_down_is_one_record_and_one_message(define, monkeypatch, receiver):
     nightly = define(webhook=receiver.url, patience_s=0.0)
     monkeypatch.setattr(start_night, "prepare", fails("cannot ask the pool for its slots: no collector"))
     start_night.start(nightly, False, silent)
@@ -216,9 +200,7 @@ def test_a_pool_that_is_down_is_one_record_and_one_message(
     assert "cannot ask the pool for its slots" in str(body["text"])
 
 
-def test_a_night_without_a_valid_trial_has_failed_for_the_reason_that_most_of_them_give(
-    define: Define, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
-) -> None:
+def test_a_night_without_a_valid_trial_has_failed_for_the_reason_that_most_of_them_give(define, monkeypatch, receiver):
     nightly = define(webhook=receiver.url, since=LAST - timedelta(minutes=1))
     monkeypatch.setattr(finish_night, "_make_tables", lambda *_: None)  # they are there
     night = record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
@@ -236,9 +218,7 @@ def test_a_night_without_a_valid_trial_has_failed_for_the_reason_that_most_of_th
     assert (body["state"], why in str(body["text"])) == ("UNKNOWN", True)
 
 
-def test_a_night_whose_keytab_was_gone_in_the_middle_says_so_in_its_message(
-    define: Define, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
-) -> None:
+def test_a_night_whose_keytab_was_gone_in_the_middle_says_so_in_its_message(define, monkeypatch, receiver):
     nightly = define(webhook=receiver.url, since=LAST - timedelta(minutes=1))
     monkeypatch.setattr(finish_night, "_make_tables", lambda *_: None)  # they are there
     night = record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
@@ -252,7 +232,7 @@ def test_a_night_whose_keytab_was_gone_in_the_middle_says_so_in_its_message(
     assert (body["state"], f"is not whole: 2 of 6 trials are VALID: {why}" in str(body["text"])) == ("WARNING", True)
 
 
-def test_a_damaged_record_of_a_night_is_told_and_hides_no_other(define: Define) -> None:
+def test_a_damaged_record_of_a_night_is_told_and_hides_no_other(define):
     nightly = define()
     good, bad = measured(nightly, run=False), measured(nightly, LAST - timedelta(days=1), run=False)
     (record.folder(nightly, bad) / names.NIGHT_RECORD).write_text("{")
@@ -261,9 +241,7 @@ def test_a_damaged_record_of_a_night_is_told_and_hides_no_other(define: Define) 
     assert "damaged" in first.reason
 
 
-def test_a_damaged_history_is_told_of_once_and_the_night_is_kept(
-    define: Define, receiver: Receiver, tmp_path: Path
-) -> None:
+def test_a_damaged_history_is_told_of_once_and_the_night_is_kept(define, receiver, tmp_path):
     nightly = define(webhook=receiver.url)
     (tmp_path / "history.sqlite").write_bytes(b"this is no database" * 100)
     night = close(nightly, measured(nightly))
@@ -273,9 +251,7 @@ def test_a_damaged_history_is_told_of_once_and_the_night_is_kept(
     assert len(receiver.bodies) == 1
 
 
-def test_a_locked_history_is_waited_for_and_then_told(
-    define: Define, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_history_is_waited_for_and_then_told(define, receiver, tmp_path, monkeypatch):
     nightly = define(webhook=receiver.url)
     History().database.close()
     monkeypatch.setattr(History.__init__, "__defaults__", (None, 0.1))

@@ -1,19 +1,15 @@
 """Who is told of a night, of what, and once: by mail and by webhook, whatever becomes of either."""
 
-from __future__ import annotations
-
 import dataclasses
 import socket
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import htcondor2
 import pytest
 
-from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, Define, close, fails, measured
-from tests.unit.webhook_receiver import Receiver
+from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, close, fails, measured
 from tierbench import names
 from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.database import messages as messages_of
@@ -25,18 +21,18 @@ from tierbench.submit.nightly.record import Change, Night
 
 
 @pytest.fixture
-def silence() -> Iterator[str]:
+def silence():
     """A webhook that takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/"
 
 
 @pytest.fixture
-def smtp(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def smtp(monkeypatch):
     """A mail server that HTCondor's configuration names, and the lines that were said to it."""
-    lines: list[str] = []
+    lines = []
 
-    def serve(server: socket.socket) -> None:
+    def serve(server):
         try:
             connection, _ = server.accept()
         except OSError:  # nobody came
@@ -69,18 +65,14 @@ def smtp(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         thread.join()
 
 
-def test_nobody_is_told_of_a_night_in_which_nothing_has_changed(
-    define: Define, receiver: Receiver, found: list[Change]
-) -> None:
+def test_nobody_is_told_of_a_night_in_which_nothing_has_changed(define, receiver, found):
     nightly = define(webhook=receiver.url)
     night = close(nightly, measured(nightly))
     assert (found, receiver.bodies) == ([], [])
     assert night.deliveries == {"nobody": "there was nothing to tell"}
 
 
-def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_report(
-    define: Define, receiver: Receiver, smtp: list[str], found: list[Change]
-) -> None:
+def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_report(define, receiver, smtp, found):
     found.append(WORSE)
     nightly = define(webhook=receiver.url, mail="admin@site.example", since=LAST - timedelta(minutes=1))
     close(nightly, measured(nightly))
@@ -97,7 +89,7 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
     assert kept == [("webhook 127.0.0.1", WORSE.sentence, True), ("admin@site.example", WORSE.sentence, True)]
 
 
-def test_what_is_acknowledged_is_not_told(define: Define, receiver: Receiver, found: list[Change]) -> None:
+def test_what_is_acknowledged_is_not_told(define, receiver, found):
     found.append(Change("worse", "lan", SINCE_NS, "WARNING", sentence="Worse.", acknowledged=True))
     nightly = define(webhook=receiver.url)
     close(nightly, measured(nightly))
@@ -105,8 +97,8 @@ def test_what_is_acknowledged_is_not_told(define: Define, receiver: Receiver, fo
 
 
 def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_message(
-    define: Define, silence: str, receiver: Receiver, found: list[Change], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    define, silence, receiver, found, monkeypatch
+):
     found.append(WORSE)
     nightly = define(webhook=silence)
     with monkeypatch.context() as impatient:
@@ -121,13 +113,11 @@ def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_messag
     assert WORSE.sentence in str(receiver.bodies[0]["text"])
 
 
-def test_a_webhook_is_told_of_by_its_host_alone(
-    define: Define, receiver: Receiver, found: list[Change], tmp_path: Path
-) -> None:
+def test_a_webhook_is_told_of_by_its_host_alone(define, receiver, found, tmp_path):
     found.append(WORSE)
     nightly = define(webhook="127.0.0.1")
     messages.write_webhook(nightly, f"{receiver.url}/T000/secret")
-    said: list[str] = []
+    said = []
     night = finish_night.finish(nightly, record.folder(nightly, measured(nightly)), said.append)
     assert (night.deliveries, len(receiver.bodies)) == ({"webhook 127.0.0.1": "delivered"}, 1)
     assert "message to webhook 127.0.0.1: delivered" in said
@@ -135,7 +125,7 @@ def test_a_webhook_is_told_of_by_its_host_alone(
     assert holding == [nightly.directory / names.WEBHOOK]
 
 
-def test_an_older_record_that_names_a_webhook_by_its_url_shows_its_host(define: Define) -> None:
+def test_an_older_record_that_names_a_webhook_by_its_url_shows_its_host(define):
     nightly = define()
     before = {"sentences": ["Worse."], "deliveries": {"https://chat.example/T000/secret": "timed out"}}
     measured(nightly, run=False, **before)
@@ -146,10 +136,10 @@ def test_an_older_record_that_names_a_webhook_by_its_url_shows_its_host(define: 
 
 
 @pytest.fixture
-def babble() -> Iterator[str]:
+def babble():
     """A webhook that takes what is posted and answers something that is not HTTP."""
 
-    def serve(server: socket.socket) -> None:
+    def serve(server):
         connection, _ = server.accept()
         with connection:
             if connection.recv(65536):
@@ -165,8 +155,8 @@ def babble() -> Iterator[str]:
 
 @pytest.mark.parametrize("url", ["https://chat.example:port/hook", "http://chat.example/my hook", "http://[::1/", None])
 def test_a_webhook_that_cannot_be_asked_keeps_neither_the_mail_nor_the_record_nor_the_text_file(
-    define: Define, url: str | None, babble: str, smtp: list[str], found: list[Change], tmp_path: Path
-) -> None:
+    define, url, babble, smtp, found, tmp_path
+):
     found.append(WORSE)
     nightly = define(webhook=url or babble, mail="admin@site.example", textfile=str(tmp_path))
     night = close(nightly, measured(nightly))
@@ -177,9 +167,7 @@ def test_a_webhook_that_cannot_be_asked_keeps_neither_the_mail_nor_the_record_no
     assert Health(nightly, [], LAST + timedelta(hours=1)).state == "WARNING"
 
 
-def test_a_configuration_of_htcondor_that_cannot_be_read_is_told_in_the_nights_record(
-    define: Define, monkeypatch: pytest.MonkeyPatch, found: list[Change]
-) -> None:
+def test_a_configuration_of_htcondor_that_cannot_be_read_is_told_in_the_nights_record(define, monkeypatch, found):
     found.append(WORSE)
     nightly = define(mail="admin@site.example")
     monkeypatch.setattr(pool, "setting", fails("cannot read the setting MAIL_FROM"))
@@ -188,9 +176,7 @@ def test_a_configuration_of_htcondor_that_cannot_be_read_is_told_in_the_nights_r
     assert record.nights(nightly) == [night]
 
 
-def test_a_mailer_that_fails_is_told_in_the_nights_record(
-    define: Define, monkeypatch: pytest.MonkeyPatch, found: list[Change]
-) -> None:
+def test_a_mailer_that_fails_is_told_in_the_nights_record(define, monkeypatch, found):
     found.append(WORSE)
     monkeypatch.setenv("_CONDOR_SENDMAIL", "/bin/false")
     monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
@@ -199,7 +185,7 @@ def test_a_mailer_that_fails_is_told_in_the_nights_record(
     assert close(nightly, measured(nightly)).deliveries == {"admin@site.example": "/bin/false ended with 1: "}
 
 
-def test_what_did_not_arrive_is_quoted_once_however_many_nights_follow(define: Define, found: list[Change]) -> None:
+def test_what_did_not_arrive_is_quoted_once_however_many_nights_follow(define, found):
     found.append(WORSE)
     nightly = define(webhook="http://127.0.0.1:1/")
     for day in range(3):
@@ -208,14 +194,12 @@ def test_what_did_not_arrive_is_quoted_once_however_many_nights_follow(define: D
     assert WORSE.sentence in night.sentences[0]
 
 
-def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(
-    define: Define, found: list[Change], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(define, found, monkeypatch):
     found.append(WORSE)
     monkeypatch.setattr(messages, "PATIENCE_S", 1.0)
     over = threading.Event()
 
-    def drip(server: socket.socket) -> None:
+    def drip(server):
         connection, _ = server.accept()
         with connection:
             while not over.wait(0.2):
@@ -233,9 +217,7 @@ def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(
 
 
 @pytest.mark.parametrize(("ratio", "since_days", "told"), [(0.5, 2, 2), (0.88, 2, 1), (0.5, 0, 1)])
-def test_what_has_gone_further_since_it_was_told_is_told_again(
-    define: Define, receiver: Receiver, found: list[Change], ratio: float, since_days: int, told: int
-) -> None:
+def test_what_has_gone_further_since_it_was_told_is_told_again(define, receiver, found, ratio, since_days, told):
     first = dataclasses.replace(WORSE, ratio=0.9, latest_ns=SINCE_NS)
     found.append(first)
     nightly = define(webhook=receiver.url)

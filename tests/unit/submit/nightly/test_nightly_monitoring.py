@@ -1,7 +1,5 @@
 """What monitoring sees of a nightly: its alarms, its state, the plugin's line, the text file and the list."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json
@@ -11,11 +9,10 @@ import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-from tests.unit.night_of_quick import LAST, NOW, WORSE, Define, close, measured
+from tests.unit.night_of_quick import LAST, NOW, WORSE, close, measured
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
 from tierbench import names
 from tierbench.postprocess.history import database
@@ -27,10 +24,10 @@ from tierbench.submit.cli import main
 from tierbench.submit.nightly import monitoring, record
 from tierbench.submit.nightly.changes import changes, suspected
 from tierbench.submit.nightly.monitoring import Health, write_textfile
-from tierbench.submit.nightly.record import Change, Night
+from tierbench.submit.nightly.record import Night
 
 
-def feed(nights: int, slower_from_night: int) -> None:
+def feed(nights, slower_from_night):
     """Put nights into the history of which one way is slower from a night on."""
     known = chronicle_of(nights, factors={LAN: slower_from(slower_from_night, 0.15)})
     with History() as history:
@@ -39,13 +36,13 @@ def feed(nights: int, slower_from_night: int) -> None:
             history.record(dataclasses.replace(night, nightly="quick"), measured)
 
 
-def test_one_night_alone_is_suspected_and_no_alarm(define: Define) -> None:
+def test_one_night_alone_is_suspected_and_no_alarm(define):
     nightly = define()
     feed(11, slower_from_night=10)
     assert (suspected(nightly), changes(nightly)) == ([LAN], [])
 
 
-def test_two_nights_are_an_alarm_until_it_is_acknowledged(define: Define) -> None:
+def test_two_nights_are_an_alarm_until_it_is_acknowledged(define):
     nightly = define()
     feed(12, slower_from_night=10)
     (change,) = changes(nightly)
@@ -65,7 +62,7 @@ def test_two_nights_are_an_alarm_until_it_is_acknowledged(define: Define) -> Non
         (timedelta(hours=27), "failed", [], "CRITICAL"),
     ],
 )
-def test_the_state(define: Define, after: timedelta, outcome: str | None, changes: list[Change], expected: str) -> None:
+def test_the_state(define, after, outcome, changes, expected):
     nightly = define()
     measured(nightly, run=False, deliveries={"nobody": ""})
     if outcome:
@@ -74,13 +71,13 @@ def test_the_state(define: Define, after: timedelta, outcome: str | None, change
     assert Health(nightly, changes, LAST + timedelta(minutes=10) + after).state == expected
 
 
-def test_a_nightly_that_has_never_measured_anything_is_critical_after_26_hours(define: Define) -> None:
+def test_a_nightly_that_has_never_measured_anything_is_critical_after_26_hours(define):
     nightly = define(since=NOW - timedelta(hours=27))
     assert Health(nightly, [], NOW - timedelta(hours=2)).state == "UNKNOWN"
     assert Health(nightly, [], NOW).state == "CRITICAL"
 
 
-def test_the_line_is_as_monitoring_plugins_want_it(define: Define, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_is_as_monitoring_plugins_want_it(define, monkeypatch):
     nightly = define()
     measured(nightly, run=False)
     value = Value("it's a|way/root =1", "delivered_mbps", 131.26, None, None, 3)
@@ -94,7 +91,7 @@ def test_the_line_is_as_monitoring_plugins_want_it(define: Define, monkeypatch: 
     assert "age=3000s;;93600;0" in data
 
 
-def test_check_says_one_line_and_unknown_whatever_is_wrong(define: Define, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_says_one_line_and_unknown_whatever_is_wrong(define, capsys):
     assert main(["nightly", "check", "nowhere"]) == 3
     nightly = define()
     (nightly.directory / names.NIGHTLY).write_text("{}")
@@ -103,7 +100,7 @@ def test_check_says_one_line_and_unknown_whatever_is_wrong(define: Define, capsy
     assert [line.split(" - ")[0] for line in lines] == ["TIERBENCH UNKNOWN"] * 2
 
 
-def test_check_loads_no_scipy_and_reads_the_last_nights_of_years(define: Define, tmp_path: Path) -> None:
+def test_check_loads_no_scipy_and_reads_the_last_nights_of_years(define, tmp_path):
     """A monitoring system gives its plugins ten seconds, on a machine that may be busy."""
     nightly = define(since=datetime.now(UTC), history=str(tmp_path / "history.sqlite"))
     feed(12, slower_from_night=10)
@@ -122,9 +119,7 @@ def test_check_loads_no_scipy_and_reads_the_last_nights_of_years(define: Define,
     assert done.stderr.count("read") < 40
 
 
-def test_another_user_is_told_of_the_same_changes(
-    define: Define, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_user_is_told_of_the_same_changes(define, monkeypatch, tmp_path, capsys):
     define(since=datetime.now(UTC), history=str(tmp_path / "history.sqlite"))
     feed(12, slower_from_night=10)
     monkeypatch.delenv("TIERBENCH_HISTORY")
@@ -133,9 +128,7 @@ def test_another_user_is_told_of_the_same_changes(
     assert LAN in capsys.readouterr().out
 
 
-def test_check_and_doctor_say_that_the_history_is_on_a_network_file_system(
-    define: Define, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_and_doctor_say_that_the_history_is_on_a_network_file_system(define, monkeypatch, tmp_path, capsys):
     define(since=datetime.now(UTC), history=str(tmp_path / "history.sqlite"))
     feed(8, slower_from_night=9)
     monkeypatch.setattr(database, "network_file_system", lambda _: "nfs4")
@@ -144,7 +137,7 @@ def test_check_and_doctor_say_that_the_history_is_on_a_network_file_system(
     assert capsys.readouterr().out.count("is on nfs4, where SQLite's locks may fail") == 2
 
 
-def test_who_may_only_read_can_open_the_history(define: Define, tmp_path: Path) -> None:
+def test_who_may_only_read_can_open_the_history(define, tmp_path):
     define()
     feed(8, slower_from_night=7)
     place = tmp_path / "history.sqlite"
@@ -153,7 +146,7 @@ def test_who_may_only_read_can_open_the_history(define: Define, tmp_path: Path) 
         assert database.execute("SELECT COUNT(*) FROM night").fetchone() == (8,)
 
 
-def test_prometheus_reads_the_text_file(define: Define, tmp_path: Path) -> None:
+def test_prometheus_reads_the_text_file(define, tmp_path):
     nightly = define(textfile=str(tmp_path))
     night = close(nightly, measured(nightly))
     write_textfile(nightly, [WORSE])
@@ -168,7 +161,7 @@ def test_prometheus_reads_the_text_file(define: Define, tmp_path: Path) -> None:
         assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
-def test_the_dashboard_asks_for_what_the_text_file_has(define: Define, tmp_path: Path) -> None:
+def test_the_dashboard_asks_for_what_the_text_file_has(define, tmp_path):
     nightly = define(textfile=str(tmp_path), history=str(tmp_path / "history.sqlite"))
     close(nightly, measured(nightly))
     text = (tmp_path / "tierbench_nightly_quick.prom").read_text()
@@ -186,7 +179,7 @@ def test_the_dashboard_asks_for_what_the_text_file_has(define: Define, tmp_path:
         assert legend | {"nightly"} <= set.intersection(*(written[name] for name in names))
 
 
-def test_the_dashboard_is_one_that_grafana_imports() -> None:
+def test_the_dashboard_is_one_that_grafana_imports():
     """By the required fields of its dashboard schema; no Grafana is at hand here."""
     board = json.loads((SHIPPED / "grafana/nightly.json").read_text())
     assert {"title", "uid", "schemaVersion", "panels", "templating", "time", "annotations"} <= board.keys()
@@ -206,6 +199,6 @@ def test_the_dashboard_is_one_that_grafana_imports() -> None:
         assert all({"refId", "expr", "datasource"} <= target.keys() for target in panel["targets"])
 
 
-def test_where_there_are_none_the_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_there_are_none_the_list_says_so(capsys):
     assert cli.main(["nightly", "list"]) == 0
     assert "`tierbench nightly add` sets one up" in capsys.readouterr().out

@@ -1,17 +1,13 @@
 """What a night measures: the control beside what is watched, links between the repetitions, each night in its order."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tierbench import names
-from tierbench.dags.experiment import Experiment, find_experiment, load_experiment
+from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import night_dag, repetition_dags
 from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
@@ -21,27 +17,26 @@ from tierbench.submit.links import rounds_before, with_rounds_before
 from tierbench.submit.nightly.prepare import of_a_night
 from tierbench.submit.nightly.setup import choose_control, variant
 from tierbench.submit.pool import PoolError
-from tierbench.submit.questions import Visit
 
 SITE = find_site("testbed")
 QUICK = find_experiment("quick")
 
 
-def only(way: str) -> Experiment:
-    return dataclasses.replace(QUICK, access=(way,))  # type: ignore[arg-type]
+def only(way):
+    return dataclasses.replace(QUICK, access=(way,))
 
 
-def test_the_control_is_the_way_with_the_fewest_servers_on_it() -> None:
+def test_the_control_is_the_way_with_the_fewest_servers_on_it():
     assert choose_control(SITE, QUICK, "").name == "direct/root \N{MULTIPLICATION SIGN}8"
 
 
-def test_a_control_that_is_asked_for_is_taken() -> None:
+def test_a_control_that_is_asked_for_is_taken():
     assert choose_control(SITE, QUICK, "lan-xrootd").name == "lan-xrootd/root \N{MULTIPLICATION SIGN}8"
     with pytest.raises(ConfigError, match="--control"):
         choose_control(SITE, QUICK, "lan-xrotd")
 
 
-def test_an_experiment_of_one_way_is_measured_beside_another_one(tmp_path: Path) -> None:
+def test_an_experiment_of_one_way_is_measured_beside_another_one(tmp_path):
     chosen = choose_control(SITE, only("lan-xrootd"), "")
     assert chosen.added and chosen.added != ("lan-xrootd",)
     (tmp_path / "base.toml").write_text('extends = "quick"\nname = "base"\naccess = ["lan-xrootd"]\n')
@@ -51,7 +46,7 @@ def test_an_experiment_of_one_way_is_measured_beside_another_one(tmp_path: Path)
     assert {trial.configuration.access for trial in expand(SITE, written, {}).trials} == {"lan-xrootd", *chosen.added}
 
 
-def test_links_are_looked_at_before_each_repetition_and_all_trials_are_in_one_of_their_dags() -> None:
+def test_links_are_looked_at_before_each_repetition_and_all_trials_are_in_one_of_their_dags():
     night = of_a_night(QUICK, 7)  # which would go on until its question is answered
     plan = expand(SITE, night, {})
     lines = night_dag(plan).text().splitlines()
@@ -61,10 +56,10 @@ def test_links_are_looked_at_before_each_repetition_and_all_trials_are_in_one_of
     assert all(sum(f"EXTERNAL {trial.id} " in text for text in texts) == 1 for trial in plan.trials)
 
 
-def test_a_host_that_does_not_answer_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[tuple[str, float]] = []
+def test_a_host_that_does_not_answer_is_waited_for_once(tmp_path, monkeypatch):
+    waited = []
 
-    def received(_: object, visits: list[Visit], *rest: Any) -> dict[str, links.Received]:
+    def received(_, visits, *rest):
         waited.append((visits[0].host, rest[3]))
         if visits[0].host == "vmuf.uf.test":
             raise PoolError("vmuf.uf.test: its probe did not begin")
@@ -79,7 +74,7 @@ def test_a_host_that_does_not_answer_is_waited_for_once(tmp_path: Path, monkeypa
     assert {patience for host, patience in waited if host != "vmuf.uf.test"} == {links.PATIENCE_S}
 
 
-def test_of_several_looks_at_a_link_the_median_counts(tmp_path: Path) -> None:
+def test_of_several_looks_at_a_link_the_median_counts(tmp_path):
     for mbps in (900.0, 100.0, 880.0):
         line = {"to": "pool public", "role": "worker", "pool": "public", "mbps": mbps, "rtt_ms": 14.0, "hosts": {}}
         content = {"began_wall_ns": 1, "measured": [line], "not_measured": {"x": "why"}}

@@ -1,7 +1,5 @@
 """When nights are due, in the two nights of the year in which the clock changes and in all others."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -16,49 +14,49 @@ BERLIN = ZoneInfo("Europe/Berlin")
 NIGHTLY = parse_calendar("02:30", "")
 
 
-def due(at: str, after: str, until: str, days: str = "") -> list[str]:
+def due(at, after, until, days=""):
     """By the clock on the wall, with its distance from UTC."""
     first, last = (datetime.fromisoformat(text).replace(tzinfo=BERLIN) for text in (after, until))
     return [f"{one.astimezone(BERLIN):%a %d %H:%M%z}" for one in parse_calendar(at, days).due(first, last, BERLIN)]
 
 
-def test_a_time_that_the_clock_leaps_over_comes_once_an_hour_later() -> None:
+def test_a_time_that_the_clock_leaps_over_comes_once_an_hour_later():
     expected = ["Sat 28 02:30+0100", "Sun 29 03:30+0200", "Mon 30 02:30+0200"]
     assert due("02:30", "2026-03-27T12:00", "2026-03-30T12:00") == expected
 
 
-def test_a_time_that_comes_twice_is_one_night() -> None:
+def test_a_time_that_comes_twice_is_one_night():
     expected = ["Sat 24 02:30+0200", "Sun 25 02:30+0200", "Mon 26 02:30+0100"]
     assert due("02:30", "2026-10-23T12:00", "2026-10-26T12:00") == expected
 
 
-def test_days_of_the_week() -> None:
+def test_days_of_the_week():
     assert due("23:00", "2026-11-20T00:00", "2026-11-27T00:00", "fri,mon") == ["Fri 20 23:00+0100", "Mon 23 23:00+0100"]
 
 
 @pytest.mark.parametrize("hour", ["2026-10-25T00:30:05+00:00", "2026-10-25T01:30:05+00:00"])
-def test_both_times_that_a_scheduler_finds_2_30_mean_the_same_night(hour: str) -> None:
+def test_both_times_that_a_scheduler_finds_2_30_mean_the_same_night(hour):
     assert NIGHTLY.meant(datetime.fromisoformat(hour), BERLIN) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("began", ["00:30:02", "01:00:02", "01:30:02"])  # 1:30, 3:00 and 3:30 on the wall
-def test_whenever_a_scheduler_begins_where_2_30_never_comes_it_means_that_night(began: str) -> None:
+def test_whenever_a_scheduler_begins_where_2_30_never_comes_it_means_that_night(began):
     now = datetime.fromisoformat(f"2026-03-29T{began}+00:00")
     assert NIGHTLY.meant(now, BERLIN) == datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 
 
-def test_a_late_one_means_the_night_before_and_not_the_next() -> None:
+def test_a_late_one_means_the_night_before_and_not_the_next():
     late = datetime(2026, 6, 2, 20, 0, tzinfo=BERLIN)
     assert NIGHTLY.meant(late, BERLIN) == datetime(2026, 6, 2, 2, 30, tzinfo=BERLIN)
 
 
-def test_silence_becomes_an_alarm_after_26_hours_or_after_the_longest_gap_of_the_week() -> None:
+def test_silence_becomes_an_alarm_after_26_hours_or_after_the_longest_gap_of_the_week():
     assert NIGHTLY.patience == timedelta(hours=26)
     assert parse_calendar("02:30", "mon,tue,wed,thu,fri").patience == timedelta(days=3, hours=2)
     assert parse_calendar("02:30", "sun").patience == timedelta(days=7, hours=2)
 
 
-def test_htcondor_is_told_the_days_as_cron_counts_them() -> None:
+def test_htcondor_is_told_the_days_as_cron_counts_them():
     assert parse_calendar("02:05", "sun,mon").crontab == {
         "cron_minute": "5",
         "cron_hour": "2",
@@ -70,13 +68,13 @@ def test_htcondor_is_told_the_days_as_cron_counts_them() -> None:
     "at,days",
     [("2.30", ""), ("25:00", ""), ("02:30", "sunday"), ("*/7", ""), ("*/\N{SUPERSCRIPT TWO}", ""), ("*/5", "mon")],
 )
-def test_what_is_no_time_or_day_is_refused(at: str, days: str) -> None:
+def test_what_is_no_time_or_day_is_refused(at, days):
     with pytest.raises(ConfigError, match=r"--(at|days)"):
         parse_calendar(at, days)
 
 
 @pytest.mark.parametrize("at", ["02:30Z", "02:30+05:00", "02:30:45"])
-def test_what_would_be_passed_over_of_a_time_is_refused_when_it_is_asked_for(at: str) -> None:
+def test_what_would_be_passed_over_of_a_time_is_refused_when_it_is_asked_for(at):
     with pytest.raises(ConfigError, match=r"--at .* as 02:30"):
         parse_calendar(at, "", strict=True)
     assert parse_calendar(at, "") == NIGHTLY  # of one that was added before, which goes on
@@ -84,7 +82,7 @@ def test_what_would_be_passed_over_of_a_time_is_refused_when_it_is_asked_for(at:
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze here")
 @pytest.mark.parametrize("at,days", [("02:30", ""), ("23:05", "mon,wed,sun"), ("*/5", "")])
-def test_systemd_finds_the_same_next_night(at: str, days: str) -> None:
+def test_systemd_finds_the_same_next_night(at, days):
     base = datetime(2026, 6, 2, 23, 30, tzinfo=UTC)
     mine = next(parse_calendar(at, days).due(base, base + timedelta(days=9), UTC))
     told = subprocess.run(
