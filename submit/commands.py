@@ -20,16 +20,15 @@ from tierbench.interrupts import exit_status, held_back
 from tierbench.site_configs.site import find_site
 from tierbench.spec import NAMED
 from tierbench.submit import pool
-from tierbench.submit.answered import decide
 from tierbench.submit.arguments import add_command, as_json, experiment_at_site, run_directory
 from tierbench.submit.links import leave_ceilings
-from tierbench.submit.more import Asked, extension
 from tierbench.submit.output import Quiet, document, say, show, warn
 from tierbench.submit.planning import asked_experiment, expanded, run_bytes, ship_programs
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preflight import preflight, refuse
 from tierbench.submit.preview import as_content, preview
 from tierbench.submit.progress import FIRST, Run
+from tierbench.submit.repetitions import Asked, decide, extension
 from tierbench.submit.results import show_tables
 from tierbench.submit.trial.skip_repeats import tierbench
 from tierbench.submit.watch import ObjectView, PatientQueue, View, lost, watch

@@ -9,9 +9,9 @@ from typing import Any
 
 from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
-from tierbench.submit.answered import decide
 from tierbench.submit.arguments import add_command, as_json, run_directory
 from tierbench.submit.output import document, say, show, warn
+from tierbench.submit.repetitions import decide
 
 QUIET_SECONDS = 2.0
 

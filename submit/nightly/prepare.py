@@ -15,13 +15,13 @@ from tierbench.dags.trial_settings import Until
 from tierbench.dags.write import write_run
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit.more import repeated
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.definition import Nightly, Say
 from tierbench.submit.nightly.record import Night
 from tierbench.submit.planning import asked_experiment, expanded, ship_programs
 from tierbench.submit.pool import PoolError
 from tierbench.submit.preflight import preflight, refuse
+from tierbench.submit.repetitions import repeated
 
 
 class Prepared(NamedTuple):

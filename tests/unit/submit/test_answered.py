@@ -17,9 +17,9 @@ from tierbench.errors import ConfigError
 from tierbench.postprocess.compare import sequential
 from tierbench.postprocess.compare.sequential import Comparison, Look
 from tierbench.site_configs.site import find_site
-from tierbench.submit.answered import Decision, decide, read_decision
 from tierbench.submit.cli import main
 from tierbench.submit.preview import preview
+from tierbench.submit.repetitions import Decision, decide, read_decision
 from tierbench.trials import read_trial
 
 POOL = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
@@ -72,20 +72,13 @@ def compared(first: str, second: str, result: str, ceiling: str = "") -> Compari
     return Comparison(point(first), point(second), f"{first} and {second}", result, same_ceiling=ceiling)
 
 
-OPEN = compared("direct", "lan-xrootd", "open")
-LIMITED = compared("direct", "lan-xrootd", "open", "worker NIC")
+OPEN = compared("direct", "lan-xrootd", "inconclusive")
+LIMITED = compared("direct", "lan-xrootd", "inconclusive", "worker NIC")
 FASTER = compared("direct", "wan-xrootd-public", "faster")
 
 
 def spared(run: Path, decision: Decision) -> set[tuple[str, int]]:
     return {(trial["configuration"], trial["repeat"]) for trial in trials(run) if trial["id"] in decision.spared}
-
-
-def test_nothing_is_spared_before_the_first_look(tmp_path: Path, looks: list[Look]) -> None:
-    run = made(tmp_path)
-    measure(run, 2)
-    assert decide(run) == Decision(repeats=2)
-    assert looks == []
 
 
 def test_only_what_is_open_is_repeated_until_it_is_answered(tmp_path: Path, looks: list[Look]) -> None:
@@ -101,32 +94,31 @@ def test_only_what_is_open_is_repeated_until_it_is_answered(tmp_path: Path, look
     assert {repeat for _, repeat in spared(run, read_decision(run))} == {5, 6, 7, 8}
 
 
-def test_between_two_looks_all_stays_as_it_is(tmp_path: Path, looks: list[Look]) -> None:
+def test_before_the_first_look_and_between_two_all_stays_as_it_is(tmp_path: Path, looks: list[Look]) -> None:
     run = made(tmp_path)
     looks += [Look(3, (OPEN,)), Look(4, (OPEN,))]
-    for repeats in (3, 4, 5):
+    for repeats, look in ((2, 0), (3, 3), (4, 4), (5, 4)):
         measure(run, repeats)
-        assert (decide(run).repeats, decide(run).look) == (repeats, min(repeats, 4))
+        assert (decide(run).repeats, decide(run).look, decide(run).ended) == (repeats, look, False)
     assert looks == []
 
 
-def test_what_one_ceiling_limits_is_not_repeated_and_that_is_said(tmp_path: Path, looks: list[Look]) -> None:
+@pytest.mark.parametrize(
+    ("repeats", "left", "skipped", "sentence"),
+    [
+        (3, (LIMITED, FASTER), 5 * 3, "stopped after 3 of 8 repetitions: more cannot answer what is open, as the"
+         " worker NIC limits both sides"),
+        (8, (OPEN, FASTER), 0, "1 of 2 comparisons are open after 8 of 8 repetitions"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_answered_any_more_is_said(
+    tmp_path: Path, looks: list[Look], repeats: int, left: tuple[Comparison, ...], skipped: int, sentence: str
+) -> None:
     run = made(tmp_path)
-    looks += [Look(3, (LIMITED, FASTER))]
-    measure(run, 3)
+    looks.append(Look(repeats, left))
+    measure(run, repeats)
     decision = decide(run)
-    assert decision.ended
-    assert len(decision.spared) == 5 * 3
-    assert decision.sentence == (
-        "stopped after 3 of 8 repetitions: more cannot answer what is open, as the worker NIC limits both sides"
-    )
-
-
-def test_what_is_open_after_the_last_repetition_is_said(tmp_path: Path, looks: list[Look]) -> None:
-    run = made(tmp_path)
-    looks += [Look(8, (OPEN, FASTER))]
-    measure(run, 8)
-    assert decide(run).sentence == "1 of 2 comparisons are open after 8 of 8 repetitions"
+    assert (decision.ended, len(decision.spared), decision.sentence) == (True, skipped, sentence)
 
 
 @pytest.mark.parametrize(("ago_s", "ended"), [(500, True), (100, False)])

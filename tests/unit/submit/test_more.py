@@ -19,9 +19,9 @@ from tierbench.errors import BusyError, ConfigError
 from tierbench.site_configs.site import find_site
 from tierbench.submit import commands, planning
 from tierbench.submit.cli import main
-from tierbench.submit.more import Asked, extension
 from tierbench.submit.pool import Slots
 from tierbench.submit.progress import Run
+from tierbench.submit.repetitions import Asked, extension
 from tierbench.trials import read_trial
 
 POOL = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
@@ -104,52 +104,28 @@ def test_what_was_wanted_of_a_run_alone_is_repeated(definition: Path) -> None:
     assert [trial["configuration"] for trial in Run(run.directory).plan["trials"]] == ["direct.root"] * 3
 
 
-def experiment_changed(run: Run, _: Site) -> None:
-    (run.directory.parent / "own.toml").write_text(OWN + "time_limit_s = 10\n")
+def write(run: Run, name: str, content: str) -> None:
+    (run.directory / name).write_text(content)
 
 
-def worker_gone(_: Run, site: Site) -> None:
-    site.workers["public"].pop()
-
-
-def replicas_gone(_: Run, site: Site) -> None:
-    site.sizes = None
-
-
-def replicas_others(_: Run, site: Site) -> None:
-    site.sizes = 1
-
-
-def in_queue(_: Run, site: Site) -> None:
-    site.queued = True
-
-
-def another_version(run: Run, _: Site) -> None:
-    (run.directory / names.SCRIPTS / "client.py").write_text("")
-
-
-def another_site(run: Run, _: Site) -> None:
-    content = json.loads((run.directory / names.SITE).read_text())
-    (run.directory / names.SITE).write_text(json.dumps({**content, "links": {"wan": 1}}))
-
-
-def written_before(run: Run, _: Site) -> None:
-    (run.directory / names.ASKED).unlink()
+def another_site(run: Run) -> str:
+    return json.dumps({**json.loads((run.directory / names.SITE).read_text()), "links": {"wan": 1}})
 
 
 @pytest.mark.parametrize(
     ("happens", "reason"),
     [
-        (experiment_changed, "the experiment own has changed since (time_limit_s)"),
-        (another_site, "the site testbed has changed since (links)"),
-        (worker_gone, "pool public had wn03, wn04, and has wn03"),
-        (replicas_gone, "their catalogue cannot be read"),
-        (replicas_others, "are others now"),
-        (another_version, "its scripts/client.py is not what this tierbench"),
-        (written_before, "an earlier tierbench wrote it"),
-        (in_queue, "still goes on"),
+        (lambda run, _: write(run, "../own.toml", OWN + "time_limit_s = 10\n"),
+         "the experiment own has changed since (time_limit_s)"),
+        (lambda run, _: write(run, names.SITE, another_site(run)), "the site testbed has changed since (links)"),
+        (lambda _, site: site.workers["public"].pop(), "pool public had wn03, wn04, and has wn03"),
+        (lambda _, site: setattr(site, "sizes", None), "their catalogue cannot be read"),
+        (lambda _, site: setattr(site, "sizes", 1), "are others now"),
+        (lambda run, _: write(run, f"{names.SCRIPTS}/client.py", ""), "its scripts/client.py is not what"),
+        (lambda run, _: (run.directory / names.ASKED).unlink(), "an earlier tierbench wrote it"),
+        (lambda _, site: setattr(site, "queued", True), "still goes on"),
     ],
-)
+)  # fmt: skip
 def test_what_would_not_be_the_same_is_refused(
     definition: Path, site: Site, happens: Callable[[Run, Site], None], reason: str
 ) -> None:
