@@ -21,7 +21,7 @@ from tierbench.dags.experiment import SHIPPED
 from tierbench.monitors.sources import SOURCES
 from tierbench.postprocess.compare.claims import findings as findings_of
 from tierbench.postprocess.report.papers import ours, theirs
-from tierbench.postprocess.schema.tables import schema
+from tierbench.postprocess.schema.run_rows import schema
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.verdict.judge import RULES
 from tierbench.postprocess.verdict.rules import Rule

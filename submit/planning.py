@@ -35,10 +35,10 @@ def asked_experiment(name_or_path: str) -> Experiment:
         problems as claim_problems,  # here, as the tables need numpy, and other commands do not
     )
     from tierbench.postprocess.schema import columns
-    from tierbench.postprocess.schema.tables import FILES
+    from tierbench.postprocess.schema.run_rows import FILES
 
     experiment = find_experiment(name_or_path)
-    taken = {name for _, table in FILES.values() for name in columns.places(table)}
+    taken = {name for table in FILES.values() for name in columns.places(table)}
     problems = [
         f"{name_or_path}: axes.{axis.name}: the tables have a column of that name already; call the axis otherwise"
         for axis in experiment.axes

@@ -297,19 +297,13 @@ def _read_job(path: Path, index: int) -> Job:
             last = {}
         if record.event in KINDS:  # how far it came is told until its processes are gone, when its time was over before
             last[record.event] = record
-    job = _begun(Job(index, starts, **{kind: last.get(kind) for kind in KINDS}, damage=()))
+    job = Job(index, starts, **{kind: last.get(kind) for kind in KINDS}, damage=())
     if job.ok and not job.go:
         damage.append("an end without a begin")
-    return replace(job, damage=tuple(damage))
-
-
-def _begun(job: Job) -> Job:
-    """One of several processes begins with the first of them: its wrapper is one more that wakes among them."""
-    first = job.work.first_begin_wall_ns if job.work else 0
-    if not first or job.go is None:
-        return job
-    later_ns = first - job.go.wall_ns
-    return replace(job, go=replace(job.go, wall_ns=first, mono_ns=job.go.mono_ns + later_ns))
+    go, first = job.go, job.work.first_begin_wall_ns if job.work else 0
+    if go and first:  # one of several processes begins with the first of them: its wrapper wakes among them
+        go = replace(go, wall_ns=first, mono_ns=go.mono_ns + first - go.wall_ns)
+    return replace(job, go=go, damage=tuple(damage))
 
 
 def _lines(path: Path, damage: list[str]) -> list[bytes]:
@@ -325,23 +319,16 @@ def _lines(path: Path, damage: list[str]) -> list[bytes]:
     return [line for line in lines if line.startswith(OWN)]
 
 
-def _check(end: End, where: str) -> None:
-    """That its counts are such."""
-    negative = [name for name in COUNTS if (getattr(end, name) or 0) < 0]
-    if negative:
-        raise Damaged(f"{where} is damaged: {negative[0]} is negative")
-    if end.work and not end.work.is_sound:
-        raise Damaged(f"{where} is damaged: its latencies are none")
-
-
 def _record(line: bytes, before: Mapping[str, Record]) -> Record:
     """A client's record, if it is whole and goes on where those before it have ended."""
     content = json_files.parse_as(dict[str, Any], line, "a record")
     kind = json_files.typed(Named, content, "a record").event
     where = f'its record "{kind}"'
     record = json_files.typed(KINDS.get(kind, Record), content, where)
-    if isinstance(record, End):
-        _check(record, where)
+    if negative := [name for name in COUNTS if (getattr(record, name, None) or 0) < 0]:
+        raise Damaged(f"{where} is damaged: {negative[0]} is negative")
+    if isinstance(record, End) and record.work and not record.work.is_sound:
+        raise Damaged(f"{where} is damaged: its latencies are none")
     start = before.get("start")
     if start and kind != "start":
         moved_ns = record.wall_ns - start.wall_ns - (record.mono_ns - start.mono_ns)

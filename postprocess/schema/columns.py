@@ -140,6 +140,7 @@ class Row:
     """A row of a table, which lies at a level of each factor."""
 
     file: ClassVar[str]
+    per: ClassVar[str]  # what it has a row of
     levels: Mapping[str, Any]
 
     @property
@@ -205,9 +206,9 @@ def row_of(table: type[R], values: Mapping[str, Any]) -> R:
     return table(**content)
 
 
-def files_of(table: type[Row]) -> list[str]:
-    """The files that have these rows' columns: those of trials are in several."""
-    return [of.file for of in reversed(table.__mro__) if issubclass(of, Row) and "file" in vars(of)]
+def tables_of(rows: type[Row]) -> list[type[Row]]:
+    """The tables that have these rows' columns, each a file: those of trials are in several."""
+    return [table for table in reversed(rows.__mro__) if issubclass(table, Row) and "file" in vars(table)]
 
 
 def read_rows(table: type[R], folder: Path, schema: Mapping[str, Any] | None = None) -> list[R]:
@@ -215,21 +216,21 @@ def read_rows(table: type[R], folder: Path, schema: Mapping[str, Any] | None = N
     try:
         return [row_of(table, values) for values in plain_rows(table, folder, schema)]
     except ValueError as error:
-        raise _unreadable(folder / table.file, error) from None
+        raise _unreadable(folder / tables_of(table)[0].file, error) from None
 
 
 def plain_rows(table: type[Row], folder: Path, schema: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """The same, column by column as they stand in their files; those of several files are joined by the trial."""
     types: dict[str, str] = {name: place.column.type for name, place in places(table).items()}
     rows: dict[Any, dict[str, Any]] = {}
-    several = len(files_of(table)) > 1
-    for name in files_of(table):
+    parts = [part.file for part in tables_of(table)]
+    for name in parts:
         for column in (schema or {}).get("files", {}).get(name, {}).get("columns", ()):
             types[column["name"]] = column["type"]
         try:
             with contextlib.suppress(FileNotFoundError), files.opened_text(folder / name, newline="") as file:
                 for number, line in enumerate(csv.DictReader(file)):
-                    key = line["trial"] if several else number
+                    key = line["trial"] if len(parts) > 1 else number
                     rows.setdefault(key, {}).update(
                         (name, _value(text, types.get(name))) for name, text in line.items()
                     )

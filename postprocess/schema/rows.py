@@ -14,10 +14,10 @@ from tierbench.postprocess.schema.columns import (
     columns_of,
     count,
     factor_levels,
-    files_of,
     number,
     part,
     places,
+    tables_of,
     text,
     texts,
 )
@@ -50,7 +50,7 @@ class OfTrial(Row):
 class SampleRow(OfTrial):
     """What an interface and its host counted between two samples; these are made by the thousand, as arrays."""
 
-    file = names.SAMPLES_CSV
+    file, per = names.SAMPLES_CSV, "host, interface and sample"
     host: str = text("sampled host")
     role: str = text("what the host does on the path: storage, gateway, door, worker, metadata")
     interface: str = text("network interface whose counters are given")
@@ -107,7 +107,7 @@ class Fetches:
 class JobRow(OfTrial):
     """A client."""
 
-    file = names.JOBS_CSV
+    file, per = names.JOBS_CSV, "client"
     client: int = always("number of the client in its trial, from 0")
     host: str = text("worker it ran on")
     slot: str = text("HTCondor slot it ran in")
@@ -204,7 +204,7 @@ class Limit:
 class MainRow(OfTrial):
     """What most want to know of a trial."""
 
-    file = names.TRIALS_CSV
+    file, per = names.TRIALS_CSV, "trial"
     trial_id: str = text("name of the trial's folder")
     position: int = always("place of the trial in the plan's order")
     state: str = text("complete; incomplete: a client was not ok, or samples or files are missing; running: not ended")
@@ -317,7 +317,7 @@ class MainRow(OfTrial):
 class SlicesRow(OfTrial):
     """A trial by parts of its window."""
 
-    file = names.SLICES_CSV
+    file, per = names.SLICES_CSV, "trial: its parts"
     slices: Slices = part(Slices)
 
 
@@ -325,7 +325,7 @@ class SlicesRow(OfTrial):
 class SamplingRow(OfTrial):
     """How well a trial was measured."""
 
-    file = names.SAMPLING_CSV
+    file, per = names.SAMPLING_CSV, "trial: how well it was measured"
     mean_error_mbps: Amount = number(
         "Mb/s", "most by which mean_mbps may be wrong for what moved near the window's edges"
     )
@@ -348,7 +348,7 @@ class SamplingRow(OfTrial):
 class WorkRow(OfTrial):
     """What the jobs of a trial did with files, where that is more than to read one each; and caches."""
 
-    file = names.WORK_CSV
+    file, per = names.WORK_CSV, "trial: its fetches, operations and writes, and caches"
     job_files: Count = count("files of each job, which are its own")
     job_processes: Count = count("processes of each job")
     job_for_s: Amount = number("s", "how long each job repeats its files; empty: once")
@@ -387,7 +387,7 @@ def trial_column(name: str) -> Column:
     return places(TrialRow)[name].column
 
 
-TRIAL_FILES = files_of(TrialRow)
+TRIAL_FILES = [table.file for table in tables_of(TrialRow)]
 SUMMARISED = tuple(column.name for column in columns_of(TrialRow) if column.averaged)
 COMPARED = tuple(column.name for column in columns_of(TrialRow) if column.compared)
 
@@ -396,7 +396,7 @@ COMPARED = tuple(column.name for column in columns_of(TrialRow) if column.compar
 class ResourceRow(OfTrial):
     """A resource along a trial's way."""
 
-    file = names.RESOURCES_CSV
+    file, per = names.RESOURCES_CSV, "trial and resource along its way"
     host: str = text("its host; empty for links, clients and shared machines")
     role: str = text("what the host does on the path; or wan, client, machine")
     resource: str = text("what was used")

@@ -1,14 +1,24 @@
-"""What the tables over several trials hold: means, ratios, scaling and knees, with their intervals."""
+"""What the tables over several trials hold; and all tables, the one source of schema.json and docs/tables.md."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tierbench import names
-from tierbench.postprocess.schema.columns import Column, Inside, Row, count, factor_levels, inner, number, text
-from tierbench.postprocess.schema.rows import CONFIGURATION, SUMMARISED, Count, trial_column
+from tierbench.postprocess.schema.columns import (
+    Column,
+    Inside,
+    Row,
+    columns_of,
+    count,
+    factor_levels,
+    inner,
+    number,
+    text,
+)
+from tierbench.postprocess.schema.rows import CONFIGURATION, SUMMARISED, Count, OfTrial, trial_column
 from tierbench.postprocess.stats import Interval
 
 OF_SINGLE_TRIALS = "; empty with a single trial of either"
@@ -56,7 +66,7 @@ def means() -> Mapping[str, Mean]:
 class SummaryRow(Row):
     """The repetitions of a configuration and batch."""
 
-    file = names.SUMMARY_CSV
+    file, per = names.SUMMARY_CSV, "configuration and batch size"
     configuration: str = text(CONFIGURATION)
     levels: Mapping[str, Any] = factor_levels()
     trials: Count = count("usable trials, complete and not INVALID; the rest is over these")
@@ -77,7 +87,7 @@ class SummaryRow(Row):
 class RatioRow(Row):
     """Two levels of a factor, all else being equal."""
 
-    file = names.RATIOS_CSV
+    file, per = names.RATIOS_CSV, "factor, metric and ordered pair of its levels, all else being equal"
     factor: str = text("what is compared: access, workload, the pair of both, jobs, or an axis")
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("level that this level is compared with")
@@ -112,7 +122,7 @@ MEASURED, EXTRAPOLATED = "measured", "extrapolated"
 class ScalingRow(Row):
     """A level of the factor along which the experiment asks how the rate scales."""
 
-    file = names.SCALING_CSV
+    file, per = names.SCALING_CSV, "point along the factor of [scaling], if the experiment has such"
     factor: str = text("along what: jobs, or an axis of numbers")
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("the least level of the factor, all else being equal")
@@ -128,7 +138,7 @@ class ScalingRow(Row):
 class KneeRow(Row):
     """A ladder of batches."""
 
-    file = names.KNEE_CSV
+    file, per = names.KNEE_CSV, "ladder of two batches or more"
     levels: Mapping[str, Any] = factor_levels()
     state: str = text("full: within the ladder; full from the least batch; not full; cannot tell")
     why: str = text("why it is unknown")
@@ -143,3 +153,24 @@ class KneeRow(Row):
     batches: Count = count("job counts with usable trials; jobs is the largest")
     repeats: Count = count("repetitions with usable trials")
     method: str = text("how the intervals were made: profile, of the likelihood")
+
+
+SCHEMA_VERSION = 7
+TABLES = [table for table in (*Row.__subclasses__(), *OfTrial.__subclasses__()) if "file" in vars(table)]
+FILES = {name: table for name in names.TABLES for table in TABLES if table.file == name}
+
+
+def schema(axes: Sequence[Column] = (), further: Sequence[Column] = ()) -> dict[str, Any]:
+    """What schema.json says of the CSVs beside it; `further` columns stand at the end of samples.csv."""
+    more = {names.SAMPLES_CSV: further}
+    files = {
+        name: {
+            "one_row_per": table.per,
+            "columns": [
+                {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
+                for c in (*columns_of(table, axes), *more.get(name, ()))
+            ],
+        }
+        for name, table in FILES.items()
+    }
+    return {"schema_version": SCHEMA_VERSION, "encoding": "utf-8", "missing": "", "files": files}

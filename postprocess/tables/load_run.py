@@ -16,8 +16,7 @@ from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_te
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.columns import Row, read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, ResourceRow, TrialRow, trial_column
-from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
-from tierbench.postprocess.schema.tables import SCHEMA_VERSION
+from tierbench.postprocess.schema.run_rows import SCHEMA_VERSION, KneeRow, RatioRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval, over_looks, tukey
 from tierbench.postprocess.tables.factors import Panel, Point, layout_of, level_of, rows_at, run_factors
 from tierbench.postprocess.verdict.counting import looks_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -9,7 +10,6 @@ import math
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,10 +23,9 @@ from tierbench.postprocess.measures.over_time import over_time
 from tierbench.postprocess.records.host_settings import host_settings, of_run
 from tierbench.postprocess.records.load_trial import read_trial, was_skipped
 from tierbench.postprocess.records.trial import TrialData
-from tierbench.postprocess.schema.columns import Column, Row, columns_of
-from tierbench.postprocess.schema.rows import TRIAL_FILES, SampleRow, TrialRow
-from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow
-from tierbench.postprocess.schema.tables import FILES, schema
+from tierbench.postprocess.schema.columns import Column, Row, columns_of, tables_of
+from tierbench.postprocess.schema.rows import JobRow, ResourceRow, SampleRow, TrialRow
+from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow, schema
 from tierbench.postprocess.tables.cache import keep, made_of, row_as_it_was, shared_digest
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, compares_pairs, levels_on_axes
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
@@ -76,20 +75,21 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     under = {row.trial: json_files.read_table(folder / names.CONDITIONS) for row, folder in trials}
     rows = judge_run(rows, under)
     _write_json(run / names.CONDITIONS, of_run(under))
-    for name in (names.SAMPLES_CSV, names.JOBS_CSV, names.RESOURCES_CSV):
-        with _replaced(run / name) as file:
-            file.write(_header((*columns_of(FILES[name][1], columns), *(further if name == names.SAMPLES_CSV else ()))))
+    for of_trial in (SampleRow, JobRow, ResourceRow):
+        with _replaced(run / of_trial.file) as file:
+            file.write(_header((*columns_of(of_trial, columns), *(further if of_trial is SampleRow else ()))))
             for _, folder in trials:
-                _append(folder / name, file)
+                with files.opened(folder / of_trial.file) as source:
+                    source.readline()
+                    shutil.copyfileobj(source, file, 1 << 20)
     summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes, pairs=compares_pairs(run))
-    for name in TRIAL_FILES:
-        _write(run / name, rows, columns)
-    _write(run / names.SUMMARY_CSV, summary, columns)
-    _write(run / names.RATIOS_CSV, ratios, columns)
-    scaling = scaling_rows(_scaling(run, say), summary, ratios)
-    _write(run / names.SCALING_CSV, scaling, columns)
-    knees = knee_rows(rows, summary)
-    _write(run / names.KNEE_CSV, knees, columns)
+    scaling, knees = scaling_rows(_scaling(run, say), summary, ratios), knee_rows(rows, summary)
+    for table in tables_of(TrialRow):
+        _write(run, table, rows, columns)
+    _write(run, SummaryRow, summary, columns)
+    _write(run, RatioRow, ratios, columns)
+    _write(run, ScalingRow, scaling, columns)
+    _write(run, KneeRow, knees, columns)
     _write_json(run / names.SCHEMA, schema(columns, further))
     (run / names.NO_TABLES).unlink(missing_ok=True)
     return Tables(rows, summary, ratios, scaling, knees)
@@ -111,13 +111,20 @@ def _scaling(run: Path, say: Callable[[str], None]) -> Scaling | None:
 def _readable(
     run: Path, folders: Iterable[Path], axes: Sequence[Factor], further: Sequence[Column], say: Callable[[str], None]
 ) -> Iterator[tuple[TrialRow, Path]]:
-    """Each trial's row and folder; one whose definition is broken is told and left out, and costs no other one."""
+    """Each trial's row and folder, and its tables there, made only where they are not what they would be anyway.
+
+    One whose definition is broken is told and left out, and costs no other one.
+    """
     errors: list[TierbenchError] = []
     made = 0
     shared = shared_digest(run, axes, further)
     for folder in folders:
         try:
-            row = _row(folder, axes, further, shared)
+            row = row_as_it_was(folder, shared)
+            if row is None:
+                of = made_of(folder, shared)
+                row = trial_tables(folder, axes, further)
+                keep(folder, shared, of, row)
         except TierbenchError as error:
             errors.append(error)
             say(f"left out of the tables: {error}")
@@ -126,16 +133,6 @@ def _readable(
         yield row, folder
     if errors and not made:
         raise errors[0]
-
-
-def _row(folder: Path, axes: Sequence[Factor], further: Sequence[Column], shared: bytes) -> TrialRow:
-    """A trial's row, and its tables in its folder; made only where they are not what they would be anyway."""
-    if row := row_as_it_was(folder, shared):
-        return row
-    of = made_of(folder, shared)
-    row = trial_tables(folder, axes, further)
-    keep(folder, shared, of, row)
-    return row
 
 
 def trial_tables(
@@ -149,20 +146,20 @@ def trial_tables(
     if axes is not None:
         check_levels(data.trial, axes)
     columns = [Column(name, "text", "", "") for name in levels_on_axes(data.trial.levels)]
-    _write_samples(folder / names.SAMPLES_CSV, data, columns, further_columns([folder]) if further is None else further)
-    _write(folder / names.JOBS_CSV, [job_row(data.trial, job) for job in data.jobs], columns)
-    _write(folder / names.RESOURCES_CSV, resource_rows(data, leading(data.trial)), columns)
+    _write_samples(folder, data, columns, further_columns([folder]) if further is None else further)
+    _write(folder, JobRow, [job_row(data.trial, job) for job in data.jobs], columns)
+    _write(folder, ResourceRow, resource_rows(data, leading(data.trial)), columns)
     row = judge(data, trial_row(data))
     _write_json(folder / names.CONDITIONS, host_settings(data))
     _write_json(folder / names.OVER_TIME, over_time_record(over_time(data.sampled, row)), indent=None)
-    for name in TRIAL_FILES:
-        _write(folder / name, [row], columns)
+    for table in tables_of(TrialRow):
+        _write(folder, table, [row], columns)
     return row
 
 
-def _write_samples(path: Path, data: TrialData, axes: Sequence[Column], further: Sequence[Column]) -> None:
-    with _replaced(path) as file:
-        file.write(_header((*columns_of(FILES[path.name][1], axes), *further)))
+def _write_samples(folder: Path, data: TrialData, axes: Sequence[Column], further: Sequence[Column]) -> None:
+    with _replaced(folder / SampleRow.file) as file:
+        file.write(_header((*columns_of(SampleRow, axes), *further)))
         for sampled in data.sampled:
             samples = sampled.samples
             row = SampleRow(host=samples.host, role=samples.role, interface=samples.interface, **leading(data.trial))
@@ -172,9 +169,9 @@ def _write_samples(path: Path, data: TrialData, axes: Sequence[Column], further:
                 file.write(lines)
 
 
-def _write(path: Path, rows: Iterable[Row], axes: Sequence[Column]) -> None:
-    columns = columns_of(FILES[path.name][1], axes)
-    with _replaced(path) as file:
+def _write(folder: Path, table: type[Row], rows: Iterable[Row], axes: Sequence[Column]) -> None:
+    columns = columns_of(table, axes)
+    with _replaced(folder / table.file) as file:
         file.write(_header(columns))
         file.write(_csv([_field(column, row[column.name]) for column in columns] for row in rows))
 
@@ -182,13 +179,6 @@ def _write(path: Path, rows: Iterable[Row], axes: Sequence[Column]) -> None:
 def _write_json(path: Path, content: dict[str, Any], indent: int | None = 1) -> None:
     with _replaced(path) as file:
         file.write(json.dumps(content, indent=indent, ensure_ascii=False).encode() + b"\n")
-
-
-def _append(part: Path, file: BinaryIO) -> None:
-    """Add a table without its header."""
-    with files.opened(part) as source:
-        source.readline()
-        shutil.copyfileobj(source, file, 1 << 20)
 
 
 def _header(columns: Sequence[Column]) -> bytes:
@@ -214,18 +204,13 @@ def _field(column: Column, value: Any) -> str:
 
 def no_formula(text: str) -> str:
     """A text as a spreadsheet shows it, and does not compute."""
-    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
+    with contextlib.suppress(ValueError):
         float(text)
-    except ValueError:
-        return False
-    return True
+        return text
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
-@contextmanager
+@contextlib.contextmanager
 def _replaced(path: Path) -> Iterator[BinaryIO]:
     """A file to be written beside the path, which takes its place when it is whole."""
     try:

@@ -13,7 +13,7 @@ from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.replicas import KINDS
 from tierbench.dags.workloads import Workload
-from tierbench.postprocess.schema.tables import FILES
+from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.site_configs.site import load_site
 from tierbench.testbed.settings import Rates, Settings
 from tierbench.trials import Limits

@@ -9,7 +9,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tierbench.dags.levels import Factor, level_text
 from tierbench.postprocess.report.answer import answers
-from tierbench.postprocess.schema.tables import FILES
+from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.postprocess.tables.factors import axis_column
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.write import tables

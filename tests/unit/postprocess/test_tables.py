@@ -13,7 +13,7 @@ from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import TRIAL_FILES, Fetches
-from tierbench.postprocess.schema.tables import FILES
+from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.parquet import write_tables
 from tierbench.postprocess.tables.terminal import as_text
