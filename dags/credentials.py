@@ -10,21 +10,23 @@ from typing import Any
 
 from tierbench.checked_text import AbsolutePath, Variable
 from tierbench.site_configs.site import Access
+from tierbench.trials import Credentials
 from tierbench.wrappers.credentials import KINDS
 
 
-def flags(access: Access) -> str:
-    """What a job's script is told (wrappers/credentials.py)."""
-    options = []
+def of(access: Access) -> Credentials:
+    """What jobs are told (wrappers/credentials.py), what comes with them, and whose token HTCondor gives to each."""
+    flags, service = [], ""
     if access.kerberos:
-        options.append(f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}")
+        flags.append(f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}")
     if access.token and access.token.file:
-        options.append(f"--token {PurePath(access.token.file).name}")
+        flags.append(f"--token {PurePath(access.token.file).name}")
     if access.token and access.token.condor:
-        options.append(f"--credential {access.token.condor}")
+        service = str(access.token.condor)
+        flags.append(f"--credential {service}")
     if access.x509:
-        options.append(f"--x509 {PurePath(access.x509.proxy).name}")
-    return " ".join(options)
+        flags.append(f"--x509 {PurePath(access.x509.proxy).name}")
+    return Credentials(" ".join(flags), files(access), service)
 
 
 def by_kind(access: Access) -> dict[str, str]:
@@ -40,11 +42,6 @@ def files(access: Access) -> list[str]:
 def variables(access: Access) -> dict[str, str]:
     """By which a program on the access point itself finds them."""
     return {KINDS[kind].variable: path for kind, path in by_kind(access).items()}
-
-
-def service(access: Access) -> str:
-    """The service whose token HTCondor's credential daemons are to give to each job."""
-    return str(access.token.condor) if access.token and access.token.condor else ""
 
 
 @dataclass(frozen=True)

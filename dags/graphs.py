@@ -12,9 +12,9 @@ from tierbench.dags.hosts import flushes, ways_to_sample
 from tierbench.dags.limits import awaited_s, limits
 from tierbench.dags.nodes import Dag, Job, final, line, step
 from tierbench.dags.plan import Configuration, Plan, Trial
-from tierbench.site_configs.site import Access, Site
+from tierbench.site_configs.site import Site
 from tierbench.starts import EVERY, IN_TURN, TOGETHER
-from tierbench.trials import ALREADY_COMPLETE
+from tierbench.trials import ALREADY_COMPLETE, Credentials
 
 # Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for their turns.
 IN_FLIGHT = 3
@@ -209,12 +209,12 @@ def _flush(site: Site, experiment: Experiment, trial: Trial) -> Job:
 
 
 def _write_area(site: Site, experiment: Experiment, trial: Trial) -> Job:
-    access = site.access[trial.configuration.access]
+    who = credentials.of(site.access[trial.configuration.access])
     macros = {
         "step": "make",
-        "flags": credentials.flags(access),
-        **_travelling("files", credentials.files(access)),
-        **_service(access),
+        "flags": who.flags,
+        **_travelling("files", who.files),
+        **_service(who),
         "pool_requirements": site.pools[trial.configuration.pool].requirements,
         **_waits(experiment, trial),
     }
@@ -235,19 +235,19 @@ def _samplers(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Job]
 
 def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
     configuration = trial.configuration
-    access, workload = site.access[configuration.access], experiment.workloads[configuration.workload]
+    who, workload = credentials.of(site.access[configuration.access]), experiment.workloads[configuration.workload]
     # The files of the access point that travel with each client, and whose content nobody else may learn.
-    secrets = list(dict.fromkeys([*credentials.files(access), *credentials.secret_files(workload.environment)]))
+    secrets = list(dict.fromkeys([*who.files, *credentials.secret_files(workload.environment)]))
     macros = {
         "trial": trial.id,
         "client": configuration.client,
         "places": f"{RUN_DIRECTORY}/{names.place_list(configuration.id, trial.jobs)}",
         "memory": workload.asks_mb(trial.work.processes),
-        "flags": " ".join(_client_flags(access, experiment, trial.jobs)),
+        "flags": " ".join(_client_flags(experiment, trial.jobs, who.flags)),
         "pool_requirements": site.pools[configuration.pool].requirements,
         **_waits(experiment, trial),
         **_travelling("secrets", secrets),
-        **_service(access),
+        **_service(who),
     }
     return Job("clients", _submit("clients"), macros)
 
@@ -263,12 +263,11 @@ def _travelling(macro: str, paths: Sequence[str]) -> dict[str, str]:
     return {macro: "".join(f", {path}" for path in paths)} if paths else {}
 
 
-def _service(access: Access) -> dict[str, str]:
-    service = credentials.service(access)
-    return {"service": service} if service else {}
+def _service(who: Credentials) -> dict[str, str]:
+    return {"service": who.service} if who.service else {}
 
 
-def _client_flags(access: Access, experiment: Experiment, jobs: int) -> Iterator[str]:
+def _client_flags(experiment: Experiment, jobs: int, ticket: str) -> Iterator[str]:
     """What not every client is told: the file that the gate opens with, when to give up, its core, whose ticket."""
     limit = limits(experiment, jobs)
     yield f"--clients {jobs} --timeout {limit.read_s}"
@@ -276,8 +275,8 @@ def _client_flags(access: Access, experiment: Experiment, jobs: int) -> Iterator
         yield f"--gate {names.GO} --gate-timeout {limit.go_s}"
     if experiment.cores == "pinned":
         yield "--pin"
-    if flags := credentials.flags(access):
-        yield flags
+    if ticket:
+        yield ticket
 
 
 def _script(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tierbench import names, trials
 from tierbench.dags.experiment import Experiment
@@ -16,8 +16,7 @@ from tierbench.dags.trial_settings import EVENLY, place_lines, places
 from tierbench.site_configs.site import Condition, Sampler, Site
 
 
-@dataclass(frozen=True)
-class FlushedHost:
+class FlushedHost(NamedTuple):
     """A host whose caches a trial empties first, and where it sees the replicas ("" where it does not)."""
 
     host: str
@@ -34,10 +33,8 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     if not flushes(site, experiment):
         return []
     access = site.access[configuration.access]
-    replicas = experiment.replicas[experiment.workloads[configuration.workload].replicas]
-    files = plan.replicas[replicas.folder]
-    directory = files.directory if files.lies_ready else ""  # no cache has anything of what is not there yet
-    place = access.place(directory) if directory else ""
+    files = plan.replicas[experiment.replicas_of(configuration.workload).folder]
+    place = access.place(files.directory) if files.lies_ready else ""  # no cache has anything of what is not there yet
     seen_by_workers = access.url(place) if access.protocol == "file" and place else ""
     return [
         *(FlushedHost(host, seen_by_workers) for host in plan.pools[configuration.pool]),
@@ -51,11 +48,8 @@ def sampled_hosts(site: Site, plan: Plan, configuration: Configuration) -> list[
     # A worker whose disk is the storage is sampled as a worker, whatever else it is.
     disks = {sampler.host for sampler in workers} if site.access[configuration.access].on_disk else set()
     named = {sampler.host for sampler in site.samplers.values()} - disks
-    on_the_way = (
-        sampler
-        for sampler in site.samplers.values()
-        if sampler.is_of({configuration.access}) and sampler.host not in disks
-    )
+    of_site = (sampler for sampler in site.samplers.values() if sampler.is_of({configuration.access}))
+    on_the_way = [sampler for sampler in of_site if sampler.host not in disks]
     return [*on_the_way, *(sampler for sampler in workers if sampler.host not in named)]
 
 
@@ -87,8 +81,7 @@ def host_lists(
     """The lists of a configuration: the name of each in the run directory, and its text."""
     flushed = flushed_hosts(site, experiment, plan, configuration)
     if flushed:
-        # The comma stays where there is no directory, or the host's name would be taken for both.
-        yield names.flush_list(configuration.id), "".join(item(host.host, host.directory) for host in flushed)
+        yield names.flush_list(configuration.id), "".join(item(*host) for host in flushed)
     arranged = arranged_hosts(site, experiment, plan)
     if arranged:
         lines = [
@@ -98,7 +91,11 @@ def host_lists(
         yield names.arranged_list(configuration.id), "".join(lines)
     sampled = sampled_hosts(site, plan, configuration)
     for via in ways_to_sample(site, configuration):
-        lines = [_sampler_line(sampler) for sampler in sampled if sampler.via == via]
+        lines = [
+            item(own.host, own.interfaces, own.role, own.requirements or f'Machine == "{own.host}"')
+            for own in sampled
+            if own.via == via
+        ]
         yield names.sampler_list(configuration.id, via), "".join(lines)
 
 
@@ -149,12 +146,10 @@ def slot_problems(
         clients: Counter[str] = Counter()
         flushed: set[str] = set()
         for configuration in own:
-            placement = experiment.at(configuration.levels).placement
-            flushed |= {
-                host.host for host in flushed_hosts(site, experiment.at(configuration.levels), plan, configuration)
-            }
-            for trial in plan.trials_of(configuration) if placement != EVENLY else ():
-                clients |= Counter(places(placement, plan.pools[pool], trial.jobs))
+            at_point = experiment.at(configuration.levels)
+            flushed |= {host.host for host in flushed_hosts(site, at_point, plan, configuration)}
+            for trial in plan.trials_of(configuration) if at_point.placement != EVENLY else ():
+                clients |= Counter(places(at_point.placement, plan.pools[pool], trial.jobs))
         for host in plan.pools[pool]:
             others = f" beside {beside[host]} jobs that sample or set conditions" if beside[host] else ""
             has = there.get(host, 0)
@@ -166,8 +161,3 @@ def slot_problems(
 
 def _largest(plan: Plan, pool: str) -> int:
     return max(trial.jobs for trial in plan.trials if trial.configuration.pool == pool)
-
-
-def _sampler_line(sampler: Sampler) -> str:
-    requirements = sampler.requirements or f'Machine == "{sampler.host}"'
-    return item(sampler.host, sampler.interfaces, sampler.role, requirements)

@@ -15,7 +15,6 @@ from tierbench.checked_text import shown
 from tierbench.errors import ConfigError
 
 WORD = re.compile(r"[A-Za-z0-9_.$/+@=:,~%-]+")
-BLANKS = "without blanks"
 MACRO = re.compile(r"\$\$|\$\w*[(\[]")
 
 
@@ -60,7 +59,7 @@ def rows(*columns: Sequence[str]) -> list[str]:
     for column in columns:
         text = "".join(column)
         if not text.isprintable() or " " in text:
-            _refuse(next(field for field in column if not field.isprintable() or " " in field), BLANKS)
+            _refuse(next(field for field in column if not field.isprintable() or " " in field), "without blanks")
     return [line + "\n" for line in map("\t".join, zip(*columns, strict=True))]
 
 

@@ -30,6 +30,9 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
     configuration = trial.configuration
     access = site.access[configuration.access]
     workload = experiment.workloads[configuration.workload]
+    traits = workload.declared.traits(dataclasses.asdict(workload.options))
+    if access.to:  # no process of its clients sees the bytes
+        traits = {**traits, "does": "copies", "taken_in": "bytes_app"}
     flushed = flushed_hosts(site, experiment, plan, configuration)
     record = trials.Trial(
         id=trial.id,
@@ -39,16 +42,14 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         access=configuration.access,
         workload=configuration.workload,
         client=configuration.client,
-        traits=_traits(access, workload),
+        traits=traits,
         jobs=trial.jobs,
         repeat=trial.repeat,
         levels=dict(trial.levels),
         pool=configuration.pool,
         requirements=site.pools[configuration.pool].requirements,
         protocol=access.protocol,
-        credentials=trials.Credentials(
-            credentials.flags(access), credentials.files(access), credentials.service(access)
-        ),
+        credentials=credentials.of(access),
         workers=plan.pools[configuration.pool],
         flush=trials.Flush(site.flush.strategy if flushed else "none", [host.host for host in flushed]),
         samplers=[
@@ -95,12 +96,6 @@ def _write_area(access: Access, plan: Plan, trial: Trial, run: str) -> dict[str,
         return None
     area = names.write_area(access.writes, run, trial.id)
     return {"under": access.url(access.writes), "url": access.url(area), "bytes": trial.bytes, "check": written.check}
-
-
-def _traits(access: Access, workload: Workload) -> dict[str, Any]:
-    """What its client declares; by a way to another server it copies, and no process of its sees the bytes."""
-    declared = workload.declared.traits(dataclasses.asdict(workload.options))
-    return {**declared, "does": "copies", "taken_in": "bytes_app"} if access.to else declared
 
 
 class ReplicaLists:

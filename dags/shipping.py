@@ -60,21 +60,16 @@ def _with_clients(experiment: Experiment) -> Iterator[tuple[str, Path]]:
 
 def scripts(clients: Iterable[ClientFile] = ()) -> Iterator[tuple[str, bytes]]:
     """All that runs on hosts and, beside DAGMan, on the access point; with clients of the users' own."""
-    yield f"{names.SCRIPTS}/htchirp.py", _htchirp().read_bytes()
-    for package, name in SCRIPTS:
-        yield f"{names.SCRIPTS}/{name}", single_file(f"{package}.{name.removesuffix('.py')}").encode()
-    all_clients = {**shipped_clients(), **{client.name: client for client in clients}}  # the others serve by hand
-    yield f"{names.SCRIPTS}/client.py", single_file("tierbench.wrappers.main", as_parts(all_clients.values())).encode()
-
-
-def _htchirp() -> Path:
-    """HTCondor's own client for talking from a job to its access point; it comes with the Python bindings."""
-    bindings = importlib.util.find_spec("htcondor2")
+    bindings = importlib.util.find_spec("htcondor2")  # with which HTCondor's client of its access points comes
     if bindings is None or bindings.origin is None:
         raise UnmetNeed(
             "the HTCondor Python bindings are missing, of which each job takes a file: pip install htcondor"
         )
-    return Path(bindings.origin).parent / "htchirp" / "htchirp.py"
+    yield f"{names.SCRIPTS}/htchirp.py", (Path(bindings.origin).parent / "htchirp" / "htchirp.py").read_bytes()
+    for package, name in SCRIPTS:
+        yield f"{names.SCRIPTS}/{name}", single_file(f"{package}.{name.removesuffix('.py')}").encode()
+    all_clients = {**shipped_clients(), **{client.name: client for client in clients}}  # the others serve by hand
+    yield f"{names.SCRIPTS}/client.py", single_file("tierbench.wrappers.main", as_parts(all_clients.values())).encode()
 
 
 def submit_files(site: Site) -> Iterator[tuple[str, bytes]]:

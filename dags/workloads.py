@@ -64,26 +64,20 @@ class Workload(WorkKeys):
 
 @cache
 def workload_class(file: ClientFile) -> type[Workload]:
-    """The class of workloads with this client, which has the options that it declares."""
-    options = _options_class(file)
-    needs = any(option.needed for option in file.client.options.values())
-    default = field() if needs else field(default_factory=options)
-    return dataclasses.make_dataclass(
-        f"{file.client.__name__}Workload", [("options", options, default)],
-        bases=(Workload,), namespace={"file": file}, frozen=True, kw_only=True,
-    )  # fmt: skip
-
-
-def _options_class(file: ClientFile) -> type[Any]:
-    """The options as a dataclass, which a TOML table can be checked against."""
+    """The class of workloads with this client; its options are a dataclass, which a TOML table is checked against."""
 
     def check(options: Any) -> None:
         file.client.check(dataclasses.asdict(options))
 
-    fields = [(name, *_declared_field(file, name, option)) for name, option in file.client.options.items()]
-    namespace = {"__post_init__": check}
+    name = file.client.__name__
+    fields = [(key, *_declared_field(file, key, option)) for key, option in file.client.options.items()]
+    options = dataclasses.make_dataclass(
+        f"{name}Options", fields, namespace={"__post_init__": check}, frozen=True, kw_only=True
+    )
+    needs = any(option.needed for option in file.client.options.values())
+    own = [("options", options, field() if needs else field(default_factory=options))]
     return dataclasses.make_dataclass(
-        f"{file.client.__name__}Options", fields, namespace=namespace, frozen=True, kw_only=True
+        f"{name}Workload", own, bases=(Workload,), namespace={"file": file}, frozen=True, kw_only=True
     )
 
 
@@ -91,13 +85,11 @@ def _declared_field(file: ClientFile, name: str, option: Option) -> tuple[Any, A
     """An option's type, which for a text is its kind, and the field that holds its default and bounds."""
     kind: Any = getattr(checked_text, option.kind, None)
     if not (isinstance(kind, type) and issubclass(kind, Kind)):
-        raise ConfigError(
-            f"{file.path}: option {name}: there is no kind of text {option.kind!r} in tierbench/checked_text.py"
-        )
-    if option.file:
-        kind = LocalFile
-    type_: Any = type(option.default)
+        where = "in tierbench/checked_text.py"
+        raise ConfigError(f"{file.path}: option {name}: there is no kind of text {option.kind!r} {where}")
+    kind = LocalFile if option.file else kind
     default = option.default
+    type_: Any = type(default)
     if isinstance(default, tuple):
         type_, default = types.GenericAlias(tuple, (kind, ...)), tuple(map(kind, default))
     elif option.words:

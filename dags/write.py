@@ -88,20 +88,20 @@ def _check_workers(plan: Plan, site: Site, experiment: Experiment) -> None:
 
 
 def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> None:
-    (run / names.PLAN).write_text(to_json(plan), encoding="utf-8")
-    (run / names.SITE).write_text(_json(site), encoding="utf-8")
-    definition = dataclasses.replace(experiment, variants=())  # which follow from its axes
-    (run / names.EXPERIMENT).write_text(_json(definition), encoding="utf-8")
-    (run / names.DAGMAN_CONFIG).write_text(dagman_config(), encoding="utf-8")
-    (run / names.TRIAL_CONFIG).write_text(trial_config(site), encoding="utf-8")
-    for name, dag in _dags(plan, experiment):
-        (run / name).write_text(dag.text(), encoding="utf-8")
-    (run / names.LISTS).mkdir()
+    texts = {
+        names.PLAN: to_json(plan),
+        names.SITE: _json(site),
+        names.EXPERIMENT: _json(dataclasses.replace(experiment, variants=())),  # which follow from its axes
+        names.DAGMAN_CONFIG: dagman_config(),
+        names.TRIAL_CONFIG: trial_config(site),
+        **{name: dag.text() for name, dag in _dags(plan, experiment)},
+    }
     for configuration in plan.configurations:
-        for name, text in host_lists(site, experiment.at(configuration.levels), plan, configuration):
-            (run / name).write_text(text, encoding="utf-8")
-        for name, text in place_lists(site, experiment, plan, configuration):
-            (run / name).write_text(text, encoding="utf-8")
+        texts.update(host_lists(site, experiment.at(configuration.levels), plan, configuration))
+        texts.update(place_lists(site, experiment, plan, configuration))
+    (run / names.LISTS).mkdir()
+    for name, text in texts.items():
+        (run / name).write_text(text, encoding="utf-8")
 
 
 def _write_trials(

@@ -132,7 +132,9 @@ def locked(
             os.fchmod(number, lock.st_mode & 0o622)
         if not _taken(number):
             waits()
-            if not _taken_in_time(number, limit_s):
+            if limit_s == math.inf:
+                fcntl.flock(number, fcntl.LOCK_EX)  # without a delay: trials pass their lock on many times a second
+            elif not poll(lambda: _taken(number), limit_s):
                 raise BlockingIOError(errno.EAGAIN, "somebody else holds it", str(path))
         if _identity(number) != _identity_of(path):  # who had it has removed it
             raise BlockingIOError(errno.EAGAIN, "somebody else has just held it", str(path))
@@ -142,13 +144,6 @@ def locked(
                 Path(path).unlink()
     finally:
         os.close(number)
-
-
-def _taken_in_time(number: int, limit_s: float) -> bool:
-    if limit_s < math.inf:
-        return poll(lambda: _taken(number), limit_s)
-    fcntl.flock(number, fcntl.LOCK_EX)  # without a delay: trials pass their lock on many times a second
-    return True
 
 
 def _taken(number: int) -> bool:

@@ -4,7 +4,6 @@ Stdlib only, Python 3.6 or newer: it is shipped with them.
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -131,17 +130,14 @@ class Work(NamedTuple):
         return self.files_per_job == self.processes == 1 and self.for_s is None and self.fetch_every_s is None
 
     def __str__(self) -> str:
-        return ", ".join(self._parts())
-
-    def _parts(self) -> "Iterator[str]":
-        if self.files_per_job > 1:
-            yield f"{self.files_per_job} files a job" + (f", {self.order}" if self.order != "listed" else "")
-        if self.processes > 1:
-            yield f"{self.processes} processes a job"
-        if self.for_s is not None:
-            yield f"for {self.for_s:g} s"
-        if self.fetch_every_s is not None:
-            yield f"each process every {self.fetch_every_s:g} s"
+        parts = (
+            "" if self.files_per_job == 1 else f"{self.files_per_job} files a job",
+            "" if self.files_per_job == 1 or self.order == "listed" else self.order,
+            "" if self.processes == 1 else f"{self.processes} processes a job",
+            "" if self.for_s is None else f"for {self.for_s:g} s",
+            "" if self.fetch_every_s is None else f"each process every {self.fetch_every_s:g} s",
+        )
+        return ", ".join(filter(None, parts))
 
 
 class Outcome(NamedTuple):
