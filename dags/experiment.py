@@ -49,6 +49,7 @@ from tierbench.site_configs.site import Access
 from tierbench.spec import (
     bounded,
     build,
+    build_each,
     derived,
     find_definition,
     misnamed,
@@ -244,8 +245,8 @@ def _at_one_point(tables: Mapping[str, Any], source: str) -> Experiment:
     """The experiment of a file's tables, whatever axes they came from."""
     attempts = _Attempts()
     bare = {name: table for name, table in tables.items() if name not in ("workloads", "replicas")}
-    workloads = _workloads(tables.get("workloads", {}), source, attempts)
-    replicas = _variants(tables.get("replicas", {}), "kind", KINDS, source, "replicas", attempts)
+    workloads = attempts.run(_workloads, tables.get("workloads", {}), source) or {}
+    replicas = attempts.run(build_each, KINDS, "kind", tables.get("replicas", {}), source, "replicas") or {}
     named = {name: dataclasses.replace(replicas[name], name=name) for name in replicas}
     experiment: Experiment | None = attempts.run(build, Experiment, bare, source)
     refuse(attempts.problems)
@@ -267,15 +268,13 @@ def _factors(axes: Iterable[Axis], variants: Iterable[Variant]) -> dict[str, lis
     return {factor: list(dict.fromkeys(those)) for factor, those in levels.items()}
 
 
-def _workloads(tables: Any, source: str, attempts: _Attempts) -> dict[str, Workload]:
+def _workloads(tables: Any, source: str) -> dict[str, Workload]:
     """Each [workloads.NAME] table, with the options that its client declares; from here on a client has a name."""
     own = {table["client"] for table in _tables(tables).values() if is_path(str(table.get("client", "")))}
     files = {**shipped_clients(), **{path: find_client_file(path) for path in sorted(own)}}
     classes = {name: workload_class(file) for name, file in files.items()}
-    built = _variants(tables, "client", classes, source, "workloads", attempts)
-    return {
-        name: dataclasses.replace(workload, client=LocalFile(workload.file.name)) for name, workload in built.items()
-    }
+    built = build_each(classes, "client", tables, source, "workloads")
+    return {name: dataclasses.replace(own, client=LocalFile(own.file.name)) for name, own in built.items()}
 
 
 def _tables(value: Any) -> dict[str, dict[str, Any]]:
@@ -391,32 +390,6 @@ def _merged(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, An
             value = _merged(below, value)
         merged[key] = value
     return merged
-
-
-def _variants(
-    tables: Any, tag: str, classes: Mapping[str, type[T]], source: str, key: str, attempts: _Attempts
-) -> dict[str, T]:
-    """Each [key.NAME] table as the class that its tag (client, kind) chooses."""
-    if not isinstance(tables, Mapping) or not tables:
-        wrong = f"{tables!r} is no table" if tables else "missing"
-        attempts.problems.append(f"{source}: {key}: {wrong}; at least one [{key}.NAME] table is needed")
-        return {}
-    built = {}
-    for name, table in tables.items():
-        value = attempts.run(_variant, table, tag, classes, source, f"{key}.{printable(name)}")
-        if value is not None:
-            built[name] = value
-    return built
-
-
-def _variant(table: Any, tag: str, classes: Mapping[str, type[T]], source: str, key: str) -> T:
-    chosen = table.get(tag) if isinstance(table, Mapping) else None
-    if chosen is None:
-        possible = ", ".join(f'"{name}"' for name in classes)
-        raise ConfigError(f"{source}: {key}.{tag}: missing; one of {possible} is needed")
-    if not isinstance(chosen, str) or chosen not in classes:
-        raise ConfigError(f"{source}: {unknown_name(f'{key}.{tag}', str(chosen), classes)}")
-    return build(classes[chosen], table, source, key)
 
 
 def _problems(experiment: Experiment) -> Iterator[str]:

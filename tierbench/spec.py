@@ -70,6 +70,27 @@ def build(cls: type[T], table: Mapping[str, Any], source: str, key: str = "") ->
     return typing.cast(T, value)
 
 
+def build_each(classes: Mapping[str, type[T]], tag: str, tables: Any, source: str, key: str) -> dict[str, T]:
+    """Each [key.NAME] table as the class that its tag (client, kind) chooses."""
+    problems: list[str] = []
+    if not isinstance(tables, Mapping) or not tables:
+        wrong = f"{tables!r} is no table" if tables else "missing"
+        raise ConfigError(f"{source}: {key}: {wrong}; at least one [{key}.NAME] table is needed")
+    built = {}
+    for name, table in tables.items():
+        path = _join(key, printable(name))
+        chosen = table.get(tag) if isinstance(table, Mapping) else None
+        if chosen is None:
+            possible = ", ".join(f'"{name}"' for name in classes)
+            problems.append(f"{path}.{tag}: missing; one of {possible} is needed")
+        elif not isinstance(chosen, str) or chosen not in classes:
+            problems.append(unknown_name(f"{path}.{tag}", str(chosen), classes))
+        else:
+            built[name] = _dataclass(classes[chosen], table, path, problems)
+    refuse(problems, source)
+    return built
+
+
 def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
     if not isinstance(table, Mapping):
         problems.append(f"{key}: must be a table, not {_shown(table)}")

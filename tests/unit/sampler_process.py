@@ -2,11 +2,12 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.unit.client_process import until as until
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120
@@ -41,13 +42,6 @@ def read(path):
     first, *lines = path.read_bytes().splitlines(keepends=True)
     trailer = json.loads(lines.pop()) if lines and lines[-1].startswith(b"{") else {}
     return Samples(json.loads(first), lines, trailer)
-
-
-def until(condition):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
 
 
 def finish(process):
