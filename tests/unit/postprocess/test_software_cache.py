@@ -1,4 +1,4 @@
-"""A trial with a cold or a warm cache of software has to prove that it was, or its verdict says what is wrong."""
+"""A trial with a cold or warm cache, of software or of its files, proves it, or its verdict says what is wrong."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID
 
 FOLDER = "/cvmfs/sft.cern.ch"
 SOFTWARE = 300_000_000
+DOOR = "root://synthetic/"
+READ = 400e6 / 8 * 20 / 1.02  # by the clients of a synthetic trial
 
 
 @pytest.fixture
@@ -24,9 +26,14 @@ def folder(tmp_path: Path) -> Path:
     return synthetic.write_trial(tmp_path)
 
 
-def judged(folder: Path, value: str, before: int | None, after: int | None, library: str = "") -> tuple[str, str]:
-    """The verdict, and its reasons, of a trial with a cache that held so much, on the worker of all its clients."""
-    [host] = read_trial(folder).client_hosts
+def judged(
+    folder: Path, value: str, before: int | None, after: int | None, library: str = "", **of_data: Any
+) -> tuple[str, str]:
+    """The verdict, and its reasons, of a trial with a cache that held so much.
+
+    It is of software, on the worker of all its clients; of data it is on a host of its own.
+    """
+    host = "cache.fiu.test" if of_data else next(iter(read_trial(folder).client_hosts))
     condition = {"name": f"software-cache.{host}", "condition": "software-cache", "host": host, "value": value}
     path = folder / names.TRIAL
     trial = json.loads(path.read_text())
@@ -35,7 +42,7 @@ def judged(folder: Path, value: str, before: int | None, after: int | None, libr
     restored: dict[str, Any] = {"event": "restored", "now": "cold"}
     for record, held in ((arranged, before), (restored, after)):
         if held is not None:
-            record["cache"] = {"bytes": held, "folder": FOLDER}
+            record["cache"] = {"bytes": held, "folder": FOLDER, **of_data.get("cache", {})}
     records = folder / names.ARRANGED / f"software-cache.{host}.jsonl"
     records.parent.mkdir()
     records.write_text("".join(json.dumps(record) + "\n" for record in (arranged, restored)))
@@ -67,6 +74,38 @@ def test_what_the_cache_held_decides(
     folder: Path, value: str, before: int, after: int | None, library: str, verdict: str, words: str
 ) -> None:
     said, reasons = judged(folder, value, before, after, library)
+    assert said == verdict, reasons
+    assert words in reasons
+
+
+@pytest.mark.parametrize(
+    ("value", "before", "after", "sent_mbps", "trouble", "verdict", "words"),
+    [
+        ("cold", 0, READ, 400, "", VALID, ""),
+        ("cold", 0, READ, 0.01, "", INVALID, "that the clients read"),
+        ("cold", READ, READ, 400, "", INVALID, "held 980.4 MB before"),
+        ("cold", 0, READ, 400, "write error -28", INVALID, "says: write error -28"),
+        ("warm", READ, READ, 0.01, "", VALID, ""),
+        ("warm", READ, READ, 12, "", SUSPECT, "from a warm cache"),
+        ("warm", READ, READ, 400, "", INVALID, "from a warm cache"),
+        ("warm", READ / 2, READ, 0.01, "", INVALID, "held 490.2 MB before"),
+        ("warm", READ, None, 0.01, "", SUSPECT, "what the cache held of cache.fiu.test"),
+    ],
+)
+def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
+    folder: Path,
+    value: str,
+    before: float,
+    after: float | None,
+    sent_mbps: float,
+    trouble: str,
+    verdict: str,
+    words: str,
+) -> None:
+    sent = synthetic.during(sent_mbps, 20)
+    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2, 23), sent)
+    held_after = None if after is None else int(after)
+    said, reasons = judged(folder, value, int(before), held_after, cache={"folder": DOOR, "trouble": trouble})
     assert said == verdict, reasons
     assert words in reasons
 

@@ -1,0 +1,123 @@
+"""XCache, cold and warm with the trial's own files: the storage's interface proves either, and a lie is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.testbed.runs import AccessPoint, Ran, outcome
+from tierbench import names
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services.conditions import WORDS
+from tierbench.testbed.services.xcache import CACHE, CACHE_MB, STATE
+from tierbench.testbed.testbed import Testbed
+
+EXPERIMENT = """
+name = "{name}"
+question = "What does a cache beside the workers save?"
+access = ["xcache"]
+batches = [2]
+repeats = 1
+retries = 0
+sample_period_s = 0.2
+
+[workloads.root]
+client = "root"
+replicas = "tree"
+options = {{ branches = 0.5 }}
+
+[replicas.tree]
+kind = "tree"
+count = 2
+size_mb = 16
+branches = 40
+
+[conditions]
+xcache-block = 256
+xcache-prefetch = 0
+
+[axes.cache]
+values = {states}
+arranges = "xcache-state"
+"""
+# Says what it was asked to set, and has set nothing.
+LIAR = """#!/bin/sh
+# takes: cold warm
+case $1 in
+get) cat /run/liar 2>/dev/null || echo cold; echo "0 root://dgt.fiu.test:1101/" ;;
+set) echo "$2" >/run/liar ;;
+esac
+"""
+
+
+def measured(access_point: AccessPoint, name: str, *states: str) -> Ran:
+    access_point.define(name, EXPERIMENT.format(name=name, states=[*states]))
+    access_point.make_replicas(name)
+    return access_point.run(name)
+
+
+@pytest.fixture(scope="module")
+def cache(testbed: Testbed) -> RunningHost:
+    return testbed.host("dgt")
+
+
+@pytest.fixture(scope="module")
+def run(access_point: AccessPoint) -> Ran:
+    return measured(access_point, "xcache", "cold", "warm")
+
+
+@pytest.fixture(scope="module")
+def trials(run: Ran) -> dict[str, dict[str, str]]:
+    return {row["cache"]: row for row in run.rows(names.TRIALS_CSV)}
+
+
+def test_the_storage_sends_more_than_is_asked_for_on_a_miss_and_nothing_on_a_hit(
+    trials: dict[str, dict[str, str]],
+) -> None:
+    asked = {state: int(row["bytes_app"]) for state, row in trials.items()}
+    sent = {state: int(row["bytes_server"]) for state, row in trials.items()}
+    assert asked["cold"] == asked["warm"] < 0.6 * int(trials["cold"]["bytes_expected"])
+    assert sent["cold"] > 1.2 * asked["cold"]
+    assert sent["warm"] < 0.01 * asked["warm"]
+
+
+def test_neither_is_invalid_and_nobody_doubts_the_cache(run: Ran, trials: dict[str, dict[str, str]]) -> None:
+    assert [outcome(trial)["reasons"] for trial in run.trials] == [[], []]
+    assert not [row["verdict_reasons"] for row in trials.values() if row["verdict"] == "INVALID"]
+    assert not [row["verdict_reasons"] for row in trials.values() if "cache of" in row["verdict_reasons"]]
+
+
+@pytest.mark.usefixtures("run")
+def test_what_was_set_is_restored(cache: RunningHost) -> None:
+    assert not cache.run("find", CACHE, "-name", "*.root").stdout
+    assert "pfc.blocksize 128k" in cache.run("cat", "/etc/xrootd/xcache.cfg").stdout
+
+
+@pytest.fixture
+def lying(cache: RunningHost) -> Iterator[None]:
+    program = f"{WORDS}/{STATE}"
+    honest = cache.run("cat", program).stdout
+    cache.put(program, LIAR, 0o755)
+    yield
+    cache.put(program, honest, 0o755)
+
+
+@pytest.mark.usefixtures("run", "lying")
+def test_a_state_that_is_none_is_seen_by_what_the_storage_sent(access_point: AccessPoint) -> None:
+    """A cache is called warm that has nothing; its trial fills it, and then it is called cold."""
+    for state, words in (("warm", "from a warm cache"), ("cold", "the storage sent 0.0")):
+        [row] = measured(access_point, f"not-{state}", state).rows(names.TRIALS_CSV)
+        assert row["verdict"] == "INVALID"
+        assert words in row["verdict_reasons"]
+
+
+@pytest.mark.usefixtures("run")
+def test_a_cache_that_cannot_write_makes_the_trial_invalid(access_point: AccessPoint, cache: RunningHost) -> None:
+    cache.run("mount", "-o", "remount,size=3m", CACHE)
+    try:
+        [row] = measured(access_point, "no-room", "cold").rows(names.TRIALS_CSV)
+    finally:
+        cache.run("mount", "-o", f"remount,size={CACHE_MB}m", CACHE)
+    assert row["verdict"] == "INVALID"
+    assert "write error" in row["verdict_reasons"]
