@@ -1,4 +1,7 @@
-"""XCache on the gateway: XRootD's proxy with a cache in memory, of what the xrootd server beside the storage has."""
+"""XCache on the gateway: XRootD's proxy with a cache in memory, of what the xrootd server beside the storage has.
+
+Where the storage server has a door itself, it is of that one: there nobody reads ahead between the origin and the WAN.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from importlib import resources
 from tierbench.testbed.host import filled
 from tierbench.testbed.service import Hosts, Question, Service
 from tierbench.testbed.services.conditions import WORDS, offer
-from tierbench.testbed.services.filesystem import MOUNT_POINT
-from tierbench.testbed.services.xrootd import BESIDE_STORAGE, CACHE_PORT, PORT, XROOTD, daemon
+from tierbench.testbed.services.filesystem import MOUNT_POINT, STORAGE
+from tierbench.testbed.services.xrootd import BESIDE_STORAGE, CACHE_PORT, PORT, XROOTD, daemon, storage_has_door
 from tierbench.testbed.topology import GATEWAY, Topology
 
 CACHE, CACHE_MB = "/xcache", 2048
@@ -18,7 +21,7 @@ STATE = "xcache-state"  # the word, and the program that an admin installs for i
 
 def stage(hosts: Hosts, topology: Topology) -> None:
     host, door = hosts[GATEWAY], f"root://{topology.host(GATEWAY).fqdn}:{CACHE_PORT}/"
-    origin = f"{topology.host(BESIDE_STORAGE).fqdn}:{PORT}"
+    origin = f"{topology.host(STORAGE if storage_has_door(topology) else BESIDE_STORAGE).fqdn}:{PORT}"
     text = filled("xcache.cfg", port=CACHE_PORT, mount_point=MOUNT_POINT, origin=origin, cache=CACHE)
     host.stage(CONFIGURATION, text)
     anew = filled("xcache-anew", configuration=CONFIGURATION, door=door, mount_point=MOUNT_POINT)

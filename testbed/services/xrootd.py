@@ -74,11 +74,16 @@ def doors(topology: Topology) -> list[Door]:
         Door("xrootd-krb5", wan, KRB5_PORT, kerberized=True): True,
         Door("xrootd-tls", wan, TLS_PORT, kerberized=True, tls=True): settings.virtual_workers,
         Door("xrootd-token", wan, TOKEN_PORT, tls=True, tokens=True): settings.token_door,
-        Door("xrootd", storage, PORT): len(storage.nics) > 1,
+        Door("xrootd", storage, PORT): storage_has_door(topology),
         Door("xrootd-copies", lan, COPY_PORT, copies=True): settings.xrootd_copies,
         Door("xrootd-copies", wan, COPY_PORT, copies=True): settings.xrootd_copies,
     }
     return [door for door, there in opened.items() if there]
+
+
+def storage_has_door(topology: Topology) -> bool:
+    """Whether the storage server serves by XRootD itself."""
+    return len(topology.host(STORAGE).nics) > 1
 
 
 def served(topology: Topology) -> dict[str, set[int]]:
